@@ -1,0 +1,238 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <unistd.h>
+
+#include "engine/fingerprint.hpp"
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/model_config.hpp"
+#include "engine/model/transformer.hpp"
+#include "engine/scheduler/graph.hpp"
+#include "engine/scheduler/resolve.hpp"
+#include "engine/text/chat_template.hpp"
+#include "engine/text/tokenizer.hpp"
+#include "storage/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+// Part of the fingerprint: raise it when the same weights and tokens would give another KV.
+constexpr std::string_view kv_format_version = "1";
+
+constexpr std::size_t default_budget_max = std::size_t{8} << 30;
+
+std::size_t default_budget() {
+    auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
+    auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGE_SIZE));
+    return std::min(default_budget_max, pages / 5 * 2 * page_bytes);
+}
+
+std::string read_file(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+storage::failure unusable(const std::string& what) { return {storage::errc::bad_value, what}; }
+
+storage::result<const kernel_table*> choose_kernels(const std::string& name) {
+    if (const kernel_table* table = find_kernels(name)) return table;
+    std::string names = "auto";
+    for (std::string_view available : available_kernels()) names.append(", ").append(available);
+    return unusable("kernels: '" + name + "' is not one that this CPU runs (" + names + ")");
+}
+
+// Everything an engine owns, in the order it is made; members further down use those above.
+class local_engine final : public engine {
+  public:
+    local_engine(engine_options options, model_config config, tokenizer words, chat_template chat,
+                 std::unique_ptr<compute_arena> arena, std::unique_ptr<transformer> model,
+                 std::unique_ptr<storage::block_pool> pool,
+                 std::unique_ptr<storage::agent_cache_store> store, model_info info)
+        : info_(std::move(info)),
+          config_(std::move(config)),
+          tokenizer_(std::move(words)),
+          template_(std::move(chat)),
+          arena_(std::move(arena)),
+          model_(std::move(model)),
+          pool_(std::move(pool)),
+          store_(std::move(store)),
+          resolver_(tokenizer_, template_, *store_, config_.vocabulary),
+          scheduler_(*arena_, *model_, tokenizer_, resolver_, *pool_, *store_,
+                     options_for_scheduler(std::move(options)), probe_) {}
+
+    request_id submit(generation_request request, std::shared_ptr<generation_sink> sink) override {
+        return scheduler_.submit(std::move(request), std::move(sink));
+    }
+    void cancel(request_id id) override { scheduler_.cancel(id); }
+    storage::result<int> count_tokens(const conversation& chat) const override {
+        return resolver_.count_tokens(chat);
+    }
+    void drain(std::chrono::steady_clock::time_point deadline) override {
+        scheduler_.drain(deadline);
+    }
+    const model_info& info() const noexcept override { return info_; }
+    const engine_probe& probe() const noexcept override { return probe_; }
+    const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
+    pool_usage pool() const override;
+
+  private:
+    scheduler_options options_for_scheduler(engine_options options) const;
+
+    model_info info_;
+    model_config config_;
+    tokenizer tokenizer_;
+    chat_template template_;
+    engine_probe probe_;
+    std::unique_ptr<compute_arena> arena_;
+    std::unique_ptr<transformer> model_;
+    std::unique_ptr<storage::block_pool> pool_;
+    std::unique_ptr<storage::agent_cache_store> store_;
+    resolver resolver_;
+    scheduler scheduler_;
+};
+
+std::vector<token_id> stop_tokens(const model_config& config, const chat_template& chat,
+                                  const tokenizer& words) {
+    std::vector<token_id> ids = config.eos_tokens;
+    for (const std::string& spelling : chat.stop_tokens())
+        if (token_id id = words.find(spelling); id >= 0) ids.push_back(id);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    return ids;
+}
+
+scheduler_options local_engine::options_for_scheduler(engine_options options) const {
+    scheduler_options out;
+    out.batch.chunks = {options.prefill_min_chunk_tokens, options.prefill_max_chunk_tokens,
+                        options.chunked_prefill_threshold_tokens};
+    out.batch.max_batch = options.max_batch;
+    out.batch.vocabulary = config_.vocabulary;
+    out.batch.answers = {stop_tokens(config_, template_, tokenizer_), info_.context_tokens_max,
+                         config_.sampling};
+    out.batch.early_save_tokens = options.block_tokens;
+    out.compute_threads = options.compute_threads;
+    out.max_queued = options.max_queued;
+    out.max_hot_agents = options.max_hot_agents;
+    out.save_wait = options.save_wait;
+    out.on_warning = std::move(options.on_warning);
+    return out;
+}
+
+pool_usage local_engine::pool() const {
+    pool_usage usage;
+    usage.frames_total = pool_->frame_count();
+    usage.frames_held = pool_->held_count();
+    usage.frame_bytes = pool_->layout().frame_bytes();
+    for (const storage::agent_summary& agent : store_->list()) {
+        bool hot = std::string_view(agent.tier) == "hot";
+        (hot ? usage.agents_hot : usage.agents_warm) += 1;
+        usage.agents_dirty += agent.dirty ? 1 : 0;
+    }
+    return usage;
+}
+
+model_info describe(const engine_options& options, const model_config& config,
+                    const chat_template& chat, const kernel_table& kernels,
+                    const transformer& model, const storage::block_pool& pool) {
+    const storage::kv_layout& layout = pool.layout();
+    std::size_t blocks = pool.frame_count() / static_cast<std::size_t>(layout.layer_count());
+    std::size_t pool_tokens = blocks * static_cast<std::size_t>(layout.block_tokens());
+    std::filesystem::path directory(options.model_directory);
+    model_info info;
+    info.id = (directory.has_filename() ? directory : directory.parent_path()).filename().string();
+    info.family = config.family;
+    info.chat_template = chat.family();
+    info.kernels = kernels.name;
+    info.layers = layout.layer_count();
+    info.kv_heads = config.kv_heads;
+    info.head_dim = config.head_dim;
+    info.vocabulary = config.vocabulary;
+    info.context_tokens_max = static_cast<int>(
+        std::min<std::size_t>(static_cast<std::size_t>(config.context_tokens_max), pool_tokens));
+    info.kv_bits = layout.recipe().bits;
+    info.block_tokens = layout.block_tokens();
+    info.weight_bytes = model.weight_bytes();
+    info.kv_bytes_per_token = layout.bytes_per_token();
+    info.pool_bytes = pool.frame_count() * layout.frame_bytes();
+    info.created_unix = std::chrono::duration_cast<std::chrono::seconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+    return info;
+}
+
+storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
+                                   const transformer& model, const storage::kv_layout& layout) {
+    std::string weights = model.weights_hash().hex();
+    std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
+    std::string words =
+        read_file(std::filesystem::path(options.model_directory) / "tokenizer.json");
+    std::string recipe = "mlx-affine bits=" + std::to_string(layout.recipe().bits) +
+                         " group=" + std::to_string(layout.recipe().group_size) +
+                         " block=" + std::to_string(layout.block_tokens());
+    std::string chat_rules = chat.identity();
+    return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
+}
+
+storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,
+                                                                const model_config& config) {
+    try {
+        storage::kv_layout layout =
+            make_kv_layout(config, {options.kv_bits, options.kv_group_size}, options.block_tokens);
+        std::size_t budget =
+            options.cache_budget_bytes > 0 ? options.cache_budget_bytes : default_budget();
+        return std::make_unique<storage::block_pool>(layout, budget);
+    } catch (const std::exception& error) {
+        return unusable(error.what());
+    }
+}
+
+}  // namespace
+
+storage::result<std::unique_ptr<engine>> load_engine(
+    engine_options options, const std::function<void(load_progress)>& progress) {
+    auto report = [&](const char* stage, double fraction) {
+        if (progress) progress({stage, fraction});
+    };
+    report("reading configuration", 0.0);
+    auto kernels = choose_kernels(options.kernels);
+    if (!kernels) return kernels.error();
+    auto config = model_config::load(options.model_directory);
+    if (!config) return config.error();
+    report("reading tokenizer", 0.02);
+    auto words = tokenizer::load(options.model_directory);
+    if (!words) return words.error();
+    auto chat = chat_template::load(options.model_directory);
+    if (!chat) return chat.error();
+    auto pool = make_pool(options, *config);
+    if (!pool) return pool.error();
+
+    auto arena = std::make_unique<compute_arena>(options.compute_threads);
+    transformer_limits limits{options.prefill_max_chunk_tokens + options.max_batch,
+                              options.max_batch + 1};
+    storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
+    arena->run([&] {
+        model = transformer::load(
+            options.model_directory, *config, (*pool)->layout(), **kernels, limits,
+            [&](double part) { report("reading weights", 0.05 + 0.9 * part); });
+    });
+    if (!model) return model.error();
+
+    report("scanning caches", 0.95);
+    storage::store_options store_options;
+    store_options.directory = options.cache_directory;
+    store_options.fingerprint = fingerprint_of(options, *chat, **model, (*pool)->layout());
+    auto store = storage::agent_cache_store::open(store_options, **pool);
+    if (!store) return store.error();
+
+    model_info info = describe(options, *config, *chat, **kernels, **model, **pool);
+    report("ready", 1.0);
+    return std::unique_ptr<engine>(std::make_unique<local_engine>(
+        std::move(options), std::move(*config), std::move(*words), std::move(*chat),
+        std::move(arena), std::move(*model), std::move(*pool), std::move(*store), std::move(info)));
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,105 @@
+#pragma once
+// The facade the server sees: text in, token events out, memory kept per agent.
+// Owner: server's app. Thread: every method may be called from any thread and returns without
+// waiting for compute or disk, except load() and drain(), which block.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+#include "engine/types/generation.hpp"
+#include "engine/types/probe.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/probe.hpp"
+
+namespace semantic::engine {
+
+struct engine_options {
+    std::string model_directory;
+    std::string cache_directory;
+    std::size_t cache_budget_bytes = 0;  // pool size; 0: min(8 GiB, 40 % of RAM)
+    int kv_bits = 4;
+    int kv_group_size = 64;
+    int block_tokens = 256;
+    int prefill_min_chunk_tokens = 512;
+    int prefill_max_chunk_tokens = 4096;
+    int chunked_prefill_threshold_tokens = 2048;
+    int max_batch = 16;
+    int max_queued = 256;          // requests waiting behind the running ones
+    int max_hot_agents = 0;        // 0: as many as the pool holds
+    int compute_threads = 0;       // 0: all cores
+    std::string kernels = "auto";  // auto | scalar | avx2 | avx512
+    /// How long the end of an answer waits for its memory to reach the disk before it goes out
+    /// unsaved.
+    std::chrono::milliseconds save_wait{1000};
+    /// Background trouble worth a log line (a failed save, a corrupt block). Called from any engine
+    /// thread; may be empty.
+    std::function<void(std::string)> on_warning;
+};
+
+struct load_progress {
+    std::string stage;      // "reading weights", "scanning caches", ...
+    double fraction = 0.0;  // of the whole load
+};
+
+struct model_info {
+    std::string id;             // folder name
+    std::string family;         // "llama"
+    std::string chat_template;  // "chatml"
+    std::string kernels;        // "avx512"
+    int layers = 0;
+    int kv_heads = 0;
+    int head_dim = 0;
+    int vocabulary = 0;
+    int context_tokens_max = 0;  // of the model and of the pool, whichever is smaller
+    int kv_bits = 0;
+    int block_tokens = 0;
+    std::uint64_t weight_bytes = 0;
+    std::uint64_t kv_bytes_per_token = 0;
+    std::uint64_t pool_bytes = 0;
+    std::int64_t created_unix = 0;
+};
+
+struct pool_usage {
+    std::uint64_t frames_total = 0;
+    std::uint64_t frames_held = 0;
+    std::uint64_t frame_bytes = 0;
+    std::uint64_t agents_hot = 0;
+    std::uint64_t agents_warm = 0;
+    std::uint64_t agents_dirty = 0;
+};
+
+class engine {
+  public:
+    virtual ~engine() = default;
+
+    /// Queues a request. The sink gets `admitted`, then tokens, then exactly one `finished` or
+    /// `failed`; or `failed` alone.
+    virtual request_id submit(generation_request request,
+                              std::shared_ptr<generation_sink> sink) = 0;
+    /// Stops a request within one step; blocks computed so far are kept. Its sink gets
+    /// finished{cancelled}. Unknown ids are ignored.
+    virtual void cancel(request_id id) = 0;
+    /// Returns: tokens of the rendered prompt, exactly what a request would report. Errors:
+    /// bad_value for a chat the template cannot render.
+    virtual storage::result<int> count_tokens(const conversation& chat) const = 0;
+    /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
+    /// every dirty agent. Blocks.
+    virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;
+
+    virtual const model_info& info() const noexcept = 0;
+    virtual const engine_probe& probe() const noexcept = 0;
+    virtual const storage::store_probe& store_probe() const noexcept = 0;
+    virtual pool_usage pool() const = 0;
+};
+
+/// Blocks. Reads the model, maps the pool, opens the cache directory, starts the scheduler.
+/// Errors: one sentence that names the file, field or flag at fault.
+storage::result<std::unique_ptr<engine>> load_engine(
+    engine_options options, const std::function<void(load_progress)>& progress);
+
+}  // namespace semantic::engine

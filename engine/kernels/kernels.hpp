@@ -1,0 +1,203 @@
+#pragma once
+// The table of numeric kernels: one entry per operation, one table per instruction set, chosen
+// once.
+//
+// Exactness. Every kernel fixes the order of its floating-point operations by position and shape
+// alone, and every table (scalar, avx2, avx512) performs the same operations in the same order with
+// explicit fused multiply-adds, so all tables give the same bits and a row's result never depends
+// on how many rows or threads ran beside it. scalar is the definition. `lane order` of a sum over n
+// elements: 16 partial sums, lane i takes elements i, i+16, ... in order; then lanes fold 8+8, 4+4,
+// 2+2, 1+1 (lane i += lane i+half). Missing elements count as absent, not as zero. Inputs are
+// finite unless a comment says otherwise. Thread: pure functions; callers split the work
+// (gemm.hpp). Nothing here allocates.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace semantic::engine {
+
+using half = std::uint16_t;  // IEEE binary16 bits
+using bfloat = std::uint16_t;
+
+inline constexpr int lane_count = 16;  // output rows of a weight tile
+inline constexpr int group_size = 64;  // inputs that share a scale and a bias
+
+enum class weight_kind { f32, f16, bf16, q8, q4, mxfp4 };
+
+/// How the scales and biases of a q8 or q4 matrix are stored: as the model published them, so that
+/// packing never rounds.
+enum class scale_kind { f16, bf16, f32 };
+
+/// A weight matrix W [rows, cols] packed for kernels: tiles of 16 rows, each tile one contiguous
+/// run over cols, so that one row (decode) and many rows (prefill) of activations read the same
+/// copy. rows are padded with zeros to a multiple of 16.
+///  f32/f16/bf16: tile = [cols][16] elements.
+///  q8: tile = [cols/64] records of { scale[16]; bias[16]; u8 q[16 quads][16 rows][4] }
+///  q4: tile = [cols/64] records of { scale[16]; bias[16]; u8 q[8][16 rows][4] }
+///      byte (j, r, i) keeps element 4*j+i of the group in its low nibble, 32+4*j+i in its high
+///      one.
+///  w = scale * q + bias. A record is 64 (f16, bf16) or 128 (f32) bytes longer than its q.
+///  mxfp4: tile = [cols/64] records of { u8 exponent[2][16]; u8 q[2][4 quads][16 rows][4] }
+///      in each half of 32 inputs, byte (j, r, i) keeps the code of element 4*j+i in its low
+///      nibble, of 16+4*j+i in its high one. w = 2^(exponent - 127) * e2m1(code), where e2m1 of the
+///      codes 0 to 7 is 0, 0.5, 1, 1.5, 2, 3, 4, 6, and of 8 to 15 the same negated. Exponent 255
+///      (NaN in the format) gives products that are not finite.
+struct packed_matrix {
+    weight_kind kind = weight_kind::f32;
+    scale_kind scales = scale_kind::f16;  // of q8 and q4
+    int rows = 0;
+    int cols = 0;                     // multiple of 64 if quantized()
+    const std::byte* data = nullptr;  // 64-byte aligned; owned by the weights object
+    /// Whether the kernels read quantised activations: q8, q4 and mxfp4.
+    bool quantized() const noexcept {
+        return kind == weight_kind::q8 || kind == weight_kind::q4 || kind == weight_kind::mxfp4;
+    }
+    /// Bytes of one group of 64 inputs of a tile. Requires: quantized().
+    std::size_t record_bytes() const noexcept;
+    std::size_t tile_bytes() const noexcept;
+    int tiles() const noexcept { return (rows + lane_count - 1) / lane_count; }
+    std::size_t bytes() const noexcept { return tile_bytes() * static_cast<std::size_t>(tiles()); }
+};
+
+/// Activations as the integer kernels read them, quantised per row and group of 64:
+/// scale = max|x| / 127 (1 when max|x| < 1e-30, where 1 / scale could overflow),
+/// q = round-half-even(x * (1 / scale)), sum = scale * float(Σ q).
+struct quantized_rows {
+    const std::int8_t* q = nullptr;  // [count, cols]
+    const float* scales = nullptr;   // [count, cols/64]
+    const float* sums = nullptr;     // [count, cols/64]
+};
+
+/// One KV head's K or V rows inside a frame (storage::kv_layout gives the offsets): the first `dim`
+/// elements of rows that may be longer, so that the values of latent attention can be the first
+/// elements of its keys.
+struct kv_rows {
+    const std::byte* rows = nullptr;  // [tokens, row_bytes]
+    const half* scales = nullptr;     // [tokens, row_scales]; null at 16 bit
+    const half* biases = nullptr;
+    int dim = 0;  // multiple of 64 at 4 and 8 bit, of 16 at 16 bit
+    int bits = 4;
+    std::size_t row_bytes = 0;  // from one token to the next, at least dim * bits / 8
+    int row_scales = 0;         // from one token to the next, at least dim / 64; unused at 16 bit
+};
+
+/// Running softmax of one query row over the blocks seen so far: Σ exp(s - max) and the
+/// unnormalised output. An empty state is max = -inf, sum = 0, out = 0; an attention sink starts as
+/// max = sink, sum = 1.
+struct softmax_state {
+    float max;
+    float sum;
+};
+
+/// Attention of `count` query rows against the tokens [0, tokens) of one KV head in one frame.
+/// Row r sees the tokens [begin[r], end[r]) of this frame; an empty range leaves the row's state
+/// untouched.
+struct attention_block {
+    int count = 0;                   // query rows
+    const float* queries = nullptr;  // [count, k.dim] f32, used at 16 bit
+    quantized_rows q;                // [count, k.dim], used at 4 and 8 bit
+    kv_rows k, v;
+    const int* begin = nullptr;      // [count]
+    const int* end = nullptr;        // [count], <= tokens
+    int tokens = 0;                  // <= block_tokens
+    float scale = 1.0f;              // on the score: score = scale * (q·k)
+    softmax_state* state = nullptr;  // [count], merged into
+    float* out = nullptr;            // [count, v.dim], merged into
+    float* scratch =
+        nullptr;  // attention_scratch_floats(count, tokens, k.dim, v.dim) floats, 64-byte aligned
+};
+
+struct kernel_table {
+    const char* name;
+    /// gemm.cpp computes float matrices with OpenBLAS instead of linear_float.
+    bool float_by_blas;
+
+    /// y[m, n] = Σ_k x[m, k] * W[n, k] for the rows n of tiles [tile_begin, tile_end); y has `ldy`
+    /// floats a row. Writes only real rows (n < W.rows). Order: k ascending, acc = fma(w, x, acc)
+    /// from 0. Requires: W.kind is f32, f16 or bf16 (widened exactly to f32).
+    void (*linear_float)(const packed_matrix& w, int tile_begin, int tile_end, const float* x,
+                         int count, float* y, std::size_t ldy);
+    /// The same for q8, q4 and mxfp4 from quantised activations. Per group g ascending, with
+    /// idot = Σ q_w * q_x exact in int32:
+    /// acc = fma(scale_w, float(idot) * scale_x, acc); acc = fma(bias_w, sum_x, acc).
+    /// mxfp4: per half of a group ascending, with idot = Σ (2 * e2m1(code)) * q_x exact:
+    /// acc = fma(2^(exponent - 128), float(idot) * scale_x, acc).
+    void (*linear_quant)(const packed_matrix& w, int tile_begin, int tile_end,
+                         const quantized_rows& x, int count, float* y, std::size_t ldy);
+
+    /// x [count, cols] -> q, scales, sums as in quantized_rows. Requires: cols a multiple of 64.
+    void (*quantize_rows)(const float* x, int count, int cols, std::int8_t* q, float* scales,
+                          float* sums);
+
+    /// out = x * (1 / sqrt(Σ x² / n + eps)) * weight (or * (1 + weight)), one row of n; Σ by fma in
+    /// lane order, products from the left. out may be x.
+    void (*rms_norm)(const float* x, const float* weight, float* out, int n, float eps,
+                     bool one_plus);
+    /// x[i] += y[i]
+    void (*add)(float* x, const float* y, std::size_t n);
+    /// gate[i] = silu(gate[i]) * up[i], silu(x) = x / (1 + exp(-x)) with this table's exp.
+    void (*silu_mul)(float* gate, const float* up, std::size_t n);
+    /// gate[i] = gelu(gate[i]) * up[i] with the tanh form of GELU, x / 2 * (1 + tanh(u)) for
+    /// u = sqrt(2 / pi) * (x + 0.044715 x^3), computed as x / (1 + exp(-2u)),
+    /// -2u = x * fma(gelu_cubic, x * x, gelu_linear).
+    void (*gelu_mul)(float* gate, const float* up, std::size_t n);
+    /// g = min(gate[i], limit), u = clamp(up[i], -limit, limit);
+    /// gate[i] = (u + 1) * (g / (1 + exp(-alpha * g))). Requires: limit > 0.
+    void (*swiglu_clamped)(float* gate, const float* up, std::size_t n, float alpha, float limit);
+    /// Half-split rotation in place of one head x [dim]: (x[i], x[i+dim/2]) by angle i. cosines,
+    /// sines: [dim/2]. a' = fma(a, cos, -(b * sin)); b' = fma(b, cos, a * sin)
+    void (*rope)(float* x, const float* cosines, const float* sines, int dim);
+
+    /// One key or value row x [dim] -> packed row, scales and biases by the MLX affine rule (bits 4
+    /// or 8, groups of 64) or f16 (bits 16). What f16 cannot hold becomes +-65504, never infinity:
+    /// a hidden token is multiplied by 0 and must add nothing.
+    void (*quantize_kv)(const float* x, int dim, int bits, std::byte* row, half* scales,
+                        half* biases);
+
+    /// Scores, softmax and weighted sum of one frame, merged into the running state. Per row:
+    /// score t = scale * acc. At 4/8 bit, per group in order, acc = fma(scale_k * scale_q,
+    /// float(idot), fma(bias_k, sum_q, acc)); at 16 bit, d ascending, acc = fma(q[d], k[t, d],
+    /// acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b = Σ p_t in lane order
+    /// of t (hidden tokens add 0); o_b[d] = Σ_t p_t * v[t, d], t ascending, acc = fma(p_t, v, acc),
+    /// v = fma(q, scale_v, bias_v); then merge_softmax(state, out, {m_b, l_b}, o_b).
+    /// From the least begin to the greatest end of the rows that see anything, every token must
+    /// hold finite values: a row multiplies those hidden from it by 0. All other bytes are never
+    /// used, so they may be anything.
+    void (*attend)(const attention_block& block);
+    /// M = max(m_a, m_b); a = exp(m_a - M), b = exp(m_b - M); sum = fma(sum_a, a, sum_b * b);
+    /// out = fma(out_a, a, out_b * b). exp(-inf) is 0, so a state with max -inf contributes
+    /// nothing. Requires: not both empty.
+    void (*merge_softmax)(softmax_state& into, float* into_out, const softmax_state& from,
+                          const float* from_out, int dim);
+    /// out[i] *= 1 / sum
+    void (*finish_softmax)(const softmax_state& state, float* out, int dim);
+
+    /// out[i] = exp(x[i]); relative error below 2 ulp over the float range, exp(-inf) = 0. Results
+    /// below the smallest normal number are 0. n and r from round-half-even(x * log2 e), degree 6.
+    void (*exp)(const float* x, float* out, std::size_t n);
+    /// Row `index` of an embedding matrix packed as W, widened to f32: out [cols]. q8 and q4 give
+    /// fma(scale, q, bias), mxfp4 is exact.
+    void (*embed_row)(const packed_matrix& w, int index, float* out);
+};
+
+/// Floats that attention_block::scratch needs; grows with each argument.
+std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim) noexcept;
+
+/// Returns: the table named (avx512, avx2, scalar, portable), or for "auto" the fastest that this
+/// CPU runs; null when the name is unknown or the CPU lacks it. portable is scalar with OpenBLAS
+/// for float matrices.
+const kernel_table* find_kernels(std::string_view name) noexcept;
+/// Names that this CPU can run, best first.
+std::span<const std::string_view> available_kernels() noexcept;
+
+/// Exact conversions, and rounding to nearest even.
+float to_float(half value) noexcept;
+half to_half(float value) noexcept;
+inline float bfloat_to_float(bfloat value) noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,325 @@
+// The table for CPUs with AVX2, FMA and F16C: 16 lanes are two registers.
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/mxfp4_codes.hpp"
+#include "engine/kernels/tables.hpp"
+
+#define SIMD __attribute__((target("avx2,fma,f16c")))
+#define SIMD_INLINE SIMD __attribute__((always_inline)) inline
+
+namespace semantic::engine {
+namespace {
+
+struct v16 {
+    __m256 a, b;
+};
+struct i16 {
+    __m256i a, b;
+};
+
+// Shapes of the register tiles, from 16 registers of half a v16.
+constexpr int quant_rows_max = 4, quant_tiles = 1;  // 8 registers of integer sums
+constexpr int float_rows_max = 6, float_tiles = 1;  // 12 of sums, 2 of weights
+constexpr int score_rows_max = 4;                   // 8 of integer sums
+constexpr int score_chains_rows = 0;                // no registers for two sums a row
+constexpr int value_rows_max = 6, value_lanes = 1;  // 12 of sums, 2 of values
+
+/// All ones in the first n of 8 lanes; n may be outside 0 to 8.
+SIMD_INLINE __m256i first8(int n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
+}
+
+SIMD_INLINE v16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+SIMD_INLINE v16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+SIMD_INLINE v16 load_first(const float* p, int n) {
+    return {_mm256_maskload_ps(p, first8(n)), _mm256_maskload_ps(p + 8, first8(n - 8))};
+}
+SIMD_INLINE void store(float* p, v16 x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+SIMD_INLINE void store_first(float* p, int n, v16 x) {
+    _mm256_maskstore_ps(p, first8(n), x.a);
+    _mm256_maskstore_ps(p + 8, first8(n - 8), x.b);
+}
+SIMD_INLINE v16 load_half(const void* p) {
+    const auto* at = static_cast<const __m128i*>(p);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1))};
+}
+SIMD_INLINE __m256 widen_bfloat(__m128i x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+SIMD_INLINE v16 load_bfloat(const void* p) {
+    const auto* at = static_cast<const __m128i*>(p);
+    return {widen_bfloat(_mm_loadu_si128(at)), widen_bfloat(_mm_loadu_si128(at + 1))};
+}
+SIMD_INLINE v16 load_bytes(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+
+SIMD_INLINE v16 add(v16 x, v16 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+SIMD_INLINE v16 sub(v16 x, v16 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+SIMD_INLINE v16 mul(v16 x, v16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+SIMD_INLINE v16 div(v16 x, v16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+SIMD_INLINE v16 min(v16 x, v16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+SIMD_INLINE v16 max(v16 x, v16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+SIMD_INLINE v16 abs(v16 x) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+SIMD_INLINE v16 fma(v16 x, v16 y, v16 z) {
+    return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+SIMD_INLINE v16 fms(v16 x, v16 y, v16 z) {
+    return {_mm256_fmsub_ps(x.a, y.a, z.a), _mm256_fmsub_ps(x.b, y.b, z.b)};
+}
+SIMD_INLINE v16 round(v16 x) {
+    return {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+            _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+SIMD_INLINE __m256 add_exponent8(__m256 p, __m256 shifted) {
+    const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+}
+/// p * 2^n, where n sits in the low bits of `shifted`.
+SIMD_INLINE v16 add_exponent(v16 p, v16 shifted) {
+    return {add_exponent8(p.a, shifted.a), add_exponent8(p.b, shifted.b)};
+}
+SIMD_INLINE v16 where_less(v16 x, v16 y, v16 then, v16 otherwise) {
+    return {_mm256_blendv_ps(otherwise.a, then.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+            _mm256_blendv_ps(otherwise.b, then.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
+/// Lanes [begin, end) of `x`, the others from `otherwise`. Any begin and end.
+SIMD_INLINE v16 keep(v16 x, int begin, int end, v16 otherwise) {
+    const __m256i a = _mm256_andnot_si256(first8(begin), first8(end));
+    const __m256i b = _mm256_andnot_si256(first8(begin - 8), first8(end - 8));
+    return {_mm256_blendv_ps(otherwise.a, x.a, _mm256_castsi256_ps(a)),
+            _mm256_blendv_ps(otherwise.b, x.b, _mm256_castsi256_ps(b))};
+}
+
+/// Sum of the lanes, folding 8+8, 4+4, 2+2, 1+1.
+SIMD_INLINE float fold(v16 x) {
+    const __m256 eight = _mm256_add_ps(x.a, x.b);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
+SIMD_INLINE float largest(v16 x) {
+    const __m256 eight = _mm256_max_ps(x.a, x.b);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+}
+SIMD_INLINE float smallest(v16 x) {
+    const __m256 eight = _mm256_min_ps(x.a, x.b);
+    __m128 four = _mm_min_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ss(four, _mm_movehdup_ps(four)));
+}
+
+SIMD_INLINE i16 zero_words() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+SIMD_INLINE i16 load_halves(const void* low, const void* high) {
+    return {_mm256_loadu_si256(static_cast<const __m256i*>(low)),
+            _mm256_loadu_si256(static_cast<const __m256i*>(high))};
+}
+SIMD_INLINE i16 load_halves_widened(const void* low, const void* high) {
+    const __m128i a = _mm_loadu_si128(static_cast<const __m128i*>(low));
+    const __m128i b = _mm_loadu_si128(static_cast<const __m128i*>(high));
+    return {_mm256_castps_si256(_mm256_cvtph_ps(a)), _mm256_castps_si256(_mm256_cvtph_ps(b))};
+}
+SIMD_INLINE i16 load_words(const void* p) {
+    return load_halves(p, static_cast<const __m256i*>(p) + 1);
+}
+SIMD_INLINE void store_words(void* p, i16 x) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), x.a);
+    _mm256_storeu_si256(static_cast<__m256i*>(p) + 1, x.b);
+}
+SIMD_INLINE i16 set1_word(const void* p) {
+    int word;
+    __builtin_memcpy(&word, p, 4);
+    return {_mm256_set1_epi32(word), _mm256_set1_epi32(word)};
+}
+SIMD_INLINE i16 low_nibbles(i16 x) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+SIMD_INLINE i16 high_nibbles(i16 x) {
+    return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+}
+/// table[index] for each byte of `x`, an index below 16.
+SIMD_INLINE i16 look_up(const std::uint8_t* table, i16 x) {
+    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    const __m256i twice = _mm256_broadcastsi128_si256(once);
+    return {_mm256_shuffle_epi8(twice, x.a), _mm256_shuffle_epi8(twice, x.b)};
+}
+SIMD_INLINE __m256 units8(__m128i exponents) {
+    const __m256i scale = _mm256_slli_epi32(_mm256_cvtepu8_epi32(exponents), 23);
+    const __m256i least = _mm256_set1_epi32(0x00400000);
+    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_max_epu32(scale, least)), _mm256_set1_ps(0.5f));
+}
+/// mxfp4_unit of 16 exponents.
+SIMD_INLINE v16 load_units(const std::byte* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {units8(bytes), units8(_mm_srli_si128(bytes, 8))};
+}
+SIMD_INLINE i16 add(i16 x, i16 y) {
+    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
+/// A running sum of products u8 * s8, 4 to a word; carry() at least every 8 additions.
+template <bool four_bit>
+struct dot_sum {
+    i16 words;
+};
+/// At 4 bit two products make at most 2 * 15 * 127 and 8 such pairs still fit 16 bits; with the
+/// levels of mxfp4 they make 2 * 24 * 127, and 5 pairs fit.
+template <>
+struct dot_sum<true> {
+    i16 words, pairs;
+};
+SIMD_INLINE void clear(dot_sum<false>& sum) { sum.words = zero_words(); }
+SIMD_INLINE void clear(dot_sum<true>& sum) { sum = {zero_words(), zero_words()}; }
+/// Starts from the number at `p` in every word.
+SIMD_INLINE void start(dot_sum<true>& sum, const std::int32_t* p) {
+    sum = {set1_word(p), zero_words()};
+}
+SIMD_INLINE __m256i add_products8(__m256i sum, __m256i u, __m256i s) {
+    // 2 * 255 * 127 does not fit: products of even and odd bytes, each widened to 16 bits.
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+SIMD_INLINE void add_products(dot_sum<false>& sum, i16 u, i16 s) {
+    sum.words = {add_products8(sum.words.a, u.a, s.a), add_products8(sum.words.b, u.b, s.b)};
+}
+SIMD_INLINE void add_products(dot_sum<true>& sum, i16 u, i16 s) {
+    sum.pairs = {_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(u.a, s.a)),
+                 _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(u.b, s.b))};
+}
+SIMD_INLINE void carry(dot_sum<false>&) {}
+SIMD_INLINE void carry(dot_sum<true>& sum) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    sum.words = add(sum.words,
+                    {_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)});
+    sum.pairs = zero_words();
+}
+SIMD_INLINE v16 to_floats(i16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+SIMD_INLINE i16 round_to_words(v16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+SIMD_INLINE int sum_words(i16 x) {
+    const __m256i eight = _mm256_add_epi32(x.a, x.b);
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+/// The low byte of each word.
+SIMD_INLINE void store_low_bytes(void* p, i16 x) {
+    const __m256i mask = _mm256_set1_epi32(255);
+    const __m256i pairs =
+        _mm256_packus_epi32(_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask));
+    const __m256i ordered = _mm256_permute4x64_epi64(pairs, 0xd8);
+    _mm_storeu_si128(
+        static_cast<__m128i*>(p),
+        _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
+
+SIMD_INLINE void transpose8x8(__m256i (&r)[8]) {
+    __m256i a[8], b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        a[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        a[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
+        b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        r[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+    }
+}
+/// Transposes the 8 x 8 words of the low halves, and those of the high halves.
+SIMD_INLINE void transpose8(i16 (&r)[8]) {
+    __m256i low[8], high[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        low[i] = r[i].a;
+        high[i] = r[i].b;
+    }
+    transpose8x8(low);
+    transpose8x8(high);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        r[i] = {low[i], high[i]};
+    }
+}
+
+/// What turns the q of one group of `bits` into fma(q, scale, bias).
+template <int bits>
+struct group_values {
+    __m256 scale, bias;
+};
+template <>
+struct group_values<16> {};
+template <int bits>
+SIMD_INLINE group_values<bits> make_values(float scale, float bias) {
+    return {_mm256_set1_ps(scale), _mm256_set1_ps(bias)};
+}
+SIMD_INLINE __m256 take_word(const std::byte* at, const group_values<4>& values) {
+    const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    const __m256i nibbles = _mm256_srlv_epi32(set1_word(at).a, shifts);
+    const __m256i q = _mm256_and_si256(nibbles, _mm256_set1_epi32(15));
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), values.scale, values.bias);
+}
+/// 16 values from `at`.
+template <int bits>
+SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& values) {
+    if constexpr (bits == 4) {
+        return {take_word(at, values), take_word(at + 4, values)};
+    } else if constexpr (bits == 8) {
+        const v16 q = load_bytes(at);
+        return {_mm256_fmadd_ps(q.a, values.scale, values.bias),
+                _mm256_fmadd_ps(q.b, values.scale, values.bias)};
+    } else {
+        return load_half(at);
+    }
+}
+/// The lanes of take_values<4> in the order of the elements, which is theirs already.
+SIMD_INLINE v16 element_order(v16 x) { return x; }
+
+/// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
+SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {
+    half buffer[16];
+    for (int i = 0; i < 16; ++i) {
+        buffer[i] = p[i * stride + offset];
+    }
+    return load_half(buffer);
+}
+
+// Each builds on the one before.
+// clang-format off
+#include "engine/kernels/simd_elements.inl"
+#include "engine/kernels/simd_linear.inl"
+#include "engine/kernels/simd_attend.inl"
+// clang-format on
+
+constexpr kernel_table table = make_table("avx2");
+
+}  // namespace
+
+const kernel_table& avx2_kernels() noexcept { return table; }
+
+}  // namespace semantic::engine
+
+#endif

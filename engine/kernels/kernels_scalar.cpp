@@ -1,0 +1,400 @@
+// The definition of every kernel: slow, obvious, never optimised. kernels.hpp states the orders.
+// std::fma compiles to a library call where the baseline instruction set lacks it; that is exact
+// too.
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/mxfp4_codes.hpp"
+#include "engine/kernels/tables.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using index = std::ptrdiff_t;
+
+float read_half(const std::byte* at, index i) {
+    return to_float(reinterpret_cast<const half*>(at)[i]);
+}
+
+/// Element `i` of an array of one of the floating kinds.
+float read_float(const std::byte* at, weight_kind kind, index i) {
+    if (kind == weight_kind::f32) {
+        return reinterpret_cast<const float*>(at)[i];
+    }
+    return kind == weight_kind::f16 ? read_half(at, i)
+                                    : bfloat_to_float(reinterpret_cast<const bfloat*>(at)[i]);
+}
+
+float read_scale(const std::byte* at, scale_kind kind, index i) {
+    if (kind == scale_kind::f32) {
+        return reinterpret_cast<const float*>(at)[i];
+    }
+    return kind == scale_kind::f16 ? read_half(at, i)
+                                   : bfloat_to_float(reinterpret_cast<const bfloat*>(at)[i]);
+}
+
+/// One group of 64 inputs of one tile, and how to read it.
+struct record {
+    const std::byte* data;
+    weight_kind kind;
+    scale_kind scales;
+
+    float scale(index row) const { return read_scale(data, scales, row); }
+    float bias(index row) const { return read_scale(data, scales, lane_count + row); }
+    int q(index row, index k) const {
+        const index header = lane_count * 2 * (scales == scale_kind::f32 ? 4 : 2);
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(data) + header;
+        if (kind == weight_kind::q8) {
+            return bytes[(k / 4) * 64 + row * 4 + k % 4];
+        }
+        const std::uint8_t pair = bytes[(k % 32 / 4) * 64 + row * 4 + k % 4];
+        return k < 32 ? pair & 15 : pair >> 4;
+    }
+};
+
+record record_of(const packed_matrix& w, index tile, index group) {
+    const std::byte* at = w.data + static_cast<std::size_t>(tile) * w.tile_bytes() +
+                          static_cast<std::size_t>(group) * w.record_bytes();
+    return {at, w.kind, w.scales};
+}
+
+void linear_float(const packed_matrix& w, int tile_begin, int tile_end, const float* x, int count,
+                  float* y, std::size_t ldy) {
+    for (index m = 0; m < count; ++m) {
+        for (index n = tile_begin * lane_count; n < tile_end * lane_count && n < w.rows; ++n) {
+            const std::byte* tile =
+                w.data + static_cast<std::size_t>(n / lane_count) * w.tile_bytes();
+            float acc = 0.0f;
+            for (index k = 0; k < w.cols; ++k) {
+                acc = std::fma(read_float(tile, w.kind, k * lane_count + n % lane_count),
+                               x[m * w.cols + k], acc);
+            }
+            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] = acc;
+        }
+    }
+}
+
+/// One half of a group of an mxfp4 tile, and how to read it.
+struct half_record {
+    const std::uint8_t* exponents;  // [16]
+    const std::uint8_t* codes;      // [4][16][4]
+
+    float unit(index row) const { return mxfp4_unit(exponents[row]); }
+    /// 2 * value of input k, 0 to 31.
+    int twice(index row, index k) const {
+        const std::uint8_t pair = codes[k % 16 / 4 * 64 + row * 4 + k % 4];
+        return mxfp4_levels[k < 16 ? pair & 15 : pair >> 4] - mxfp4_offset;
+    }
+};
+
+half_record half_of(const packed_matrix& w, index tile, index block) {
+    const auto* at = reinterpret_cast<const std::uint8_t*>(
+        w.data + static_cast<std::size_t>(tile) * w.tile_bytes() +
+        static_cast<std::size_t>(block / 2) * w.record_bytes());
+    return {at + block % 2 * lane_count, at + 2 * lane_count + block % 2 * 256};
+}
+
+float mxfp4_product(const packed_matrix& w, index row, const std::int8_t* q, const float* scales) {
+    float acc = 0.0f;
+    for (index block = 0; block < w.cols / mxfp4_half; ++block) {
+        const half_record h = half_of(w, row / lane_count, block);
+        std::int32_t idot = 0;
+        for (index k = 0; k < mxfp4_half; ++k) {
+            idot += h.twice(row % lane_count, k) * q[block * mxfp4_half + k];
+        }
+        acc = std::fma(h.unit(row % lane_count), static_cast<float>(idot) * scales[block / 2], acc);
+    }
+    return acc;
+}
+
+void linear_quant(const packed_matrix& w, int tile_begin, int tile_end, const quantized_rows& x,
+                  int count, float* y, std::size_t ldy) {
+    const index groups = w.cols / group_size;
+    for (index m = 0; m < count; ++m) {
+        for (index n = tile_begin * lane_count; n < tile_end * lane_count && n < w.rows; ++n) {
+            float acc = 0.0f;
+            if (w.kind == weight_kind::mxfp4) {
+                acc = mxfp4_product(w, n, x.q + m * w.cols, x.scales + m * groups);
+            }
+            for (index g = 0; w.kind != weight_kind::mxfp4 && g < groups; ++g) {
+                const record r = record_of(w, n / lane_count, g);
+                const std::int8_t* xq = x.q + m * w.cols + g * group_size;
+                std::int32_t idot = 0;
+                for (index k = 0; k < group_size; ++k) {
+                    idot += r.q(n % lane_count, k) * xq[k];
+                }
+                const float scaled = static_cast<float>(idot) * x.scales[m * groups + g];
+                acc = std::fma(r.scale(n % lane_count), scaled, acc);
+                acc = std::fma(r.bias(n % lane_count), x.sums[m * groups + g], acc);
+            }
+            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] = acc;
+        }
+    }
+}
+
+void quantize_rows(const float* x, int count, int cols, std::int8_t* q, float* scales,
+                   float* sums) {
+    for (index g = 0; g < static_cast<index>(count) * (cols / group_size); ++g) {
+        const float* group = x + g * group_size;
+        float largest = 0.0f;
+        for (index i = 0; i < group_size; ++i) {
+            largest = std::fmax(largest, std::fabs(group[i]));
+        }
+        const float scale = largest < 1e-30f ? 1.0f : largest / 127.0f;
+        const float inverse = 1.0f / scale;
+        int sum = 0;
+        for (index i = 0; i < group_size; ++i) {
+            const int value = static_cast<int>(std::nearbyint(group[i] * inverse));
+            q[g * group_size + i] = static_cast<std::int8_t>(value);
+            sum += value;
+        }
+        scales[g] = scale;
+        sums[g] = scale * static_cast<float>(sum);
+    }
+}
+
+float fold(float* lanes) {
+    for (int half_width = lane_count / 2; half_width > 0; half_width /= 2) {
+        for (int i = 0; i < half_width; ++i) {
+            lanes[i] += lanes[i + half_width];
+        }
+    }
+    return lanes[0];
+}
+
+void rms_norm(const float* x, const float* weight, float* out, int n, float eps, bool one_plus) {
+    float lanes[lane_count] = {};
+    for (index i = 0; i < n; ++i) {
+        lanes[i % lane_count] = std::fma(x[i], x[i], lanes[i % lane_count]);
+    }
+    const float factor = 1.0f / std::sqrt(fold(lanes) / static_cast<float>(n) + eps);
+    for (index i = 0; i < n; ++i) {
+        out[i] = x[i] * factor * (one_plus ? 1.0f + weight[i] : weight[i]);
+    }
+}
+
+void add(float* x, const float* y, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        x[i] += y[i];
+    }
+}
+
+float exp_one(float x) {
+    const float shifted = std::fma(x, exp_log2e, exp_magic);
+    const float n = shifted - exp_magic;
+    float r = std::fma(n, -exp_ln2_high, x);
+    r = std::fma(n, -exp_ln2_low, r);
+    float p = exp_coefficients[0];
+    for (int i = 1; i < exp_coefficient_count; ++i) {
+        p = std::fma(p, r, exp_coefficients[i]);
+    }
+    const std::uint32_t bits =
+        std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23);
+    if (x < exp_underflow) {
+        return 0.0f;
+    }
+    return x > exp_overflow ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(bits);
+}
+
+void exp_all(const float* x, float* out, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        out[i] = exp_one(x[i]);
+    }
+}
+
+void silu_mul(float* gate, const float* up, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        gate[i] = gate[i] / (1.0f + exp_one(-gate[i])) * up[i];
+    }
+}
+
+void gelu_mul(float* gate, const float* up, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const float x = gate[i];
+        const float exponent = x * std::fma(gelu_cubic, x * x, gelu_linear);
+        gate[i] = x / (1.0f + exp_one(exponent)) * up[i];
+    }
+}
+
+void swiglu_clamped(float* gate, const float* up, std::size_t n, float alpha, float limit) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const float g = std::fmin(gate[i], limit);
+        const float u = std::fmax(std::fmin(up[i], limit), -limit);
+        gate[i] = (u + 1.0f) * (g / (1.0f + exp_one(-alpha * g)));
+    }
+}
+
+void rope(float* x, const float* cosines, const float* sines, int dim) {
+    for (index i = 0; i < dim / 2; ++i) {
+        const float a = x[i], b = x[i + dim / 2];
+        x[i] = std::fma(a, cosines[i], -(b * sines[i]));
+        x[i + dim / 2] = std::fma(b, cosines[i], a * sines[i]);
+    }
+}
+
+half to_finite_half(float value) {
+    return to_half(std::fmin(std::fmax(value, -65504.0f), 65504.0f));
+}
+
+void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out, half& bias_out) {
+    float low = x[0], high = x[0];
+    for (index i = 1; i < group_size; ++i) {
+        low = std::fmin(low, x[i]);
+        high = std::fmax(high, x[i]);
+    }
+    const float steps = static_cast<float>((1 << bits) - 1);
+    const bool use_low = std::fabs(low) > std::fabs(high);
+    float scale = std::fmax((high - low) / steps, 1e-7f);
+    scale = use_low ? scale : -scale;
+    const float edge = use_low ? low : high;
+    const float zero_step = std::nearbyint(edge / scale);
+    if (zero_step != 0.0f) {
+        scale = edge / zero_step;
+    }
+    const float bias = zero_step != 0.0f ? edge : 0.0f;
+    for (index i = 0; i < group_size * bits / 8; ++i) {
+        row[i] = std::byte{0};
+    }
+    for (index i = 0; i < group_size; ++i) {
+        const float level = std::nearbyint((x[i] - bias) / scale);
+        const auto q = static_cast<unsigned>(std::fmin(std::fmax(level, 0.0f), steps));
+        row[i * bits / 8] |= static_cast<std::byte>(q << (i * bits % 8));
+    }
+    scale_out = to_finite_half(scale);
+    bias_out = to_finite_half(bias);
+}
+
+void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales, half* biases) {
+    if (bits == 16) {
+        for (index i = 0; i < dim; ++i) {
+            reinterpret_cast<half*>(row)[i] = to_finite_half(x[i]);
+        }
+        return;
+    }
+    for (index g = 0; g < dim / group_size; ++g) {
+        quantize_kv_group(x + g * group_size, bits, row + g * group_size * bits / 8, scales[g],
+                          biases[g]);
+    }
+}
+
+/// Integer of element d of token t.
+int kv_q(const kv_rows& kv, index t, index d) {
+    const auto* row =
+        reinterpret_cast<const std::uint8_t*>(kv.rows) + static_cast<std::size_t>(t) * kv.row_bytes;
+    return kv.bits == 8 ? row[d] : row[d / 2] >> (d % 2 * 4) & 15;
+}
+
+float kv_value(const kv_rows& kv, index t, index d) {
+    if (kv.bits == 16) {
+        return read_half(kv.rows + static_cast<std::size_t>(t) * kv.row_bytes, d);
+    }
+    const index group = t * kv.row_scales + d / group_size;
+    return std::fma(static_cast<float>(kv_q(kv, t, d)), to_float(kv.scales[group]),
+                    to_float(kv.biases[group]));
+}
+
+float score(const attention_block& block, index r, index t) {
+    const kv_rows& k = block.k;
+    float acc = 0.0f;
+    if (k.bits == 16) {
+        for (index d = 0; d < k.dim; ++d) {
+            acc = std::fma(block.queries[r * k.dim + d], kv_value(k, t, d), acc);
+        }
+        return block.scale * acc;
+    }
+    const index groups = k.dim / group_size;
+    for (index g = 0; g < groups; ++g) {
+        std::int32_t idot = 0;
+        for (index d = g * group_size; d < (g + 1) * group_size; ++d) {
+            idot += kv_q(k, t, d) * block.q.q[r * k.dim + d];
+        }
+        const index at = t * k.row_scales + g;
+        acc = std::fma(to_float(k.biases[at]), block.q.sums[r * groups + g], acc);
+        const float scale = to_float(k.scales[at]) * block.q.scales[r * groups + g];
+        acc = std::fma(scale, static_cast<float>(idot), acc);
+    }
+    return block.scale * acc;
+}
+
+void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
+                   const float* from_out, int dim) {
+    const float largest = std::fmax(into.max, from.max);
+    const float a = exp_one(into.max - largest), b = exp_one(from.max - largest);
+    into.max = largest;
+    into.sum = std::fma(into.sum, a, from.sum * b);
+    for (index d = 0; d < dim; ++d) {
+        into_out[d] = std::fma(into_out[d], a, from_out[d] * b);
+    }
+}
+
+void attend(const attention_block& block) {
+    float* p = block.scratch;       // [tokens]
+    float* out = p + block.tokens;  // [v.dim]
+    for (index r = 0; r < block.count; ++r) {
+        const index begin = block.begin[r], end = block.end[r];
+        if (begin >= end) {
+            continue;
+        }
+        softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
+        for (index t = begin; t < end; ++t) {
+            p[t] = score(block, r, t);
+            state.max = std::fmax(state.max, p[t]);
+        }
+        float lanes[lane_count] = {};
+        for (index t = begin; t < end; ++t) {
+            p[t] = exp_one(p[t] - state.max);
+            lanes[t % lane_count] += p[t];
+        }
+        state.sum = fold(lanes);
+        for (index d = 0; d < block.v.dim; ++d) {
+            out[d] = 0.0f;
+            for (index t = begin; t < end; ++t) {
+                out[d] = std::fma(p[t], kv_value(block.v, t, d), out[d]);
+            }
+        }
+        merge_softmax(block.state[r], block.out + r * block.v.dim, state, out, block.v.dim);
+    }
+}
+
+void finish_softmax(const softmax_state& state, float* out, int dim) {
+    const float inverse = 1.0f / state.sum;
+    for (index d = 0; d < dim; ++d) {
+        out[d] *= inverse;
+    }
+}
+
+void embed_row(const packed_matrix& w, int index_of_row, float* out) {
+    const index tile = index_of_row / lane_count, row = index_of_row % lane_count;
+    for (index k = 0; k < w.cols; ++k) {
+        if (w.kind == weight_kind::mxfp4) {
+            const half_record h = half_of(w, tile, k / mxfp4_half);
+            out[k] = h.unit(row) * static_cast<float>(h.twice(row, k % mxfp4_half));
+        } else if (w.quantized()) {
+            const record r = record_of(w, tile, k / group_size);
+            out[k] =
+                std::fma(r.scale(row), static_cast<float>(r.q(row, k % group_size)), r.bias(row));
+        } else {
+            const std::byte* at = w.data + static_cast<std::size_t>(tile) * w.tile_bytes();
+            out[k] = read_float(at, w.kind, k * lane_count + row);
+        }
+    }
+}
+
+constexpr kernel_table make_table(const char* name, bool float_by_blas) {
+    return {name,   float_by_blas, linear_float,   linear_quant,   quantize_rows, rms_norm,
+            add,    silu_mul,      gelu_mul,       swiglu_clamped, rope,          quantize_kv,
+            attend, merge_softmax, finish_softmax, exp_all,        embed_row};
+}
+
+constexpr kernel_table scalar_table = make_table("scalar", false);
+constexpr kernel_table portable_table = make_table("portable", true);
+
+}  // namespace
+
+const kernel_table& scalar_kernels() noexcept { return scalar_table; }
+const kernel_table& portable_kernels() noexcept { return portable_table; }
+
+}  // namespace semantic::engine

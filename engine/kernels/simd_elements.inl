@@ -1,0 +1,215 @@
+// Element-wise kernels, norms and quantisers over 16 lanes. Included by the kernel files of the
+// vector instruction sets inside their unnamed namespace, after their v16 and i16 operations, so
+// the order of operations is written once.
+
+using index = std::ptrdiff_t;
+
+/// How many of the lanes from i on lie below n.
+SIMD_INLINE int lanes_left(index n, index i) {
+    return n - i < lane_count ? static_cast<int>(n - i) : lane_count;
+}
+
+SIMD_INLINE v16 exp_lanes(v16 x) {
+    const v16 shifted = fma(x, set1(exp_log2e), set1(exp_magic));
+    const v16 n = sub(shifted, set1(exp_magic));
+    v16 r = fma(n, set1(-exp_ln2_high), x);
+    r = fma(n, set1(-exp_ln2_low), r);
+    v16 p = set1(exp_coefficients[0]);
+#pragma GCC unroll 8
+    for (int i = 1; i < exp_coefficient_count; ++i) {
+        p = fma(p, r, set1(exp_coefficients[i]));
+    }
+    p = add_exponent(p, shifted);
+    p = where_less(x, set1(exp_underflow), set1(0.0f), p);
+    return where_less(set1(exp_overflow), x, set1(__builtin_inff()), p);
+}
+
+SIMD_INLINE float exp_one(float x) {
+    float lanes[lane_count];
+    store(lanes, exp_lanes(set1(x)));
+    return lanes[0];
+}
+
+SIMD void exp_all(const float* x, float* out, std::size_t n) {
+    const auto count = static_cast<index>(n);
+    for (index i = 0; i < count; i += lane_count) {
+        const int lanes = lanes_left(count, i);
+        store_first(out + i, lanes, exp_lanes(load_first(x + i, lanes)));
+    }
+}
+
+SIMD void add_rows(float* x, const float* y, std::size_t n) {
+    const auto count = static_cast<index>(n);
+    for (index i = 0; i < count; i += lane_count) {
+        const int lanes = lanes_left(count, i);
+        store_first(x + i, lanes, add(load_first(x + i, lanes), load_first(y + i, lanes)));
+    }
+}
+
+SIMD void silu_mul(float* gate, const float* up, std::size_t n) {
+    const auto count = static_cast<index>(n);
+    for (index i = 0; i < count; i += lane_count) {
+        const int lanes = lanes_left(count, i);
+        const v16 x = load_first(gate + i, lanes);
+        const v16 negative = mul(x, set1(-1.0f));
+        const v16 silu = div(x, add(set1(1.0f), exp_lanes(negative)));
+        store_first(gate + i, lanes, mul(silu, load_first(up + i, lanes)));
+    }
+}
+
+SIMD void gelu_mul(float* gate, const float* up, std::size_t n) {
+    const auto count = static_cast<index>(n);
+    for (index i = 0; i < count; i += lane_count) {
+        const int lanes = lanes_left(count, i);
+        const v16 x = load_first(gate + i, lanes);
+        const v16 slope = fma(set1(gelu_cubic), mul(x, x), set1(gelu_linear));
+        const v16 gelu = div(x, add(set1(1.0f), exp_lanes(mul(x, slope))));
+        store_first(gate + i, lanes, mul(gelu, load_first(up + i, lanes)));
+    }
+}
+
+SIMD void swiglu_clamped(float* gate, const float* up, std::size_t n, float alpha, float limit) {
+    const auto count = static_cast<index>(n);
+    const v16 highest = set1(limit), lowest = set1(-limit), one = set1(1.0f);
+    for (index i = 0; i < count; i += lane_count) {
+        const int lanes = lanes_left(count, i);
+        const v16 g = min(load_first(gate + i, lanes), highest);
+        const v16 u = max(min(load_first(up + i, lanes), highest), lowest);
+        const v16 swish = div(g, add(one, exp_lanes(mul(set1(-alpha), g))));
+        store_first(gate + i, lanes, mul(add(u, one), swish));
+    }
+}
+
+SIMD void rms_norm(const float* x, const float* weight, float* out, int n, float eps,
+                   bool one_plus) {
+    v16 squares = set1(0.0f);
+    for (index i = 0; i < n; i += lane_count) {
+        const v16 a = load_first(x + i, lanes_left(n, i));
+        squares = fma(a, a, squares);
+    }
+    const float mean = fold(squares) / static_cast<float>(n);
+    const v16 factor = set1(1.0f / __builtin_sqrtf(mean + eps));
+    const v16 offset = set1(one_plus ? 1.0f : 0.0f);
+    for (index i = 0; i < n; i += lane_count) {
+        const int lanes = lanes_left(n, i);
+        const v16 w = load_first(weight + i, lanes);
+        const v16 scaled = mul(load_first(x + i, lanes), factor);
+        store_first(out + i, lanes, mul(scaled, one_plus ? add(offset, w) : w));
+    }
+}
+
+SIMD void rope(float* x, const float* cosines, const float* sines, int dim) {
+    const int pairs = dim / 2;
+    for (index i = 0; i < pairs; i += lane_count) {
+        const int lanes = lanes_left(pairs, i);
+        const v16 a = load_first(x + i, lanes), b = load_first(x + pairs + i, lanes);
+        const v16 c = load_first(cosines + i, lanes), s = load_first(sines + i, lanes);
+        store_first(x + i, lanes, fms(a, c, mul(b, s)));
+        store_first(x + pairs + i, lanes, fma(b, c, mul(a, s)));
+    }
+}
+
+SIMD void quantize_rows(const float* x, int count, int cols, std::int8_t* q, float* scales,
+                        float* sums) {
+    const index groups = static_cast<index>(count) * (cols / group_size);
+    for (index g = 0; g < groups; ++g) {
+        const float* group = x + g * group_size;
+        const v16 a = load(group), b = load(group + 16), c = load(group + 32), d = load(group + 48);
+        const float peak = largest(max(max(abs(a), abs(b)), max(abs(c), abs(d))));
+        const float scale = peak < 1e-30f ? 1.0f : peak / 127.0f;
+        const v16 inverse = set1(1.0f / scale);
+        const i16 qa = round_to_words(mul(a, inverse)), qb = round_to_words(mul(b, inverse));
+        const i16 qc = round_to_words(mul(c, inverse)), qd = round_to_words(mul(d, inverse));
+        std::int8_t* out = q + g * group_size;
+        store_low_bytes(out, qa);
+        store_low_bytes(out + 16, qb);
+        store_low_bytes(out + 32, qc);
+        store_low_bytes(out + 48, qd);
+        scales[g] = scale;
+        sums[g] = scale * static_cast<float>(sum_words(add(add(qa, qb), add(qc, qd))));
+    }
+}
+
+SIMD_INLINE half to_finite_half(float value) {
+    value = value > 65504.0f ? 65504.0f : value;
+    return to_half(value < -65504.0f ? -65504.0f : value);
+}
+
+/// Bytes a, b, c, d, ... below 16 -> a | b << 4, c | d << 4, ...
+SIMD_INLINE void pack_nibbles(const std::uint8_t* levels, std::byte* out) {
+    const __m128i weights = _mm_set1_epi16(0x1001);
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        const auto* from = reinterpret_cast<const __m128i*>(levels + 32 * i);
+        const __m128i a = _mm_maddubs_epi16(_mm_loadu_si128(from), weights);
+        const __m128i b = _mm_maddubs_epi16(_mm_loadu_si128(from + 1), weights);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16 * i), _mm_packus_epi16(a, b));
+    }
+}
+
+SIMD void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out,
+                            half& bias_out) {
+    const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
+    const float low = smallest(min(min(a, b), min(c, d)));
+    const float high = largest(max(max(a, b), max(c, d)));
+    const float steps = static_cast<float>((1 << bits) - 1);
+    const bool use_low = __builtin_fabsf(low) > __builtin_fabsf(high);
+    const float range = (high - low) / steps;
+    float scale = range < 1e-7f ? 1e-7f : range;
+    scale = use_low ? scale : -scale;
+    const float edge = use_low ? low : high;
+    const float zero_step = __builtin_nearbyintf(edge / scale);
+    if (zero_step != 0.0f) {
+        scale = edge / zero_step;
+    }
+    const float bias = zero_step != 0.0f ? edge : 0.0f;
+    alignas(64) std::uint8_t levels[group_size];
+    for (index i = 0; i < group_size; i += lane_count) {
+        const v16 level = round(div(sub(load(x + i), set1(bias)), set1(scale)));
+        const v16 clipped = min(max(level, set1(0.0f)), set1(steps));
+        store_low_bytes(levels + i, round_to_words(clipped));
+    }
+    if (bits == 8) {
+        __builtin_memcpy(row, levels, sizeof levels);
+    } else {
+        pack_nibbles(levels, row);
+    }
+    scale_out = to_finite_half(scale);
+    bias_out = to_finite_half(bias);
+}
+
+SIMD void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales,
+                      half* biases) {
+    if (bits == 16) {
+        for (index i = 0; i < dim; ++i) {
+            reinterpret_cast<half*>(row)[i] = to_finite_half(x[i]);
+        }
+        return;
+    }
+    for (index g = 0; g < dim / group_size; ++g) {
+        quantize_kv_group(x + g * group_size, bits, row + g * group_size * bits / 8, scales[g],
+                          biases[g]);
+    }
+}
+
+SIMD void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
+                        const float* from_out, int dim) {
+    const float peak = into.max > from.max ? into.max : from.max;
+    const float a = exp_one(into.max - peak), b = exp_one(from.max - peak);
+    into.max = peak;
+    into.sum = __builtin_fmaf(into.sum, a, from.sum * b);
+    const v16 wide_a = set1(a), wide_b = set1(b);
+    for (index d = 0; d < dim; d += lane_count) {
+        const int lanes = lanes_left(dim, d);
+        const v16 other = mul(load_first(from_out + d, lanes), wide_b);
+        store_first(into_out + d, lanes, fma(load_first(into_out + d, lanes), wide_a, other));
+    }
+}
+
+SIMD void finish_softmax(const softmax_state& state, float* out, int dim) {
+    const v16 inverse = set1(1.0f / state.sum);
+    for (index d = 0; d < dim; d += lane_count) {
+        const int lanes = lanes_left(dim, d);
+        store_first(out + d, lanes, mul(load_first(out + d, lanes), inverse));
+    }
+}

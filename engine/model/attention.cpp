@@ -1,0 +1,264 @@
+#include "engine/model/attention.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace semantic::engine {
+
+namespace {
+
+/// Query rows of a tile: with 256 tokens a frame their scores take 128 KiB, half of which is a
+/// dequantised V of 64; both stay in an L2 of 512 KiB, and unpacking K and V is shared by 128 rows.
+constexpr int tile_rows_wanted = 128;
+/// Fewer tiles than this for each thread, and a long sequence would leave threads without work: its
+/// frames are shared out.
+constexpr int tiles_per_slot_wanted = 4;
+/// Partial results held at once when frames are shared out, for each thread.
+constexpr int pieces_per_slot = 32;
+/// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
+/// pay.
+constexpr double parallel_work = 1e6;
+
+kv_rows rows_of(const std::byte* frame, const storage::kv_region& region, int head,
+                int block_tokens, int bits) {
+    kv_rows rows;
+    rows.rows = frame + region.row_at(block_tokens, head, 0);
+    rows.dim = region.dim;
+    rows.bits = bits;
+    rows.row_bytes = region.row_bytes;
+    rows.row_scales = region.groups;
+    if (region.groups > 0) {
+        const std::byte* scales = frame + region.scale_at(block_tokens, head, 0);
+        rows.scales = reinterpret_cast<const half*>(scales);
+        rows.biases = reinterpret_cast<const half*>(scales + (region.biases - region.scales));
+    }
+    return rows;
+}
+
+}  // namespace
+
+query_rows::query_rows(int kv_heads, int group, int dim, int rows_max, bool quantized)
+    : group_(group), dim_(dim), rows_max_(rows_max), quantized_(quantized) {
+    const std::size_t count = offset(kv_heads, 0);
+    values_ = aligned_buffer<float>(count);
+    if (quantized_) {
+        q_ = aligned_buffer<std::int8_t>(count);
+        scales_ = aligned_buffer<float>(count / group_size);
+        sums_ = aligned_buffer<float>(count / group_size);
+    }
+}
+
+void query_rows::quantize(const kernel_table& kernels, int kv_head, int row) {
+    if (!quantized_) return;
+    const std::size_t i = offset(kv_head, row);
+    kernels.quantize_rows(values_.data() + i, group_, dim_, q_.data() + i,
+                          scales_.data() + i / group_size, sums_.data() + i / group_size);
+}
+
+void query_rows::view(int kv_head, int row, attention_block& block) const {
+    const std::size_t i = offset(kv_head, row);
+    block.queries = values_.data() + i;
+    if (quantized_) {
+        block.q = {q_.data() + i, scales_.data() + i / group_size, sums_.data() + i / group_size};
+    }
+}
+
+attention::partial_store::partial_store(int count, int rows, int v_dim)
+    : rows_(static_cast<std::size_t>(rows)),
+      v_dim_(static_cast<std::size_t>(v_dim)),
+      states_(static_cast<std::size_t>(count) * rows_),
+      out_(static_cast<std::size_t>(count) * rows_ * v_dim_) {}
+
+attention::partial attention::partial_store::at(int index) {
+    const std::size_t first = static_cast<std::size_t>(index) * rows_;
+    return {states_.data() + first, out_.data() + first * v_dim_};
+}
+
+attention::attention(const kernel_table& kernels, const task_runner& tasks,
+                     const storage::kv_layout& layout, int group, double scale, int rows_max)
+    : kernels_(kernels),
+      tasks_(tasks),
+      layout_(layout),
+      group_(group),
+      k_dim_(layout.k(0).dim),
+      v_dim_(layout.v(0).dim),
+      kv_heads_(layout.layer(0).kv_heads),
+      scale_(static_cast<float>(scale)),
+      tile_tokens_(std::max(1, tile_rows_wanted / group)),
+      running_(tiles_per_slot_wanted * tasks.slots(), tile_tokens_ * group, v_dim_),
+      pieces_(pieces_per_slot * tasks.slots(), tile_tokens_ * group, v_dim_) {
+    tiles_.reserve(static_cast<std::size_t>(rows_max) * static_cast<std::size_t>(kv_heads_));
+    units_.reserve(static_cast<std::size_t>(pieces_per_slot * tasks.slots()));
+    const int rows = tile_tokens_ * group;
+    for (int i = 0; i < tasks.slots(); ++i) {
+        slot_scratch slot;
+        slot.begin.resize(static_cast<std::size_t>(rows));
+        slot.end.resize(static_cast<std::size_t>(rows));
+        slot.kernel = aligned_buffer<float>(
+            attention_scratch_floats(rows, layout.block_tokens(), k_dim_, v_dim_));
+        slots_.push_back(std::move(slot));
+    }
+}
+
+void attention::run(int layer, std::span<const attention_span> spans, const query_rows& queries,
+                    std::span<const float> sinks, float* out) {
+    cut_into_tiles(layer, spans);
+    if (worth_splitting()) {
+        run_split(layer, queries, sinks, out);
+    } else {
+        run_whole(layer, queries, sinks, out);
+    }
+}
+
+void attention::cut_into_tiles(int layer, std::span<const attention_span> spans) {
+    const int window = layout_.layer(layer).window;
+    tiles_.clear();
+    for (const attention_span& span : spans) {
+        for (int first = 0; first < span.count; first += tile_tokens_) {
+            const int tokens = std::min(tile_tokens_, span.count - first);
+            const int oldest = window == 0 ? 0 : std::max(0, span.positions[first] - window + 1);
+            const int newest = span.positions[first + tokens - 1];
+            for (int head = 0; head < layout_.layer(layer).kv_heads; ++head) {
+                tiles_.push_back({&span, head, first, tokens, oldest / layout_.block_tokens(),
+                                  newest / layout_.block_tokens() + 1});
+            }
+        }
+    }
+    // The longest first, so that no thread starts on one when the others are done.
+    std::sort(tiles_.begin(), tiles_.end(), [](const tile& a, const tile& b) {
+        return (a.frame_end - a.frame_begin) * a.tokens > (b.frame_end - b.frame_begin) * b.tokens;
+    });
+}
+
+double attention::work() const {
+    double products = 0.0;
+    for (const tile& t : tiles_) {
+        products += static_cast<double>(t.frame_end - t.frame_begin) * t.tokens;
+    }
+    return products * group_ * layout_.block_tokens() * (k_dim_ + v_dim_);
+}
+
+bool attention::worth_splitting() const {
+    return tasks_.slots() > 1 &&
+           static_cast<int>(tiles_.size()) < tiles_per_slot_wanted * tasks_.slots() &&
+           work() > 2 * parallel_work;
+}
+
+void attention::run_whole(int layer, const query_rows& queries, std::span<const float> sinks,
+                          float* out) {
+    const auto whole_tile = [&](int index, int slot) {
+        const tile& t = tiles_[static_cast<std::size_t>(index)];
+        const partial state = running_.at(slot);
+        start(t, sinks, state);
+        for (int frame = t.frame_begin; frame < t.frame_end; ++frame) {
+            attend_frame(layer, t, frame, queries, state, slot);
+        }
+        finish(t, state, out);
+    };
+    tasks_.run(static_cast<int>(tiles_.size()), work() > parallel_work, whole_tile);
+}
+
+void attention::run_split(int layer, const query_rows& queries, std::span<const float> sinks,
+                          float* out) {
+    const std::size_t units_max = units_.capacity();
+    for (std::size_t i = 0; i < tiles_.size(); ++i)
+        start(tiles_[i], sinks, running_.at(static_cast<int>(i)));
+    std::size_t at = 0;
+    int frame = tiles_.empty() ? 0 : tiles_[0].frame_begin;
+    while (at < tiles_.size()) {
+        units_.clear();
+        while (at < tiles_.size() && units_.size() < units_max) {
+            units_.push_back({static_cast<int>(at), frame});
+            if (++frame < tiles_[at].frame_end) continue;
+            if (++at < tiles_.size()) frame = tiles_[at].frame_begin;
+        }
+        run_wave(layer, queries);
+    }
+    tasks_.run(static_cast<int>(tiles_.size()), false, [&](int index, int) {
+        finish(tiles_[static_cast<std::size_t>(index)], running_.at(index), out);
+    });
+}
+
+void attention::run_wave(int layer, const query_rows& queries) {
+    tasks_.run(static_cast<int>(units_.size()), true, [&](int index, int slot) {
+        const unit& u = units_[static_cast<std::size_t>(index)];
+        const tile& t = tiles_[static_cast<std::size_t>(u.tile)];
+        const partial piece = pieces_.at(index);
+        clear(t, piece);
+        attend_frame(layer, t, u.frame, queries, piece, slot);
+    });
+    for (std::size_t i = 0; i < units_.size(); ++i) {  // frames of a tile are in order
+        const tile& t = tiles_[static_cast<std::size_t>(units_[i].tile)];
+        const partial piece = pieces_.at(static_cast<int>(i)), into = running_.at(units_[i].tile);
+        for (int row = 0; row < t.tokens * group_; ++row) {
+            // A row that saw nothing of this frame: attend() would not have touched its state
+            // either.
+            if (piece.states[row].max == -std::numeric_limits<float>::infinity()) continue;
+            kernels_.merge_softmax(into.states[row], into.out + row * v_dim_, piece.states[row],
+                                   piece.out + row * v_dim_, v_dim_);
+        }
+    }
+}
+
+void attention::clear(const tile& t, partial into) const {
+    const int rows = t.tokens * group_;
+    std::fill_n(into.states, rows, softmax_state{-std::numeric_limits<float>::infinity(), 0.0f});
+    std::fill_n(into.out, static_cast<std::size_t>(rows) * static_cast<std::size_t>(v_dim_), 0.0f);
+}
+
+/// The state before the first frame: nothing, or the sink of each head.
+void attention::start(const tile& t, std::span<const float> sinks, partial into) const {
+    clear(t, into);
+    if (sinks.empty()) return;
+    const auto first = static_cast<std::size_t>(t.kv_head * group_);
+    for (int row = 0; row < t.tokens * group_; ++row) {
+        into.states[row] = {sinks[first + static_cast<std::size_t>(row % group_)], 1.0f};
+    }
+}
+
+void attention::attend_frame(int layer, const tile& t, int frame, const query_rows& queries,
+                             partial into, int slot) {
+    slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
+    const int tokens = layout_.block_tokens(), window = layout_.layer(layer).window;
+    const int start = frame * tokens;
+    attention_block block;
+    for (int i = 0; i < t.tokens; ++i) {
+        const int position = t.span->positions[t.first + i];
+        const int end = std::clamp(position + 1 - start, 0, tokens);
+        const int begin = window == 0 ? 0 : std::clamp(position + 1 - window - start, 0, end);
+        std::fill_n(scratch.begin.begin() + i * group_, group_, begin);
+        std::fill_n(scratch.end.begin() + i * group_, group_, end);
+        block.tokens = std::max(block.tokens, end);
+    }
+    const std::byte* bytes = t.span->cache->frames(layer)[static_cast<std::size_t>(frame)];
+    const int bits = layout_.recipe().bits;
+    queries.view(t.kv_head, t.span->first_row + t.first, block);
+    block.count = t.tokens * group_;
+    block.k = rows_of(bytes, layout_.k(layer), t.kv_head, tokens, bits);
+    block.v = rows_of(bytes, layout_.v(layer), t.kv_head, tokens, bits);
+    block.begin = scratch.begin.data();
+    block.end = scratch.end.data();
+    block.scale = scale_;
+    block.state = into.states;
+    block.out = into.out;
+    block.scratch = scratch.kernel.data();
+    kernels_.attend(block);
+}
+
+void attention::finish(const tile& t, partial from, float* out) const {
+    const std::size_t row_floats = static_cast<std::size_t>(kv_heads_ * group_ * v_dim_);
+    for (int i = 0; i < t.tokens; ++i) {
+        float* to = out + static_cast<std::size_t>(t.span->first_row + t.first + i) * row_floats +
+                    static_cast<std::size_t>(t.kv_head * group_ * v_dim_);
+        for (int head = 0; head < group_; ++head) {
+            const int row = i * group_ + head;
+            kernels_.finish_softmax(from.states[row], from.out + row * v_dim_, v_dim_);
+        }
+        // The heads of a group are neighbours on both sides.
+        std::memcpy(to, from.out + i * group_ * v_dim_,
+                    static_cast<std::size_t>(group_ * v_dim_) * sizeof(float));
+    }
+}
+
+}  // namespace semantic::engine

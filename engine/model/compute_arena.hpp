@@ -1,0 +1,24 @@
+#pragma once
+// The threads that a program lends to compute: every kernel and flow-graph node runs in one arena.
+// Thread: run() blocks its caller, which becomes one of the threads.
+
+#include <functional>
+#include <memory>
+
+namespace semantic::engine {
+
+class compute_arena {
+  public:
+    /// `threads`: 0 means one for every core.
+    explicit compute_arena(int threads);
+    ~compute_arena();
+
+    void run(const std::function<void()>& body);
+    int threads() const noexcept;
+
+  private:
+    struct impl;
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::engine

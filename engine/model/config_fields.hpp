@@ -1,0 +1,122 @@
+#pragma once
+// Typed reading of one JSON object of a model's configuration. Used by model_config.cpp only.
+// Owner: the reader, on its stack. Thread: one.
+
+#include <boost/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace semantic::engine {
+
+namespace json = boost::json;
+
+inline std::string shown(const json::value& value) {
+    std::string text = json::serialize(value);
+    if (text.size() > 80) text = text.substr(0, 77) + "...";
+    return text;
+}
+
+/// Typed access to one JSON object. Null counts as missing, as it does for transformers. The first
+/// complaint is kept and every later read returns its default, so that callers read straight down
+/// and look once at the end.
+class fields {
+  public:
+    fields(const json::object& object, std::string path, std::string& complaint)
+        : object_(object), path_(std::move(path)), complaint_(complaint) {}
+
+    const json::value* find(std::string_view name) const {
+        const json::value* value = object_.if_contains(name);
+        return value != nullptr && !value->is_null() ? value : nullptr;
+    }
+    bool has(std::string_view name) const { return find(name) != nullptr; }
+
+    int integer(std::string_view name, int missing, int least, int most) {
+        const json::value* value = find(name);
+        if (value == nullptr) return missing;
+        std::int64_t number = 0;
+        if (value->is_int64()) {
+            number = value->get_int64();
+        } else if (value->is_double() &&
+                   std::nearbyint(value->get_double()) == value->get_double() &&
+                   std::abs(value->get_double()) < 1e15) {
+            number = static_cast<std::int64_t>(value->get_double());
+        } else {
+            refuse(name, *value, "a whole number is needed");
+            return missing;
+        }
+        if (number < least || number > most) {
+            refuse(name, *value,
+                   "supported are " + std::to_string(least) + " to " + std::to_string(most));
+            return missing;
+        }
+        return static_cast<int>(number);
+    }
+
+    double real(std::string_view name, double missing, double above, double most) {
+        const json::value* value = find(name);
+        if (value == nullptr) return missing;
+        if (!value->is_number()) {
+            refuse(name, *value, "a number is needed");
+            return missing;
+        }
+        const double number = value->to_number<double>();
+        if (!(number > above && number <= most)) {
+            refuse(name, *value, "out of range");
+            return missing;
+        }
+        return number;
+    }
+
+    bool boolean(std::string_view name, bool missing) {
+        const json::value* value = find(name);
+        if (value == nullptr) return missing;
+        if (!value->is_bool()) {
+            refuse(name, *value, "true or false is needed");
+            return missing;
+        }
+        return value->get_bool();
+    }
+
+    std::string string(std::string_view name, std::string_view missing) {
+        const json::value* value = find(name);
+        if (value == nullptr) return std::string(missing);
+        if (!value->is_string()) {
+            refuse(name, *value, "a string is needed");
+            return std::string(missing);
+        }
+        return std::string(value->get_string());
+    }
+
+    /// Returns: null when the field is missing or, with a complaint, no object.
+    const json::object* object(std::string_view name) {
+        const json::value* value = find(name);
+        if (value == nullptr) return nullptr;
+        if (!value->is_object()) {
+            refuse(name, *value, "an object is needed");
+            return nullptr;
+        }
+        return &value->get_object();
+    }
+
+    const json::object& raw() const { return object_; }
+    std::string& complaint() { return complaint_; }
+    std::string path(std::string_view name) const { return path_ + std::string(name); }
+
+    void refuse(std::string_view name, const json::value& value, std::string_view why) {
+        complain(path_ + std::string(name) + " is " + shown(value) + ": " + std::string(why));
+    }
+    void complain(std::string what) {
+        if (complaint_.empty()) complaint_ = std::move(what);
+    }
+
+  private:
+    const json::object& object_;
+    std::string path_;  // what stands before a field's name in a complaint
+    std::string& complaint_;
+};
+
+}  // namespace semantic::engine

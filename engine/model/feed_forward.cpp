@@ -1,0 +1,172 @@
+#include "engine/model/feed_forward.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+#include "engine/kernels/gemm.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+std::size_t area(int rows, int cols) {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
+}
+
+}  // namespace
+
+feed_forward::feed_forward(const model_config& config, const kernel_table& kernels,
+                           const task_runner& tasks, int rows_max)
+    : config_(config), kernels_(kernels), tasks_(tasks) {
+    const mixture_config& mixture = config.mixture;
+    const int inner = std::max(config.intermediate, mixture.intermediate);
+    const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // an expert's may be doubled
+    wide_ = aligned_buffer<float>(2 * area(rows, inner));
+    linear_scratch_ =
+        aligned_buffer<float>(linear_scratch_floats(rows, std::max(config.hidden, inner)));
+    if (mixture.experts == 0) return;
+    const auto experts = static_cast<std::size_t>(mixture.experts);
+    scores_ = aligned_buffer<float>(area(rows_max, mixture.experts));
+    gathered_ = aligned_buffer<float>(area(rows, config.hidden));
+    answers_ = aligned_buffer<float>(area(rows, config.hidden));
+    assigned_.resize(experts);
+    for (auto& list : assigned_) list.reserve(static_cast<std::size_t>(rows_max));
+    order_.resize(experts);
+    chosen_.resize(experts);
+}
+
+void feed_forward::run(const layer_weights& w, const float* x, int count, float* y) {
+    if (w.experts.empty()) {
+        gated(w.mlp, x, count, false, y);
+    } else {
+        run_mixture(w, x, count, y);
+    }
+}
+
+/// y = down(act(gate(x)) * up(x)). `doubled`: `count` more rows of x hold what 8-bit rounding takes
+/// away from the first ones, so that it is added again; y has as many rows to work in.
+void feed_forward::gated(const gated_weights& w, const float* x, int count, bool doubled,
+                         float* y) {
+    const int inner = w.gate.matrix.rows, hidden = config_.hidden,
+              rows = doubled ? 2 * count : count;
+    const std::size_t width = area(1, inner);
+    float* gate = wide_.data();
+    float* up = gate + wide_.count() / 2;
+    const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
+    linear(kernels_, jobs, x, rows, hidden, linear_scratch_.data());
+    tasks_.for_rows(0, count, 8 * inner, [&](int row) {
+        float* g = gate + area(row, inner);
+        float* u = up + area(row, inner);
+        if (doubled) {
+            kernels_.add(g, g + area(count, inner), width);
+            kernels_.add(u, u + area(count, inner), width);
+        }
+        w.gate.add_bias(kernels_, g);
+        w.up.add_bias(kernels_, u);
+        activate(g, u, width);
+        if (doubled) keep_rounding(g, inner, g + area(count, inner), u);
+    });
+    linear(kernels_, w.down.matrix, gate, rows, y, area(1, hidden), linear_scratch_.data());
+    tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
+        float* to = y + area(row, hidden);
+        if (doubled) kernels_.add(to, to + area(count, hidden), area(1, hidden));
+        w.down.add_bias(kernels_, to);
+    });
+}
+
+/// rest = x - what 8-bit activations keep of x. Shape: x, rest and scratch [n].
+void feed_forward::keep_rounding(const float* x, int n, float* rest, float* scratch) const {
+    auto* levels = reinterpret_cast<std::int8_t*>(scratch);
+    float* scales = scratch + n / 4;
+    kernels_.quantize_rows(x, 1, n, levels, scales, scales + n / group_size);
+    for (int i = 0; i < n; ++i) {
+        rest[i] = x[i] - scales[i / group_size] * static_cast<float>(levels[i]);
+    }
+}
+
+/// gate = act(gate) * up
+void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
+    switch (config_.activation) {
+        case activation_kind::silu:
+            return kernels_.silu_mul(gate, up, n);
+        case activation_kind::gelu_tanh:
+            return kernels_.gelu_mul(gate, up, n);
+        case activation_kind::swiglu_clamped:
+            return kernels_.swiglu_clamped(gate, up, n, 1.702f, config_.activation_limit);
+    }
+}
+
+/// y = Σ weight_e * expert_e(x) over the chosen experts, plus the shared experts where there are.
+void feed_forward::run_mixture(const layer_weights& w, const float* x, int count, float* y) {
+    const int experts = config_.mixture.experts;
+    linear(kernels_, w.router.matrix, x, count, scores_.data(), static_cast<std::size_t>(experts),
+           linear_scratch_.data());
+    for (auto& rows : assigned_) rows.clear();
+    for (int row = 0; row < count; ++row) {
+        float* scores = scores_.data() + area(row, experts);
+        w.router.add_bias(kernels_, scores);
+        choose(scores, row);
+    }
+    if (w.mlp.gate.matrix.rows > 0) {
+        gated(w.mlp, x, count, false, y);
+    } else {
+        std::fill_n(y, area(count, config_.hidden), 0.0f);
+    }
+    for (int expert = 0; expert < experts; ++expert) {
+        const auto& rows = assigned_[static_cast<std::size_t>(expert)];
+        if (!rows.empty()) run_expert(w.experts[static_cast<std::size_t>(expert)], rows, x, y);
+    }
+}
+
+/// Assigns `row` to the experts with the highest scores, of equal ones the first. Their weights are
+/// a softmax over the chosen or, where the model was trained so, their part of one over all.
+void feed_forward::choose(const float* scores, int row) {
+    const mixture_config& mixture = config_.mixture;
+    std::iota(order_.begin(), order_.end(), 0);
+    std::partial_sort(
+        order_.begin(), order_.begin() + mixture.per_token, order_.end(),
+        [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+    const int summed = mixture.softmax_over_all ? mixture.experts : mixture.per_token;
+    for (int i = 0; i < summed; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        chosen_[at] = scores[order_[at]] - scores[order_[0]];
+    }
+    kernels_.exp(chosen_.data(), chosen_.data(), static_cast<std::size_t>(summed));
+    float sum = 0.0f;
+    for (int i = 0; i < summed; ++i) sum += chosen_[static_cast<std::size_t>(i)];
+    for (int i = 0; i < mixture.per_token; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        assigned_[static_cast<std::size_t>(order_[at])].push_back(
+            {row, chosen_[at] / sum * mixture.scale});
+    }
+}
+
+/// With quantised experts the rounding of their inputs is computed on as well, in the same pass
+/// over the weights: an error of the stream that is small everywhere else makes a later router
+/// choose other experts.
+void feed_forward::run_expert(const gated_weights& w, const std::vector<assignment>& rows,
+                              const float* x, float* y) {
+    const int count = static_cast<int>(rows.size()), hidden = config_.hidden;
+    const std::size_t width = area(1, hidden);
+    const bool doubled =
+        w.gate.matrix.quantized() && w.up.matrix.quantized() && w.down.matrix.quantized();
+    tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
+        float* to = gathered_.data() + area(i, hidden);
+        std::memcpy(to, x + area(rows[static_cast<std::size_t>(i)].row, hidden),
+                    width * sizeof(float));
+        if (doubled) {
+            keep_rounding(to, hidden, to + area(count, hidden), answers_.data() + area(i, hidden));
+        }
+    });
+    gated(w, gathered_.data(), count, doubled, answers_.data());
+    tasks_.for_rows(0, count, hidden, [&](int i) {
+        const assignment& to = rows[static_cast<std::size_t>(i)];
+        const float* answer = answers_.data() + area(i, hidden);
+        float* sum = y + area(to.row, hidden);
+        for (std::size_t j = 0; j < width; ++j) sum[j] += to.weight * answer[j];
+    });
+}
+
+}  // namespace semantic::engine

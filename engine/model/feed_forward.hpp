@@ -1,0 +1,58 @@
+#pragma once
+// The feed-forward part of a layer: one gated MLP, or a mixture of which a router lets a few run
+// for each row.
+// Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
+//
+// Exactness. Router, choice and weights are computed row by row. An expert gets the rows that chose
+// it gathered into one matrix, whose products do not depend on each other; a row adds up its
+// experts in ascending order of their numbers. So neither the rows beside it nor the threads can be
+// told from a row's bits.
+// Source: mixture of experts as in Switch, arXiv:2101.03961.
+
+#include <vector>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/aligned_buffer.hpp"
+#include "engine/model/model_config.hpp"
+#include "engine/model/task_runner.hpp"
+#include "engine/model/weights.hpp"
+
+namespace semantic::engine {
+
+class feed_forward {
+  public:
+    feed_forward(const model_config& config, const kernel_table& kernels, const task_runner& tasks,
+                 int rows_max);
+
+    /// y = mlp(x). Shape: x and y [count, hidden]. Requires: count <= rows_max; x and y apart.
+    void run(const layer_weights& w, const float* x, int count, float* y);
+
+  private:
+    /// One row of a mixture that goes to an expert.
+    struct assignment {
+        int row;
+        float weight;
+    };
+
+    void gated(const gated_weights& w, const float* x, int count, bool doubled, float* y);
+    void keep_rounding(const float* x, int n, float* rest, float* scratch) const;
+    void activate(float* gate, const float* up, std::size_t n) const;
+    void run_mixture(const layer_weights& w, const float* x, int count, float* y);
+    void choose(const float* scores, int row);
+    void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,
+                    float* y);
+
+    const model_config& config_;
+    const kernel_table& kernels_;
+    const task_runner& tasks_;
+    aligned_buffer<float> wide_;  // gate and up, [rows, intermediate] each
+    aligned_buffer<float> linear_scratch_;
+    // Mixtures only, where `rows` is twice rows_max.
+    aligned_buffer<float> scores_;                   // [rows_max, experts]
+    aligned_buffer<float> gathered_, answers_;       // [rows, hidden]
+    std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
+    std::vector<int> order_;                         // [experts]
+    std::vector<float> chosen_;                      // [experts]
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,552 @@
+#include "engine/model/model_config.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "engine/model/config_fields.hpp"
+#include "storage/file.hpp"
+#include "storage/strict_json.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+/// Which layers see a window only, where `layer_types` does not say.
+enum class window_rule { never, behind_max_window_layers, all_but_every_nth, all_but_every_second };
+
+/// What a family's config class assumes when a field is missing, and what no field says. One row a
+/// family; code below never asks which family it is. Source: transformers, configuration_*.py and
+/// modeling_*.py (read 2026-11).
+struct family_defaults {
+    const char* model_type;
+    int vocabulary = 32000;
+    int hidden = 4096;
+    int intermediate = 11008;
+    int layers = 32;
+    int heads = 32;
+    int kv_heads = 0;  // 0: as many as heads
+    int head_dim = 0;  // 0: hidden / heads
+    int context = 2048;
+    double norm_eps = 1e-6;
+    double rope_theta = 10000.0;
+    double rope_theta_sliding = 0.0;  // 0: sliding layers turn as full ones do
+    bool tied_head = false;
+    int eos = -1;  // none
+    window_rule windows = window_rule::never;
+    int window = 4096;
+    bool always_qkv_bias = false;
+    bool attention_bias = false;
+    bool may_have_mlp_bias = false;
+    bool qk_norm = false;
+    bool sinks = false;
+    bool norm_one_plus = false;
+    bool post_norms = false;
+    bool scaled_embedding = false;
+    double query_scalar = 0.0;  // 0: head_dim
+    const char* activation_field = "hidden_act";
+    const char* activation_name = "silu";
+    activation_kind activation = activation_kind::silu;
+    int experts = 0;
+    int experts_per_token = 0;
+    const char* rope_scaling = nullptr;     // assumed when a file has no rope at all
+    const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
+};
+constexpr family_defaults families[] = {
+    {.model_type = "llama", .eos = 2, .may_have_mlp_bias = true},
+    {.model_type = "qwen2",
+     .vocabulary = 151936,
+     .intermediate = 22016,
+     .kv_heads = 32,
+     .context = 32768,
+     .windows = window_rule::behind_max_window_layers,
+     .always_qkv_bias = true},
+    {.model_type = "qwen3",
+     .vocabulary = 151936,
+     .intermediate = 22016,
+     .kv_heads = 32,
+     .head_dim = 128,
+     .context = 32768,
+     .windows = window_rule::behind_max_window_layers,
+     .qk_norm = true},
+    {.model_type = "gemma3_text",
+     .vocabulary = 262208,
+     .hidden = 2304,
+     .intermediate = 9216,
+     .layers = 26,
+     .heads = 8,
+     .kv_heads = 4,
+     .head_dim = 256,
+     .context = 131072,
+     .rope_theta = 1e6,
+     .rope_theta_sliding = 10000.0,
+     .tied_head = true,
+     .eos = 1,
+     .windows = window_rule::all_but_every_nth,
+     .qk_norm = true,
+     .norm_one_plus = true,
+     .post_norms = true,
+     .scaled_embedding = true,
+     .query_scalar = 256.0,
+     .activation_field = "hidden_activation",
+     .activation_name = "gelu_pytorch_tanh",
+     .activation = activation_kind::gelu_tanh},
+    {.model_type = "gemma3", .text_model_type = "gemma3_text"},
+    {.model_type = "gpt_oss",
+     .vocabulary = 201088,
+     .hidden = 2880,
+     .intermediate = 2880,
+     .layers = 36,
+     .heads = 64,
+     .kv_heads = 8,
+     .head_dim = 64,
+     .context = 131072,
+     .norm_eps = 1e-5,
+     .rope_theta = 150000.0,
+     .windows = window_rule::all_but_every_second,
+     .window = 128,
+     .attention_bias = true,
+     .sinks = true,
+     .activation = activation_kind::swiglu_clamped,
+     .experts = 128,
+     .experts_per_token = 4,
+     .rope_scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                         "original_max_position_embeddings": 4096})"},
+};
+
+constexpr int dimension_max = 1 << 20;
+constexpr int vocabulary_max = 1 << 22;
+constexpr int context_max = 1 << 24;
+
+double yarn_amplitude(double factor, double weight) {
+    return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+void read_llama3(fields& in, int context, rope_parameters& rope) {
+    rope.type = rope_parameters::scaling::llama3;
+    rope.low_freq_factor = in.real("low_freq_factor", 1.0, 0.0, 1e6);
+    rope.high_freq_factor = in.real("high_freq_factor", 4.0, 0.0, 1e6);
+    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    if (rope.high_freq_factor <= rope.low_freq_factor) {
+        in.refuse("high_freq_factor", json::value(rope.high_freq_factor),
+                  "it must be above low_freq_factor");
+    }
+}
+
+void read_yarn(fields& in, int context, rope_parameters& rope) {
+    rope.type = rope_parameters::scaling::yarn;
+    rope.beta_fast = in.real("beta_fast", 32.0, 0.0, 1e6);
+    rope.beta_slow = in.real("beta_slow", 1.0, 0.0, 1e6);
+    rope.truncate = in.boolean("truncate", true);
+    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    const double one = in.real("mscale", 0.0, -1e-9, 100.0),
+                 all = in.real("mscale_all_dim", 0.0, -1e-9, 100.0);
+    const double missing = one != 0.0 && all != 0.0
+                               ? yarn_amplitude(rope.factor, one) / yarn_amplitude(rope.factor, all)
+                               : yarn_amplitude(rope.factor, 1.0);
+    rope.amplitude = in.real("attention_factor", missing, 0.0, 100.0);
+}
+
+/// The scaling part, from `rope_scaling` or `rope_parameters`.
+void read_rope_scaling(fields in, int context, rope_parameters& rope) {
+    const char* spelling = in.has("rope_type") ? "rope_type" : "type";
+    const std::string type = in.string(spelling, "default");
+    if (type == "default") return;
+    if (type != "linear" && type != "llama3" && type != "yarn") {
+        in.refuse(spelling, json::value(type), "supported are default, linear, llama3 and yarn");
+        return;
+    }
+    if (!in.has("factor")) {
+        in.complain(in.path("factor") + " is missing, " + type + " scaling needs it");
+        return;
+    }
+    rope.factor = in.real("factor", 1.0, 0.0, 1e6);
+    if (type == "linear") rope.type = rope_parameters::scaling::linear;
+    if (type == "llama3") read_llama3(in, context, rope);
+    if (type == "yarn") read_yarn(in, context, rope);
+}
+
+/// One kind of layer's, from an object that has base and scaling together.
+rope_parameters read_joint_rope(fields in, double theta_missing, int context) {
+    rope_parameters rope;
+    rope.theta = in.real("rope_theta", theta_missing, 0.0, 1e12);
+    if (in.real("partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
+        in.refuse("partial_rotary_factor", in.raw().at("partial_rotary_factor"),
+                  "only 1 is supported");
+    }
+    read_rope_scaling(in, context, rope);
+    return rope;
+}
+
+struct layer_ropes {
+    rope_parameters full, sliding;
+};
+
+/// Published configs have `rope_theta`, `rope_local_base_freq` and `rope_scaling` at top level,
+/// newer ones a single `rope_parameters`, with an object for each kind of layer where they differ.
+layer_ropes read_rope(fields& in, const family_defaults& family, int context) {
+    layer_ropes out;
+    const bool apart = family.rope_theta_sliding != 0.0;
+    const double theta = in.real("rope_theta", family.rope_theta, 0.0, 1e12);
+    const double theta_sliding =
+        apart ? in.real("rope_local_base_freq", family.rope_theta_sliding, 0.0, 1e12) : theta;
+    out.full.theta = theta;
+    out.sliding.theta = theta_sliding;
+    const json::object* joint = in.object("rope_parameters");
+    if (joint == nullptr) {
+        json::value assumed;
+        const json::object* scaling = in.object("rope_scaling");
+        if (scaling == nullptr && family.rope_scaling != nullptr) {
+            assumed = json::parse(family.rope_scaling);
+            scaling = &assumed.get_object();
+        }
+        if (scaling != nullptr) {
+            read_rope_scaling(fields(*scaling, "rope_scaling.", in.complaint()), context, out.full);
+        }
+        if (!apart) out.sliding = out.full;
+        return out;
+    }
+    fields inner(*joint, "rope_parameters.", in.complaint());
+    bool nested = false;
+    for (const auto& [name, value] : *joint) {
+        if (!value.is_object()) continue;
+        nested = true;
+        if (!apart || (name != "full_attention" && name != "sliding_attention")) {
+            inner.refuse(name, value, "rope parameters of this kind of layer are not supported");
+        }
+    }
+    if (!nested) {
+        out.full = read_joint_rope(inner, theta, context);
+        if (!apart) out.sliding = out.full;
+        return out;
+    }
+    const auto kind = [&](const char* name, double missing, rope_parameters& rope) {
+        if (const json::object* object = inner.object(name)) {
+            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), missing,
+                                   context);
+        }
+    };
+    kind("full_attention", theta, out.full);
+    kind("sliding_attention", theta_sliding, out.sliding);
+    return out;
+}
+
+/// MLX writes its affine quantisation as `quantization`, newer versions also as
+/// `quantization_config`; every other tool's `quantization_config` names its method and is refused.
+void read_quantization(fields& in, model_config& out) {
+    const char* name = in.has("quantization") ? "quantization" : "quantization_config";
+    const json::object* object = in.object(name);
+    if (object == nullptr) return;
+    fields inner(*object, std::string(name) + ".", in.complaint());
+    if (inner.has("quant_method")) {
+        // The weights say themselves which experts are MXFP4.
+        if (out.mixture.experts > 0 && inner.string("quant_method", "") == "mxfp4") return;
+        inner.refuse("quant_method", object->at("quant_method"),
+                     "supported are MLX affine quantisation and, for experts, mxfp4");
+        return;
+    }
+    if (const std::string mode = inner.string("mode", "affine"); mode != "affine") {
+        inner.refuse("mode", json::value(mode), "supported is affine");
+    }
+    out.quantization_group = inner.integer("group_size", 64, 1, dimension_max);
+    if (out.quantization_group != 64) {
+        inner.refuse("group_size", json::value(out.quantization_group), "supported is 64");
+    }
+    out.quantization_bits = inner.integer("bits", 4, 1, 32);
+    if (out.quantization_bits != 4 && out.quantization_bits != 8) {
+        inner.refuse("bits", json::value(out.quantization_bits), "supported are 4 and 8");
+    }
+    for (const auto& [key, value] : *object) {
+        if (value.is_object() || (value.is_bool() && !value.get_bool())) {
+            inner.refuse(key, value, "settings for a single tensor are not supported");
+        }
+    }
+}
+
+/// Adds the ids of `eos_token_id`, a number or a list of them. Returns: whether the field was
+/// there, even as null.
+bool read_eos(fields& in, int vocabulary, std::vector<storage::token_id>& out) {
+    const json::value* value = in.raw().if_contains("eos_token_id");
+    if (value == nullptr) return false;
+    if (value->is_null()) return true;
+    const auto add = [&](const json::value& id) {
+        if (!id.is_int64() || id.get_int64() < 0 || id.get_int64() >= vocabulary) {
+            in.refuse("eos_token_id", *value,
+                      "token ids below vocab_size " + std::to_string(vocabulary) + " are needed");
+            return;
+        }
+        const auto token = static_cast<storage::token_id>(id.get_int64());
+        if (std::find(out.begin(), out.end(), token) == out.end()) out.push_back(token);
+    };
+    if (value->is_array()) {
+        for (const json::value& id : value->get_array()) add(id);
+    } else {
+        add(*value);
+    }
+    return true;
+}
+
+/// How the model's makers want it sampled. transformers' own defaults (greedy, top_k 50) speak only
+/// where the file takes a side: most files leave do_sample out, and then a request's dialect
+/// decides.
+sampling_rules read_sampling(fields& in) {
+    sampling_rules rules;
+    if (!in.has("do_sample") && !in.has("temperature")) return rules;
+    rules.temperature = static_cast<float>(in.real("temperature", 1.0, -1e-9, 100.0));
+    if (!in.boolean("do_sample", true)) rules.temperature = 0.0f;
+    rules.top_p = static_cast<float>(in.real("top_p", 1.0, 0.0, 1.0));
+    rules.top_k = in.integer("top_k", 50, 0, dimension_max);
+    return rules;
+}
+
+/// sqrt(hidden) in the precision of the published weights, as the model was trained.
+float read_embedding_scale(fields& in, int hidden) {
+    const float exact = std::sqrt(static_cast<float>(hidden));
+    if (in.string(in.has("dtype") ? "dtype" : "torch_dtype", "") != "bfloat16") return exact;
+    std::uint32_t bits = std::bit_cast<std::uint32_t>(exact);
+    bits += 0x7fffu + (bits >> 16 & 1u);
+    return std::bit_cast<float>(bits & 0xffff0000u);
+}
+
+void read_attention_shape(fields& in, const family_defaults& family, model_config& out) {
+    out.hidden = in.integer("hidden_size", family.hidden, 1, dimension_max);
+    out.heads = in.integer("num_attention_heads", family.heads, 1, 4096);
+    const bool said = family.kv_heads == 0 || in.raw().contains("num_key_value_heads");
+    out.kv_heads = in.integer("num_key_value_heads", said ? out.heads : family.kv_heads, 1, 4096);
+    if (out.heads % out.kv_heads != 0) {
+        in.complain("num_key_value_heads is " + std::to_string(out.kv_heads) +
+                    ": it must divide num_attention_heads " + std::to_string(out.heads));
+    }
+    if (!in.has("head_dim") && family.head_dim == 0 && out.hidden % out.heads != 0) {
+        in.complain("num_attention_heads is " + std::to_string(out.heads) +
+                    ": without head_dim it must divide hidden_size " + std::to_string(out.hidden));
+    }
+    out.head_dim = in.integer(
+        "head_dim", family.head_dim != 0 ? family.head_dim : out.hidden / out.heads, 1, 1024);
+    if (out.head_dim % 2 != 0) {
+        in.complain("head_dim is " + std::to_string(out.head_dim) +
+                    ": rotary embedding needs an even number");
+    }
+    const double scalar = family.query_scalar == 0.0
+                              ? static_cast<double>(out.head_dim)
+                              : in.real("query_pre_attn_scalar", family.query_scalar, 0.0, 1e6);
+    out.attention_scale = 1.0 / std::sqrt(scalar);
+    const bool bias = in.boolean("attention_bias", family.attention_bias);
+    out.qkv_bias = bias || family.always_qkv_bias;
+    out.o_bias = bias && !family.always_qkv_bias;
+    out.qk_norm = family.qk_norm;
+    out.sinks = family.sinks;
+}
+
+/// Which layers slide, from `layer_types` or by the family's rule.
+std::vector<bool> read_sliding(fields& in, const family_defaults& family, int count) {
+    std::vector<bool> slides(static_cast<std::size_t>(count), false);
+    if (const json::value* types = in.find("layer_types"); types != nullptr && types->is_array()) {
+        const json::array& list = types->get_array();
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            const bool window = list[i] == "sliding_attention";
+            if (list[i] != "full_attention" && (!window || family.windows == window_rule::never)) {
+                in.refuse("layer_types", list[i],
+                          family.windows == window_rule::never
+                              ? "supported is full_attention"
+                              : "supported are full_attention and sliding_attention");
+            }
+            if (i < slides.size()) slides[i] = window;
+        }
+        if (list.size() != slides.size()) {
+            in.complain("layer_types has " + std::to_string(list.size()) +
+                        " entries, num_hidden_layers is " + std::to_string(count));
+        }
+        return slides;
+    }
+    int first = 0, every = 0;  // full below `first` and at every `every`-th layer
+    switch (family.windows) {
+        case window_rule::never:
+            return slides;
+        case window_rule::behind_max_window_layers:
+            if (!in.boolean("use_sliding_window", false)) return slides;
+            first = in.integer("max_window_layers", 28, 0, 4096);
+            break;
+        case window_rule::all_but_every_nth: {
+            const char* newer = "_sliding_window_pattern";
+            every = in.integer(in.has(newer) ? newer : "sliding_window_pattern", 6, 1, 4096);
+            break;
+        }
+        case window_rule::all_but_every_second:
+            every = 2;
+            break;
+    }
+    for (int i = first; i < count; ++i) {
+        slides[static_cast<std::size_t>(i)] = every == 0 || (i + 1) % every != 0;
+    }
+    return slides;
+}
+
+void read_layers(fields& in, const family_defaults& family, model_config& out) {
+    const int count = in.integer("num_hidden_layers", family.layers, 1, 4096);
+    const layer_ropes ropes = read_rope(in, family, out.context_tokens_max);
+    const int window = in.integer("sliding_window", family.window, 1, context_max);
+    for (const bool slides : read_sliding(in, family, count)) {
+        out.layers.push_back(slides ? layer_config{window, ropes.sliding}
+                                    : layer_config{0, ropes.full});
+    }
+}
+
+void read_mlp(fields& in, const family_defaults& family, model_config& out) {
+    out.intermediate = in.integer("intermediate_size", family.intermediate, 1, dimension_max);
+    out.activation = family.activation;
+    out.mlp_bias = family.may_have_mlp_bias && in.boolean("mlp_bias", false);
+    const std::string act = in.string(family.activation_field, family.activation_name);
+    if (act != family.activation_name) {
+        in.refuse(family.activation_field, json::value(act),
+                  std::string("supported is ") + family.activation_name);
+    }
+}
+
+void read_mixture(fields& in, const family_defaults& family, model_config& out) {
+    if (family.experts == 0) return;
+    out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
+    out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
+    out.mixture.per_token =
+        in.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);
+    out.mixture.intermediate = out.intermediate;
+}
+
+model_config read_config(fields& in, const family_defaults& family) {
+    for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+        if (in.has(name)) in.refuse(name, *in.find(name), "logits are not capped");
+    }
+    if (in.boolean("use_bidirectional_attention", false)) {
+        in.refuse("use_bidirectional_attention", true, "supported is false");
+    }
+    model_config out;
+    out.family = family.model_type;
+    out.vocabulary = in.integer("vocab_size", family.vocabulary, 1, vocabulary_max);
+    out.context_tokens_max = in.integer("max_position_embeddings", family.context, 1, context_max);
+    read_attention_shape(in, family, out);
+    read_mlp(in, family, out);
+    read_mixture(in, family, out);
+    out.norm_eps = static_cast<float>(in.real("rms_norm_eps", family.norm_eps, 0.0, 1.0));
+    out.norm_one_plus = family.norm_one_plus;
+    out.post_norms = family.post_norms;
+    if (family.scaled_embedding) out.embedding_scale = read_embedding_scale(in, out.hidden);
+    out.tied_head = in.boolean("tie_word_embeddings", family.tied_head);
+    read_layers(in, family, out);
+    return out;
+}
+
+/// Errors: incompatible, when `text` is not a JSON object.
+result<json::object> parse_object(const std::string& file, std::string_view text) {
+    auto value = storage::parse_strict_json(text);
+    if (!value) return failure{errc::incompatible, file + ": " + value.error().what};
+    if (!value->is_object()) return failure{errc::incompatible, file + " is not a JSON object"};
+    return std::move(value->get_object());
+}
+
+const family_defaults* find_family(std::string_view model_type) {
+    for (const family_defaults& family : families) {
+        if (model_type == family.model_type) return &family;
+    }
+    return nullptr;
+}
+
+failure incompatible(std::string what) { return {errc::incompatible, std::move(what)}; }
+
+}  // namespace
+
+result<model_config> model_config::parse(std::string_view config_json,
+                                         std::string_view generation_config_json) {
+    auto root = parse_object("config.json", config_json);
+    if (!root) return root.error();
+    std::string complaint;
+    fields in(*root, "", complaint);
+    const std::string model_type = in.string("model_type", "");
+    const family_defaults* family = find_family(model_type);
+    if (family == nullptr) {
+        std::string known;
+        for (const family_defaults& each : families) {
+            known += (known.empty() ? "" : ", ") + std::string(each.model_type);
+        }
+        return incompatible("config.json: model_type is \"" + model_type + "\": supported are " +
+                            known);
+    }
+    // Of a multimodal model only the language model runs; the token ids that end a turn may be
+    // given outside.
+    const json::object nothing;
+    const json::object* inside = &in.raw();
+    if (family->text_model_type != nullptr) {
+        inside = in.object("text_config");
+        if (inside == nullptr) inside = &nothing;
+        family = find_family(family->text_model_type);
+    }
+    const bool nested = inside != &in.raw();
+    fields text(*inside, nested ? "text_config." : "", complaint);
+    model_config out = read_config(text, *family);
+    read_quantization(in, out);
+    bool said = read_eos(in, out.vocabulary, out.eos_tokens);
+    if (nested && !said) said = read_eos(text, out.vocabulary, out.eos_tokens);
+    if (!complaint.empty()) return incompatible("config.json: " + complaint);
+
+    if (!generation_config_json.empty()) {
+        auto generation = parse_object("generation_config.json", generation_config_json);
+        if (!generation) return generation.error();
+        fields more(*generation, "", complaint);
+        said = read_eos(more, out.vocabulary, out.eos_tokens) || said;
+        out.sampling = read_sampling(more);
+        if (!complaint.empty()) return incompatible("generation_config.json: " + complaint);
+    }
+    if (!said && family->eos >= 0 && family->eos < out.vocabulary)
+        out.eos_tokens.push_back(family->eos);
+    return out;
+}
+
+result<model_config> model_config::load(const std::string& directory) {
+    constexpr std::uint64_t bytes_max = 16u << 20;
+    storage::file_system& files = storage::posix_file_system();
+    auto config = storage::read_whole(files, directory + "/config.json", bytes_max);
+    if (!config) return config.error();
+    auto generation = storage::read_whole(files, directory + "/generation_config.json", bytes_max);
+    if (!generation && generation.error().code != errc::not_found) return generation.error();
+    auto parsed = parse(*config, generation ? std::string_view(*generation) : std::string_view());
+    if (!parsed) return failure{parsed.error().code, directory + "/" + parsed.error().what};
+    return parsed;
+}
+
+result<std::vector<std::string>> parse_weight_index(std::string_view index_json) {
+    auto root = storage::parse_strict_json(index_json);
+    if (!root) return root.error();
+    const json::value* map =
+        root->is_object() ? root->get_object().if_contains("weight_map") : nullptr;
+    if (map == nullptr || !map->is_object() || map->get_object().empty()) {
+        return failure{errc::corrupt, "there is no weight_map in it"};
+    }
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : map->get_object()) {
+        const std::string name = file.is_string() ? std::string(file.get_string()) : std::string();
+        if (name.empty() || name.find_first_of(std::string("/\\\0", 3)) != std::string::npos) {
+            return failure{errc::corrupt, "weight_map." + std::string(tensor) + " is " +
+                                              shown(file) +
+                                              ": the name of a file in the same folder is needed"};
+        }
+        names.insert(name);
+    }
+    return std::vector<std::string>(names.begin(), names.end());
+}
+
+storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,
+                                  int block_tokens) {
+    std::vector<storage::kv_layer> layers;
+    layers.reserve(config.layers.size());
+    for (const layer_config& layer : config.layers) {
+        layers.push_back({config.kv_heads, config.head_dim, config.head_dim, layer.window});
+    }
+    return storage::kv_layout(std::move(layers), recipe, block_tokens);
+}
+
+}  // namespace semantic::engine

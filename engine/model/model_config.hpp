@@ -1,0 +1,94 @@
+#pragma once
+// config.json as a validated struct. What differs between families is data here, not code
+// elsewhere. Missing fields take the value that transformers' config classes give them. Immutable
+// after load.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/generation.hpp"
+#include "storage/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+struct rope_parameters {
+    enum class scaling { none, linear, llama3, yarn };
+    scaling type = scaling::none;
+    double theta = 10000.0;
+    double factor = 1.0;
+    double low_freq_factor = 1.0;
+    double high_freq_factor = 4.0;
+    double original_context = 0.0;
+    double beta_fast = 32.0;
+    double beta_slow = 1.0;
+    bool truncate = true;    // yarn blends between whole dimensions
+    double amplitude = 1.0;  // of cosines and sines
+    bool operator==(const rope_parameters&) const = default;
+};
+
+enum class activation_kind { silu, gelu_tanh, swiglu_clamped };
+
+/// Experts of which a router picks some for each token.
+struct mixture_config {
+    int experts = 0;  // 0: the layers have one MLP
+    int per_token = 0;
+    int intermediate = 0;           // of one expert
+    bool softmax_over_all = false;  // or over the chosen ones
+    float scale = 1.0f;             // of the chosen ones' weights
+};
+
+struct layer_config {
+    int window = 0;  // 0: full attention
+    rope_parameters rope;
+};
+
+struct model_config {
+    std::string family;  // model_type: "llama"
+    int hidden = 0;
+    int intermediate = 0;
+    int heads = 0;
+    int kv_heads = 0;
+    int head_dim = 0;
+    int vocabulary = 0;
+    int context_tokens_max = 0;
+    float norm_eps = 1e-6f;
+    bool tied_head = false;
+    bool qkv_bias = false;
+    bool o_bias = false;
+    bool mlp_bias = false;
+    bool qk_norm = false;        // queries and keys are normalised head by head, before rope
+    bool norm_one_plus = false;  // norms multiply by 1 + weight
+    bool post_norms = false;     // what attention and MLP give is normalised before it is added
+    float embedding_scale = 1.0f;
+    double attention_scale = 0.0;  // of q·k
+    bool sinks = false;  // each head has a score that takes attention away from all tokens
+    activation_kind activation = activation_kind::silu;
+    float activation_limit = 0.0f;
+    mixture_config mixture;
+    std::vector<layer_config> layers;
+    int quantization_bits = 0;  // MLX affine weights: 4 or 8; 0 when not quantised
+    int quantization_group = 64;
+    sampling_rules sampling;  // generation_config.json's preference; temperature 1 without one
+    std::vector<storage::token_id> eos_tokens;  // from config.json and generation_config.json
+
+    /// Errors: incompatible, one line that names the field and the value that this program does not
+    /// support.
+    static storage::result<model_config> parse(std::string_view config_json,
+                                               std::string_view generation_config_json = {});
+    /// Blocks. Reads DIR/config.json and, when there, DIR/generation_config.json.
+    static storage::result<model_config> load(const std::string& directory);
+};
+
+/// model.safetensors.index.json as the sorted names of the files that it speaks of.
+/// Errors: corrupt; also when a name would lead out of the model's folder.
+storage::result<std::vector<std::string>> parse_weight_index(std::string_view index_json);
+
+/// The KV geometry of a model: the seeds' ModelCacheSpec.
+storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,
+                                  int block_tokens);
+
+}  // namespace semantic::engine

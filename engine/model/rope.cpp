@@ -1,0 +1,96 @@
+#include "engine/model/rope.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace semantic::engine {
+
+namespace {
+
+/// Long wavelengths are stretched by `factor`, short ones kept, those between blended.
+float llama3_scaled(const rope_parameters& rope, float frequency) {
+    const double wavelength = 2.0 * std::numbers::pi / static_cast<double>(frequency);
+    const double scaled = static_cast<double>(frequency) / rope.factor;
+    if (wavelength > rope.original_context / rope.low_freq_factor) {
+        return static_cast<float>(scaled);
+    }
+    if (wavelength < rope.original_context / rope.high_freq_factor) return frequency;
+    const double smooth = (rope.original_context / wavelength - rope.low_freq_factor) /
+                          (rope.high_freq_factor - rope.low_freq_factor);
+    return static_cast<float>((1.0 - smooth) * scaled + smooth * static_cast<double>(frequency));
+}
+
+/// Dimensions that turn more than beta_fast times over the original context are kept, those that
+/// turn less than beta_slow times are stretched by `factor`, those between blended by dimension.
+std::vector<float> yarn_frequencies(const rope_parameters& rope, int head_dim) {
+    const auto dimension_turning = [&](double turns) {
+        return head_dim * std::log(rope.original_context / (turns * 2.0 * std::numbers::pi)) /
+               (2.0 * std::log(rope.theta));
+    };
+    double low = dimension_turning(rope.beta_fast), high = dimension_turning(rope.beta_slow);
+    if (rope.truncate) {
+        low = std::floor(low);
+        high = std::ceil(high);
+    }
+    low = std::max(low, 0.0);
+    high = std::min(high, static_cast<double>(head_dim - 1));
+    if (low == high) high += 0.001;
+    std::vector<float> frequencies(static_cast<std::size_t>(head_dim / 2));
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const double kept = std::pow(rope.theta, -2.0 * static_cast<double>(i) / head_dim);
+        const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+        frequencies[i] = static_cast<float>(kept / rope.factor * ramp + kept * (1.0 - ramp));
+    }
+    return frequencies;
+}
+
+}  // namespace
+
+std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim) {
+    if (rope.type == rope_parameters::scaling::yarn) return yarn_frequencies(rope, head_dim);
+    std::vector<float> frequencies(static_cast<std::size_t>(head_dim / 2));
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const double exponent = 2.0 * static_cast<double>(i) / head_dim;
+        auto frequency = static_cast<float>(1.0 / std::pow(rope.theta, exponent));
+        if (rope.type == rope_parameters::scaling::linear) {
+            frequency = static_cast<float>(static_cast<double>(frequency) / rope.factor);
+        } else if (rope.type == rope_parameters::scaling::llama3) {
+            frequency = llama3_scaled(rope, frequency);
+        }
+        frequencies[i] = frequency;
+    }
+    return frequencies;
+}
+
+rope_angles::rope_angles(const model_config& config, int rows_max)
+    : half_(static_cast<std::size_t>(config.head_dim / 2)) {
+    std::vector<rope_parameters> sets;
+    for (const layer_config& layer : config.layers) {
+        const auto found = std::find(sets.begin(), sets.end(), layer.rope);
+        set_of_layer_.push_back(static_cast<int>(found - sets.begin()));
+        if (found == sets.end()) sets.push_back(layer.rope);
+    }
+    for (const rope_parameters& set : sets) {
+        amplitudes_.push_back(set.amplitude);
+        frequencies_.push_back(rope_frequencies(set, config.head_dim));
+        angles_.emplace_back(static_cast<std::size_t>(rows_max) * 2 * half_);
+    }
+}
+
+void rope_angles::fill(int row, int position) {
+    for (std::size_t set = 0; set < frequencies_.size(); ++set) {
+        float* cosines = angles_[set].data() + static_cast<std::size_t>(row) * 2 * half_;
+        for (std::size_t i = 0; i < half_; ++i) {
+            // The reference multiplies in f32; the angle must be that one, its cosine may be
+            // better.
+            const float angle = static_cast<float>(position) * frequencies_[set][i];
+            cosines[i] =
+                static_cast<float>(std::cos(static_cast<double>(angle)) * amplitudes_[set]);
+            cosines[half_ + i] =
+                static_cast<float>(std::sin(static_cast<double>(angle)) * amplitudes_[set]);
+        }
+    }
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,41 @@
+#pragma once
+// Rotary position embedding: the angles of a step's positions, with the scaling variants that
+// published models use. Owner: transformer. Thread: fill() for different rows may run at once;
+// reading needs no lock. Source: RoFormer, arXiv:2104.09864; YaRN, arXiv:2309.00071; llama3 scaling
+// as in transformers' modeling_rope_utils.py (read 2026-11).
+
+#include <vector>
+
+#include "engine/model/model_config.hpp"
+
+namespace semantic::engine {
+
+/// Radians per position of each pair (i, i + head_dim / 2), in f32 as the reference computes them.
+std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim);
+
+class rope_angles {
+  public:
+    rope_angles(const model_config& config, int rows_max);
+
+    /// Computes the cosines and sines of `position` for row `row`. A row's values depend on its
+    /// position alone.
+    void fill(int row, int position);
+
+    /// Shape: [head_dim / 2] each.
+    const float* cosines(int layer, int row) const { return at(layer, row); }
+    const float* sines(int layer, int row) const { return at(layer, row) + half_; }
+
+  private:
+    const float* at(int layer, int row) const {
+        return angles_[static_cast<std::size_t>(set_of_layer_[static_cast<std::size_t>(layer)])]
+                   .data() +
+               static_cast<std::size_t>(row) * 2 * half_;
+    }
+    std::size_t half_;
+    std::vector<int> set_of_layer_;   // layers with equal parameters share their angles
+    std::vector<double> amplitudes_;  // [set]
+    std::vector<std::vector<float>> frequencies_;  // [set][head_dim / 2]
+    std::vector<std::vector<float>> angles_;       // [set][rows_max][cosines, sines]
+};
+
+}  // namespace semantic::engine

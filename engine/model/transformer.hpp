@@ -1,0 +1,59 @@
+#pragma once
+// The forward pass: tokens of several sequences in, logits out, K and V appended to their blocks on
+// the way. Owner: the scheduler. Thread: forward() is called by one thread at a time, inside the
+// compute arena; it uses the arena's threads. Exactness: the logits of a position depend on its
+// tokens, the recipe and the CPU only, never on chunking, batch mates or threads.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/model_config.hpp"
+#include "storage/block_pool.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine {
+
+/// What one sequence contributes to a step.
+struct sequence_step {
+    std::span<const storage::token_id> tokens;  // at absolute positions cache->token_count() ...
+    storage::kv_sequence* cache =
+        nullptr;                     // Requires: reserved for the new tokens; advanced by forward()
+    std::span<const int> logits_at;  // indices into `tokens`, ascending
+    float* logits = nullptr;         // [logits_at.size(), vocabulary], written
+};
+
+struct transformer_limits {
+    int rows_max = 0;        // tokens of one step, over all sequences
+    int logit_rows_max = 0;  // logits of one step, over all sequences
+};
+
+class transformer {
+  public:
+    /// Blocks. Reads and packs the weights of DIR, in parallel, never twice in memory. Sizes all
+    /// scratch; forward() allocates nothing. Errors: not_found, corrupt, incompatible; each names
+    /// the file, tensor, shape or type at fault.
+    static storage::result<std::unique_ptr<transformer>> load(
+        const std::string& directory, const model_config& config, const storage::kv_layout& layout,
+        const kernel_table& kernels, transformer_limits limits,
+        const std::function<void(double)>& progress);
+    ~transformer();
+
+    /// Runs one step. Requires: sum of tokens <= rows_max, sum of logits_at <= logit_rows_max,
+    /// positions inside the context.
+    void forward(std::span<sequence_step> batch);
+
+    std::uint64_t weight_bytes() const noexcept;
+    /// XXH3-128 over every weight file's bytes in name order, for the fingerprint.
+    const storage::block_hash& weights_hash() const noexcept;
+
+  private:
+    struct impl;
+    explicit transformer(std::unique_ptr<impl> state);
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,306 @@
+#include "engine/scheduler/batch.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace semantic::engine {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point start) {
+    return std::chrono::duration<double>(clock::now() - start).count();
+}
+
+bool past_deadline(const job& work) {
+    return work.request.deadline && clock::now() > *work.request.deadline;
+}
+
+std::optional<stop_reason> wants_to_stop(const job& work) {
+    if (work.cancelled.load(std::memory_order_relaxed)) return stop_reason::cancelled;
+    if (past_deadline(work)) return stop_reason::deadline;
+    return std::nullopt;
+}
+
+prompt_usage usage_of(const job& work) {
+    const resolved_prompt& prompt = *work.prompt;
+    const storage::restored_prefix& restored = *work.restored;
+    prompt_usage usage;
+    usage.prompt_tokens = static_cast<int>(prompt.tokens.size());
+    usage.reused_tokens = restored.tokens;
+    // What existed but was lost, and the last token, which is always run: its logits are the
+    // answer's start.
+    usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
+    usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
+    usage.restored_tokens = restored.tokens_read;
+    usage.why = prompt.why;
+    usage.detail = prompt.detail;
+    if (restored.why != storage::shortfall::none) {
+        usage.detail = restored.detail;
+        usage.why = restored.why == storage::shortfall::evicted   ? miss_reason::evicted
+                    : restored.why == storage::shortfall::corrupt ? miss_reason::corrupt
+                                                                  : miss_reason::incompatible;
+    }
+    return usage;
+}
+
+void count_usage(const prompt_usage& usage, engine_probe& probe) {
+    auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
+        counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
+    };
+    add(probe.tokens_reused_disk, usage.restored_tokens);
+    add(probe.tokens_reused_ram, usage.reused_tokens - usage.restored_tokens);
+    if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
+}
+
+}  // namespace
+
+batch::batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
+             storage::agent_cache_store& store, batch_options options, engine_probe& probe,
+             batch_outputs outputs)
+    : model_(model),
+      tokenizer_(words),
+      pool_(pool),
+      store_(store),
+      options_(std::move(options)),
+      probe_(probe),
+      outputs_(std::move(outputs)),
+      seeds_(std::random_device{}()),
+      logits_(static_cast<std::size_t>(options_.max_batch + 1) *
+              static_cast<std::size_t>(options_.vocabulary)) {}
+
+std::size_t batch::frames_for(int tokens) const {
+    const storage::kv_layout& layout = pool_.layout();
+    int blocks = (tokens + layout.block_tokens() - 1) / layout.block_tokens();
+    return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(layout.layer_count());
+}
+
+std::optional<ended_request> batch::refusal(const job& work) const {
+    int tokens = static_cast<int>(work.prompt->tokens.size());
+    if (tokens < options_.answers.context_tokens_max) return std::nullopt;
+    return ended_request{
+        nullptr,
+        failed{failure_kind::too_large,
+               "the prompt has " + std::to_string(tokens) +
+                   " tokens; with room for an answer, this model and cache budget hold " +
+                   std::to_string(options_.answers.context_tokens_max) + " tokens a conversation"},
+        std::nullopt};
+}
+
+void batch::add(job_ptr work) {
+    if (auto refused = refusal(*work)) {
+        refused->work = std::move(work);
+        outputs_.commit(std::move(*refused));
+        return;
+    }
+    waiting_.push_back(std::move(work));
+    probe_.waiting.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Requests that were cancelled or ran out of time leave before anything more is spent on them.
+void batch::sweep() {
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+        auto stop = wants_to_stop(**it);
+        if (!stop) {
+            ++it;
+            continue;
+        }
+        outputs_.commit({*it, finished{*stop, {}, 0, false}, std::nullopt});
+        it = waiting_.erase(it);
+        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
+    }
+    for (auto& run : running_)
+        if (auto stop = wants_to_stop(run->work()))
+            end(*run, finished{*stop, {}, run->output_tokens(), false});
+    remove_ended();
+}
+
+// Frames that running and restoring prompts will still take.
+std::size_t batch::frames_promised() const {
+    std::size_t frames = 0;
+    for (const auto& run : running_) {
+        std::size_t whole = frames_for(static_cast<int>(run->work().prompt->tokens.size()) + 1);
+        std::size_t has = frames_for(run->view().position);
+        if (whole > has) frames += whole - has;
+    }
+    for (const job_ptr& work : restoring_)
+        frames += frames_for(static_cast<int>(work->prompt->tokens.size()) + 1);
+    return frames;
+}
+
+void batch::admit() {
+    while (!waiting_.empty() &&
+           running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch)) {
+        job_ptr work = waiting_.front();
+        std::size_t need = frames_for(static_cast<int>(work->prompt->tokens.size()) + 1);
+        const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
+        bool fits = store_.make_room(frames_promised() + need, keep);
+        bool alone = running_.empty() && restoring_.empty();
+        // Alone, a request tries even if the count looks short: blocks that it shares were counted
+        // twice.
+        if (!fits && !(alone && store_.dirty_agents().empty())) return;
+        waiting_.pop_front();
+        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
+        probe_.running.fetch_add(1, std::memory_order_relaxed);
+        if (work->prompt->reuse_tokens > 0) {
+            restoring_.push_back(work);
+            outputs_.restore(work);
+        } else {
+            work->restored.emplace();
+            start(work);
+        }
+    }
+}
+
+void batch::restored(job_ptr work) {
+    std::erase(restoring_, work);
+    start(work);
+}
+
+void batch::start(const job_ptr& work) {
+    try {
+        begin(work);
+    } catch (const std::exception& error) {
+        probe_.running.fetch_sub(1, std::memory_order_relaxed);
+        outputs_.commit({work, failed{failure_kind::internal, error.what()}, std::nullopt});
+    }
+}
+
+void batch::begin(const job_ptr& work) {
+    prompt_usage usage = usage_of(*work);
+    count_usage(usage, probe_);
+    // splitmix64's increment: any odd constant walks all seeds.
+    seeds_ += 0x9E3779B97F4A7C15ull;
+    running_.push_back(
+        std::make_unique<sequence>(work, pool_, tokenizer_, options_.answers, seeds_));
+    work->restored->blocks.clear();  // the sequence holds them now
+    work->prompt->source.reset();
+    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage)});
+}
+
+// Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
+bool batch::make_ready(sequence& run, int tokens) {
+    int total = run.cache().token_count() + tokens;
+    if (run.cache().reserve(total)) return true;
+    // One block more than the growth: a shared tail is copied before it is written.
+    std::size_t need = frames_for(total) - frames_for(run.cache().token_count()) + frames_for(1);
+    store_.make_room(need, &run.work().prompt->agent);
+    return run.cache().reserve(total).has_value();
+}
+
+std::vector<std::pair<sequence*, int>> batch::choose() {
+    std::vector<sequence_view> views;
+    for (const auto& run : running_) views.push_back(run->view());
+    step_plan plan = plan_step(views, options_.chunks, last_prefilled_);
+    std::vector<std::pair<sequence*, int>> chosen;
+    for (std::size_t index : plan.decode)
+        if (make_ready(*running_[index], 1)) chosen.emplace_back(running_[index].get(), 1);
+    if (plan.prefill) {
+        sequence& run = *running_[plan.prefill->index];
+        last_prefilled_ = run.work().id;
+        if (make_ready(run, plan.prefill->tokens)) chosen.emplace_back(&run, plan.prefill->tokens);
+    }
+    return chosen;
+}
+
+void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
+    auto vocabulary = static_cast<std::size_t>(options_.vocabulary);
+    std::vector<sequence_step> steps;
+    std::vector<int> last(chosen.size());
+    std::vector<std::pair<sequence*, const float*>> sampled;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+        auto [run, count] = chosen[i];
+        last[i] = count - 1;
+        bool sample_it = run->reaches_end(count);
+        float* logits = logits_.data() + sampled.size() * vocabulary;
+        steps.push_back({run->next_tokens(count), &run->cache(),
+                         sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
+                         sample_it ? logits : nullptr});
+        if (sample_it) sampled.emplace_back(run, logits);
+        if (!run->prompt_done())
+            probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(count),
+                                              std::memory_order_relaxed);
+    }
+    auto begin = clock::now();
+    model_.forward(steps);
+    probe_.steps.fetch_add(1, std::memory_order_relaxed);
+    probe_.step_duration.observe(seconds_since(begin));
+    for (auto [run, logits] : sampled) try {
+            sample(*run, {logits, vocabulary});
+        } catch (const std::exception& error) {
+            end(*run, failed{failure_kind::internal, error.what()});
+        }
+}
+
+void batch::sample(sequence& run, std::span<const float> logits) {
+    bool first = run.output_tokens() == 0;
+    if (first) prompt_finished(run);
+    sequence::accepted out = run.accept(logits);
+    if (run.output_tokens() > 0) {
+        probe_.tokens_decoded.fetch_add(1, std::memory_order_relaxed);
+        if (first) probe_.time_to_first_token.observe(seconds_since(run.work().submitted));
+        outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token()});
+    }
+    if (out.ended) end(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
+}
+
+// A long new prompt goes to disk while its answer is generated, so that little is left to write at
+// the end.
+void batch::prompt_finished(sequence& run) {
+    if (run.view().position - run.work().prompt->reuse_tokens < options_.early_save_tokens) return;
+    outputs_.commit({run.work_ptr(), finished{}, run.snapshot(), false});
+}
+
+void batch::end(sequence& run, generation_event last) {
+    std::optional<storage::agent_state> memory;
+    if (run.view().position > 0) memory = run.snapshot();
+    ended_.insert(run.work().id);
+    probe_.running.fetch_sub(1, std::memory_order_relaxed);
+    outputs_.commit({run.work_ptr(), std::move(last), std::move(memory)});
+}
+
+void batch::remove_ended() {
+    if (ended_.empty()) return;
+    std::erase_if(running_, [&](const auto& run) { return ended_.contains(run->work().id); });
+    ended_.clear();
+}
+
+// Nothing could run: every sequence waits for blocks that only another's end can free. The youngest
+// gives way.
+void batch::relieve() {
+    auto youngest =
+        std::max_element(running_.begin(), running_.end(),
+                         [](const auto& a, const auto& b) { return a->work().id < b->work().id; });
+    sequence& run = **youngest;
+    if (run.output_tokens() > 0)
+        end(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
+    else
+        end(run, failed{failure_kind::overloaded,
+                        "the KV cache is full of running conversations; try again later"});
+    remove_ended();
+}
+
+bool batch::run_step() {
+    sweep();
+    admit();
+    if (running_.empty()) return false;
+    std::vector<std::pair<sequence*, int>> chosen = choose();
+    if (chosen.empty()) {
+        // Dirty agents become evictable when their save ends, which wakes the step node again.
+        if (!store_.dirty_agents().empty()) return false;
+        relieve();
+        return !running_.empty() || !waiting_.empty();
+    }
+    try {
+        run_model(chosen);
+    } catch (const std::exception& error) {
+        for (auto [run, count] : chosen)
+            if (!ended_.contains(run->work().id))
+                end(*run, failed{failure_kind::internal, error.what()});
+    }
+    remove_ended();
+    return !running_.empty() || !waiting_.empty();
+}
+
+}  // namespace semantic::engine

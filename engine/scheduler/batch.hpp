@@ -1,0 +1,95 @@
+#pragma once
+// The running and waiting requests, and what one step does with them: admit, plan, run the model,
+// sample, finish. Owner: the scheduler. Thread: confined to the step node; run_step() uses the
+// compute arena's threads inside forward(). A request never takes another's blocks: what does not
+// fit waits, and memory that nobody runs on is evicted first.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "engine/model/transformer.hpp"
+#include "engine/scheduler/sequence.hpp"
+#include "engine/types/probe.hpp"
+
+namespace semantic::engine {
+
+/// A request that is over: its last event, and its memory as far as it got (nothing when it never
+/// ran).
+struct ended_request {
+    job_ptr work;
+    generation_event last;  // finished or failed
+    std::optional<storage::agent_state> memory;
+    bool final = true;  // false: a save while the answer still runs; `last` is not sent
+};
+
+/// Where a step's results go. Called by the step node only; none waits.
+struct batch_outputs {
+    std::function<void(const job_ptr&, generation_event)> emit;
+    std::function<void(ended_request)> commit;
+    std::function<void(const job_ptr&)>
+        restore;  // read the prefix's blocks, then hand the job to restored()
+};
+
+struct batch_options {
+    chunk_policy chunks;
+    int max_batch = 16;
+    int vocabulary = 0;
+    answer_rules answers;
+    int early_save_tokens =
+        256;  // a prompt with so many new tokens is saved while its answer is generated
+};
+
+class batch {
+  public:
+    batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
+          storage::agent_cache_store& store, batch_options options, engine_probe& probe,
+          batch_outputs outputs);
+
+    /// A resolved request. Refused at once (failed, too_large) when its prompt can never fit, with
+    /// both numbers.
+    void add(job_ptr work);
+    /// Its prefix is in the pool, as far as it could be read.
+    void restored(job_ptr work);
+    /// Runs one step. Returns: whether another step can make progress right away.
+    bool run_step();
+
+  private:
+    std::optional<ended_request> refusal(const job& work) const;
+    std::size_t frames_for(int tokens) const;
+    std::size_t frames_promised() const;
+    void sweep();
+    void admit();
+    void start(const job_ptr& work);
+    void begin(const job_ptr& work);
+    bool make_ready(sequence& run, int tokens);
+    std::vector<std::pair<sequence*, int>> choose();
+    void run_model(const std::vector<std::pair<sequence*, int>>& chosen);
+    void sample(sequence& run, std::span<const float> logits);
+    void prompt_finished(sequence& run);
+    void end(sequence& run, generation_event last);
+    void relieve();
+    void remove_ended();
+
+    transformer& model_;
+    const tokenizer& tokenizer_;
+    storage::block_pool& pool_;
+    storage::agent_cache_store& store_;
+    batch_options options_;
+    engine_probe& probe_;
+    batch_outputs outputs_;
+
+    std::deque<job_ptr> waiting_;     // resolved, not yet admitted, in order of arrival
+    std::vector<job_ptr> restoring_;  // admitted, blocks on their way
+    std::vector<std::unique_ptr<sequence>> running_;
+    std::set<request_id> ended_;  // of this step; removed at its end
+    request_id last_prefilled_ = 0;
+    std::uint64_t seeds_;        // state of the generator of seeds for requests without one
+    std::vector<float> logits_;  // [max_batch + 1, vocabulary]
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,375 @@
+#include "engine/scheduler/graph.hpp"
+
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include "engine/scheduler/save_gate.hpp"
+#include "storage/agent_strands.hpp"
+
+namespace semantic::engine {
+
+namespace flow = oneapi::tbb::flow;
+
+namespace {
+
+// What the nodes are told. A `wake` carries nothing: look again at what was cancelled or became
+// possible.
+struct wake {};
+struct next_step {};  // the step node to itself, at most one under way
+struct arrived {
+    job_ptr work;
+};
+struct released {
+    job_ptr work;
+};
+using resolve_message = std::variant<arrived, released, wake>;
+struct resolved {
+    job_ptr work;
+};
+struct prefix_ready {
+    job_ptr work;
+};
+using step_message = std::variant<resolved, prefix_ready, wake, next_step>;
+struct emission {
+    job_ptr work;
+    generation_event event;
+};
+
+// Disk work overlaps with compute and mostly waits, so two threads are enough to keep a disk busy.
+constexpr std::size_t storage_threads = 2;
+// Far above what max_queued requests can ask for at once; beyond it a save is put off, never a
+// request.
+constexpr std::size_t storage_jobs_max = 4096;
+
+bool is_last(const generation_event& event) {
+    return std::holds_alternative<finished>(event) || std::holds_alternative<failed>(event);
+}
+
+}  // namespace
+
+struct scheduler::impl {
+    using resolve_node =
+        flow::multifunction_node<resolve_message, std::tuple<step_message, emission>>;
+    using step_node =
+        flow::multifunction_node<step_message, std::tuple<step_message, emission, ended_request>>;
+    using commit_node =
+        flow::multifunction_node<ended_request, std::tuple<resolve_message, emission>>;
+    using emit_node = flow::function_node<emission>;
+
+    compute_arena& arena;
+    const resolver& prompts;
+    storage::agent_cache_store& store;
+    scheduler_options options;
+    engine_probe& probe;
+    storage::agent_strands strands{storage_threads, storage_jobs_max};
+    std::atomic<bool> save_refused{
+        false};  // a save found no room in the queue; its agent is still dirty
+
+    std::mutex jobs_mutex;
+    std::condition_variable jobs_changed;
+    std::map<request_id, job_ptr> jobs;  // submitted, last event not yet sent
+    request_id next_id = 1;
+    bool draining = false;
+
+    // Owned by the resolve node: one request an agent at a time, in order of arrival.
+    std::unordered_map<storage::agent_id, std::deque<job_ptr>>
+        behind;  // key: an agent that is busy
+
+    std::optional<flow::graph> graph;
+    std::optional<resolve_node> resolve;
+    std::optional<step_node> step;
+    std::optional<commit_node> commit;
+    std::optional<emit_node> emit;
+    batch running;       // owned by the step node
+    bool again = false;  // owned by the step node: a next_step is queued
+    std::optional<save_gate> gate;
+    std::thread host;
+
+    impl(compute_arena& a, transformer& model, const tokenizer& words, const resolver& r,
+         storage::block_pool& pool, storage::agent_cache_store& s, scheduler_options o,
+         engine_probe& p)
+        : arena(a),
+          prompts(r),
+          store(s),
+          options(std::move(o)),
+          probe(p),
+          running(model, words, pool, store, options.batch, probe,
+                  {[this](const job_ptr& work, generation_event event) {
+                       std::get<1>(step->output_ports()).try_put({work, std::move(event)});
+                   },
+                   [this](ended_request ended) {
+                       std::get<2>(step->output_ports()).try_put(std::move(ended));
+                   },
+                   [this](const job_ptr& work) { restore(work); }}) {
+        arena.run([this] { build(); });
+        gate.emplace([this](const job_ptr& work, finished last) {
+            emit->try_put({work, std::move(last)});
+        });
+        graph->reserve_wait();
+        host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
+    }
+
+    void build();
+    void on_resolve(const resolve_message& message, resolve_node::output_ports_type& out);
+    void on_step(const step_message& message, step_node::output_ports_type& out);
+    void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
+    void on_emit(const emission& message);
+
+    void begin(const job_ptr& work, resolve_node::output_ports_type& out);
+    void drop_cancelled(resolve_node::output_ports_type& out);
+    void restore(const job_ptr& work);
+    void save(const storage::agent_id& agent, request_id waiting);
+    void trim_hot_agents();
+    void warn(std::string text) const {
+        if (options.on_warning) options.on_warning(std::move(text));
+    }
+};
+
+// The picture in graph.hpp, in code.
+void scheduler::impl::build() {
+    graph.emplace();
+    resolve.emplace(*graph, flow::serial,
+                    [this](const resolve_message& m, auto& out) noexcept { on_resolve(m, out); });
+    step.emplace(*graph, flow::serial,
+                 [this](const step_message& m, auto& out) noexcept { on_step(m, out); });
+    commit.emplace(*graph, flow::serial,
+                   [this](const ended_request& m, auto& out) noexcept { on_commit(m, out); });
+    emit.emplace(*graph, flow::serial, [this](const emission& m) noexcept { on_emit(m); });
+
+    flow::make_edge(flow::output_port<0>(*resolve), *step);
+    flow::make_edge(flow::output_port<1>(*resolve), *emit);
+    flow::make_edge(flow::output_port<0>(*step), *step);  // again
+    flow::make_edge(flow::output_port<1>(*step), *emit);
+    flow::make_edge(flow::output_port<2>(*step), *commit);
+    flow::make_edge(flow::output_port<0>(*commit), *resolve);
+    flow::make_edge(flow::output_port<1>(*commit), *emit);
+}
+
+void scheduler::impl::on_resolve(const resolve_message& message,
+                                 resolve_node::output_ports_type& out) {
+    if (auto* m = std::get_if<arrived>(&message)) {
+        const auto& agent = m->work->request.agent;
+        auto busy = agent ? behind.find(*agent) : behind.end();
+        if (busy != behind.end())
+            busy->second.push_back(m->work);
+        else
+            begin(m->work, out);
+    } else if (auto* r = std::get_if<released>(&message)) {
+        auto busy = behind.find(r->work->prompt->agent);
+        std::deque<job_ptr> next = std::move(busy->second);
+        behind.erase(busy);
+        // The first of them makes the agent busy again (or fails, and then the next one's turn is
+        // now).
+        while (!next.empty()) {
+            job_ptr work = next.front();
+            next.pop_front();
+            begin(work, out);
+            if (work->prompt) {
+                behind[work->prompt->agent] = std::move(next);
+                break;
+            }
+        }
+    } else {
+        drop_cancelled(out);
+    }
+}
+
+// Renders, matches and tokenises; the agent is busy from here until its answer is committed.
+void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
+    auto give_up = [&](failure_kind kind, std::string what) {
+        std::get<1>(out).try_put({work, failed{kind, std::move(what)}});
+    };
+    try {
+        auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
+        auto prompt = prompts.resolve(work->request, busy);
+        if (!prompt) return give_up(failure_kind::bad_request, prompt.error().what);
+        work->prompt = std::move(*prompt);
+        behind.try_emplace(work->prompt->agent);
+        std::get<0>(out).try_put(resolved{work});
+    } catch (const std::exception& error) {
+        give_up(failure_kind::internal, error.what());
+    }
+}
+
+void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
+    for (auto& [agent, queue] : behind)
+        std::erase_if(queue, [&](const job_ptr& work) {
+            if (!work->cancelled.load(std::memory_order_relaxed)) return false;
+            std::get<1>(out).try_put({work, finished{stop_reason::cancelled, {}, 0, false}});
+            return true;
+        });
+}
+
+void scheduler::impl::on_step(const step_message& message, step_node::output_ports_type& out) {
+    if (auto* m = std::get_if<resolved>(&message))
+        running.add(m->work);
+    else if (auto* p = std::get_if<prefix_ready>(&message))
+        running.restored(p->work);
+    else if (std::holds_alternative<next_step>(message))
+        again = false;
+    if (again) return;  // a step is queued already and will see what just came
+    bool more = false;
+    // Isolated: while this thread waits for its kernels it must not pick up another node's work.
+    oneapi::tbb::this_task_arena::isolate([&] { more = running.run_step(); });
+    again = more && std::get<0>(out).try_put(next_step{});
+}
+
+void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_ports_type& out) {
+    const job_ptr& work = ended.work;
+    storage::agent_id agent = work->prompt->agent;
+    if (ended.memory) store.put(*ended.memory);
+    if (!ended.final) return save(agent, 0);
+
+    const finished* last = std::get_if<finished>(&ended.last);
+    bool wait = ended.memory && last;
+    if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
+    if (ended.memory) save(agent, wait ? work->id : 0);
+    std::get<0>(out).try_put(released{work});
+    if (!wait) std::get<1>(out).try_put({work, ended.last});
+}
+
+void scheduler::impl::on_emit(const emission& message) {
+    bool last = is_last(message.event);
+    if (last) {
+        if (auto* end = std::get_if<finished>(&message.event)) {
+            bool cancelled = end->why == stop_reason::cancelled;
+            (cancelled ? probe.requests_cancelled : probe.requests_finished)
+                .fetch_add(1, std::memory_order_relaxed);
+            if (!end->saved && !cancelled) probe.saves_late.fetch_add(1, std::memory_order_relaxed);
+        } else {
+            probe.requests_failed.fetch_add(1, std::memory_order_relaxed);
+        }
+    }
+    message.work->sink->on_event(message.event);
+    if (!last) return;
+    message.work->sink.reset();
+    std::lock_guard lock(jobs_mutex);
+    jobs.erase(message.work->id);
+    jobs_changed.notify_all();
+}
+
+void scheduler::impl::restore(const job_ptr& work) {
+    auto read = [this, work] {
+        const resolved_prompt& prompt = *work->prompt;
+        auto found = store.restore(*prompt.source, prompt.reuse_tokens);
+        if (found)
+            work->restored = std::move(*found);
+        else
+            work->restored = storage::restored_prefix{
+                {}, 0, 0, storage::shortfall::evicted, found.error().what, 0};
+        if (work->restored->why == storage::shortfall::corrupt) warn(work->restored->detail);
+        step->try_put(prefix_ready{work});
+    };
+    if (strands.post(work->prompt->source->id, read)) return;
+    work->restored = storage::restored_prefix{
+        {}, 0, 0, storage::shortfall::evicted, "too much disk work is waiting to read the prefix",
+        0};
+    step->try_put(prefix_ready{work});
+}
+
+void scheduler::impl::save(const storage::agent_id& agent, request_id waiting) {
+    bool queued = strands.post(agent, [this, agent, waiting] {
+        auto report = store.save(agent);
+        if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
+        if (waiting != 0) gate->saved(waiting, report.has_value());
+        trim_hot_agents();
+        if (save_refused.exchange(false))
+            for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);
+        step->try_put(wake{});  // what is clean now may be evicted for those who wait
+    });
+    if (queued) return;
+    save_refused.store(true);
+    if (waiting != 0) gate->saved(waiting, false);
+}
+
+// --max-hot-agents: beyond it the least recently used agents live on disk only.
+void scheduler::impl::trim_hot_agents() {
+    if (options.max_hot_agents <= 0) return;
+    std::vector<storage::agent_summary> hot = store.list();
+    std::erase_if(hot, [](const auto& agent) { return std::string_view(agent.tier) != "hot"; });
+    std::sort(hot.begin(), hot.end(),
+              [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
+    for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_hot_agents) < hot.size(); ++i)
+        store.evict(hot[i].id);
+}
+
+scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& words,
+                     const resolver& prompts, storage::block_pool& pool,
+                     storage::agent_cache_store& store, scheduler_options options,
+                     engine_probe& probe)
+    : impl_(std::make_unique<impl>(arena, model, words, prompts, pool, store, std::move(options),
+                                   probe)) {}
+
+scheduler::~scheduler() {
+    impl_->strands.drain();
+    impl_->gate.reset();
+    impl_->graph->release_wait();
+    impl_->host.join();
+}
+
+request_id scheduler::submit(generation_request request, std::shared_ptr<generation_sink> sink) {
+    auto work = std::make_shared<job>();
+    work->request = std::move(request);
+    work->sink = std::move(sink);
+    work->submitted = std::chrono::steady_clock::now();
+    impl_->probe.requests_submitted.fetch_add(1, std::memory_order_relaxed);
+    std::optional<failed> refused;
+    {
+        std::lock_guard lock(impl_->jobs_mutex);
+        work->id = impl_->next_id++;
+        auto limit =
+            static_cast<std::size_t>(impl_->options.max_queued + impl_->options.batch.max_batch);
+        if (impl_->draining)
+            refused = failed{failure_kind::shutting_down, "the server is shutting down"};
+        else if (impl_->jobs.size() >= limit)
+            refused = failed{failure_kind::overloaded,
+                             std::to_string(limit) + " requests are already running or waiting"};
+        else
+            impl_->jobs.emplace(work->id, work);
+    }
+    if (refused)
+        impl_->emit->try_put({work, *refused});
+    else
+        impl_->resolve->try_put(arrived{work});
+    return work->id;
+}
+
+void scheduler::cancel(request_id id) {
+    {
+        std::lock_guard lock(impl_->jobs_mutex);
+        auto found = impl_->jobs.find(id);
+        if (found == impl_->jobs.end()) return;
+        found->second->cancelled.store(true, std::memory_order_relaxed);
+    }
+    impl_->resolve->try_put(wake{});
+    impl_->step->try_put(wake{});
+}
+
+void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(impl_->jobs_mutex);
+    impl_->draining = true;
+    auto idle = [this] { return impl_->jobs.empty(); };
+    if (!impl_->jobs_changed.wait_until(lock, deadline, idle)) {
+        for (auto& [id, work] : impl_->jobs) work->cancelled.store(true, std::memory_order_relaxed);
+        lock.unlock();
+        impl_->resolve->try_put(wake{});
+        impl_->step->try_put(wake{});
+        lock.lock();
+        impl_->jobs_changed.wait(lock, idle);
+    }
+    lock.unlock();
+    for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);
+    impl_->strands.drain();
+}
+
+}  // namespace semantic::engine

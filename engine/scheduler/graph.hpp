@@ -1,0 +1,53 @@
+#pragma once
+// The oneTBB flow graph that carries requests through the engine. Decisions are made elsewhere
+// (resolve, plan, batch); the nodes only call them.
+//
+//   submit ──► resolve ──► step ◄─┐ again       restore, save: storage strands, outside the graph
+//                 ▲         │ │ └─┘
+//                 │         │ └───────────► emit ──► sink
+//                 └─ commit ◄┘                ▲
+//                       └──── save gate ──────┘
+//
+// Every node is serial and queueing, so what a node owns needs no lock and submit() never runs a
+// body. Owner: engine. Thread: public methods from any thread; one host thread waits for the graph
+// from start to stop.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "engine/model/compute_arena.hpp"
+#include "engine/scheduler/batch.hpp"
+#include "engine/scheduler/job.hpp"
+
+namespace semantic::engine {
+
+struct scheduler_options {
+    batch_options batch;
+    int compute_threads = 0;
+    int max_queued = 256;
+    int max_hot_agents = 0;
+    std::chrono::milliseconds save_wait{1000};
+    std::function<void(std::string)> on_warning;
+};
+
+class scheduler {
+  public:
+    scheduler(compute_arena& arena, transformer& model, const tokenizer& words,
+              const resolver& prompts, storage::block_pool& pool, storage::agent_cache_store& store,
+              scheduler_options options, engine_probe& probe);
+    /// Requires: drain() has returned, or nothing was ever submitted.
+    ~scheduler();
+
+    request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);
+    void cancel(request_id id);
+    /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
+    /// what is dirty. Blocks.
+    void drain(std::chrono::steady_clock::time_point deadline);
+
+  private:
+    struct impl;
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,29 @@
+#pragma once
+// One request on its way through the scheduler. Handed from node to node; only the node that holds
+// it writes to it, `cancelled` apart.
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "engine/scheduler/resolve.hpp"
+#include "engine/types/generation.hpp"
+#include "storage/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+struct job {
+    request_id id = 0;
+    generation_request request;
+    std::shared_ptr<generation_sink> sink;
+    std::chrono::steady_clock::time_point submitted;
+    std::atomic<bool> cancelled{false};
+
+    std::optional<resolved_prompt> prompt;  // after resolve
+    std::optional<storage::restored_prefix>
+        restored;  // after restore; what of the prefix is really there
+};
+using job_ptr = std::shared_ptr<job>;
+
+}  // namespace semantic::engine

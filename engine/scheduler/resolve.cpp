@@ -1,0 +1,168 @@
+#include "engine/scheduler/resolve.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <random>
+
+namespace semantic::engine {
+
+namespace {
+
+constexpr std::string_view anonymous_prefix = "msg_";
+constexpr const char* system_note = "system_hash";
+constexpr const char* tools_note = "tools_hash";
+// Agents whose memory is searched for a safe cut. Those that share a prefix give the same cut, so
+// more find no more.
+constexpr std::size_t neighbours_max = 8;
+
+std::string hex(std::uint64_t value) {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text(16, '0');
+    for (std::size_t i = 16; i-- > 0; value >>= 4) text[i] = digits[value & 15];
+    return text;
+}
+
+std::string hash_of(std::string_view text) { return hex(XXH3_64bits(text.data(), text.size())); }
+
+storage::agent_id new_anonymous_id() {
+    thread_local std::random_device entropy;
+    std::uint64_t value = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
+    return *storage::agent_id::parse(std::string(anonymous_prefix) + hex(value));
+}
+
+std::map<std::string, std::string> notes_of(const conversation& chat) {
+    std::string tools;
+    for (const tool_definition& tool : chat.tools)
+        for (const std::string* field : {&tool.name, &tool.description, &tool.parameters_json})
+            tools += std::to_string(field->size()) + ":" + *field;
+    return {{system_note, hash_of(chat.system)}, {tools_note, hash_of(tools)}};
+}
+
+bool same_note(const storage::agent_state& state, const resolved_prompt& prompt, const char* key) {
+    auto found = state.notes.find(key);
+    return found != state.notes.end() && found->second == prompt.notes.at(key);
+}
+
+// The agent had a memory that the prompt does not continue: which part of the request changed.
+miss_reason why_diverged(const storage::agent_state& state, const resolved_prompt& prompt) {
+    if (!same_note(state, prompt, tools_note)) return miss_reason::tools_changed;
+    if (!same_note(state, prompt, system_note)) return miss_reason::system_changed;
+    return miss_reason::messages_changed;
+}
+
+bool is_whole(match_kind kind) { return kind == match_kind::exact || kind == match_kind::extend; }
+
+bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
+
+}  // namespace
+
+resolver::candidate resolver::match(std::shared_ptr<const storage::agent_state> state,
+                                    std::string_view prompt) const {
+    if (!state) return {};
+    boundary_rules rules{[&](std::size_t at) {
+                             return tokenizer_.is_safe_boundary(prompt.substr(0, at),
+                                                                prompt.substr(at));
+                         },
+                         [&](token_id id) { return tokenizer_.is_special(id); }};
+    prefix_match found =
+        match_prefix({state->text, state->tokens, state->token_ends}, prompt, rules);
+    return {std::move(state), found};
+}
+
+resolver::candidate resolver::best_source(const generation_request& request,
+                                          std::string_view prompt) const {
+    candidate best;
+    if (request.agent) {
+        best = match(store_.find(*request.agent), prompt);
+        if (is_whole(best.match.kind)) return best;
+    }
+    // Comparing bytes is cheap, finding a safe cut is not: only the closest few are looked into.
+    struct neighbour {
+        std::shared_ptr<const storage::agent_state> state;
+        std::size_t common;
+    };
+    std::vector<neighbour> others;
+    for (const storage::agent_summary& other : store_.list()) {
+        auto state = store_.find(other.id);
+        std::size_t common = state ? common_prefix_bytes(state->text, prompt) : 0;
+        if (common > best.match.bytes) others.push_back({std::move(state), common});
+    }
+    std::size_t closest = std::min(others.size(), neighbours_max);
+    std::partial_sort(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(closest),
+                      others.end(),
+                      [](const neighbour& a, const neighbour& b) { return a.common > b.common; });
+    for (std::size_t i = 0; i < closest && others[i].common > best.match.bytes; ++i) {
+        candidate found = match(std::move(others[i].state), prompt);
+        if (found.match.tokens > best.match.tokens) best = std::move(found);
+    }
+    return best;
+}
+
+void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const {
+    std::size_t reuse = source.match.tokens;
+    std::size_t known = reuse + (source.match.kind == match_kind::exact ? 1 : 0);
+    std::size_t at = 0;
+    if (known > 0) {
+        const storage::agent_state& state = *source.state;
+        auto count = static_cast<std::ptrdiff_t>(known);
+        prompt.tokens.assign(state.tokens.begin(), state.tokens.begin() + count);
+        prompt.token_ends.assign(state.token_ends.begin(), state.token_ends.begin() + count);
+        at = prompt.token_ends.back();
+    }
+    std::vector<std::uint32_t> ends;
+    std::vector<token_id> rest = tokenizer_.encode(std::string_view(prompt.text).substr(at), ends);
+    prompt.tokens.insert(prompt.tokens.end(), rest.begin(), rest.end());
+    for (std::uint32_t end : ends)
+        prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);
+    prompt.reuse_tokens = static_cast<int>(reuse);
+    if (reuse > 0) prompt.source = source.state;
+    prompt.match = source.match.kind;
+}
+
+storage::result<resolved_prompt> resolver::resolve(
+    const generation_request& request,
+    const std::function<bool(const storage::agent_id&)>& busy) const {
+    auto rendered = template_.render(request.chat);
+    if (!rendered) return rendered.error();
+
+    candidate source = best_source(request, *rendered);
+    bool continues = !request.agent && source.state && is_whole(source.match.kind) &&
+                     is_anonymous(source.state->id) && !busy(source.state->id);
+    resolved_prompt prompt{request.agent ? *request.agent
+                           : continues   ? source.state->id
+                                         : new_anonymous_id(),
+                           std::move(*rendered)};
+    prompt.notes = notes_of(request.chat);
+    tokenise(prompt, source);
+    if (prompt.tokens.empty())
+        return storage::failure{storage::errc::bad_value, "the prompt has no tokens"};
+    auto foreign =
+        std::ranges::find_if(prompt.tokens, [&](token_id id) { return id >= vocabulary_; });
+    if (foreign != prompt.tokens.end()) {
+        std::string what = "the prompt contains ";
+        what.append(tokenizer_.bytes(*foreign))
+            .append(", a token that this model has no meaning for");
+        return storage::failure{storage::errc::bad_value, std::move(what)};
+    }
+
+    auto own = request.agent ? store_.find(*request.agent) : nullptr;
+    if (own && !is_whole(source.match.kind)) {
+        candidate mine = match(own, prompt.text);
+        prompt.why = prompt.reuse_tokens == 0 && mine.match.common_bytes > 0
+                         ? miss_reason::too_short
+                         : why_diverged(*own, prompt);
+        prompt.detail = "the prompt parts from the agent's memory at byte " +
+                        std::to_string(mine.match.common_bytes) + " of " +
+                        std::to_string(own->text.size());
+    }
+    return prompt;
+}
+
+storage::result<int> resolver::count_tokens(const conversation& chat) const {
+    auto rendered = template_.render(chat);
+    if (!rendered) return rendered.error();
+    return static_cast<int>(tokenizer_.encode(*rendered).size());
+}
+
+}  // namespace semantic::engine

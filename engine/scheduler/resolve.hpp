@@ -1,0 +1,68 @@
+#pragma once
+// From a request to a prompt: which agent it belongs to, its tokens, and how much of a stored
+// memory it continues. Owner: the scheduler. Thread: const methods are safe from any thread; no
+// disk, no waiting.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/text/chat_template.hpp"
+#include "engine/text/prefix_match.hpp"
+#include "engine/text/tokenizer.hpp"
+#include "engine/types/generation.hpp"
+#include "storage/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+struct resolved_prompt {
+    storage::agent_id agent;  // whose memory the answer extends
+    std::string text{};       // rendered, with the generation prompt
+    std::vector<token_id>
+        tokens{};  // of the whole text: stored ones as they were, then the new ones
+    std::vector<std::uint32_t> token_ends{};  // [tokens] byte offset in `text` behind each
+    std::shared_ptr<const storage::agent_state>
+        source{};          // whose blocks are reused; null when none
+    int reuse_tokens = 0;  // tokens taken from `source`, always fewer than tokens.size()
+    match_kind match = match_kind::miss;
+    miss_reason why = miss_reason::none;  // why no more was reused
+    std::string detail{};
+    std::map<std::string, std::string> notes{};  // what to remember with the agent
+};
+
+class resolver {
+  public:
+    /// `vocabulary`: rows of the model's embedding; a tokenizer may know ids beyond it (of images).
+    resolver(const tokenizer& words, const chat_template& chat,
+             const storage::agent_cache_store& store, int vocabulary)
+        : tokenizer_(words), template_(chat), store_(store), vocabulary_(vocabulary) {}
+
+    /// `busy`: agents that another request extends right now; an anonymous request forks from them
+    /// instead of waiting. Errors: bad_value when the template cannot render the chat or the prompt
+    /// is empty.
+    storage::result<resolved_prompt> resolve(
+        const generation_request& request,
+        const std::function<bool(const storage::agent_id&)>& busy) const;
+    /// Returns: tokens of the rendered prompt when nothing is reused.
+    storage::result<int> count_tokens(const conversation& chat) const;
+
+  private:
+    struct candidate {
+        std::shared_ptr<const storage::agent_state> state;
+        prefix_match match;
+    };
+    candidate match(std::shared_ptr<const storage::agent_state> state,
+                    std::string_view prompt) const;
+    candidate best_source(const generation_request& request, std::string_view prompt) const;
+    void tokenise(resolved_prompt& prompt, const candidate& source) const;
+
+    const tokenizer& tokenizer_;
+    const chat_template& template_;
+    const storage::agent_cache_store& store_;
+    const int vocabulary_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,67 @@
+#include "engine/scheduler/save_gate.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace semantic::engine {
+
+save_gate::save_gate(std::function<void(const job_ptr&, finished)> deliver)
+    : deliver_(std::move(deliver)), watcher_([this] { watch(); }) {}
+
+save_gate::~save_gate() {
+    {
+        std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_one();
+    watcher_.join();
+    for (auto& [id, entry] : held_) deliver_(entry.work, std::move(entry.last));
+}
+
+void save_gate::hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until) {
+    {
+        std::lock_guard lock(mutex_);
+        request_id id = work->id;
+        held_.insert_or_assign(id, held{std::move(work), std::move(last), until});
+    }
+    changed_.notify_one();
+}
+
+void save_gate::saved(request_id id, bool on_disk) {
+    std::optional<held> entry;
+    {
+        std::lock_guard lock(mutex_);
+        auto found = held_.find(id);
+        if (found == held_.end()) return;
+        entry = std::move(found->second);
+        held_.erase(found);
+    }
+    entry->last.saved = on_disk;
+    deliver_(entry->work, std::move(entry->last));
+}
+
+void save_gate::watch() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+        auto first = std::min_element(held_.begin(), held_.end(), [](const auto& a, const auto& b) {
+            return a.second.until < b.second.until;
+        });
+        if (first == held_.end()) {
+            changed_.wait(lock);
+            continue;
+        }
+        if (std::chrono::steady_clock::now() < first->second.until) {
+            // A copy: the entry may be gone while this thread sleeps.
+            auto until = first->second.until;
+            changed_.wait_until(lock, until);
+            continue;
+        }
+        held entry = std::move(first->second);
+        held_.erase(first);
+        lock.unlock();
+        deliver_(entry.work, std::move(entry.last));
+        lock.lock();
+    }
+}
+
+}  // namespace semantic::engine

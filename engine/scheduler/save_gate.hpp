@@ -1,0 +1,46 @@
+#pragma once
+// Holds the end of an answer until its memory is on disk, but never longer than a bound: a client
+// that has seen the end can pull the plug, and a slow disk cannot hold up an answer for ever.
+// Owner: the scheduler. Thread: every method is safe from any thread; deliveries come from the
+// caller or from the gate's own thread.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "engine/scheduler/job.hpp"
+
+namespace semantic::engine {
+
+class save_gate {
+  public:
+    /// `deliver(work, last)`: the answer may end now; last.saved says whether its memory is on
+    /// disk.
+    explicit save_gate(std::function<void(const job_ptr&, finished)> deliver);
+    /// Delivers everything still held, unsaved.
+    ~save_gate();
+
+    void hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until);
+    /// The save behind request `id` has ended. Delivers unless the bound came first.
+    void saved(request_id id, bool on_disk);
+
+  private:
+    struct held {
+        job_ptr work;
+        finished last;
+        std::chrono::steady_clock::time_point until;
+    };
+    void watch();
+
+    std::function<void(const job_ptr&, finished)> deliver_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<request_id, held> held_;
+    bool stopping_ = false;
+    std::thread watcher_;
+};
+
+}  // namespace semantic::engine

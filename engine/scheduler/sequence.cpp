@@ -1,0 +1,91 @@
+#include "engine/scheduler/sequence.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+sequence::sequence(job_ptr work, storage::block_pool& pool, const tokenizer& words,
+                   const answer_rules& rules, std::uint64_t seed)
+    : work_(std::move(work)),
+      tokenizer_(words),
+      rules_(rules),
+      cache_(pool, work_->restored->blocks, work_->restored->tokens),
+      tokens_(work_->prompt->tokens),
+      token_ends_(work_->prompt->token_ends),
+      text_(work_->prompt->text),
+      prompt_tokens_(static_cast<int>(tokens_.size())),
+      sampler_(work_->request.sampling.or_else(rules.sampling),
+               work_->request.sampling.seed.value_or(seed), words.vocabulary()),
+      stops_(work_->request.stop_sequences) {}
+
+sequence_view sequence::view() const {
+    int position = cache_.token_count();
+    return {work_->id, position, static_cast<int>(tokens_.size()) - position, prompt_done()};
+}
+
+std::span<const token_id> sequence::next_tokens(int count) const {
+    return std::span(tokens_).subspan(static_cast<std::size_t>(cache_.token_count()),
+                                      static_cast<std::size_t>(count));
+}
+
+bool sequence::reaches_end(int count) const {
+    return cache_.token_count() + count == static_cast<int>(tokens_.size());
+}
+
+sequence::accepted sequence::accept(std::span<const float> logits) {
+    accepted out;
+    if (work_->request.max_tokens == 0) {
+        out.ended = stop_reason::max_tokens;
+        return out;
+    }
+    token_id token = sampler_.sample(logits, tokens_.size());
+    ++output_tokens_;
+    last_token_ = token;
+    out.ended = take(token, out.text);
+    if (out.ended && *out.ended != stop_reason::stop_sequence) {
+        // A character that the limit cut in two is left out: half of it is nothing anyone can show.
+        if (*out.ended == stop_reason::end_turn) {
+            stop_matcher::output rest = stops_.push(utf8_.finish());
+            out.text += rest.text;
+        }
+        out.text += stops_.finish();
+    }
+    return out;
+}
+
+std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
+    if (std::binary_search(rules_.stop_tokens.begin(), rules_.stop_tokens.end(), token))
+        return stop_reason::end_turn;
+    std::string_view bytes = tokenizer_.bytes(token);
+    tokens_.push_back(token);
+    text_ += bytes;
+    token_ends_.push_back(static_cast<std::uint32_t>(text_.size()));
+
+    stop_matcher::output out = stops_.push(utf8_.push(bytes));
+    shown = std::move(out.text);
+    if (out.stop) {
+        stop_sequence_ = std::move(*out.stop);
+        return stop_reason::stop_sequence;
+    }
+    if (output_tokens_ >= work_->request.max_tokens) return stop_reason::max_tokens;
+    if (static_cast<int>(tokens_.size()) >= rules_.context_tokens_max)
+        return stop_reason::context_full;
+    return std::nullopt;
+}
+
+storage::agent_state sequence::snapshot() {
+    auto now = std::chrono::system_clock::now();
+    auto count = static_cast<std::size_t>(cache_.token_count());
+    storage::agent_state state{.id = work_->prompt->agent};
+    state.tokens.assign(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(count));
+    state.token_ends.assign(token_ends_.begin(),
+                            token_ends_.begin() + static_cast<std::ptrdiff_t>(count));
+    state.text = text_.substr(0, count == 0 ? 0 : token_ends_[count - 1]);
+    state.blocks = cache_.share();
+    state.created = now;
+    state.last_used = now;
+    state.notes = work_->prompt->notes;
+    return state;
+}
+
+}  // namespace semantic::engine

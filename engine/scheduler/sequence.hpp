@@ -1,0 +1,77 @@
+#pragma once
+// A running request: its tokens, its text, its blocks, and the rules that end it. No threads, no
+// clock. Owner: batch. Thread: confined to the step node.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/sampler.hpp"
+#include "engine/scheduler/job.hpp"
+#include "engine/scheduler/plan.hpp"
+#include "engine/text/stop_matcher.hpp"
+#include "engine/text/tokenizer.hpp"
+#include "engine/text/utf8_stream.hpp"
+#include "storage/block_pool.hpp"
+
+namespace semantic::engine {
+
+/// How answers of a model are drawn and what ends them, where the request says nothing.
+struct answer_rules {
+    std::vector<token_id> stop_tokens;  // sorted
+    int context_tokens_max = 0;
+    sampling_rules sampling;  // where a request says nothing
+};
+
+class sequence {
+  public:
+    /// Requires: work->prompt and work->restored are set.
+    sequence(job_ptr work, storage::block_pool& pool, const tokenizer& words,
+             const answer_rules& rules, std::uint64_t seed);
+
+    const job& work() const { return *work_; }
+    const job_ptr& work_ptr() const { return work_; }
+    sequence_view view() const;
+    storage::kv_sequence& cache() { return cache_; }
+    /// The next `count` tokens to run, at positions cache().token_count() ...
+    std::span<const token_id> next_tokens(int count) const;
+    /// Whether running `count` more tokens reaches the last known one, so that its logits are to be
+    /// sampled.
+    bool reaches_end(int count) const;
+    bool prompt_done() const { return cache_.token_count() >= prompt_tokens_; }
+
+    struct accepted {
+        std::string text;                  // to show now
+        std::optional<stop_reason> ended;  // set with the last token
+    };
+    /// Samples from the logits of the last known token and takes the token up.
+    accepted accept(std::span<const float> logits);
+    token_id last_token() const { return last_token_; }
+    int output_tokens() const { return output_tokens_; }
+    const std::string& stop_sequence() const { return stop_sequence_; }
+
+    /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
+    storage::agent_state snapshot();
+
+  private:
+    std::optional<stop_reason> take(token_id token, std::string& shown);
+
+    job_ptr work_;
+    const tokenizer& tokenizer_;
+    const answer_rules& rules_;
+    storage::kv_sequence cache_;
+    std::vector<token_id> tokens_;  // prompt, then what was sampled and belongs to the text
+    std::vector<std::uint32_t> token_ends_;
+    std::string text_;
+    int prompt_tokens_ = 0;
+    int output_tokens_ = 0;
+    token_id last_token_ = 0;
+    sampler sampler_;
+    utf8_stream utf8_;
+    stop_matcher stops_;
+    std::string stop_sequence_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,60 @@
+#pragma once
+// A conversation as the prompt text of a model family, byte for byte what the published template
+// renders.
+// Immutable; safe from any thread.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine {
+
+/// What a template prints besides the conversation. All of it stands in front of, or inside, text
+/// that is cached: the caller holds it fixed for an agent, or each change costs the agent its
+/// memory from there on.
+struct render_options {
+    /// The day a template calls today, as yyyy-mm-dd. Empty: 2024-07-26, what Llama 3.1's template
+    /// says when nobody tells it. Never the clock: a prompt that changes at midnight would lose
+    /// every cache.
+    std::string date;
+    /// qwen3's enable_thinking; other families have no switch.
+    bool thinking = true;
+    /// Keeps the reasoning of earlier turns where the published template drops it (qwen3, harmony),
+    /// so that a new turn continues the old prompt instead of parting from it behind the last
+    /// question.
+    bool keep_thinking = false;
+};
+
+class chat_template {
+  public:
+    /// Blocks. With a `family`: that one, and no file is read. Otherwise the family is recognised
+    /// by the template in DIR/chat_template.jinja or in DIR/tokenizer_config.json; when there is
+    /// none, or an unknown one that still has the turns of its model's only family, by
+    /// config.json's model_type.
+    /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
+    /// incompatible, naming the families there are, when none is recognised.
+    static storage::result<chat_template> load(const std::string& directory,
+                                               std::string_view family = {});
+    /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are.
+    static storage::result<chat_template> make(std::string_view family);
+
+    /// Renders with the generation prompt at the end. Errors: bad_value, when the family cannot
+    /// express the conversation or the options.
+    storage::result<std::string> render(const conversation& chat,
+                                        const render_options& options = {}) const;
+    const std::string& family() const noexcept { return family_; }
+    /// Spellings of the tokens that end an assistant turn.
+    const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
+    /// Hash input for the fingerprint: family and version of the rendering rules.
+    std::string identity() const;
+
+  private:
+    chat_template() = default;
+    std::string family_;
+    std::vector<std::string> stop_tokens_;
+};
+
+}  // namespace semantic::engine

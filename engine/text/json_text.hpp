@@ -1,0 +1,25 @@
+#pragma once
+// JSON as chat templates print it: what Python's json.dumps(ensure_ascii=False) gives.
+
+#include <string>
+#include <string_view>
+
+#include "storage/types/errc.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine {
+
+/// ", " and ": " between parts, keys in the order given, no escapes beyond what JSON asks for.
+std::string to_json_text(const boost::json::value& json);
+/// The same over several lines: json.dumps(indent=4).
+std::string to_indented_json_text(const boost::json::value& json);
+/// `text` as a JSON string, with its quotes.
+std::string quoted(std::string_view text);
+/// Reads `json` and prints it in that form. Errors: bad_value, naming `owner`, when it is no
+/// object.
+storage::result<std::string> respaced_object(std::string_view json, std::string_view owner);
+
+}  // namespace semantic::engine

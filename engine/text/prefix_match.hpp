@@ -1,0 +1,54 @@
+#pragma once
+// How much of an agent's memory a new prompt can reuse. Pure.
+// Matching is by byte on the rendered prompt, so another tokenisation of old text can never miss;
+// the stored tokens are authoritative, and only what lies behind the cut is tokenised. Source:
+// design of the prefix rules in engine/README.md.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+enum class match_kind {
+    exact,    // the prompt ends at a token boundary of the stored text: reuse all before its last
+              // token, run that one again
+    extend,   // the stored text is a proper prefix of the prompt: reuse everything
+    diverge,  // they part earlier: reuse up to the last safe token boundary at or before the
+              // parting
+    miss,     // nothing usable
+};
+
+struct prefix_match {
+    match_kind kind = match_kind::miss;
+    std::size_t tokens = 0;  // stored tokens to reuse
+    std::size_t bytes =
+        0;  // prompt bytes they stand for; the rest is to be tokenised (exact: is the rerun token)
+    std::size_t common_bytes = 0;  // length of the common prefix, for reports
+};
+
+struct stored_prefix {
+    std::string_view text;
+    std::span<const storage::token_id> tokens;
+    std::span<const std::uint32_t> token_ends;  // [tokens] offset in text behind each
+};
+
+struct boundary_rules {
+    /// Whether the prompt tokenises the same when cut at this byte offset. May be slow; asked a
+    /// bounded number of times.
+    std::function<bool(std::size_t)> safe_cut;
+    /// Whether a token is a special one: a cut before or behind it is always safe.
+    std::function<bool(storage::token_id)> special;
+};
+
+/// Length of the common prefix.
+std::size_t common_prefix_bytes(std::string_view a, std::string_view b);
+
+prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
+                          const boundary_rules& rules);
+
+}  // namespace semantic::engine

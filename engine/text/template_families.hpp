@@ -1,0 +1,61 @@
+#pragma once
+// The table of chat template families. A family is one renderer, one parser of what its models
+// write, and one row; see README.md.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/chat_template.hpp"
+#include "engine/text/output_parser.hpp"
+#include "engine/types/conversation.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine {
+
+/// A conversation as templates see it: one role and one content per message.
+struct template_message {
+    role from = role::user;
+    std::string content;
+    std::string thinking;               // assistant only
+    std::vector<tool_call_part> calls;  // assistant only
+};
+/// The system text is the first message. A message whose parts are of several kinds becomes
+/// several, in order; an assistant's thinking and its text are joined and stand before its calls.
+/// Errors: bad_value, when a part does not belong into a message of its role.
+storage::result<std::vector<template_message>> flatten(const conversation& chat);
+
+struct template_input {
+    const std::vector<template_message>& messages;  // at least one
+    const std::vector<tool_definition>& tools;
+    const render_options& options;
+    std::string_view default_system;  // of the family's row
+};
+
+struct template_family {
+    std::string_view name;
+    int version;  // of the rules below; a change makes stored caches of the family worthless
+    std::vector<std::string_view> marks;    // all of these are in the template's text
+    std::vector<std::string_view> foreign;  // none of these is
+    std::string_view bos;                   // what the renderer writes for bos_token
+    std::string_view default_system;        // what the template says when the conversation does not
+    std::vector<std::string_view> stop_tokens;
+    storage::result<std::string> (*render)(const template_input& input);
+    std::unique_ptr<output_parser> (*make_parser)(bool has_tools);
+};
+std::span<const template_family> template_families();
+/// Null when there is none of that name.
+const template_family* find_template_family(std::string_view name);
+/// "chatml, gemma3, ..."
+std::string template_family_names();
+
+storage::result<std::string> render_chatml(const template_input& input);
+storage::result<std::string> render_deepseek2(const template_input& input);
+storage::result<std::string> render_gemma3(const template_input& input);
+storage::result<std::string> render_harmony(const template_input& input);
+storage::result<std::string> render_llama3(const template_input& input);
+storage::result<std::string> render_qwen3(const template_input& input);
+
+}  // namespace semantic::engine

@@ -1,0 +1,58 @@
+#pragma once
+// The decoder of tokenizer.json: spellings of the vocabulary back to bytes.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "storage/types/errc.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine {
+
+/// The byte-level alphabet gives every byte a printable character. Returns: the bytes that
+/// `spelling` stands for; nothing when a character is not of the alphabet.
+std::optional<std::string> from_byte_alphabet(std::string_view spelling);
+/// The byte that a spelling like <0xE2> names.
+std::optional<char> named_byte(std::string_view spelling);
+
+class token_decoder {
+  public:
+    /// Errors: incompatible, naming the type that is not supported.
+    static storage::result<token_decoder> parse(const boost::json::value& json);
+
+    bool byte_level() const noexcept { return byte_level_; }
+    /// The bytes of one token on its own.
+    std::string bytes(std::string_view spelling) const;
+    /// The text of all of them.
+    std::string decode(const std::vector<std::string_view>& spellings) const;
+
+  private:
+    struct replace {
+        std::string what, with;
+    };
+    struct byte_fallback {};
+    struct fuse {};
+    struct strip {
+        std::string what;
+        std::size_t start, stop;
+    };
+    using step = std::variant<replace, byte_fallback, fuse, strip>;
+    using tokens = std::vector<std::string>;
+
+    storage::result<void> add(const boost::json::value& json);
+    static void run(const replace& s, tokens& list);
+    static void run(const byte_fallback& s, tokens& list);
+    static void run(const fuse& s, tokens& list);
+    static void run(const strip& s, tokens& list);
+
+    std::vector<step> steps_;
+    bool byte_level_ = false;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,59 @@
+#pragma once
+// tokenizer.json: text to token ids and back. Immutable after load; every method is safe from any
+// thread.
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+using storage::token_id;
+
+class tokenizer {
+  public:
+    /// Blocks. Reads DIR/tokenizer.json. Errors: not_found, corrupt, incompatible (names the
+    /// component that is not supported).
+    static storage::result<tokenizer> load(const std::string& directory);
+    static storage::result<tokenizer> parse(std::string_view tokenizer_json);
+    tokenizer(tokenizer&&) noexcept;
+    tokenizer& operator=(tokenizer&&) noexcept;
+    ~tokenizer();
+
+    /// Added tokens inside the text become their ids. `add_special`: also what the post-processor
+    /// adds (BOS, ...). Invalid UTF-8 is encoded byte by byte where the model has bytes, else as
+    /// the unknown token. Linear in the text's length.
+    std::vector<token_id> encode(std::string_view text, bool add_special = false) const;
+    /// The same, and for each token the byte offset in `text` behind it (never decreasing; the last
+    /// is text.size()).
+    std::vector<token_id> encode(std::string_view text,
+                                 std::vector<std::uint32_t>& token_ends) const;
+
+    /// Raw bytes of one token (may be part of a UTF-8 character). Empty for an id outside the
+    /// vocabulary.
+    std::string_view bytes(token_id id) const;
+    /// The bytes of all, invalid UTF-8 replaced by U+FFFD as the reference decoder does. Special
+    /// tokens are kept as text unless skipped.
+    std::string decode(const std::vector<token_id>& ids, bool skip_special = false) const;
+
+    bool is_special(token_id id) const;  // an added token marked special
+    /// Returns: the id of an added token or vocabulary entry spelled exactly so, or -1.
+    token_id find(std::string_view token) const;
+    int vocabulary() const noexcept;  // one past the largest id
+
+    /// True when tokenising `left` and `right` apart gives the same ids as tokenising them
+    /// together: an added token ends `left` or begins `right`, or the splitter parts there whatever
+    /// surrounds it and the merges do not cross.
+    bool is_safe_boundary(std::string_view left, std::string_view right) const;
+
+  private:
+    struct impl;
+    explicit tokenizer(std::unique_ptr<impl> state);
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::engine

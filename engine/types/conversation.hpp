@@ -1,0 +1,47 @@
+#pragma once
+// A conversation free of any wire dialect. Plain values.
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace semantic::engine {
+
+enum class role { system, user, assistant, tool };
+
+struct text_part {
+    std::string text;
+};
+struct thinking_part {
+    std::string text;
+};
+struct tool_call_part {
+    std::string id;
+    std::string name;
+    std::string arguments_json;  // a JSON object
+};
+struct tool_result_part {
+    std::string tool_call_id;
+    std::string text;
+    bool is_error = false;
+};
+using content_part = std::variant<text_part, thinking_part, tool_call_part, tool_result_part>;
+
+struct message {
+    role from = role::user;
+    std::vector<content_part> parts;
+};
+
+struct tool_definition {
+    std::string name;
+    std::string description;
+    std::string parameters_json;  // JSON schema of the arguments, an object
+};
+
+struct conversation {
+    std::string system;  // empty when there is none
+    std::vector<message> messages;
+    std::vector<tool_definition> tools;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,47 @@
+#include "engine/types/generation.hpp"
+
+namespace semantic::engine {
+
+const char* to_string(miss_reason why) noexcept {
+    switch (why) {
+        case miss_reason::none:
+            return "none";
+        case miss_reason::model_changed:
+            return "model_changed";
+        case miss_reason::system_changed:
+            return "system_changed";
+        case miss_reason::tools_changed:
+            return "tools_changed";
+        case miss_reason::messages_changed:
+            return "messages_changed";
+        case miss_reason::evicted:
+            return "evicted";
+        case miss_reason::corrupt:
+            return "corrupt";
+        case miss_reason::incompatible:
+            return "incompatible";
+        case miss_reason::too_short:
+            return "too_short";
+    }
+    return "unknown";
+}
+
+const char* to_string(stop_reason why) noexcept {
+    switch (why) {
+        case stop_reason::end_turn:
+            return "end_turn";
+        case stop_reason::max_tokens:
+            return "max_tokens";
+        case stop_reason::stop_sequence:
+            return "stop_sequence";
+        case stop_reason::context_full:
+            return "context_full";
+        case stop_reason::cancelled:
+            return "cancelled";
+        case stop_reason::deadline:
+            return "deadline";
+    }
+    return "unknown";
+}
+
+}  // namespace semantic::engine

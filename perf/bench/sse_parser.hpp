@@ -1,0 +1,56 @@
+#pragma once
+// Server-sent events: bytes as they arrive to whole events. Pure.
+// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html, "Interpreting an event
+// stream". Line ends are LF, CRLF or CR, and a read may end anywhere, also between CR and LF.
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace semantic::bench {
+
+struct sse_event {
+    std::string name;  // empty when the server named none
+    std::string data;  // lines joined by LF
+};
+
+/// A line or an event that no honest server sends.
+class sse_error : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+class sse_parser {
+  public:
+    /// A line, and the data of one event, may be this long.
+    static constexpr std::size_t event_bytes_max = std::size_t{1} << 20U;
+
+    /// Calls `on_event(const sse_event&)` for each event that `bytes` completes; the event is valid
+    /// during the call only. Errors: sse_error.
+    template <class Sink>
+    void feed(std::string_view bytes, Sink&& on_event) {
+        while (!bytes.empty()) {
+            if (!take_line(bytes)) return;
+            if (end_line()) {
+                on_event(static_cast<const sse_event&>(event_));
+                reset_event();
+            }
+        }
+    }
+
+  private:
+    /// Moves bytes up to a line end into line_. Returns: whether the line is whole.
+    bool take_line(std::string_view& bytes);
+    /// Interprets line_. Returns: whether event_ is whole.
+    bool end_line();
+    void reset_event();
+
+    std::string line_;
+    sse_event event_;
+    bool has_data_ = false;
+    bool after_cr_ = false;   // a LF that follows belongs to the same line end
+    bool first_line_ = true;  // may carry a byte order mark
+};
+
+}  // namespace semantic::bench

@@ -1,0 +1,24 @@
+#pragma once
+// What is said about many measured values: median, extremes, percentiles. Pure.
+
+#include <cstddef>
+#include <vector>
+
+namespace semantic::bench {
+
+/// The value below which the share `p` (0..1) of `values` lies, interpolated linearly between the
+/// two neighbours in order of size: 0 is the smallest, 1 the largest value. 0 for no values.
+double percentile(std::vector<double> values, double p);
+inline double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
+
+struct summary {
+    std::size_t count = 0;
+    double min = 0;
+    double mean = 0;
+    double p50 = 0;
+    double p99 = 0;
+    double max = 0;
+};
+summary summarise(const std::vector<double>& values);
+
+}  // namespace semantic::bench

@@ -1,0 +1,193 @@
+// One kernel at a time, one thread unless the name says threaded (rates then by wall clock, else by
+// CPU time): GB/s of what is read and GOP/s of multiply-adds (two a pair).
+// Run: build/bin/kernels_bench [--benchmark_filter=...]; SEMANTIC_KERNELS names the table.
+
+#include <benchmark/benchmark.h>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "engine/kernels/gemm.hpp"
+#include "engine/kernels/tables.hpp"
+
+namespace {
+
+using namespace semantic::engine;
+
+const kernel_table& chosen() {
+    const char* name = std::getenv("SEMANTIC_KERNELS");
+    const kernel_table* table = find_kernels(name != nullptr ? name : "auto");
+    return table != nullptr ? *table : *find_kernels("scalar");
+}
+
+template <class T>
+class aligned_buffer {
+  public:
+    explicit aligned_buffer(std::size_t count)
+        : data_(static_cast<T*>(::operator new (count * sizeof(T) + 64, std::align_val_t{64}))),
+          count_(count) {}
+    ~aligned_buffer() { ::operator delete (data_, std::align_val_t{64}); }
+    aligned_buffer(const aligned_buffer&) = delete;
+    aligned_buffer& operator=(const aligned_buffer&) = delete;
+    T* data() { return data_; }
+    std::size_t size() const { return count_; }
+
+  private:
+    T* data_;
+    std::size_t count_;
+};
+
+/// Every 2 bytes hold a small f16 or bf16 value, every byte a q: fit for any kind of weights.
+template <class T>
+void fill(aligned_buffer<T>& to) {
+    auto* halves = reinterpret_cast<std::uint16_t*>(to.data());
+    std::minstd_rand random(3);
+    for (std::size_t i = 0; i < to.size() * sizeof(T) / 2; ++i) {
+        halves[i] = static_cast<std::uint16_t>(0x2000u + random() % 0x1000u);
+    }
+}
+
+void set_rates(benchmark::State& state, double bytes, double products) {
+    const auto per_second = benchmark::Counter::kIsIterationInvariantRate;
+    state.counters["GB/s"] = benchmark::Counter(bytes * 1e-9, per_second);
+    state.counters["GOP/s"] = benchmark::Counter(2 * products * 1e-9, per_second);
+}
+
+/// Rows of W, columns of W, rows of x.
+void linear_kernel(benchmark::State& state, weight_kind kind) {
+    const int rows = static_cast<int>(state.range(0)), cols = static_cast<int>(state.range(1));
+    const int count = static_cast<int>(state.range(2));
+    packed_matrix w{kind, scale_kind::f16, rows, cols, nullptr};
+    aligned_buffer<std::byte> data(w.bytes());
+    fill(data);
+    w.data = data.data();
+    const auto n = static_cast<std::size_t>(count) * static_cast<std::size_t>(cols);
+    aligned_buffer<float> x(n), y(static_cast<std::size_t>(count * rows));
+    aligned_buffer<float> scales(n / 64), sums(n / 64);
+    aligned_buffer<std::int8_t> q(n);
+    fill(x);
+    const kernel_table& table = chosen();
+    table.quantize_rows(x.data(), count, cols, q.data(), scales.data(), sums.data());
+    const std::size_t ldy = static_cast<std::size_t>(rows);
+    constexpr int block = 128;  // rows a task of gemm.cpp takes at once
+    for (auto _ : state) {
+        for (int tile = 0; tile < w.tiles(); tile += 8) {
+            for (int m = 0; m < count; m += block) {
+                const int part = std::min(block, count - m);
+                float* out = y.data() + m * rows;
+                if (w.quantized()) {
+                    table.linear_quant(w, tile, std::min(tile + 8, w.tiles()),
+                                       {q.data() + m * cols, scales.data() + m * (cols / 64),
+                                        sums.data() + m * (cols / 64)},
+                                       part, out, ldy);
+                } else {
+                    table.linear_float(w, tile, std::min(tile + 8, w.tiles()), x.data() + m * cols,
+                                       part, out, ldy);
+                }
+            }
+        }
+        benchmark::ClobberMemory();
+    }
+    set_rates(state, static_cast<double>(w.bytes()), static_cast<double>(rows) * cols * count);
+}
+
+/// All threads, through gemm.cpp, quantisation of the activations included.
+void linear_threaded(benchmark::State& state, weight_kind kind) {
+    const int rows = static_cast<int>(state.range(0)), cols = static_cast<int>(state.range(1));
+    const int count = static_cast<int>(state.range(2));
+    packed_matrix w{kind, scale_kind::f16, rows, cols, nullptr};
+    aligned_buffer<std::byte> data(w.bytes());
+    fill(data);
+    w.data = data.data();
+    const auto n = static_cast<std::size_t>(count) * static_cast<std::size_t>(cols);
+    aligned_buffer<float> x(n), y(static_cast<std::size_t>(count * rows));
+    aligned_buffer<float> scratch(linear_scratch_floats(count, cols));
+    fill(x);
+    for (auto _ : state) {
+        linear(chosen(), w, x.data(), count, y.data(), static_cast<std::size_t>(rows),
+               scratch.data());
+        benchmark::ClobberMemory();
+    }
+    set_rates(state, static_cast<double>(w.bytes()), static_cast<double>(rows) * cols * count);
+}
+
+/// Bits, head dimension, query rows; over 64 frames of 256 tokens, as a context of 16K is read.
+void attend_kernel(benchmark::State& state) {
+    const int bits = static_cast<int>(state.range(0)), dim = static_cast<int>(state.range(1));
+    const int count = static_cast<int>(state.range(2));
+    constexpr int tokens = 256, frames = 64;
+    const std::size_t row = static_cast<std::size_t>(dim * bits / 8);
+    const std::size_t groups = bits == 16 ? 0 : static_cast<std::size_t>(dim / 64);
+    const std::size_t frame = tokens * (row + 4 * groups);
+    aligned_buffer<std::byte> k(frame * frames), v(frame * frames);
+    fill(k);
+    fill(v);
+    const auto n = static_cast<std::size_t>(count * dim);
+    aligned_buffer<float> x(n), scales(n / 64), sums(n / 64);
+    aligned_buffer<std::int8_t> q(n);
+    fill(x);
+    const kernel_table& table = chosen();
+    table.quantize_rows(x.data(), count, dim, q.data(), scales.data(), sums.data());
+    std::vector<int> begin(static_cast<std::size_t>(count), 0), end(begin.size(), tokens);
+    std::vector<softmax_state> states(begin.size(), {-100.0f, 1.0f});
+    std::vector<float> out(n);
+    aligned_buffer<float> scratch(attention_scratch_floats(count, tokens, dim, dim));
+    const auto view = [&](aligned_buffer<std::byte>& from, std::size_t f) {
+        const std::byte* at = from.data() + f * frame;
+        const auto* s = reinterpret_cast<const half*>(at + tokens * row);
+        return kv_rows{at, s, s + tokens * groups, dim, bits, row, static_cast<int>(groups)};
+    };
+    for (auto _ : state) {
+        for (std::size_t f = 0; f < frames; ++f) {
+            table.attend({count,
+                          x.data(),
+                          {q.data(), scales.data(), sums.data()},
+                          view(k, f),
+                          view(v, f),
+                          begin.data(),
+                          end.data(),
+                          tokens,
+                          0.125f,
+                          states.data(),
+                          out.data(),
+                          scratch.data()});
+        }
+        benchmark::ClobberMemory();
+    }
+    set_rates(state, 2.0 * static_cast<double>(frame) * frames,
+              2.0 * count * dim * tokens * frames);
+}
+
+void shapes(benchmark::internal::Benchmark* bench) {
+    for (const int rows : {2048, 8192}) {
+        for (const int count : {1, 8, 32, 512}) {
+            bench->Args({rows, 2048, count});
+        }
+    }
+    bench->Args({2048, 8192, 1})->Args({2048, 8192, 512});
+    bench->MinTime(0.2);
+}
+
+void attention(benchmark::internal::Benchmark* bench) {
+    for (const int bits : {4, 8, 16}) {
+        for (const int dim : {64, 128}) {
+            for (const int count : {1, 4, 8, 64, 256}) {
+                bench->Args({bits, dim, count});
+            }
+        }
+    }
+    bench->MinTime(0.2);
+}
+
+BENCHMARK_CAPTURE(linear_kernel, q4, weight_kind::q4)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q8, weight_kind::q8)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, mxfp4, weight_kind::mxfp4)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, bf16, weight_kind::bf16)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, f32, weight_kind::f32)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_threaded, q4, weight_kind::q4)->Apply(shapes)->UseRealTime();
+BENCHMARK_CAPTURE(linear_threaded, bf16, weight_kind::bf16)->Apply(shapes)->UseRealTime();
+BENCHMARK(attend_kernel)->Apply(attention);
+
+}  // namespace
+
+BENCHMARK_MAIN();

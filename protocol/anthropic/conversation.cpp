@@ -1,0 +1,263 @@
+#include "protocol/anthropic/conversation.hpp"
+
+#include <boost/json.hpp>
+
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "protocol/fields.hpp"
+
+namespace semantic::protocol::anthropic {
+
+namespace {
+
+constexpr std::string_view billing_header = "x-anthropic-billing-header:";
+
+failure only_text(const json_cursor& block, std::string_view type) {
+    return block.fail(errc::unsupported,
+                      "only text is supported here, found a block of type " + quoted(type));
+}
+
+result<std::string> type_of(const json_cursor& block) {
+    auto type = block.at("type");
+    if (!type) return type.error();
+    auto text = type->as_string();
+    if (!text) return text.error();
+    return std::string(*text);
+}
+
+/// A string, or a list of text blocks joined by line breaks. Blocks that begin with `skipped` are
+/// left out.
+result<std::string> parse_plain_text(const json_cursor& content, const messages_limits& limits,
+                                     std::string_view skipped = {}) {
+    if (content.value().is_string()) return std::string(*content.as_string());
+    if (!content.value().is_array()) {
+        return content.fail(errc::bad_value,
+                            std::string("expected a string or a list of text blocks, found ") +
+                                kind_name(content.value()));
+    }
+    auto count = parse_count(content, limits.blocks_per_message_max);
+    if (!count) return count.error();
+    std::string joined;
+    bool is_first = true;
+    for (std::size_t i = 0; i < *count; ++i) {
+        json_cursor block = content.item(i);
+        auto type = type_of(block);
+        if (!type) return type.error();
+        if (*type != "text") return only_text(block, *type);
+        auto text = string_at(block, "text");
+        if (!text) return text.error();
+        if (!skipped.empty() && text->starts_with(skipped)) continue;
+        if (!is_first) joined += '\n';
+        is_first = false;
+        joined += *text;
+    }
+    return joined;
+}
+
+result<engine::role> parse_role(const json_cursor& message) {
+    auto field = message.at("role");
+    if (!field) return field.error();
+    auto role = field->as_string();
+    if (!role) return role.error();
+    if (*role == "user") return engine::role::user;
+    if (*role == "assistant") return engine::role::assistant;
+    if (*role == "system") return engine::role::system;
+    return field->fail(errc::bad_value,
+                       R"(must be "user", "assistant" or "system", is )" + quoted(*role));
+}
+
+result<engine::content_part> parse_tool_use(const json_cursor& block,
+                                            const messages_limits& limits) {
+    auto id = bounded_at(block, "id", limits.id_bytes_max);
+    if (!id) return id.error();
+    auto name = bounded_at(block, "name", limits.name_bytes_max);
+    if (!name) return name.error();
+    auto input = block.at("input");
+    if (!input) return input.error();
+    if (auto object = input->as_object(); !object) return object.error();
+    return engine::content_part(engine::tool_call_part{*id, *name, to_text(input->value())});
+}
+
+result<engine::content_part> parse_tool_result(const json_cursor& block,
+                                               const messages_limits& limits) {
+    engine::tool_result_part part;
+    auto id = bounded_at(block, "tool_use_id", limits.id_bytes_max);
+    if (!id) return id.error();
+    part.tool_call_id = *id;
+    if (auto content = block.find("content")) {
+        auto text = parse_plain_text(*content, limits);
+        if (!text) return text.error();
+        part.text = std::move(*text);
+    }
+    if (auto flag = block.find("is_error")) {
+        auto is_error = flag->as_bool();
+        if (!is_error) return is_error.error();
+        part.is_error = *is_error;
+    }
+    return engine::content_part(std::move(part));
+}
+
+failure misplaced(const json_cursor& block, std::string_view type, std::string_view owner) {
+    std::string sentence = "a block of type ";
+    sentence.append(quoted(type)).append(" belongs in a message of role ").append(quoted(owner));
+    return block.fail(errc::bad_value, sentence);
+}
+
+/// Returns: nothing for a block that carries nothing a model reads.
+result<std::optional<engine::content_part>> parse_block(const json_cursor& block, engine::role from,
+                                                        const messages_limits& limits) {
+    using part_or_nothing = std::optional<engine::content_part>;
+    auto type = type_of(block);
+    if (!type) return type.error();
+    if (*type == "text") {
+        auto text = string_at(block, "text");
+        if (!text) return text.error();
+        return part_or_nothing(engine::text_part{std::move(*text)});
+    }
+    if (*type == "tool_result") {
+        if (from != engine::role::user) return misplaced(block, *type, "user");
+        auto part = parse_tool_result(block, limits);
+        if (!part) return part.error();
+        return part_or_nothing(std::move(*part));
+    }
+    bool is_assistants = *type == "thinking" || *type == "redacted_thinking" || *type == "tool_use";
+    if (is_assistants && from != engine::role::assistant)
+        return misplaced(block, *type, "assistant");
+    if (*type == "thinking") {
+        auto text = string_at(block, "thinking");
+        if (!text) return text.error();
+        return part_or_nothing(engine::thinking_part{std::move(*text)});
+    }
+    if (*type == "redacted_thinking") return part_or_nothing();
+    if (*type == "tool_use") {
+        auto part = parse_tool_use(block, limits);
+        if (!part) return part.error();
+        return part_or_nothing(std::move(*part));
+    }
+    return only_text(block, *type);
+}
+
+/// Appends one wire message; one that mixes tool results with text becomes several.
+result<void> append_message(const json_cursor& wire, const messages_limits& limits,
+                            std::vector<engine::message>& messages) {
+    if (auto object = wire.as_object(); !object) return object.error();
+    auto role = parse_role(wire);
+    if (!role) return role.error();
+    auto content = wire.at("content");
+    if (!content) return content.error();
+    engine::message message{*role, {}};
+    if (*role == engine::role::system || content->value().is_string()) {
+        auto text = parse_plain_text(*content, limits);
+        if (!text) return text.error();
+        message.parts.push_back(engine::text_part{std::move(*text)});
+        messages.push_back(std::move(message));
+        return {};
+    }
+    if (!content->value().is_array()) {
+        return content->fail(errc::bad_value,
+                             std::string("expected a string or a list of content blocks, found ") +
+                                 kind_name(content->value()));
+    }
+    auto count = parse_count(*content, limits.blocks_per_message_max);
+    if (!count) return count.error();
+    for (std::size_t i = 0; i < *count; ++i) {
+        auto part = parse_block(content->item(i), *role, limits);
+        if (!part) return part.error();
+        if (!*part) continue;
+        bool is_result = std::holds_alternative<engine::tool_result_part>(**part);
+        engine::role from = is_result ? engine::role::tool : *role;
+        if (from != message.from) {
+            if (!message.parts.empty()) messages.push_back(std::move(message));
+            message = engine::message{from, {}};
+        }
+        message.parts.push_back(std::move(**part));
+    }
+    messages.push_back(std::move(message));
+    return {};
+}
+
+result<std::vector<engine::message>> parse_message_list(const json_cursor& root,
+                                                        const messages_limits& limits) {
+    auto list = root.at("messages");
+    if (!list) return list.error();
+    auto count = parse_count(*list, limits.messages_max);
+    if (!count) return count.error();
+    if (*count == 0) return list->fail(errc::bad_value, "at least one message is required");
+    std::vector<engine::message> messages;
+    messages.reserve(*count);
+    for (std::size_t i = 0; i < *count; ++i)
+        if (auto ok = append_message(list->item(i), limits, messages); !ok) return ok.error();
+    return messages;
+}
+
+result<engine::tool_definition> parse_tool(const json_cursor& tool, const messages_limits& limits) {
+    if (auto object = tool.as_object(); !object) return object.error();
+    if (auto type = tool.find("type")) {
+        auto text = type->as_string();
+        if (!text) return text.error();
+        if (*text != "custom")
+            return type->fail(errc::unsupported, "only custom tools are supported, found " +
+                                                     quoted(*text) +
+                                                     "; this server runs no tools of its own");
+    }
+    engine::tool_definition definition;
+    auto name = bounded_at(tool, "name", limits.name_bytes_max);
+    if (!name) return name.error();
+    if (!is_tool_name(*name))
+        return tool.at("name")->fail(
+            errc::bad_value, "may contain only letters, digits, - and _, is " + quoted(*name));
+    definition.name = std::move(*name);
+    if (auto description = tool.find("description")) {
+        auto text = description->as_string();
+        if (!text) return text.error();
+        definition.description = std::string(*text);
+    }
+    auto schema = tool.at("input_schema");
+    if (!schema) return schema.error();
+    if (auto object = schema->as_object(); !object) return object.error();
+    definition.parameters_json = to_text(schema->value());
+    return definition;
+}
+
+result<std::vector<engine::tool_definition>> parse_tools(const json_cursor& root,
+                                                         const messages_limits& limits) {
+    std::vector<engine::tool_definition> tools;
+    auto list = root.find("tools");
+    if (!list) return tools;
+    auto count = parse_count(*list, limits.tools_max);
+    if (!count) return count.error();
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < *count; ++i) {
+        json_cursor item = list->item(i);
+        auto tool = parse_tool(item, limits);
+        if (!tool) return tool.error();
+        if (!names.insert(tool->name).second)
+            return item.at("name")->fail(errc::bad_value, "tool names must be unique, found " +
+                                                              quoted(tool->name) + " twice");
+        tools.push_back(std::move(*tool));
+    }
+    return tools;
+}
+
+}  // namespace
+
+result<engine::conversation> parse_conversation(const json_cursor& root,
+                                                const messages_limits& limits) {
+    engine::conversation chat;
+    if (auto system = root.find("system")) {
+        auto text = parse_plain_text(*system, limits, billing_header);
+        if (!text) return text.error();
+        chat.system = std::move(*text);
+    }
+    auto messages = parse_message_list(root, limits);
+    if (!messages) return messages.error();
+    chat.messages = std::move(*messages);
+    auto tools = parse_tools(root, limits);
+    if (!tools) return tools.error();
+    chat.tools = std::move(*tools);
+    return chat;
+}
+
+}  // namespace semantic::protocol::anthropic

@@ -1,0 +1,24 @@
+#pragma once
+// The parts of a Messages body that become the prompt: system, messages and tools. Pure.
+
+#include <string>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+#include "protocol/anthropic/messages.hpp"
+#include "protocol/json.hpp"
+
+namespace semantic::protocol::anthropic {
+
+/// `root` is the whole body. Errors: missing_field, bad_value, unsupported, each with its path.
+///
+/// - Tool results leave their user message and become messages of role `tool`, in place and in
+/// order.
+/// - System blocks are joined by a line break; a system message among the others stays where it is.
+/// - A system block that only carries the client's billing header is left out: it changes from
+/// request to request, says
+///   nothing to a model, and would part every prompt from the memory kept for it.
+result<engine::conversation> parse_conversation(const json_cursor& root,
+                                                const messages_limits& limits);
+
+}  // namespace semantic::protocol::anthropic

@@ -1,0 +1,229 @@
+#include "protocol/anthropic/message_stream.hpp"
+
+#include <boost/json.hpp>
+
+#include <utility>
+
+#include "protocol/api_error.hpp"
+#include "protocol/json.hpp"
+#include "protocol/reply_parts.hpp"
+#include "protocol/sse.hpp"
+
+namespace semantic::protocol::anthropic {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object usage_object(const engine::prompt_usage& usage, int output_tokens) {
+    return {{"input_tokens", usage.recomputed_tokens},
+            {"cache_creation_input_tokens", usage.created_tokens},
+            {"cache_read_input_tokens", usage.reused_tokens},
+            {"cache_creation", json::object{{"ephemeral_5m_input_tokens", usage.created_tokens},
+                                            {"ephemeral_1h_input_tokens", 0}}},
+            {"output_tokens", output_tokens},
+            {"service_tier", "standard"}};
+}
+
+struct stop_fields {
+    json::value reason;
+    json::value sequence;
+};
+
+stop_fields stop_of(const engine::finished& event, bool has_tool_calls) {
+    switch (event.why) {
+        // Only a turn that the model ended itself may say tool_use: a client runs the call then.
+        case engine::stop_reason::end_turn:
+            return {has_tool_calls ? "tool_use" : "end_turn", nullptr};
+        case engine::stop_reason::max_tokens:
+            return {"max_tokens", nullptr};
+        case engine::stop_reason::stop_sequence:
+            return {"stop_sequence", json::string(event.stop_sequence)};
+        case engine::stop_reason::context_full:
+            return {"model_context_window_exceeded", nullptr};
+        case engine::stop_reason::cancelled:
+        case engine::stop_reason::deadline:
+            break;
+    }
+    return {nullptr, nullptr};
+}
+
+std::string event_of(std::string_view name, const json::object& data) {
+    return sse_event(name, json::serialize(data));
+}
+
+std::string block_start(std::size_t index, json::object block) {
+    return event_of(
+        "content_block_start",
+        {{"type", "content_block_start"}, {"index", index}, {"content_block", std::move(block)}});
+}
+
+std::string block_delta(std::size_t index, std::string_view type, std::string_view field,
+                        std::string_view text) {
+    return event_of("content_block_delta",
+                    {{"type", "content_block_delta"},
+                     {"index", index},
+                     {"delta", json::object{{"type", type}, {field, text}}}});
+}
+
+std::string block_stop(std::size_t index) {
+    return event_of("content_block_stop", {{"type", "content_block_stop"}, {"index", index}});
+}
+
+}  // namespace
+
+message_stream::message_stream(reply_options options, id_maker& ids)
+    : options_(std::move(options)), ids_(&ids) {}
+
+std::string message_stream::on_admitted(const engine::admitted& event) {
+    if (state_ != state::fresh) return {};
+    state_ = state::between_blocks;
+    usage_ = event.usage;
+    json::object message{{"id", options_.message_id},
+                         {"type", "message"},
+                         {"role", "assistant"},
+                         {"model", options_.model},
+                         {"content", json::array()},
+                         {"stop_reason", nullptr},
+                         {"stop_sequence", nullptr},
+                         {"usage", usage_object(usage_, 1)},
+                         {"semantic", memory_object(event.agent.str(), usage_)}};
+    return event_of("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
+}
+
+std::string message_stream::on_text(std::string_view text) {
+    if (text.empty()) return {};
+    if (state_ == state::in_text) return block_delta(next_index_, "text_delta", "text", text);
+    if (state_ != state::between_blocks) return {};
+    if (tool_calls_ > 0 && is_white_space(text)) {
+        held_space_ += text;
+        return {};
+    }
+    std::string bytes =
+        block_start(next_index_, {{"type", "text"}, {"text", ""}, {"citations", nullptr}});
+    state_ = state::in_text;
+    std::string whole = std::exchange(held_space_, {});
+    whole += text;
+    bytes += block_delta(next_index_, "text_delta", "text", whole);
+    return bytes;
+}
+
+std::string message_stream::close_text() {
+    if (state_ != state::in_text) return {};
+    state_ = state::between_blocks;
+    return block_stop(next_index_++);
+}
+
+std::string message_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
+    if (state_ != state::between_blocks && state_ != state::in_text) return {};
+    if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return {};
+    auto arguments = checked_arguments(arguments_json);
+    if (!arguments) return on_text(arguments_json);
+    std::string bytes = close_text();
+    held_space_.clear();
+    ++tool_calls_;
+    bytes += block_start(next_index_, {{"type", "tool_use"},
+                                       {"id", ids_->tool_use_id()},
+                                       {"name", name},
+                                       {"input", json::object()}});
+    bytes += block_delta(next_index_, "input_json_delta", "partial_json", *arguments);
+    bytes += block_stop(next_index_++);
+    return bytes;
+}
+
+std::string message_stream::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return on_failed(*f);
+    if (state_ == state::fresh)
+        return on_failed({errc::internal, "the answer ended before it began", {}, {}});
+    if (state_ == state::ended) return {};
+    std::string bytes = close_text();
+    state_ = state::ended;
+    stop_fields stop = stop_of(event, tool_calls_ > 0);
+    json::object delta{{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}};
+    json::object usage{{"output_tokens", event.output_tokens},
+                       {"input_tokens", usage_.recomputed_tokens},
+                       {"cache_creation_input_tokens", usage_.created_tokens},
+                       {"cache_read_input_tokens", usage_.reused_tokens}};
+    bytes += event_of("message_delta", {{"type", "message_delta"},
+                                        {"delta", std::move(delta)},
+                                        {"usage", std::move(usage)},
+                                        {"semantic", json::object{{"saved", event.saved}}}});
+    bytes += event_of("message_stop", {{"type", "message_stop"}});
+    return bytes;
+}
+
+std::string message_stream::on_failed(const failure& f) {
+    if (state_ == state::ended) return {};
+    state_ = state::ended;
+    return error_event(dialect::anthropic, f, options_.request_id);
+}
+
+std::string message_stream::ping() const {
+    if (state_ == state::ended) return {};
+    return event_of("ping", {{"type", "ping"}});
+}
+
+message_collector::message_collector(reply_options options, id_maker& ids)
+    : options_(std::move(options)), ids_(&ids) {}
+
+void message_collector::on_admitted(const engine::admitted& event) {
+    usage_ = event.usage;
+    agent_ = event.agent.str();
+}
+
+void message_collector::on_text(std::string_view text) {
+    if (text.empty()) return;
+    bool is_open = !blocks_.empty() && !blocks_.back().is_tool_use;
+    if (is_open) {
+        blocks_.back().text += text;
+        return;
+    }
+    if (tool_calls_ > 0 && is_white_space(text)) {
+        held_space_ += text;
+        return;
+    }
+    block fresh;
+    fresh.text = std::exchange(held_space_, {});
+    fresh.text += text;
+    blocks_.push_back(std::move(fresh));
+}
+
+void message_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
+    if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return;
+    auto arguments = checked_arguments(arguments_json);
+    if (!arguments) return on_text(arguments_json);
+    held_space_.clear();
+    ++tool_calls_;
+    blocks_.push_back({true, std::move(*arguments), ids_->tool_use_id(), std::string(name)});
+}
+
+result<std::string> message_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
+    json::array content;
+    for (const block& part : blocks_) {
+        if (!part.is_tool_use) {
+            content.push_back(json::object{{"type", "text"}, {"text", part.text}});
+            continue;
+        }
+        auto input = parse_json(part.text, json_limits{});
+        content.push_back(json::object{{"type", "tool_use"},
+                                       {"id", part.id},
+                                       {"name", part.name},
+                                       {"input", input ? std::move(*input) : json::object()}});
+    }
+    stop_fields stop = stop_of(event, tool_calls_ > 0);
+    json::object memory = memory_object(agent_, usage_);
+    memory["saved"] = event.saved;
+    // Not json::serialize: the numbers in a tool's input keep their plain form.
+    return to_text(json::object{{"id", options_.message_id},
+                                {"type", "message"},
+                                {"role", "assistant"},
+                                {"model", options_.model},
+                                {"content", std::move(content)},
+                                {"stop_reason", stop.reason},
+                                {"stop_sequence", stop.sequence},
+                                {"usage", usage_object(usage_, event.output_tokens)},
+                                {"semantic", std::move(memory)}});
+}
+
+}  // namespace semantic::protocol::anthropic

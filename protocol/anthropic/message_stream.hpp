@@ -1,0 +1,81 @@
+#pragma once
+// The reply to /v1/messages: the engine's events as SSE, or collected into one body. How they are
+// fed: protocol/reply.hpp.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/generation.hpp"
+#include "protocol/errc.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/reply.hpp"
+
+namespace semantic::protocol::anthropic {
+
+struct reply_options {
+    std::string message_id;  // msg_…
+    std::string request_id;  // req_…, part of error events; may be empty
+    std::string model;       // echoed
+    /// Calls behind this many are left out of the reply, as the request asked.
+    std::optional<std::size_t> tool_calls_max;
+};
+
+class message_stream final : public reply_stream {
+  public:
+    /// `ids` names tool calls; it must outlive the stream.
+    message_stream(reply_options options, id_maker& ids);
+
+    std::string on_admitted(const engine::admitted& event) override;
+    /// One content_block_delta for every non-empty piece.
+    std::string on_text(std::string_view text) override;
+    /// A whole tool_use block.
+    std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    /// message_delta and message_stop.
+    std::string on_finished(const engine::finished& event) override;
+    std::string on_failed(const failure& f) override;
+    std::string ping() const override;
+    bool ended() const noexcept override { return state_ == state::ended; }
+
+  private:
+    enum class state { fresh, between_blocks, in_text, ended };
+    std::string close_text();
+
+    reply_options options_;
+    id_maker* ids_;
+    engine::prompt_usage usage_;
+    state state_ = state::fresh;
+    std::size_t next_index_ = 0;
+    std::size_t tool_calls_ = 0;
+    std::string
+        held_space_;  // white space behind a tool call: no block until something else follows
+};
+
+class message_collector final : public reply_collector {
+  public:
+    message_collector(reply_options options, id_maker& ids);
+
+    void on_admitted(const engine::admitted& event) override;
+    void on_text(std::string_view text) override;
+    void on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    result<std::string> on_finished(const engine::finished& event) override;
+
+  private:
+    struct block {
+        bool is_tool_use = false;
+        std::string text;  // or the arguments
+        std::string id;
+        std::string name;
+    };
+    reply_options options_;
+    id_maker* ids_;
+    engine::prompt_usage usage_;
+    std::string agent_;
+    std::vector<block> blocks_;
+    std::size_t tool_calls_ = 0;
+    std::string held_space_;
+};
+
+}  // namespace semantic::protocol::anthropic

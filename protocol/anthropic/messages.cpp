@@ -1,0 +1,210 @@
+#include "protocol/anthropic/messages.hpp"
+
+#include <boost/json.hpp>
+
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "protocol/anthropic/conversation.hpp"
+#include "protocol/fields.hpp"
+
+namespace semantic::protocol::anthropic {
+
+namespace {
+
+/// Fields that may not be lost in silence: without them the request means something else.
+result<void> refuse_what_changes_the_meaning(const json_cursor& root) {
+    if (auto thread = root.find("thread")) {
+        failure f = thread->fail(errc::unsupported,
+                                 "message threads are not supported; send the whole conversation");
+        f.error_code = "thread_unsupported_request";
+        return f;
+    }
+    if (auto format = root.find("output_format"))
+        return format->fail(errc::unsupported, "structured output is not supported");
+    if (auto config = root.find("output_config")) {
+        if (auto object = config->as_object(); !object) return object.error();
+        if (auto format = config->find("format"))
+            return format->fail(errc::unsupported, "structured output is not supported");
+    }
+    if (auto servers = root.find("mcp_servers")) {
+        auto count = parse_count(*servers, std::numeric_limits<std::size_t>::max());
+        if (!count) return count.error();
+        if (*count > 0)
+            return servers->fail(errc::unsupported, "this server does not call MCP servers");
+    }
+    return {};
+}
+
+result<std::string> parse_model(const json_cursor& root, const messages_limits& limits) {
+    auto model = root.at("model");
+    if (!model) return model.error();
+    return parse_bounded(*model, limits.id_bytes_max);
+}
+
+result<std::optional<std::size_t>> parse_tool_choice(const json_cursor& root) {
+    using calls_max = std::optional<std::size_t>;
+    auto choice = root.find("tool_choice");
+    if (!choice) return calls_max();
+    auto type = choice->at("type");
+    if (!type) return type.error();
+    auto text = type->as_string();
+    if (!text) return text.error();
+    if (*text == "none") return calls_max(0);
+    if (*text == "any" || *text == "tool")
+        return type->fail(errc::unsupported,
+                          "a tool call cannot be forced; \"auto\" and \"none\" are supported");
+    if (*text != "auto")
+        return type->fail(errc::bad_value, R"(must be "auto", "any", "tool" or "none")");
+    if (auto flag = choice->find("disable_parallel_tool_use")) {
+        auto is_single = flag->as_bool();
+        if (!is_single) return is_single.error();
+        if (*is_single) return calls_max(1);
+    }
+    return calls_max();
+}
+
+result<std::vector<std::string>> parse_stop_sequences(const json_cursor& root,
+                                                      const messages_limits& limits) {
+    std::vector<std::string> stops;
+    auto list = root.find("stop_sequences");
+    if (!list) return stops;
+    auto count = parse_count(*list, limits.stop_sequences_max);
+    if (!count) return count.error();
+    for (std::size_t i = 0; i < *count; ++i) {
+        auto stop = parse_bounded(list->item(i), limits.stop_sequence_bytes_max);
+        if (!stop) return stop.error();
+        stops.push_back(std::move(*stop));
+    }
+    return stops;
+}
+
+result<engine::sampling_params> parse_sampling(const json_cursor& root) {
+    engine::sampling_params sampling;
+    if (auto field = root.find("temperature")) {
+        auto value = field->as_number(0, 2);
+        if (!value) return value.error();
+        sampling.temperature = static_cast<float>(*value);
+    }
+    if (auto field = root.find("top_p")) {
+        auto value = field->as_number(0, 1);
+        if (!value) return value.error();
+        sampling.top_p = static_cast<float>(*value);
+        if (sampling.top_p <= 0) return field->fail(errc::bad_value, "must be greater than 0");
+    }
+    if (auto field = root.find("top_k")) {
+        auto value = field->as_integer(0, std::numeric_limits<int>::max());
+        if (!value) return value.error();
+        sampling.top_k = static_cast<int>(*value);
+    }
+    if (auto field = root.find("seed")) {
+        auto value = field->as_integer(0, std::numeric_limits<std::int64_t>::max());
+        if (!value) return value.error();
+        sampling.seed = static_cast<std::uint64_t>(*value);
+    }
+    return sampling;
+}
+
+result<std::string> parse_user_id(const json_cursor& root, const messages_limits& limits) {
+    auto metadata = root.find("metadata");
+    if (!metadata) return std::string();
+    if (auto object = metadata->as_object(); !object) return object.error();
+    auto user_id = metadata->find("user_id");
+    if (!user_id) return std::string();
+    auto text = user_id->as_string();
+    if (!text) return text.error();
+    if (text->empty()) return std::string();
+    return parse_bounded(*user_id, limits.id_bytes_max);
+}
+
+/// A final assistant message asks for its own continuation, which a chat template cannot express:
+/// it would be closed and followed by a new turn. A request that answers nothing (max_tokens 0) may
+/// end anywhere.
+result<void> check_last_role(const json_cursor& root, const messages_request& request) {
+    if (request.max_tokens == 0 || request.chat.messages.back().from != engine::role::assistant)
+        return {};
+    auto list = root.at("messages");
+    std::size_t last = list->value().get_array().size() - 1;
+    return list->item(last).fail(
+        errc::unsupported,
+        "continuing an assistant message is not supported; the last message must be the user's");
+}
+
+result<messages_request> parse_root(const json_cursor& root, const messages_limits& limits) {
+    messages_request request;
+    if (auto ok = refuse_what_changes_the_meaning(root); !ok) return ok.error();
+    auto model = parse_model(root, limits);
+    if (!model) return model.error();
+    request.model = std::move(*model);
+    auto max_tokens_field = root.at("max_tokens");
+    if (!max_tokens_field) return max_tokens_field.error();
+    auto max_tokens = max_tokens_field->as_integer(0, limits.max_tokens_max);
+    if (!max_tokens) return max_tokens.error();
+    request.max_tokens = static_cast<int>(*max_tokens);
+    auto chat = parse_conversation(root, limits);
+    if (!chat) return chat.error();
+    request.chat = std::move(*chat);
+    auto stops = parse_stop_sequences(root, limits);
+    if (!stops) return stops.error();
+    request.stop_sequences = std::move(*stops);
+    auto sampling = parse_sampling(root);
+    if (!sampling) return sampling.error();
+    request.sampling = *sampling;
+    auto calls_max = parse_tool_choice(root);
+    if (!calls_max) return calls_max.error();
+    request.tool_calls_max = *calls_max;
+    auto user_id = parse_user_id(root, limits);
+    if (!user_id) return user_id.error();
+    request.user_id = std::move(*user_id);
+    if (auto field = root.find("stream")) {
+        auto stream = field->as_bool();
+        if (!stream) return stream.error();
+        request.stream = *stream;
+    }
+    if (auto ok = check_last_role(root, request); !ok) return ok.error();
+    return request;
+}
+
+}  // namespace
+
+engine::generation_request messages_request::take_generation(
+    std::optional<storage::agent_id> agent,
+    std::optional<std::chrono::steady_clock::time_point> deadline) {
+    engine::generation_request request;
+    request.agent = std::move(agent);
+    request.chat = std::move(chat);
+    request.max_tokens = max_tokens;
+    request.stop_sequences = std::move(stop_sequences);
+    request.sampling = sampling;
+    request.deadline = deadline;
+    return request;
+}
+
+result<messages_request> parse_messages(std::string_view body, const messages_limits& limits) {
+    auto document = parse_json(body, limits.json);
+    if (!document) return document.error();
+    json_cursor root(*document, "");
+    if (auto object = root.as_object(); !object) return object.error();
+    return parse_root(root, limits);
+}
+
+result<count_tokens_request> parse_count_tokens(std::string_view body,
+                                                const messages_limits& limits) {
+    auto document = parse_json(body, limits.json);
+    if (!document) return document.error();
+    json_cursor root(*document, "");
+    if (auto object = root.as_object(); !object) return object.error();
+    if (auto ok = refuse_what_changes_the_meaning(root); !ok) return ok.error();
+    auto model = parse_model(root, limits);
+    if (!model) return model.error();
+    auto chat = parse_conversation(root, limits);
+    if (!chat) return chat.error();
+    return count_tokens_request{std::move(*model), std::move(*chat)};
+}
+
+std::string count_tokens_body(int input_tokens) {
+    return "{\"input_tokens\":" + std::to_string(input_tokens) + "}";
+}
+
+}  // namespace semantic::protocol::anthropic

@@ -1,0 +1,99 @@
+#include "protocol/errc.hpp"
+
+#include <stdexcept>
+
+namespace semantic::protocol {
+
+const char* to_string(errc code) noexcept {
+    switch (code) {
+        case errc::malformed_json:
+            return "malformed_json";
+        case errc::missing_field:
+            return "missing_field";
+        case errc::bad_value:
+            return "bad_value";
+        case errc::unsupported:
+            return "unsupported";
+        case errc::prompt_too_long:
+            return "prompt_too_long";
+        case errc::body_too_large:
+            return "body_too_large";
+        case errc::unauthorized:
+            return "unauthorized";
+        case errc::forbidden:
+            return "forbidden";
+        case errc::not_found:
+            return "not_found";
+        case errc::method_not_allowed:
+            return "method_not_allowed";
+        case errc::request_timeout:
+            return "request_timeout";
+        case errc::conflict:
+            return "conflict";
+        case errc::rate_limited:
+            return "rate_limited";
+        case errc::overloaded:
+            return "overloaded";
+        case errc::cancelled:
+            return "cancelled";
+        case errc::timeout:
+            return "timeout";
+        case errc::shutting_down:
+            return "shutting_down";
+        case errc::internal:
+            return "internal";
+    }
+    return "unknown";
+}
+
+void throw_exception_from_error(const failure& f, const boost::source_location&) {
+    throw std::runtime_error(std::string(to_string(f.code)) + ": " + f.what);
+}
+
+namespace {
+
+errc code_of(engine::failure_kind kind) {
+    switch (kind) {
+        case engine::failure_kind::bad_request:
+            return errc::bad_value;
+        case engine::failure_kind::too_large:
+            return errc::prompt_too_long;
+        case engine::failure_kind::overloaded:
+            return errc::overloaded;
+        case engine::failure_kind::internal:
+            return errc::internal;
+        case engine::failure_kind::shutting_down:
+            return errc::shutting_down;
+    }
+    return errc::internal;
+}
+
+errc code_of(storage::errc code) {
+    switch (code) {
+        case storage::errc::not_found:
+            return errc::not_found;
+        case storage::errc::corrupt:
+            return errc::internal;
+        case storage::errc::incompatible:
+            return errc::conflict;
+        case storage::errc::io:
+            return errc::internal;
+        case storage::errc::out_of_space:
+            return errc::internal;
+        case storage::errc::pool_exhausted:
+            return errc::overloaded;
+        case storage::errc::locked:
+            return errc::internal;
+        case storage::errc::bad_value:
+            return errc::bad_value;
+    }
+    return errc::internal;
+}
+
+}  // namespace
+
+failure from_engine(const engine::failed& f) { return {code_of(f.kind), f.what, {}, {}}; }
+
+failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what, {}, {}}; }
+
+}  // namespace semantic::protocol

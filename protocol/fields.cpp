@@ -1,0 +1,58 @@
+#include "protocol/fields.hpp"
+
+#include <algorithm>
+
+namespace semantic::protocol {
+
+std::string quoted(std::string_view text) {
+    constexpr std::size_t shown_bytes_max = 64;
+    std::size_t shown = std::min(text.size(), shown_bytes_max);
+    // Not through the middle of a character.
+    while (shown < text.size() && shown > 0 && (text[shown] & 0xC0) == 0x80) --shown;
+    std::string out = "\"";
+    out.append(text.substr(0, shown)).append(shown < text.size() ? "…\"" : "\"");
+    return out;
+}
+
+result<std::string> parse_bounded(const json_cursor& field, std::size_t bytes_max) {
+    auto text = field.as_string();
+    if (!text) return text.error();
+    if (text->empty()) return field.fail(errc::bad_value, "must not be empty");
+    if (text->size() > bytes_max)
+        return field.fail(errc::bad_value, "may have " + std::to_string(bytes_max) +
+                                               " bytes, has " + std::to_string(text->size()));
+    return std::string(*text);
+}
+
+result<std::size_t> parse_count(const json_cursor& field, std::size_t count_max) {
+    auto array = field.as_array();
+    if (!array) return array.error();
+    if ((*array)->size() > count_max)
+        return field.fail(errc::bad_value, "may have " + std::to_string(count_max) +
+                                               " items, has " + std::to_string((*array)->size()));
+    return (*array)->size();
+}
+
+result<std::string> string_at(const json_cursor& object, std::string_view key) {
+    auto field = object.at(key);
+    if (!field) return field.error();
+    auto text = field->as_string();
+    if (!text) return text.error();
+    return std::string(*text);
+}
+
+result<std::string> bounded_at(const json_cursor& object, std::string_view key,
+                               std::size_t bytes_max) {
+    auto field = object.at(key);
+    if (!field) return field.error();
+    return parse_bounded(*field, bytes_max);
+}
+
+bool is_tool_name(std::string_view name) noexcept {
+    return std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               c == '_' || c == '-';
+    });
+}
+
+}  // namespace semantic::protocol

@@ -1,0 +1,32 @@
+#pragma once
+// What the dialects' parsers have in common: strings with a bound, lists with a bound, names. Pure.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "protocol/errc.hpp"
+#include "protocol/json.hpp"
+
+namespace semantic::protocol {
+
+/// A client's text for an error message: enough to recognise it, never a page of it, in quotes.
+std::string quoted(std::string_view text);
+
+/// A string of 1 to `bytes_max` bytes. Errors: bad_value.
+result<std::string> parse_bounded(const json_cursor& field, std::size_t bytes_max);
+/// Returns: how many items. Errors: bad_value, when there are more than `count_max` or it is no
+/// array.
+result<std::size_t> parse_count(const json_cursor& field, std::size_t count_max);
+
+/// The field `key`, of any length. Errors: missing_field, bad_value.
+result<std::string> string_at(const json_cursor& object, std::string_view key);
+/// The field `key` as parse_bounded() takes it. Errors: missing_field, bad_value.
+result<std::string> bounded_at(const json_cursor& object, std::string_view key,
+                               std::size_t bytes_max);
+
+/// Letters, digits, - and _: what the vendors accept, and nothing that could end a prompt's markup
+/// early.
+bool is_tool_name(std::string_view name) noexcept;
+
+}  // namespace semantic::protocol

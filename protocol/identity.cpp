@@ -1,0 +1,52 @@
+#include "protocol/identity.hpp"
+
+namespace semantic::protocol {
+
+namespace {
+
+failure bad_header(const char* header, const std::string& sentence) {
+    return {errc::bad_value, std::string("header ") + header + ": " + sentence, header, {}};
+}
+
+result<void> check(const char* header, const std::string& value, bool may_have_colon) {
+    if (value.empty()) return bad_header(header, "must not be empty");
+    for (char c : value) {
+        bool is_allowed = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                          (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-' ||
+                          (c == ':' && may_have_colon);
+        if (!is_allowed)
+            return bad_header(header, may_have_colon
+                                          ? "may contain only letters, digits and . _ : - (ASCII)"
+                                          : "may contain only letters, digits and . _ - (ASCII)");
+    }
+    return {};
+}
+
+/// Requires: every character of `id` is allowed.
+result<std::optional<storage::agent_id>> named(const char* header, const std::string& id) {
+    auto parsed = storage::agent_id::parse(id);
+    if (parsed) return std::optional(*parsed);
+    return bad_header(header, "too long: " + parsed.error().what);
+}
+
+}  // namespace
+
+result<std::optional<storage::agent_id>> agent_of(const identity_headers& headers) {
+    if (headers.x_session_id) {
+        if (auto ok = check("X-Session-ID", *headers.x_session_id, true); !ok) return ok.error();
+        return named("X-Session-ID", "sess_" + *headers.x_session_id);
+    }
+    if (!headers.x_claude_code_session_id) return std::optional<storage::agent_id>();
+    constexpr const char* session_header = "x-claude-code-session-id";
+    constexpr const char* agent_header = "x-claude-code-agent-id";
+    std::string id = "cc_" + *headers.x_claude_code_session_id;
+    if (auto ok = check(session_header, *headers.x_claude_code_session_id, false); !ok)
+        return ok.error();
+    if (!headers.x_claude_code_agent_id) return named(session_header, id);
+    if (auto ok = check(agent_header, *headers.x_claude_code_agent_id, false); !ok)
+        return ok.error();
+    id.append(":").append(*headers.x_claude_code_agent_id);
+    return named(agent_header, id);
+}
+
+}  // namespace semantic::protocol

@@ -1,0 +1,26 @@
+#pragma once
+// Whose memory a request extends, as far as its headers say. Pure.
+
+#include <optional>
+#include <string>
+
+#include "protocol/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::protocol {
+
+/// Header values as received; absent ones are empty optionals.
+struct identity_headers {
+    std::optional<std::string> x_session_id;
+    std::optional<std::string> x_claude_code_session_id;
+    std::optional<std::string> x_claude_code_agent_id;
+};
+
+/// First that is present: X-Session-ID → `sess_{id}`; x-claude-code-session-id → `cc_{session}`,
+/// with x-claude-code-agent-id → `cc_{session}:{agent}`. Nothing: the engine decides by content.
+/// Errors: bad_value naming the header, when its value is empty, has a character outside
+/// [A-Za-z0-9._:-] (for the Claude Code headers also ':', which separates the two), or is too long
+/// for an agent id.
+result<std::optional<storage::agent_id>> agent_of(const identity_headers& headers);
+
+}  // namespace semantic::protocol

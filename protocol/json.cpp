@@ -1,0 +1,344 @@
+#include "protocol/json.hpp"
+
+#include <boost/json.hpp>
+#include <boost/json/basic_parser_impl.hpp>
+
+#include <charconv>
+#include <cmath>
+
+namespace semantic::protocol {
+
+namespace json = boost::json;
+
+namespace {
+
+/// Builds a value from parser events. Boost 1.81's own parser is off by one unit in the last place
+/// for about 4 % of decimal numbers, which would show in a re-serialised tool schema; here the
+/// number's text decides.
+class value_builder {
+  public:
+    static constexpr std::size_t max_object_size = json::object::max_size();
+    static constexpr std::size_t max_array_size = json::array::max_size();
+    static constexpr std::size_t max_key_size = json::string::max_size();
+    static constexpr std::size_t max_string_size = json::string::max_size();
+
+    explicit value_builder(std::size_t values_max) : values_left_(values_max) {}
+
+    json::value release() { return stack_.release(); }
+    bool has_too_many_values() const noexcept { return too_many_; }
+
+    bool on_document_begin(json::error_code&) { return true; }
+    bool on_document_end(json::error_code&) { return true; }
+    bool on_object_begin(json::error_code&) { return true; }
+    bool on_array_begin(json::error_code&) { return true; }
+    bool on_object_end(std::size_t count, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        stack_.push_object(count);
+        return true;
+    }
+    bool on_array_end(std::size_t count, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        stack_.push_array(count);
+        return true;
+    }
+    bool on_key_part(json::string_view text, std::size_t, json::error_code&) {
+        stack_.push_chars(text);
+        return true;
+    }
+    bool on_key(json::string_view text, std::size_t, json::error_code&) {
+        stack_.push_key(text);
+        return true;
+    }
+    bool on_string_part(json::string_view text, std::size_t, json::error_code&) {
+        stack_.push_chars(text);
+        return true;
+    }
+    bool on_string(json::string_view text, std::size_t, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        stack_.push_string(text);
+        return true;
+    }
+    bool on_number_part(json::string_view text, json::error_code&) {
+        number_.append(text.data(), text.size());
+        return true;
+    }
+    bool on_int64(std::int64_t number, json::string_view, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        number_.clear();
+        stack_.push_int64(number);
+        return true;
+    }
+    bool on_uint64(std::uint64_t number, json::string_view, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        number_.clear();
+        stack_.push_uint64(number);
+        return true;
+    }
+    bool on_double(double rough, json::string_view text, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        number_.append(text.data(), text.size());
+        double number = 0;
+        const char* last = number_.data() + number_.size();
+        bool is_out_of_range = std::from_chars(number_.data(), last, number).ec != std::errc();
+        number_.clear();
+        if (is_out_of_range) {
+            if (!(std::abs(rough) < 1)) {
+                ec = json::error::exponent_overflow;
+                return false;
+            }
+            number = 0;  // too small to tell from zero
+        }
+        stack_.push_double(number);
+        return true;
+    }
+    bool on_bool(bool flag, json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        stack_.push_bool(flag);
+        return true;
+    }
+    bool on_null(json::error_code& ec) {
+        if (!may_add(ec)) return false;
+        stack_.push_null();
+        return true;
+    }
+    bool on_comment_part(json::string_view, json::error_code&) { return true; }
+    bool on_comment(json::string_view, json::error_code&) { return true; }
+
+  private:
+    bool may_add(json::error_code& ec) {
+        if (values_left_ == 0) {
+            too_many_ = true;
+            ec = json::error::array_too_large;
+            return false;
+        }
+        --values_left_;
+        return true;
+    }
+
+    json::value_stack stack_;
+    std::string number_;
+    std::size_t values_left_;
+    bool too_many_ = false;
+};
+
+void append_text(std::string& out, const json::value& value);
+
+void append_quoted(std::string& out, json::string_view text) { out += json::serialize(text); }
+
+void append_number(std::string& out, double number) {
+    char digits[32];
+    auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);
+    std::string_view text(digits, static_cast<std::size_t>(end - digits));
+    out += text;
+    // 1.0 stays a number with a fraction: a schema may tell the two apart.
+    if (text.find_first_of(".e") == std::string_view::npos) out += ".0";
+}
+
+void append_object(std::string& out, const json::object& object) {
+    out += '{';
+    bool is_first = true;
+    for (const auto& field : object) {
+        if (!is_first) out += ',';
+        is_first = false;
+        append_quoted(out, field.key());
+        out += ':';
+        append_text(out, field.value());
+    }
+    out += '}';
+}
+
+void append_array(std::string& out, const json::array& array) {
+    out += '[';
+    bool is_first = true;
+    for (const json::value& item : array) {
+        if (!is_first) out += ',';
+        is_first = false;
+        append_text(out, item);
+    }
+    out += ']';
+}
+
+void append_text(std::string& out, const json::value& value) {
+    switch (value.kind()) {
+        case json::kind::null:
+            out += "null";
+            return;
+        case json::kind::bool_:
+            out += value.get_bool() ? "true" : "false";
+            return;
+        case json::kind::int64:
+            out += std::to_string(value.get_int64());
+            return;
+        case json::kind::uint64:
+            out += std::to_string(value.get_uint64());
+            return;
+        case json::kind::double_:
+            append_number(out, value.get_double());
+            return;
+        case json::kind::string:
+            append_quoted(out, value.get_string());
+            return;
+        case json::kind::array:
+            append_array(out, value.get_array());
+            return;
+        case json::kind::object:
+            append_object(out, value.get_object());
+            return;
+    }
+}
+
+std::string number_text(double number) {
+    std::string text;
+    append_number(text, number);
+    if (text.ends_with(".0")) text.resize(text.size() - 2);
+    return text;
+}
+
+}  // namespace
+
+result<json::value> parse_json(std::string_view text, const json_limits& limits) {
+    if (text.size() > limits.bytes_max)
+        return failure{errc::body_too_large,
+                       "the body has " + std::to_string(text.size()) + " bytes, at most " +
+                           std::to_string(limits.bytes_max) + " are accepted",
+                       {},
+                       {}};
+    json::parse_options options;
+    options.max_depth = limits.depth_max;
+    json::basic_parser<value_builder> parser(options, limits.values_max);
+    json::error_code ec;
+    std::size_t used = parser.write_some(false, text.data(), text.size(), ec);
+    if (!ec && used < text.size()) ec = json::error::extra_data;
+    if (!ec) return parser.handler().release();
+    if (parser.handler().has_too_many_values())
+        return failure{
+            errc::bad_value,
+            "the body has more than " + std::to_string(limits.values_max) + " JSON values",
+            {},
+            {}};
+    if (text.empty())
+        return failure{
+            errc::malformed_json, "the body is empty; a JSON object is expected", {}, {}};
+    std::string why = ec == json::error::too_deep
+                          ? "nested deeper than " + std::to_string(limits.depth_max) + " levels"
+                          : ec.message();
+    return failure{errc::malformed_json,
+                   "the body is not valid JSON: " + why + " at byte " + std::to_string(used),
+                   {},
+                   {}};
+}
+
+std::string to_text(const json::value& value) {
+    std::string out;
+    append_text(out, value);
+    return out;
+}
+
+const char* kind_name(const json::value& value) noexcept {
+    switch (value.kind()) {
+        case json::kind::null:
+            return "null";
+        case json::kind::bool_:
+            return "a boolean";
+        case json::kind::int64:
+        case json::kind::uint64:
+        case json::kind::double_:
+            return "a number";
+        case json::kind::string:
+            return "a string";
+        case json::kind::array:
+            return "an array";
+        case json::kind::object:
+            return "an object";
+    }
+    return "an unknown value";
+}
+
+namespace {
+
+std::string join(const std::string& path, std::string_view key) {
+    std::string joined = path;
+    if (!joined.empty()) joined += '.';
+    return joined.append(key);
+}
+
+failure fail_at(const std::string& path, errc code, std::string_view sentence) {
+    std::string what = path.empty() ? "the body" : path;
+    what.append(": ").append(sentence);
+    return {code, std::move(what), path, {}};
+}
+
+failure wrong_kind(const json_cursor& where, std::string_view expected) {
+    std::string sentence = "expected ";
+    sentence.append(expected).append(", found ").append(kind_name(where.value()));
+    return where.fail(errc::bad_value, sentence);
+}
+
+}  // namespace
+
+failure json_cursor::fail(errc code, std::string_view sentence) const {
+    return fail_at(path_, code, sentence);
+}
+
+result<json_cursor> json_cursor::at(std::string_view key) const {
+    const json::object* object = value_->if_object();
+    if (!object) return wrong_kind(*this, "an object");
+    const json::value* field = object->if_contains(key);
+    if (!field) return fail_at(join(path_, key), errc::missing_field, "field required");
+    return json_cursor(*field, join(path_, key));
+}
+
+std::optional<json_cursor> json_cursor::find(std::string_view key) const {
+    const json::object* object = value_->if_object();
+    const json::value* field = object ? object->if_contains(key) : nullptr;
+    if (!field || field->is_null()) return std::nullopt;
+    return json_cursor(*field, join(path_, key));
+}
+
+json_cursor json_cursor::item(std::size_t index) const {
+    return json_cursor(value_->get_array()[index], join(path_, std::to_string(index)));
+}
+
+result<const json::object*> json_cursor::as_object() const {
+    if (const json::object* object = value_->if_object()) return object;
+    return wrong_kind(*this, "an object");
+}
+
+result<const json::array*> json_cursor::as_array() const {
+    if (const json::array* array = value_->if_array()) return array;
+    return wrong_kind(*this, "an array");
+}
+
+result<std::string_view> json_cursor::as_string() const {
+    if (const json::string* text = value_->if_string())
+        return std::string_view(text->data(), text->size());
+    return wrong_kind(*this, "a string");
+}
+
+result<bool> json_cursor::as_bool() const {
+    if (const bool* flag = value_->if_bool()) return *flag;
+    return wrong_kind(*this, "a boolean");
+}
+
+result<std::int64_t> json_cursor::as_integer(std::int64_t low, std::int64_t high) const {
+    if (!value_->is_number()) return wrong_kind(*this, "an integer");
+    if (value_->is_double() && std::trunc(value_->get_double()) != value_->get_double())
+        return fail(errc::bad_value, "expected an integer, found " + to_text(*value_));
+    json::error_code ec;
+    auto number = value_->to_number<std::int64_t>(ec);
+    if (ec || number < low || number > high)
+        return fail(errc::bad_value, "must be between " + std::to_string(low) + " and " +
+                                         std::to_string(high) + ", is " + to_text(*value_));
+    return number;
+}
+
+result<double> json_cursor::as_number(double low, double high) const {
+    if (!value_->is_number()) return wrong_kind(*this, "a number");
+    auto number = value_->to_number<double>();
+    if (!(number >= low && number <= high))
+        return fail(errc::bad_value, "must be between " + number_text(low) + " and " +
+                                         number_text(high) + ", is " + to_text(*value_));
+    return number;
+}
+
+}  // namespace semantic::protocol

@@ -1,0 +1,119 @@
+#include "protocol/models.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+
+#include "protocol/fields.hpp"
+
+namespace semantic::protocol {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t limit_default = 20;
+constexpr std::size_t limit_max = 1'000;
+
+/// RFC 3339 in UTC: "2026-11-20T12:00:00Z".
+std::string time_text(std::int64_t unix_seconds) {
+    using namespace std::chrono;
+    sys_seconds moment{seconds(unix_seconds)};
+    auto day = floor<days>(moment);
+    year_month_day date(day);
+    hh_mm_ss clock(moment - day);
+    char text[64];
+    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02dZ", int(date.year()),
+                  unsigned(date.month()), unsigned(date.day()), int(clock.hours().count()),
+                  int(clock.minutes().count()), int(clock.seconds().count()));
+    return text;
+}
+
+json::object card(const model_card& model) {
+    return {{"id", model.id},
+            {"object", "model"},
+            {"type", "model"},
+            {"display_name", model.display_name.empty() ? model.id : model.display_name},
+            {"created", model.created_unix},
+            {"created_at", time_text(model.created_unix)},
+            {"owned_by", "semantic"},
+            {"max_input_tokens", model.max_input_tokens}};
+}
+
+failure bad_query(const char* name, const std::string& sentence) {
+    return {errc::bad_value, std::string(name) + ": " + sentence, name, {}};
+}
+
+result<std::size_t> parse_limit(const std::optional<std::string>& text) {
+    if (!text) return limit_default;
+    std::size_t limit = 0;
+    auto [end, fault] = std::from_chars(text->data(), text->data() + text->size(), limit);
+    if (fault != std::errc() || end != text->data() + text->size() || limit < 1 ||
+        limit > limit_max)
+        return bad_query("limit",
+                         "must be a whole number between 1 and " + std::to_string(limit_max));
+    return limit;
+}
+
+result<std::size_t> index_of(const std::vector<model_card>& models, const char* name,
+                             const std::string& id) {
+    auto found =
+        std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.id == id; });
+    if (found == models.end()) return bad_query(name, "there is no such model");
+    return static_cast<std::size_t>(found - models.begin());
+}
+
+}  // namespace
+
+result<std::string> models_body(const std::vector<model_card>& models, const models_query& query) {
+    auto limit = parse_limit(query.limit);
+    if (!limit) return limit.error();
+    if (query.after_id && query.before_id)
+        return bad_query("before_id", "cannot be given together with after_id");
+    std::size_t first = 0;
+    std::size_t last = std::min(models.size(), *limit);
+    bool has_more = last < models.size();
+    if (query.after_id) {
+        auto index = index_of(models, "after_id", *query.after_id);
+        if (!index) return index.error();
+        first = *index + 1;
+        last = std::min(models.size(), first + *limit);
+        has_more = last < models.size();
+    }
+    if (query.before_id) {
+        auto index = index_of(models, "before_id", *query.before_id);
+        if (!index) return index.error();
+        last = *index;
+        first = last > *limit ? last - *limit : 0;
+        has_more = first > 0;
+    }
+    json::array data;
+    for (std::size_t i = first; i < last; ++i) data.push_back(card(models[i]));
+    json::value first_id = first < last ? json::value(models[first].id) : json::value();
+    json::value last_id = first < last ? json::value(models[last - 1].id) : json::value();
+    return json::serialize(json::object{{"object", "list"},
+                                        {"data", std::move(data)},
+                                        {"has_more", has_more},
+                                        {"first_id", first_id},
+                                        {"last_id", last_id}});
+}
+
+result<std::string> model_body(const std::vector<model_card>& models, std::string_view id) {
+    for (const model_card& model : models)
+        if (model.id == id) return json::serialize(card(model));
+    return failure{errc::not_found, "there is no model \"" + std::string(id) + "\"", "model",
+                   "model_not_found"};
+}
+
+result<void> check_model(std::string_view wanted, std::string_view loaded) {
+    if (wanted == loaded) return {};
+    return failure{
+        errc::not_found,
+        "there is no model " + quoted(wanted) + " here; this server runs " + quoted(loaded),
+        "model", "model_not_found"};
+}
+
+}  // namespace semantic::protocol

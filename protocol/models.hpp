@@ -1,0 +1,37 @@
+#pragma once
+// GET /v1/models and /v1/models/{id}: one object that both vendors' SDKs accept. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/errc.hpp"
+
+namespace semantic::protocol {
+
+struct model_card {
+    std::string id;
+    std::string display_name;
+    std::int64_t created_unix = 0;
+    int max_input_tokens = 0;
+};
+
+/// Query parameters, percent-decoded; absent ones are empty optionals.
+struct models_query {
+    std::optional<std::string> limit;      // 1..1000, default 20
+    std::optional<std::string> after_id;   // the page behind this model
+    std::optional<std::string> before_id;  // the page in front of this model
+};
+
+/// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}.
+/// Errors: bad_value naming the query parameter.
+result<std::string> models_body(const std::vector<model_card>& models, const models_query& query);
+/// Errors: not_found.
+result<std::string> model_body(const std::vector<model_card>& models, std::string_view id);
+/// For servers that are strict about names: whether `wanted` is the model that is `loaded`.
+/// Errors: not_found, with the OpenAI dialect's code and the name of the one that is.
+result<void> check_model(std::string_view wanted, std::string_view loaded);
+
+}  // namespace semantic::protocol

@@ -1,0 +1,282 @@
+#include "protocol/openai/chat.hpp"
+
+#include <boost/json.hpp>
+
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "protocol/fields.hpp"
+#include "protocol/openai/chat_messages.hpp"
+
+namespace semantic::protocol::openai {
+
+namespace {
+
+result<void> refuse_response_format(const json_cursor& root) {
+    auto format = root.find("response_format");
+    if (!format) return {};
+    auto type = string_at(*format, "type");
+    if (!type) return type.error();
+    if (*type == "text") return {};
+    json_cursor field = *format->at("type");
+    if (*type == "json_object" || *type == "json_schema")
+        return field.fail(errc::unsupported, "structured output is not supported; \"text\" is");
+    return field.fail(errc::bad_value, R"(must be "text", "json_object" or "json_schema")");
+}
+
+/// Fields whose silent loss would change which tokens come out: `key` may only say `neutral`.
+result<void> refuse_other_number(const json_cursor& root, std::string_view key, double low,
+                                 double high, double neutral, std::string_view sentence) {
+    auto field = root.find(key);
+    if (!field) return {};
+    auto value = field->as_number(low, high);
+    if (!value) return value.error();
+    if (*value != neutral) return field->fail(errc::unsupported, sentence);
+    return {};
+}
+
+result<void> refuse_logprobs(const json_cursor& root) {
+    if (auto field = root.find("logprobs")) {
+        auto wanted = field->as_bool();
+        if (!wanted) return wanted.error();
+        if (*wanted) return field->fail(errc::unsupported, "log probabilities are not supported");
+    }
+    return refuse_other_number(root, "top_logprobs", 0, 20, 0,
+                               "log probabilities are not supported");
+}
+
+result<void> refuse_modalities(const json_cursor& root) {
+    if (auto audio = root.find("audio"))
+        return audio->fail(errc::unsupported, "audio is not supported");
+    auto list = root.find("modalities");
+    if (!list) return {};
+    auto count = parse_count(*list, std::numeric_limits<std::size_t>::max());
+    if (!count) return count.error();
+    for (std::size_t i = 0; i < *count; ++i) {
+        json_cursor item = list->item(i);
+        auto name = item.as_string();
+        if (!name) return name.error();
+        if (*name != "text")
+            return item.fail(errc::unsupported,
+                             "only \"text\" is supported, found " + quoted(*name));
+    }
+    return {};
+}
+
+result<void> refuse_what_changes_the_answer(const json_cursor& root) {
+    if (auto field = root.find("n")) {
+        auto choices = field->as_integer(1, 128);
+        if (!choices) return choices.error();
+        if (*choices > 1)
+            return field->fail(errc::unsupported, "only one choice for a request is supported");
+    }
+    if (auto ok = refuse_logprobs(root); !ok) return ok;
+    for (std::string_view key : {"frequency_penalty", "presence_penalty"})
+        if (auto ok = refuse_other_number(root, key, -2, 2, 0, "penalties are not supported"); !ok)
+            return ok;
+    if (auto bias = root.find("logit_bias")) {
+        auto object = bias->as_object();
+        if (!object) return object.error();
+        if (!(*object)->empty())
+            return bias->fail(errc::unsupported, "biased tokens are not supported");
+    }
+    if (auto ok = refuse_response_format(root); !ok) return ok;
+    if (auto ok = refuse_modalities(root); !ok) return ok;
+    if (auto search = root.find("web_search_options"))
+        return search->fail(errc::unsupported, "this server does not search the web");
+    if (auto functions = root.find("functions")) {
+        auto count = parse_count(*functions, std::numeric_limits<std::size_t>::max());
+        if (!count) return count.error();
+        if (*count > 0)
+            return functions->fail(errc::unsupported,
+                                   "functions are not supported; send them as tools");
+    }
+    return {};
+}
+
+result<std::optional<storage::agent_id>> parse_agent(const json_cursor& root) {
+    for (std::string_view key : {"session_id", "prompt_cache_key"}) {
+        auto field = root.find(key);
+        if (!field) continue;
+        auto text = field->as_string();
+        if (!text) return text.error();
+        if (text->empty()) return field->fail(errc::bad_value, "must not be empty");
+        auto agent = storage::agent_id::parse("oai_" + std::string(*text));
+        if (!agent) return field->fail(errc::bad_value, agent.error().what);
+        return std::optional(std::move(*agent));
+    }
+    return std::optional<storage::agent_id>();
+}
+
+/// Both spellings may be there, as some clients send them, but may not contradict each other.
+result<int> parse_max_tokens(const json_cursor& root, const chat_limits& limits) {
+    std::optional<std::int64_t> found;
+    for (std::string_view key : {"max_completion_tokens", "max_tokens"}) {
+        auto field = root.find(key);
+        if (!field) continue;
+        auto value = field->as_integer(0, limits.max_tokens_max);
+        if (!value) return value.error();
+        if (found && *found != *value)
+            return field->fail(errc::bad_value, "contradicts max_completion_tokens, which is " +
+                                                    std::to_string(*found) + "; this one is " +
+                                                    std::to_string(*value));
+        found = *value;
+    }
+    return static_cast<int>(found.value_or(limits.max_tokens_max));
+}
+
+result<std::vector<std::string>> parse_stops(const json_cursor& root, const chat_limits& limits) {
+    std::vector<std::string> stops;
+    auto field = root.find("stop");
+    if (!field) return stops;
+    if (field->value().is_string()) {
+        auto stop = parse_bounded(*field, limits.stop_bytes_max);
+        if (!stop) return stop.error();
+        stops.push_back(std::move(*stop));
+        return stops;
+    }
+    if (!field->value().is_array())
+        return field->fail(errc::bad_value,
+                           std::string("expected a string or a list of strings, found ") +
+                               kind_name(field->value()));
+    auto count = parse_count(*field, limits.stops_max);
+    if (!count) return count.error();
+    for (std::size_t i = 0; i < *count; ++i) {
+        auto stop = parse_bounded(field->item(i), limits.stop_bytes_max);
+        if (!stop) return stop.error();
+        stops.push_back(std::move(*stop));
+    }
+    return stops;
+}
+
+result<engine::sampling_params> parse_sampling(const json_cursor& root) {
+    using seed_limits = std::numeric_limits<std::int64_t>;
+    engine::sampling_params sampling;
+    if (auto field = root.find("temperature")) {
+        auto value = field->as_number(0, 2);
+        if (!value) return value.error();
+        sampling.temperature = static_cast<float>(*value);
+    }
+    if (auto field = root.find("top_p")) {
+        auto value = field->as_number(0, 1);
+        if (!value) return value.error();
+        sampling.top_p = static_cast<float>(*value);
+        if (sampling.top_p <= 0) return field->fail(errc::bad_value, "must be greater than 0");
+    }
+    if (auto field = root.find("top_k")) {
+        auto value = field->as_integer(0, std::numeric_limits<int>::max());
+        if (!value) return value.error();
+        sampling.top_k = static_cast<int>(*value);
+    }
+    if (auto field = root.find("seed")) {
+        auto value = field->as_integer(seed_limits::min(), seed_limits::max());
+        if (!value) return value.error();
+        sampling.seed = static_cast<std::uint64_t>(*value);
+    }
+    return sampling;
+}
+
+result<std::optional<std::size_t>> parse_tool_calls_max(const json_cursor& root) {
+    using calls_max = std::optional<std::size_t>;
+    calls_max most;
+    if (auto field = root.find("parallel_tool_calls")) {
+        auto is_parallel = field->as_bool();
+        if (!is_parallel) return is_parallel.error();
+        if (!*is_parallel) most = 1;
+    }
+    auto choice = root.find("tool_choice");
+    if (!choice) return most;
+    constexpr std::string_view forced =
+        "a tool call cannot be forced; \"auto\" and \"none\" are supported";
+    if (choice->value().is_object()) return choice->fail(errc::unsupported, forced);
+    auto text = choice->as_string();
+    if (!text) return text.error();
+    if (*text == "auto") return most;
+    if (*text == "none") return calls_max(0);
+    if (*text == "required") return choice->fail(errc::unsupported, forced);
+    return choice->fail(errc::bad_value,
+                        R"(must be "none", "auto", "required" or an object, is )" + quoted(*text));
+}
+
+result<bool> parse_flag(const json_cursor& object, std::string_view key) {
+    auto field = object.find(key);
+    if (!field) return false;
+    return field->as_bool();
+}
+
+result<void> parse_streaming(const json_cursor& root, chat_request& request) {
+    auto stream = parse_flag(root, "stream");
+    if (!stream) return stream.error();
+    request.stream = *stream;
+    auto options = root.find("stream_options");
+    if (!options) return {};
+    if (auto object = options->as_object(); !object) return object.error();
+    auto include_usage = parse_flag(*options, "include_usage");
+    if (!include_usage) return include_usage.error();
+    request.include_usage = *include_usage;
+    return {};
+}
+
+result<chat_request> parse_root(const json_cursor& root, const chat_limits& limits) {
+    chat_request request;
+    auto model = bounded_at(root, "model", limits.id_bytes_max);
+    if (!model) return model.error();
+    request.model = std::move(*model);
+    if (auto ok = refuse_what_changes_the_answer(root); !ok) return ok.error();
+    auto agent = parse_agent(root);
+    if (!agent) return agent.error();
+    request.agent = std::move(*agent);
+    auto max_tokens = parse_max_tokens(root, limits);
+    if (!max_tokens) return max_tokens.error();
+    request.max_tokens = *max_tokens;
+    auto stops = parse_stops(root, limits);
+    if (!stops) return stops.error();
+    request.stops = std::move(*stops);
+    auto sampling = parse_sampling(root);
+    if (!sampling) return sampling.error();
+    request.sampling = *sampling;
+    auto calls_max = parse_tool_calls_max(root);
+    if (!calls_max) return calls_max.error();
+    request.tool_calls_max = *calls_max;
+    if (auto ok = parse_streaming(root, request); !ok) return ok.error();
+    auto chat = parse_conversation(root, limits);
+    if (!chat) return chat.error();
+    request.chat = std::move(*chat);
+    return request;
+}
+
+}  // namespace
+
+engine::generation_request chat_request::take_generation(
+    std::optional<storage::agent_id> whose,
+    std::optional<std::chrono::steady_clock::time_point> deadline) {
+    engine::generation_request request;
+    request.agent = std::move(whose);
+    request.chat = std::move(chat);
+    request.max_tokens = max_tokens;
+    request.stop_sequences = std::move(stops);
+    request.sampling = sampling;
+    request.deadline = deadline;
+    return request;
+}
+
+result<chat_request> parse_chat(std::string_view body, const chat_limits& limits) {
+    auto document = parse_json(body, limits.json);
+    if (!document) return document.error();
+    json_cursor root(*document, "");
+    if (auto object = root.as_object(); !object) return object.error();
+    return parse_root(root, limits);
+}
+
+std::string system_fingerprint(std::string_view what) {
+    // FNV-1a: a name for a state, no protection against anything.
+    std::uint64_t hash = 0xcbf29ce484222325;
+    for (char c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text = "fp_";
+    for (int i = 0; i < 10; ++i, hash >>= 4) text += digits[hash & 15];
+    return text;
+}
+
+}  // namespace semantic::protocol::openai

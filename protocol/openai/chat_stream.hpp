@@ -1,0 +1,107 @@
+#pragma once
+// The reply to /v1/chat/completions: the engine's events as SSE chunks, or collected into one body.
+// How they are fed: protocol/reply.hpp. Source: the vendor's streaming reference as its SDKs parse
+// it (protocol/README.md): no `event:` line ever, role in the first chunk, an index of its own for
+// every tool call.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/generation.hpp"
+#include "protocol/errc.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/reply.hpp"
+
+namespace semantic::protocol::openai {
+
+struct reply_options {
+    std::string completion_id;  // chatcmpl-…
+    std::string model;          // echoed
+    std::string system_fingerprint;
+    std::int64_t created_unix = 0;
+    bool include_usage = false;  // streams only
+    /// Calls behind this many are left out of the reply, as the request asked.
+    std::optional<std::size_t> tool_calls_max;
+};
+
+/// What of a model's words and calls a reply shows; the same for both forms.
+class shown_parts {
+  public:
+    shown_parts(std::optional<std::size_t> tool_calls_max, id_maker& ids)
+        : tool_calls_max_(tool_calls_max), ids_(&ids) {}
+
+    struct call {
+        std::size_t index = 0;
+        std::string id;
+        std::string arguments;  // compact JSON
+    };
+    /// Returns: the text to show now. White space behind a tool call waits until text follows.
+    std::string text(std::string_view piece);
+    /// Returns: nothing for a call that the request does not allow. Requires: `arguments` is JSON.
+    std::optional<call> next_call(std::string arguments);
+    std::size_t call_count() const noexcept { return calls_; }
+
+  private:
+    std::optional<std::size_t> tool_calls_max_;
+    id_maker* ids_;
+    std::size_t calls_ = 0;
+    bool is_behind_call_ = false;
+    std::string held_space_;
+};
+
+class chat_stream final : public reply_stream {
+  public:
+    /// `ids` names tool calls; it must outlive the stream.
+    chat_stream(reply_options options, id_maker& ids);
+
+    /// The chunk with the role.
+    std::string on_admitted(const engine::admitted& event) override;
+    /// One chunk for every non-empty piece.
+    std::string on_text(std::string_view text) override;
+    /// A chunk with id and name, and one with the arguments.
+    std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    /// finish_reason, usage if it was asked for, [DONE].
+    std::string on_finished(const engine::finished& event) override;
+    std::string on_failed(const failure& f) override;
+    /// A comment: any event, even an empty one, breaks the vendor's SDK.
+    std::string ping() const override;
+    bool ended() const noexcept override { return state_ == state::ended; }
+
+  private:
+    enum class state { fresh, open, ended };
+
+    reply_options options_;
+    shown_parts parts_;
+    engine::prompt_usage usage_;
+    std::string agent_;
+    state state_ = state::fresh;
+};
+
+class chat_collector final : public reply_collector {
+  public:
+    chat_collector(reply_options options, id_maker& ids);
+
+    void on_admitted(const engine::admitted& event) override;
+    void on_text(std::string_view text) override;
+    void on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    result<std::string> on_finished(const engine::finished& event) override;
+
+  private:
+    struct call {
+        std::string id;
+        std::string name;
+        std::string arguments;
+    };
+    reply_options options_;
+    shown_parts parts_;
+    engine::prompt_usage usage_;
+    std::string agent_;
+    std::string text_;
+    std::vector<call> calls_;
+};
+
+}  // namespace semantic::protocol::openai

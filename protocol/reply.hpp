@@ -1,0 +1,46 @@
+#pragma once
+// How an answer becomes a reply, whatever the dialect: one interface for a stream of events, one
+// for a reply in one piece.
+// Owner: the coroutine that answers one request. Thread: one at a time. Nothing here can fail on
+// what a model says.
+//
+// Feed, in this order: on_admitted once; on_text and on_tool_call as the tool call parser separates
+// them; then exactly one on_finished or on_failed (on_failed may also come first and alone).
+
+#include <string>
+#include <string_view>
+
+#include "engine/types/generation.hpp"
+#include "protocol/errc.hpp"
+
+namespace semantic::protocol {
+
+/// State machine: every method returns the SSE bytes to send now, possibly none.
+class reply_stream {
+  public:
+    virtual ~reply_stream() = default;
+
+    virtual std::string on_admitted(const engine::admitted& event) = 0;
+    virtual std::string on_text(std::string_view text) = 0;
+    /// Arguments that are no JSON object become text: a client would fail on them.
+    virtual std::string on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    /// The end of the stream; an error event when the generation was cancelled or ran out of time.
+    virtual std::string on_finished(const engine::finished& event) = 0;
+    virtual std::string on_failed(const failure& f) = 0;
+    /// Allowed at any time; nothing once the stream has ended.
+    virtual std::string ping() const = 0;
+    virtual bool ended() const noexcept = 0;
+};
+
+class reply_collector {
+  public:
+    virtual ~reply_collector() = default;
+
+    virtual void on_admitted(const engine::admitted& event) = 0;
+    virtual void on_text(std::string_view text) = 0;
+    virtual void on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    /// Returns: the body of the 200 reply. Errors: cancelled, timeout.
+    virtual result<std::string> on_finished(const engine::finished& event) = 0;
+};
+
+}  // namespace semantic::protocol

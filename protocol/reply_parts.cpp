@@ -1,0 +1,37 @@
+#include "protocol/reply_parts.hpp"
+
+#include <boost/json.hpp>
+
+#include "protocol/json.hpp"
+
+namespace semantic::protocol {
+
+boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage) {
+    return {{"agent", agent},
+            {"prompt_tokens", usage.prompt_tokens},
+            {"reused_tokens", usage.reused_tokens},
+            {"restored_tokens", usage.restored_tokens},
+            {"miss_reason", engine::to_string(usage.why)}};
+}
+
+std::optional<failure> unfinished(const engine::finished& event) {
+    std::string after = " after " + std::to_string(event.output_tokens) +
+                        (event.output_tokens == 1 ? " token" : " tokens");
+    if (event.why == engine::stop_reason::cancelled)
+        return failure{errc::cancelled, "the answer was stopped" + after, {}, {}};
+    if (event.why == engine::stop_reason::deadline)
+        return failure{errc::timeout, "the deadline passed" + after, {}, {}};
+    return std::nullopt;
+}
+
+bool is_white_space(std::string_view text) noexcept {
+    return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
+std::optional<std::string> checked_arguments(std::string_view arguments_json) {
+    auto parsed = parse_json(arguments_json, json_limits{});
+    if (!parsed || !parsed->is_object()) return std::nullopt;
+    return to_text(*parsed);
+}
+
+}  // namespace semantic::protocol

@@ -1,0 +1,26 @@
+#pragma once
+// What the replies of all dialects are made of. Pure. Included by the dialects' .cpp files only.
+
+#include <boost/json/object.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/types/generation.hpp"
+#include "protocol/errc.hpp"
+
+namespace semantic::protocol {
+
+/// What this server alone can say, for a field of its own that other clients skip.
+boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage);
+
+/// The failure that an unfinished answer is, or nothing for a finished one.
+std::optional<failure> unfinished(const engine::finished& event);
+
+bool is_white_space(std::string_view text) noexcept;
+
+/// Returns: compact JSON, or nothing when this is no JSON object.
+std::optional<std::string> checked_arguments(std::string_view arguments_json);
+
+}  // namespace semantic::protocol

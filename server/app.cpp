@@ -1,0 +1,209 @@
+#include "server/app.hpp"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "server/handlers/routes.hpp"
+#include "server/runtime/logging.hpp"
+#include "server/runtime/tokens.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Two are enough to keep one long token count from holding up another; compute has its own threads.
+constexpr std::size_t worker_count = 2;
+// For the last bytes of cut answers to leave after the engine has ended them.
+constexpr std::chrono::seconds farewell{2};
+
+// For a terminal: the progress is one line that is written again and again.
+constexpr const char* erase_line = "\r\x1b[K";
+
+http_limits limits_of(const app_options& options) {
+    http_limits limits = options.limits;
+    limits.body_bytes_max = options.settings.body_limit_mb << 20;
+    limits.connections_max = options.settings.max_connections;
+    return limits;
+}
+
+bool is_loopback(const std::string& host) {
+    return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string authority(const std::string& host, std::uint16_t port) {
+    std::string name = host.find(':') == std::string::npos ? host : "[" + std::string(host) + "]";
+    return name + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+struct app::signals {
+    explicit signals(net::io_context& context) : set(context, SIGTERM, SIGINT) {}
+    net::signal_set set;
+    int received = 0;
+};
+
+app::app(app_options options)
+    : options_(std::move(options)),
+      context_(options_.settings.io_threads),
+      workers_(worker_count),
+      services_{options_.settings, options_.limits,        routes(), engines_, probe_,
+                stopping_,         workers_.get_executor()},
+      listener_(context_, services_, sessions_) {
+    options_.limits = limits_of(options_);
+    listener_.open(options_.settings.host, options_.settings.port);
+    port_ = listener_.port();
+    if (options_.handle_signals) {
+        // A client that closes its end must be an error code, not the end of the process.
+        std::signal(SIGPIPE, SIG_IGN);
+        signals_ = std::make_unique<signals>(context_);
+        wait_for_signal();
+    }
+}
+
+app::~app() {
+    if (loader_.joinable()) loader_.join();
+    workers_.join();
+    context_.destroy_waiting();
+}
+
+int app::run() {
+    if (!is_loopback(options_.settings.host) && options_.settings.api_keys.empty())
+        log_event(log_level::warning,
+                  "listening on " + options_.settings.host +
+                      " without api-key: whoever reaches this port may use the server");
+    log_event(log_level::info,
+              "listening on " + authority(options_.settings.host, port_) + ", loading the model");
+    tasks_.spawn(listener_.executor(), listener_.run(), "accepting connections");
+    auto guard = net::make_work_guard(context_);
+    loader_ = std::thread([this] { load_engine(); });
+    std::vector<std::thread> threads;
+    for (int i = 1; i < options_.settings.io_threads; ++i)
+        threads.emplace_back([this] { context_.run(); });
+    context_.run();
+    for (std::thread& thread : threads) thread.join();
+    return exit_status_.load();
+}
+
+void app::load_engine() {
+    auto progress = [this](engine::load_progress now) {
+        show_progress(now);
+        engines_.report(std::move(now));
+    };
+    std::string why;
+    try {
+        auto loaded = options_.load(progress);
+        if (loaded) {
+            engines_.publish(std::move(*loaded));
+            net::post(context_, [this] { on_loaded(); });
+            return;
+        }
+        why = loaded.error().what;
+    } catch (const std::exception& error) {
+        why = error.what();
+    }
+    net::post(context_, [this, why] { on_load_failed(why); });
+}
+
+void app::show_progress(const engine::load_progress& progress) {
+    if (!options_.show_progress || options_.err == nullptr) return;
+    char line[160];
+    std::snprintf(line, sizeof line, "%sloading: %s, %.0f %%", erase_line, progress.stage.c_str(),
+                  progress.fraction * 100);
+    *options_.err << line << (progress.fraction >= 1.0 ? erase_line : "") << std::flush;
+}
+
+void app::on_loaded() {
+    if (stopping_.load()) return;
+    const engine::model_info& info = engines_.get()->info();
+    double pool_mb = static_cast<double>(info.pool_bytes) / (1 << 20);
+    std::uint64_t tokens =
+        info.kv_bytes_per_token > 0 ? info.pool_bytes / info.kv_bytes_per_token : 0;
+    char size[96];
+    std::snprintf(size, sizeof size, "KV %d bit, pool %.0f MB = %llu tokens", info.kv_bits, pool_mb,
+                  static_cast<unsigned long long>(tokens));
+    std::string line = "semantic-server " + std::string(server_version()) +
+                       " listening on http://" + authority(options_.settings.host, port_) +
+                       " (model " + info.id + ", kernels " + info.kernels + ", " + size +
+                       ", cache " + options_.cache_directory + ")";
+    if (options_.out != nullptr) *options_.out << line << std::endl;
+    log_event(log_level::info, "ready: " + line);
+}
+
+void app::on_load_failed(const std::string& why) {
+    if (options_.err != nullptr)
+        *options_.err << (options_.show_progress ? erase_line : "") << "semantic-server: " << why
+                      << std::endl;
+    exit_status_.store(1);
+    listener_.stop();
+    context_.stop();
+}
+
+void app::wait_for_signal() {
+    signals_->set.async_wait([this](boost::system::error_code error, int number) {
+        if (error) return;
+        if (++signals_->received > 1) {
+            log_event(log_level::warning, "second signal: leaving at once");
+            std::_Exit(128 + number);
+        }
+        log_event(log_level::info, number == SIGTERM ? "SIGTERM: stopping" : "SIGINT: stopping");
+        begin_stop();
+        wait_for_signal();
+    });
+}
+
+void app::stop() {
+    net::post(context_, [this] { begin_stop(); });
+}
+
+void app::begin_stop() {
+    if (stopping_.exchange(true)) return;
+    listener_.stop();
+    if (engines_.get() == nullptr && options_.handle_signals) {
+        // A load cannot be interrupted, and nothing is dirty before there is an engine.
+        stop_logging();
+        std::_Exit(0);
+    }
+    tasks_.spawn(context_.get_executor(), stop_in_order(), "stopping");
+}
+
+net::awaitable<void> app::wait_for_answers(clock::time_point until) {
+    net::steady_timer timer(co_await net::this_coro::executor);
+    while (probe_.answers_running.load() > 0 && clock::now() < until) {
+        timer.expires_after(std::chrono::milliseconds(10));
+        [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
+    }
+}
+
+net::awaitable<void> app::stop_in_order() {
+    clock::time_point until = clock::now() + options_.settings.shutdown_grace;
+    co_await wait_for_answers(until);
+    if (probe_.answers_running.load() > 0)
+        log_event(log_level::warning, "the grace is over: cutting running answers");
+    if (loader_.joinable()) {
+        auto join = [this] { return loader_.join(), true; };
+        co_await run_on(workers_.get_executor(), join);
+    }
+    if (engine::engine* engine = engines_.get(); engine != nullptr) {
+        auto drain = [engine, until] { return engine->drain(std::max(until, clock::now())), true; };
+        co_await run_on(workers_.get_executor(), drain);
+    }
+    co_await wait_for_answers(clock::now() + farewell);
+    sessions_.cancel();
+    if (!co_await sessions_.wait(clock::now() + farewell))
+        log_event(log_level::warning, "connections were still open at the end");
+    log_event(log_level::info, "stopped");
+    context_.stop();
+}
+
+}  // namespace semantic::server

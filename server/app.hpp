@@ -1,0 +1,89 @@
+#pragma once
+// The whole server: owns every long-lived object. The order of the members is the order of
+// construction, and what a member needs stands before it. Thread: run() blocks the calling thread
+// and makes the others; stop() and port() may be called from any thread.
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+
+#include "server/config.hpp"
+#include "server/http/limits.hpp"
+#include "server/http/listener.hpp"
+#include "server/http/services.hpp"
+#include "server/runtime/engine_slot.hpp"
+#include "server/runtime/metrics.hpp"
+#include "server/runtime/task_group.hpp"
+
+namespace semantic::server {
+
+/// Blocks. Makes the engine, telling how far it is.
+using engine_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
+    const std::function<void(engine::load_progress)>& progress)>;
+
+struct app_options {
+    config settings;
+    http_limits limits;  // body_bytes_max and connections_max are taken from `settings`
+    engine_loader load;
+    std::string cache_directory;  // for the line that says what runs
+    bool handle_signals = true;   // SIGTERM and SIGINT stop the server
+    std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
+    std::ostream* err = nullptr;  // where a failure goes; null: nowhere
+    bool show_progress = false;   // `err` is a terminal
+};
+
+class app {
+  public:
+    /// Opens the port. Throws std::runtime_error with one sentence when it cannot.
+    explicit app(app_options options);
+    ~app();
+
+    std::uint16_t port() const { return port_; }
+    /// Serves until stopped. Returns: the exit status, 0 after an orderly stop, 1 when the model
+    /// could not be loaded.
+    int run();
+    /// As SIGTERM does: stops accepting, lets running answers end within the grace, saves, ends
+    /// run().
+    void stop();
+
+  private:
+    void load_engine();
+    void on_loaded();
+    void on_load_failed(const std::string& why);
+    void show_progress(const engine::load_progress& progress);
+    void wait_for_signal();
+    void begin_stop();
+    boost::asio::awaitable<void> stop_in_order();
+    boost::asio::awaitable<void> wait_for_answers(std::chrono::steady_clock::time_point until);
+
+    /// Destroyed last, because the engine may hold streams that refer to it; but what waits in it
+    /// is destroyed first, because suspended coroutines refer to everything else.
+    struct context : boost::asio::io_context {
+        using boost::asio::io_context::io_context;
+        void destroy_waiting() { shutdown(); }
+    };
+
+    app_options options_;
+    context context_;
+    boost::asio::thread_pool workers_;  // long parses, token counts, the drain
+    server_probe probe_;
+    engine_slot engines_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<int> exit_status_{0};
+    task_group sessions_;
+    task_group tasks_;  // accepting and stopping
+    services services_;
+    listener listener_;
+    std::uint16_t port_ = 0;
+    struct signals;
+    std::unique_ptr<signals> signals_;
+    std::thread loader_;
+};
+
+}  // namespace semantic::server

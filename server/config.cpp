@@ -1,0 +1,358 @@
+#include "server/config.hpp"
+
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/value_semantic.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+namespace semantic::server {
+
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr const char* config_flag = "config";
+constexpr unsigned help_width = 100;
+
+/// A value and where it was written, before it is checked.
+struct raw_value {
+    std::string text;
+    std::string source;
+    std::string
+        blame;  // how an error names the place: "--port", "SEMANTIC_PORT", "server.conf:3: port"
+};
+using raw_values = std::map<const config_option*, raw_value>;
+
+std::string_view trim(std::string_view text) {
+    auto is_blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+    while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+const config_option* find_option(std::string_view name) {
+    auto all = config_options();
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& o) { return o.name == name; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::optional<config_action> find_action(std::string_view name) {
+    if (name == "help") return config_action::help;
+    if (name == "version") return config_action::version;
+    if (name == "print-config") return config_action::print_config;
+    return std::nullopt;
+}
+
+/// Every option as text: bounds are the table's own, so that each error can say where it stood.
+void add_group(po::options_description& to, std::string_view heading) {
+    const config defaults;
+    po::options_description group{std::string(heading), help_width, help_width / 2};
+    for (const config_option& option : config_options()) {
+        if (option.group != heading) continue;
+        std::string value = option.print(defaults);
+        auto* text = po::value<std::string>();
+        text->value_name(std::string(option.value))
+            ->default_value(value, value.empty() ? "empty" : value);
+        group.add_options()(std::string(option.name).c_str(), text,
+                            std::string(option.meaning).c_str());
+    }
+    to.add(group);
+}
+
+/// What environment and file may set.
+const po::options_description& settings_description() {
+    static const po::options_description all = [] {
+        po::options_description made(help_width, help_width / 2);
+        std::string_view heading;
+        for (const config_option& option : config_options()) {
+            if (option.group == heading) continue;
+            heading = option.group;
+            add_group(made, heading);
+        }
+        return made;
+    }();
+    return all;
+}
+
+/// What the command line may say.
+const po::options_description& flags_description() {
+    static const po::options_description all = [] {
+        po::options_description other("Other", help_width, help_width / 2);
+        auto add = other.add_options();
+        add(config_flag, po::value<std::string>()->value_name("FILE"),
+            "read options from FILE (also SEMANTIC_CONFIG)");
+        add("print-config", "show the effective options with their sources, and exit");
+        add("version", "show the version, and exit");
+        add("help,h", "show this, and exit");
+        po::options_description made(help_width, help_width / 2);
+        made.add(settings_description()).add(other);
+        return made;
+    }();
+    return all;
+}
+
+po::parsed_options parse_flags(const std::vector<std::string>& arguments) try {
+    namespace style = po::command_line_style;
+    // Whole names only: an abbreviation would change its meaning when an option is added.
+    constexpr int exact = style::allow_long | style::long_allow_adjacent | style::long_allow_next |
+                          style::allow_short | style::allow_dash_for_short |
+                          style::short_allow_next;
+    return po::command_line_parser(arguments).options(flags_description()).style(exact).run();
+} catch (const po::unknown_option& error) {
+    std::string name = error.get_option_name();
+    throw config_error("unknown option " + name.substr(0, name.find('=')) + " (see --help)");
+} catch (const po::invalid_syntax& error) {
+    bool has_value = error.kind() == po::invalid_syntax::extra_parameter;
+    throw config_error(error.get_option_name() +
+                       (has_value ? " takes no value" : " needs a value"));
+} catch (const po::error& error) {
+    throw config_error(std::string(error.what()) + " (see --help)");
+}
+
+struct command_line {
+    raw_values values;
+    config_action action = config_action::run;
+    std::string config_file;
+};
+
+command_line read_flags(const std::vector<std::string>& arguments) {
+    command_line line;
+    for (const po::option& found : parse_flags(arguments).options) {
+        if (found.position_key >= 0)
+            throw config_error("unexpected argument '" + found.original_tokens.at(0) +
+                               "' (options start with --; see --help)");
+        std::string flag = "--" + found.string_key;
+        if (auto action = find_action(found.string_key)) {
+            line.action = *action;
+        } else if (found.string_key == config_flag) {
+            line.config_file = found.value.at(0);
+        } else {  // the last of several counts
+            line.values[find_option(found.string_key)] = {found.value.at(0), "flag " + flag, flag};
+        }
+    }
+    return line;
+}
+
+/// The earlier system put an infix into most of its names, and its templates doubled underscores.
+std::string plain_variable(std::string name) {
+    constexpr std::string_view infix = "SEMANTIC_MLX_";
+    for (std::size_t at = name.find("__"); at != name.npos; at = name.find("__")) name.erase(at, 1);
+    return name.starts_with(infix) ? "SEMANTIC_" + name.substr(infix.size()) : name;
+}
+
+const config_option* find_by_variable(const std::string& variable) {
+    std::string plain = plain_variable(variable);
+    for (const config_option& option : config_options()) {
+        if (environment_name(option.name) == plain) return &option;
+        if (std::find(option.aliases.begin(), option.aliases.end(), plain) != option.aliases.end())
+            return &option;
+    }
+    return nullptr;
+}
+
+const ignored_variable* find_ignored(const std::string& variable) {
+    auto all = ignored_variables();
+    std::string plain = plain_variable(variable);
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const auto& o) { return o.name == plain; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+struct variables {
+    raw_values values;
+    std::string config_file;
+    std::vector<std::string> warnings;
+};
+
+/// Whether `variable` counts more than `other` when both set this option: the name that --help
+/// shows beats its aliases, and those have an order, whatever the environment's.
+bool counts_more(const config_option& option, const std::string& variable,
+                 const std::string& other) {
+    std::string own = environment_name(option.name);
+    return variable == own || (other != own && variable < other);
+}
+
+variables read_environment() {
+    std::vector<std::string> names;  // of those found, in order: the library forgets them
+    auto option_name = [&names](const std::string& variable) -> std::string {
+        const config_option* option = find_by_variable(variable);
+        if (option == nullptr && !variable.starts_with("SEMANTIC_")) return {};
+        names.push_back(variable);
+        return option != nullptr ? std::string(option->name) : variable;
+    };
+    variables all;
+    po::parsed_options parsed = po::parse_environment(settings_description(), option_name);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const std::string& name = names[i];
+        const std::string& text = parsed.options.at(i).value.at(0);
+        if (name == environment_name(config_flag)) {
+            all.config_file = text;
+        } else if (const ignored_variable* ignored = find_ignored(name); ignored != nullptr) {
+            if (!text.empty())
+                all.warnings.push_back(name + " has no effect here: " + std::string(ignored->why));
+        } else if (const config_option* option = find_by_variable(name); option == nullptr) {
+            throw config_error("unknown environment variable " + name + " (see --help)");
+        } else if (!text.empty()) {
+            auto there = all.values.find(option);
+            if (there == all.values.end() || counts_more(*option, name, there->second.source))
+                all.values[option] = {text, name, name};
+        }
+    }
+    return all;
+}
+
+/// A # at the start of a line, or behind white space, begins a comment.
+std::string_view without_comment(std::string_view line) {
+    for (std::size_t at = line.find('#'); at != line.npos; at = line.find('#', at + 1))
+        if (at == 0 || std::isspace(static_cast<unsigned char>(line[at - 1])) != 0)
+            return line.substr(0, at);
+    return line;
+}
+
+/// One line of the config file, read by the library that would read the whole file but not say
+/// which line is wrong. `text` has no comment any more.
+po::option parse_line(const std::string& text, const std::string& place) try {
+    // The library would end the line at a # inside of a value.
+    constexpr char stands_for_hash = '\x01';
+    std::string hidden = text;
+    std::replace(hidden.begin(), hidden.end(), '#', stands_for_hash);
+    std::istringstream one_line(hidden);
+    po::parsed_options parsed = po::parse_config_file(one_line, settings_description());
+    if (parsed.options.size() != 1)  // a [section], which would change nothing
+        throw po::invalid_config_file_syntax(text, po::invalid_syntax::unrecognized_line);
+    po::option found = parsed.options.front();
+    std::string& value = found.value.at(0);
+    std::replace(value.begin(), value.end(), stands_for_hash, '#');
+    return found;
+} catch (const po::unknown_option& error) {
+    throw config_error(place + ": unknown key '" + error.get_option_name() + "'");
+} catch (const po::error&) {
+    throw config_error(place + ": expected 'key = value', found '" + text + "'");
+}
+
+raw_values read_file(const std::string& path) {
+    std::ifstream file(path);
+    if (!file) throw config_error("cannot read the config file " + path);
+    raw_values values;
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+        std::string_view text = trim(without_comment(line));
+        if (text.empty()) continue;
+        std::string place = path + ":" + std::to_string(number);
+        po::option found = parse_line(std::string(text), place);
+        const config_option* option = find_option(found.string_key);
+        if (values.contains(option))
+            throw config_error(place + ": '" + found.string_key + "' is set twice");
+        values[option] = {found.value.at(0), place, place + ": " + found.string_key};
+    }
+    return values;
+}
+
+void check_together(const config& values) {
+    if (values.prefill_min_chunk_tokens > values.prefill_max_chunk_tokens)
+        throw config_error("prefill-min-chunk (" + std::to_string(values.prefill_min_chunk_tokens) +
+                           ") is larger than prefill-max-chunk (" +
+                           std::to_string(values.prefill_max_chunk_tokens) + ")");
+}
+
+std::string expand_home(const std::string& path, const std::string& home) {
+    if (path != "~" && !path.starts_with("~/")) return path;
+    if (home.empty()) throw config_error("cache-dir is " + path + ", but HOME is not set");
+    return home + path.substr(1);
+}
+
+}  // namespace
+
+std::string environment_name(std::string_view option_name) {
+    std::string name = "SEMANTIC_";
+    for (char c : option_name)
+        name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return name;
+}
+
+parsed_config parse_config(const std::vector<std::string>& arguments) {
+    command_line flags = read_flags(arguments);
+    parsed_config parsed;
+    parsed.action = flags.action;
+    if (parsed.action == config_action::help || parsed.action == config_action::version)
+        return parsed;
+    variables environment = read_environment();
+    parsed.warnings = std::move(environment.warnings);
+    std::string file_name = flags.config_file.empty() ? environment.config_file : flags.config_file;
+    raw_values file;
+    if (!file_name.empty()) file = read_file(file_name);
+
+    for (const config_option& option : config_options()) {
+        config_setting setting{&option, "default"};
+        for (const raw_values* layer : {&flags.values, &environment.values, &file}) {
+            auto found = layer->find(&option);
+            if (found == layer->end()) continue;
+            std::string why = option.set(parsed.values, found->second.text);
+            std::string shown = option.secret ? "" : " '" + found->second.text + "'";
+            if (!why.empty()) throw config_error(found->second.blame + shown + " " + why);
+            setting.source = found->second.source;
+            break;
+        }
+        parsed.settings.push_back(std::move(setting));
+    }
+    check_together(parsed.values);
+    return parsed;
+}
+
+std::string help_text() {
+    std::ostringstream text;
+    text << "semantic-server: LLM inference on CPUs, with a memory on disk for every agent\n\n"
+            "usage: semantic-server [--OPTION VALUE]...\n\n"
+            "Every option has three spellings: --cache-dir DIR, the environment variable "
+            "SEMANTIC_CACHE_DIR,\n"
+            "and 'cache-dir = DIR' in the file that --config names. Flags beat the environment, "
+            "which beats the\n"
+            "file. In brackets: the default."
+         << flags_description();
+    return text.str();
+}
+
+std::string print_config(const parsed_config& parsed) {
+    std::string text;
+    for (const config_setting& setting : parsed.settings) {
+        std::string line =
+            std::string(setting.option->name) + " = " + setting.option->print(parsed.values);
+        if (setting.option->secret) line = "# " + line;
+        line.resize(std::max<std::size_t>(line.size() + 1, 44), ' ');
+        text.append(line).append("# ").append(setting.source).append("\n");
+    }
+    return text;
+}
+
+engine::engine_options make_engine_options(const config& from, std::string model_directory,
+                                           const std::string& home) {
+    engine::engine_options options;
+    options.model_directory = std::move(model_directory);
+    options.cache_directory = expand_home(from.cache_directory, home);
+    options.cache_budget_bytes = from.cache_budget_mb << 20;
+    options.kv_bits = from.kv_bits;
+    options.kv_group_size = from.kv_group_size;
+    options.block_tokens = from.block_tokens;
+    options.prefill_min_chunk_tokens = from.prefill_min_chunk_tokens;
+    options.prefill_max_chunk_tokens = from.prefill_max_chunk_tokens;
+    options.chunked_prefill_threshold_tokens = from.chunked_prefill_threshold_tokens;
+    options.max_batch = from.max_batch;
+    options.max_queued = from.max_queued;
+    options.max_hot_agents = from.max_hot_agents;
+    options.compute_threads = from.compute_threads;
+    options.kernels = from.kernels;
+    options.save_wait = from.save_wait;
+    return options;
+}
+
+std::string_view server_version() { return "0.1.0"; }
+
+}  // namespace semantic::server

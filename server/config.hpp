@@ -1,0 +1,114 @@
+#pragma once
+// What the operator may set, from where it was set, and what is in effect.
+// One table (config_options) states every option once. Boost.Program_options gets its descriptions
+// from it and reads flags, environment and config file; --help and --print-config show it.
+// Thread: plain values, built once at start. Errors: config_error, one line that names the flag,
+// variable or file and line.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "server/runtime/logging.hpp"
+
+namespace semantic::server {
+
+struct config {
+    std::string host = "127.0.0.1";
+    std::uint16_t port = 8001;  // 0: one that the system picks
+    std::vector<std::string> api_keys;
+    std::size_t body_limit_mb = 32;
+    std::size_t max_connections = 1024;
+    std::chrono::seconds request_timeout{600};
+    std::chrono::seconds shutdown_grace{30};
+    int io_threads = 1;
+    log_level log_from = log_level::info;
+
+    std::string model;  // empty: the one that comes with the server
+    std::string kernels = "auto";
+    int compute_threads = 0;
+    int max_batch = 16;
+    int max_queued = 256;
+    int prefill_min_chunk_tokens = 512;
+    int prefill_max_chunk_tokens = 4096;
+    int chunked_prefill_threshold_tokens = 2048;
+
+    std::string cache_directory = "~/.semantic/caches";
+    std::size_t cache_budget_mb = 0;  // 0: min(8192, 40 % of RAM)
+    int max_hot_agents = 0;           // 0: as many as the pool holds
+    int kv_bits = 4;
+    int kv_group_size = 64;
+    int block_tokens = 256;
+    std::chrono::milliseconds save_wait{1000};
+    bool strict_model_names = false;  // off: any model name means the loaded one
+};
+
+struct config_error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// One row of the schema.
+struct config_option {
+    std::string_view name;  // "cache-dir": --cache-dir, SEMANTIC_CACHE_DIR, and the key in the file
+    std::string_view group;    // heading in --help
+    std::string_view value;    // what --help shows behind the name: "DIR"
+    std::string_view meaning;  // one sentence, unit included
+    std::span<const std::string_view>
+        aliases;          // environment names of the earlier system that mean the same
+    bool secret = false;  // never printed
+    /// Returns: empty, or why `text` is not a value.
+    std::string (*set)(config& into, std::string_view text) = nullptr;
+    std::string (*print)(const config& from) = nullptr;
+};
+
+std::span<const config_option> config_options();
+
+/// A variable that the earlier system read and for which there is nothing to set here.
+struct ignored_variable {
+    std::string_view name;  // without the infix: "SEMANTIC_SCHEDULER_ENABLED"
+    std::string_view why;   // half a sentence: what is done instead
+};
+
+std::span<const ignored_variable> ignored_variables();
+
+/// Where one effective value came from: "default", "flag --port", "SEMANTIC_PORT", "FILE:12".
+struct config_setting {
+    const config_option* option = nullptr;
+    std::string source;
+};
+
+enum class config_action { run, help, version, print_config };
+
+struct parsed_config {
+    config values;
+    config_action action = config_action::run;
+    std::vector<config_setting> settings;  // in the table's order
+    std::vector<std::string> warnings;     // for the log: variables that have no effect
+};
+
+/// Flags beat the environment, which beats the file that --config or SEMANTIC_CONFIG names. Blocks:
+/// reads that file. Of the process's variables an empty one counts as unset. Throws config_error.
+parsed_config parse_config(const std::vector<std::string>& arguments);
+
+/// "cache-dir" -> "SEMANTIC_CACHE_DIR".
+std::string environment_name(std::string_view option_name);
+std::string help_text();
+/// Lines of the config file format, each with its source as a comment. Secrets are counted, not
+/// shown.
+std::string print_config(const parsed_config& parsed);
+
+/// The part of the configuration that the engine takes. `model_directory` is already resolved;
+/// `home` stands for ~ in cache-dir. Throws config_error when it is needed and empty.
+engine::engine_options make_engine_options(const config& from, std::string model_directory,
+                                           const std::string& home);
+
+/// The version that --version, /, /metrics and the log report.
+std::string_view server_version();
+
+}  // namespace semantic::server

@@ -1,0 +1,360 @@
+// The option table: names, meanings, bounds; and the variables that mean nothing here.
+
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "server/config.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using names = std::span<const std::string_view>;
+
+std::string lower(std::string_view text) {
+    std::string copy(text);
+    for (char& c : copy) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return copy;
+}
+
+std::string parse_number(std::string_view text, long long least, long long most, long long& value) {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+        return "must be a whole number from " + std::to_string(least) + " to " +
+               std::to_string(most);
+    return {};
+}
+
+template <auto Member, long long Least, long long Most>
+std::string set_number(config& into, std::string_view text) {
+    long long value = 0;
+    std::string why = parse_number(text, Least, Most, value);
+    if (why.empty())
+        into.*Member = static_cast<std::remove_reference_t<decltype(into.*Member)>>(value);
+    return why;
+}
+
+template <auto Member>
+std::string print_number(const config& from) {
+    return std::to_string(from.*Member);
+}
+
+template <auto Member, long long Least, long long Most>
+std::string set_duration(config& into, std::string_view text) {
+    long long value = 0;
+    std::string why = parse_number(text, Least, Most, value);
+    if (why.empty()) into.*Member = std::remove_reference_t<decltype(into.*Member)>(value);
+    return why;
+}
+
+template <auto Member>
+std::string print_duration(const config& from) {
+    return std::to_string((from.*Member).count());
+}
+
+template <auto Member>
+std::string set_text(config& into, std::string_view text) {
+    if (text.empty()) return "must not be empty";
+    into.*Member = std::string(text);
+    return {};
+}
+
+template <auto Member>
+std::string print_text(const config& from) {
+    return from.*Member;
+}
+
+std::string set_model(config& into, std::string_view text) {
+    into.model = text;  // empty is the default: the model that comes with the server
+    return {};
+}
+
+std::string set_log_level(config& into, std::string_view text) {
+    std::string name = lower(text);
+    if (name == "critical") name = "error";
+    for (log_level level :
+         {log_level::debug, log_level::info, log_level::warning, log_level::error}) {
+        if (name != to_string(level)) continue;
+        into.log_from = level;
+        return {};
+    }
+    return "must be debug, info, warning or error";
+}
+
+std::string set_kernels(config& into, std::string_view text) {
+    for (std::string_view name : {"auto", "avx512", "avx2", "portable", "scalar"}) {
+        if (text != name) continue;
+        into.kernels = text;
+        return {};
+    }
+    return "must be auto, avx512, avx2, portable or scalar";
+}
+
+std::string set_kv_bits(config& into, std::string_view text) {
+    std::string name = lower(text);
+    if (name == "4" || name == "8" || name == "16") {
+        into.kv_bits = std::stoi(name);
+    } else if (name == "none" || name == "null" || name == "0") {
+        into.kv_bits = 16;  // how the earlier system spelled "not quantised"
+    } else {
+        return "must be 4, 8 or 16";
+    }
+    return {};
+}
+
+// The earlier system took 16 to 256; the kernels here are made for groups of 64.
+std::string set_kv_group_size(config& into, std::string_view text) {
+    if (text != "64") return "must be 64, the only group size there is";
+    into.kv_group_size = 64;
+    return {};
+}
+
+template <auto Member>
+std::string set_switch(config& into, std::string_view text) {
+    std::string name = lower(text);
+    bool on = name == "on" || name == "true" || name == "yes" || name == "1";
+    bool off = name == "off" || name == "false" || name == "no" || name == "0";
+    if (!on && !off) return "must be on or off";
+    into.*Member = on;
+    return {};
+}
+
+template <auto Member>
+std::string print_switch(const config& from) {
+    return from.*Member ? "on" : "off";
+}
+
+std::string set_block_tokens(config& into, std::string_view text) {
+    long long value = 0;
+    std::string why = parse_number(text, 16, 4096, value);
+    if (!why.empty()) return why;
+    if (value % 16 != 0) return "must be a multiple of 16";
+    into.block_tokens = static_cast<int>(value);
+    return {};
+}
+
+std::string set_api_keys(config& into, std::string_view text) {
+    std::vector<std::string> keys;
+    while (!text.empty()) {
+        std::size_t comma = std::min(text.find(','), text.size());
+        std::string_view key = text.substr(0, comma);
+        text.remove_prefix(std::min(comma + 1, text.size()));
+        while (!key.empty() && key.front() == ' ') key.remove_prefix(1);
+        while (!key.empty() && key.back() == ' ') key.remove_suffix(1);
+        if (key.empty()) return "has an empty key in its comma list";
+        keys.emplace_back(key);
+    }
+    into.api_keys = std::move(keys);
+    return {};
+}
+
+std::string print_api_keys(const config& from) {
+    std::string count = std::to_string(from.api_keys.size());
+    return from.api_keys.empty() ? std::string() : count + " set";
+}
+
+constexpr std::array<std::string_view, 1> host_names{"SEMANTIC_SERVER_HOST"};
+constexpr std::array<std::string_view, 1> port_names{"SEMANTIC_SERVER_PORT"};
+constexpr std::array<std::string_view, 1> key_names{"ANTHROPIC_API_KEY"};
+constexpr std::array<std::string_view, 1> log_names{"SEMANTIC_SERVER_LOG_LEVEL"};
+constexpr std::array<std::string_view, 1> model_names{"SEMANTIC_MODEL_ID"};
+constexpr std::array<std::string_view, 1> batch_names{"SEMANTIC_MAX_BATCH_SIZE"};
+constexpr std::array<std::string_view, 1> min_chunk_names{"SEMANTIC_CHUNKED_PREFILL_MIN_CHUNK"};
+constexpr std::array<std::string_view, 1> max_chunk_names{"SEMANTIC_CHUNKED_PREFILL_MAX_CHUNK"};
+constexpr std::array<std::string_view, 1> cache_dir_names{"SEMANTIC_AGENT_CACHE_DIR"};
+constexpr std::array<std::string_view, 1> hot_names{"SEMANTIC_AGENT_MAX_AGENTS_IN_MEMORY"};
+
+constexpr long long million = 1'000'000;
+
+const std::array options{
+    config_option{"host", "Network", "ADDRESS", "address to listen on", host_names, false,
+                  set_text<&config::host>, print_text<&config::host>},
+    config_option{"port", "Network", "N", "TCP port; 0 lets the system pick one", port_names, false,
+                  set_number<&config::port, 0, 65535>, print_number<&config::port>},
+    config_option{"api-key", "Network", "LIST",
+                  "keys that clients must send, separated by commas; empty: no authentication",
+                  key_names, true, set_api_keys, print_api_keys},
+    config_option{"body-limit-mb",
+                  "Network",
+                  "MB",
+                  "largest request body, in MiB",
+                  {},
+                  false,
+                  set_number<&config::body_limit_mb, 1, 4096>,
+                  print_number<&config::body_limit_mb>},
+    config_option{"max-connections",
+                  "Network",
+                  "N",
+                  "open connections; further ones wait in the kernel",
+                  {},
+                  false,
+                  set_number<&config::max_connections, 1, million>,
+                  print_number<&config::max_connections>},
+    config_option{"request-timeout-s",
+                  "Network",
+                  "S",
+                  "longest time one answer may take, in seconds",
+                  {},
+                  false,
+                  set_duration<&config::request_timeout, 1, million>,
+                  print_duration<&config::request_timeout>},
+    config_option{"shutdown-grace-s",
+                  "Network",
+                  "S",
+                  "how long running answers may go on after SIGTERM, in seconds",
+                  {},
+                  false,
+                  set_duration<&config::shutdown_grace, 0, million>,
+                  print_duration<&config::shutdown_grace>},
+    config_option{"io-threads",
+                  "Network",
+                  "N",
+                  "threads that serve connections",
+                  {},
+                  false,
+                  set_number<&config::io_threads, 1, 64>,
+                  print_number<&config::io_threads>},
+    config_option{"log-level", "Network", "LEVEL",
+                  "least level that is logged: debug, info, warning, error", log_names, false,
+                  set_log_level,
+                  [](const config& from) { return std::string(to_string(from.log_from)); }},
+
+    config_option{"model", "Model", "DIR", "Hugging Face model folder; empty: the embedded model",
+                  model_names, false, set_model, print_text<&config::model>},
+    config_option{"kernels",
+                  "Model",
+                  "NAME",
+                  "CPU kernels: auto, avx512, avx2, portable, scalar",
+                  {},
+                  false,
+                  set_kernels,
+                  print_text<&config::kernels>},
+    config_option{"strict-model-names",
+                  "Model",
+                  "on|off",
+                  "refuse requests for another model than the loaded one; off: any name means it",
+                  {},
+                  false,
+                  set_switch<&config::strict_model_names>,
+                  print_switch<&config::strict_model_names>},
+    config_option{"compute-threads",
+                  "Model",
+                  "N",
+                  "threads that compute; 0: all cores",
+                  {},
+                  false,
+                  set_number<&config::compute_threads, 0, 1024>,
+                  print_number<&config::compute_threads>},
+    config_option{"max-batch", "Model", "N", "requests that run in one step", batch_names, false,
+                  set_number<&config::max_batch, 1, 1024>, print_number<&config::max_batch>},
+    config_option{"max-queued",
+                  "Model",
+                  "N",
+                  "requests that wait behind the running ones",
+                  {},
+                  false,
+                  set_number<&config::max_queued, 0, million>,
+                  print_number<&config::max_queued>},
+    config_option{"prefill-min-chunk", "Model", "TOKENS", "smallest prefill chunk, in tokens",
+                  min_chunk_names, false, set_number<&config::prefill_min_chunk_tokens, 16, 65536>,
+                  print_number<&config::prefill_min_chunk_tokens>},
+    config_option{"prefill-max-chunk", "Model", "TOKENS", "largest prefill chunk, in tokens",
+                  max_chunk_names, false, set_number<&config::prefill_max_chunk_tokens, 16, 65536>,
+                  print_number<&config::prefill_max_chunk_tokens>},
+    config_option{"chunked-prefill-threshold",
+                  "Model",
+                  "TOKENS",
+                  "prompts longer than this are prefilled in chunks, in tokens",
+                  {},
+                  false,
+                  set_number<&config::chunked_prefill_threshold_tokens, 16, million>,
+                  print_number<&config::chunked_prefill_threshold_tokens>},
+
+    config_option{"cache-dir", "Cache", "DIR", "where the agents' memory is kept", cache_dir_names,
+                  false, set_text<&config::cache_directory>, print_text<&config::cache_directory>},
+    config_option{"cache-budget-mb",
+                  "Cache",
+                  "MB",
+                  "memory for the KV pool, in MiB; 0: the smaller of 8192 and 40 % of the RAM",
+                  {},
+                  false,
+                  set_number<&config::cache_budget_mb, 0, 16 * million>,
+                  print_number<&config::cache_budget_mb>},
+    config_option{"max-hot-agents", "Cache", "N",
+                  "agents kept in memory; 0: as many as the pool holds", hot_names, false,
+                  set_number<&config::max_hot_agents, 0, million>,
+                  print_number<&config::max_hot_agents>},
+    config_option{"kv-bits",
+                  "Cache",
+                  "BITS",
+                  "bits of a stored key or value: 4, 8 or 16 (not quantised)",
+                  {},
+                  false,
+                  set_kv_bits,
+                  print_number<&config::kv_bits>},
+    config_option{"kv-group-size",
+                  "Cache",
+                  "N",
+                  "elements that share one scale: 64",
+                  {},
+                  false,
+                  set_kv_group_size,
+                  print_number<&config::kv_group_size>},
+    config_option{"block-tokens",
+                  "Cache",
+                  "TOKENS",
+                  "tokens of one cache block, a multiple of 16",
+                  {},
+                  false,
+                  set_block_tokens,
+                  print_number<&config::block_tokens>},
+    config_option{
+        "save-wait-ms",
+        "Cache",
+        "MS",
+        "how long the end of an answer waits for its memory to be on disk, in milliseconds",
+        {},
+        false,
+        set_duration<&config::save_wait, 0, million>,
+        print_duration<&config::save_wait>},
+};
+
+constexpr std::array ignored{
+    ignored_variable{"SEMANTIC_SCHEDULER_ENABLED", "requests are always scheduled together"},
+    ignored_variable{"SEMANTIC_SCHEDULER_INTERLEAVE_THRESHOLD",
+                     "prefill always takes turns with the running answers"},
+    ignored_variable{"SEMANTIC_MAX_CONTEXT_LENGTH", "the model's config.json says it"},
+    ignored_variable{"SEMANTIC_PREFILL_STEP_SIZE",
+                     "prefill-min-chunk and prefill-max-chunk bound a step"},
+    ignored_variable{"SEMANTIC_CHUNKED_PREFILL_ENABLED",
+                     "prompts longer than chunked-prefill-threshold always come in chunks"},
+    ignored_variable{"SEMANTIC_REASONING_EXTRA_TOKENS", "a request gets the tokens it asks for"},
+    ignored_variable{"SEMANTIC_DEFAULT_MAX_TOKENS", "a request says it"},
+    ignored_variable{"SEMANTIC_DEFAULT_TEMPERATURE",
+                     "a request or the model's generation_config.json says it"},
+    ignored_variable{"SEMANTIC_SERVER_WORKERS",
+                     "one process serves everyone; io-threads and compute-threads size it"},
+    ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
+                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
+    ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
+                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
+    ignored_variable{"SEMANTIC_SERVER_CORS_ORIGINS", "a proxy can add the CORS headers"},
+    ignored_variable{"SEMANTIC_AGENT_BATCH_WINDOW_MS", "a request joins the step that comes next"},
+    ignored_variable{"SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
+                     "memory that is short is always taken from the agent idle the longest"},
+    ignored_variable{"SEMANTIC_AGENT_EVICT_TO_DISK", "evicted memory is always on disk"},
+    ignored_variable{"SEMANTIC_AGENT_VALIDATE_MODEL_TAG", "memory of another model is never used"},
+    ignored_variable{"SEMANTIC_ADMIN_KEY", "there is no administrative API"},
+    ignored_variable{"SEMANTIC_AUTH_DISABLED", "clients need a key when api-key is set"},
+    ignored_variable{"SEMANTIC_DISABLE_FUSED_ATTN", "kernels chooses how is computed"},
+    ignored_variable{"SEMANTIC_ENABLE_METAL_DECODE", "everything is computed on CPUs"},
+};
+
+}  // namespace
+
+std::span<const config_option> config_options() { return options; }
+
+std::span<const ignored_variable> ignored_variables() { return ignored; }
+
+}  // namespace semantic::server

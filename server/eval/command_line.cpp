@@ -1,0 +1,140 @@
+#include "server/eval/command_line.hpp"
+
+#include <boost/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+#include <unistd.h>
+
+namespace semantic::eval {
+
+namespace po = boost::program_options;
+
+namespace {
+
+std::string& embedded_model() {
+    static std::string directory;
+    return directory;
+}
+
+}  // namespace
+
+void set_embedded_model(std::string directory) { embedded_model() = std::move(directory); }
+
+options::options(const command& self) : self_(self), description_("Options") {
+    add()("help", "show this text");
+    add()(
+        "model", po::value<std::string>()->value_name("DIR"),
+        "folder with config.json, tokenizer.json and *.safetensors (default: the embedded model)");
+}
+
+void options::add_compute() {
+    add()("threads", po::value<int>()->default_value(0)->value_name("N"), "0: one for every core");
+    add()("kernels", po::value<std::string>()->default_value("auto")->value_name("NAME"),
+          "auto, avx512, avx2 or scalar");
+}
+
+bool options::parse(const std::vector<std::string>& words) {
+    const po::positional_options_description no_words;
+    po::store(
+        po::command_line_parser(words)
+            .options(description_)
+            .positional(no_words)
+            .style(po::command_line_style::default_style & ~po::command_line_style::allow_guessing)
+            .run(),
+        values_);
+    if (values_.count("help") != 0) {
+        std::cout << "usage: semantic-eval " << self_.name << " " << self_.arguments << "\n"
+                  << self_.what << "\n\n"
+                  << description_;
+        return false;
+    }
+    po::notify(values_);
+    return true;
+}
+
+int options::number(const char* name, int least, int most) const {
+    const int value = get<int>(name);
+    if (value < least || value > most) {
+        throw bad_input("--" + std::string(name) + " is " + std::to_string(value) +
+                        ": possible are " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return value;
+}
+
+std::string options::model_directory() const {
+    if (values_.count("model") != 0) return get<std::string>("model");
+    if (embedded_model().empty()) {
+        throw bad_input("the embedded model was not found beside the program: say --model DIR");
+    }
+    return embedded_model();
+}
+
+std::string read_standard_input() {
+    return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+}
+
+std::string read_text_file(const std::string& path) {
+    if (path == "-") return read_standard_input();
+    std::ifstream in(path, std::ios::binary);
+    if (!in) throw bad_input(path + ": cannot be opened");
+    std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    if (in.bad()) throw bad_input(path + ": reading failed");
+    return text;
+}
+
+std::vector<storage::token_id> parse_ids(const std::string& json, const std::string& source) {
+    boost::system::error_code ec;
+    const boost::json::value value = boost::json::parse(json, ec);
+    if (ec || !value.is_array()) throw bad_input(source + ": a JSON array of token ids is needed");
+    std::vector<storage::token_id> ids;
+    for (const boost::json::value& id : value.get_array()) {
+        if (!id.is_int64() || id.get_int64() < 0 ||
+            id.get_int64() > std::numeric_limits<storage::token_id>::max()) {
+            throw bad_input(source + ": " + boost::json::serialize(id) + " at index " +
+                            std::to_string(ids.size()) + " is no token id");
+        }
+        ids.push_back(static_cast<storage::token_id>(id.get_int64()));
+    }
+    return ids;
+}
+
+void print_ids(const std::vector<storage::token_id>& ids) {
+    std::cout << '[';
+    for (std::size_t i = 0; i < ids.size(); ++i) std::cout << (i == 0 ? "" : ", ") << ids[i];
+    std::cout << "]\n";
+}
+
+std::vector<int> parse_kv_bits(const std::string& list) {
+    std::vector<int> bits;
+    std::istringstream in(list);
+    for (std::string word; std::getline(in, word, ',');) {
+        if (word != "16" && word != "8" && word != "4") {
+            throw bad_input("--kv-bits: \"" + word + "\" is not 16, 8 or 4");
+        }
+        bits.push_back(std::stoi(word));
+    }
+    if (bits.empty()) throw bad_input("--kv-bits is empty");
+    return bits;
+}
+
+progress_line::progress_line(std::string what)
+    : what_(std::move(what)), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+progress_line::~progress_line() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void progress_line::show(std::size_t done, std::size_t all, const std::string& note) {
+    if (!terminal_) return;
+    std::fprintf(stderr, "\r%s: %zu of %zu%s%s\033[K", what_.c_str(), done, all,
+                 note.empty() ? "" : ", ", note.c_str());
+    std::fflush(stderr);
+    shown_ = true;
+}
+
+}  // namespace semantic::eval

@@ -1,0 +1,96 @@
+#pragma once
+// What the commands of semantic-eval share: options, errors, reading of input, progress.
+
+#include <boost/program_options.hpp>
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::eval {
+
+/// Something the user gave cannot be used: one line on stderr, exit 1.
+struct bad_input : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// A command: `run` gets the words behind its name and returns the exit status.
+struct command {
+    const char* name;
+    const char* arguments;  // as the usage line shows them
+    const char* what;
+    int (*run)(const command& self, const std::vector<std::string>& words);
+};
+
+int run_tokenize(const command& self, const std::vector<std::string>& words);
+int run_detokenize(const command& self, const std::vector<std::string>& words);
+int run_render(const command& self, const std::vector<std::string>& words);
+int run_logits(const command& self, const std::vector<std::string>& words);
+int run_greedy(const command& self, const std::vector<std::string>& words);
+int run_recall(const command& self, const std::vector<std::string>& words);
+
+/// The options of one command, with --help and --model added.
+class options {
+  public:
+    explicit options(const command& self);
+    boost::program_options::options_description_easy_init add() {
+        return description_.add_options();
+    }
+    /// --threads and --kernels, for commands that compute.
+    void add_compute();
+    /// Returns: false when --help was asked for and shown. Throws on unknown or missing options,
+    /// naming them.
+    bool parse(const std::vector<std::string>& words);
+
+    template <class Value>
+    const Value& get(const char* name) const {
+        return values_[name].as<Value>();
+    }
+    /// A whole number in a range. Throws bad_input naming the option otherwise.
+    int number(const char* name, int least, int most) const;
+    std::string model_directory() const;
+
+  private:
+    const command& self_;
+    boost::program_options::options_description description_;
+    boost::program_options::variables_map values_;
+};
+
+/// Where the embedded model was found when the program started; empty when nowhere.
+void set_embedded_model(std::string directory);
+
+/// Takes the value out of a result or throws its sentence.
+template <class Value>
+Value take(storage::result<Value> result) {
+    if (!result) throw bad_input(result.error().what);
+    return std::move(*result);
+}
+
+std::string read_standard_input();
+/// "-" is standard input.
+std::string read_text_file(const std::string& path);
+/// A JSON array of token ids. `source` names it in errors.
+std::vector<storage::token_id> parse_ids(const std::string& json, const std::string& source);
+void print_ids(const std::vector<storage::token_id>& ids);
+/// "16,8,4" as numbers, each of them 16, 8 or 4.
+std::vector<int> parse_kv_bits(const std::string& list);
+
+/// One line on stderr that is rewritten in place; silent when stderr is no terminal.
+class progress_line {
+  public:
+    explicit progress_line(std::string what);
+    ~progress_line();
+    void show(std::size_t done, std::size_t all, const std::string& note = {});
+
+  private:
+    std::string what_;
+    bool terminal_;
+    bool shown_ = false;
+};
+
+}  // namespace semantic::eval

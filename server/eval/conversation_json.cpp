@@ -1,0 +1,136 @@
+#include "server/eval/conversation_json.hpp"
+
+#include <boost/json.hpp>
+
+#include <utility>
+
+#include "server/eval/command_line.hpp"
+
+namespace semantic::eval {
+
+namespace {
+
+namespace json = boost::json;
+using engine::role;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+    throw bad_input(where + " " + why);
+}
+
+const json::object& object_at(const json::value& value, const std::string& where) {
+    if (!value.is_object()) refuse(where, "must be an object");
+    return value.get_object();
+}
+
+/// Returns: null when the field is missing or null.
+const json::value* find(const json::object& object, std::string_view name) {
+    const json::value* value = object.if_contains(name);
+    return value != nullptr && !value->is_null() ? value : nullptr;
+}
+
+std::string text_at(const json::object& object, std::string_view name, const std::string& where) {
+    const json::value* value = find(object, name);
+    if (value == nullptr) return {};
+    if (!value->is_string()) refuse(where + "." + std::string(name), "must be a string");
+    return std::string(value->get_string());
+}
+
+/// A list field's elements; none when it is missing.
+const json::array& list_at(const json::object& object, std::string_view name,
+                           const std::string& where) {
+    static const json::array none;
+    const json::value* value = find(object, name);
+    if (value == nullptr) return none;
+    if (!value->is_array()) refuse(where + "." + std::string(name), "must be a list");
+    return value->get_array();
+}
+
+/// Text that is JSON already, or a value to be written as JSON.
+std::string json_text(const json::value* value) {
+    if (value == nullptr) return "{}";
+    return value->is_string() ? std::string(value->get_string()) : json::serialize(*value);
+}
+
+/// {"type": "function", "function": {...}} or what is inside.
+const json::object& function_of(const json::object& object, const std::string& where) {
+    const json::value* inner = find(object, "function");
+    return inner == nullptr ? object : object_at(*inner, where + ".function");
+}
+
+std::string content_of(const json::object& message, const std::string& where) {
+    const json::value* content = find(message, "content");
+    if (content == nullptr) return {};
+    if (content->is_string()) return std::string(content->get_string());
+    std::string text;
+    for (const json::value& part : list_at(message, "content", where)) {
+        const json::object& object = object_at(part, where + ".content");
+        if (text_at(object, "type", where + ".content") != "text") {
+            refuse(where + ".content", "has a part that is not text");
+        }
+        text += text_at(object, "text", where + ".content");
+    }
+    return text;
+}
+
+role role_of(const json::object& message, const std::string& where) {
+    const std::string name = text_at(message, "role", where);
+    if (name == "system" || name == "developer") return role::system;
+    if (name == "user") return role::user;
+    if (name == "assistant") return role::assistant;
+    if (name == "tool") return role::tool;
+    refuse(where + ".role",
+           "is \"" + name + "\": known are system, developer, user, assistant, tool");
+}
+
+engine::message parse_message(const json::object& object, const std::string& where) {
+    engine::message message;
+    message.from = role_of(object, where);
+    std::string text = content_of(object, where);
+    if (message.from == role::tool) {
+        message.parts.push_back(
+            engine::tool_result_part{text_at(object, "tool_call_id", where), std::move(text)});
+        return message;
+    }
+    const json::array& calls = list_at(object, "tool_calls", where);
+    if (!text.empty() || calls.empty()) message.parts.push_back(engine::text_part{std::move(text)});
+    for (const json::value& call : calls) {
+        const json::object& outer = object_at(call, where + ".tool_calls");
+        const json::object& inner = function_of(outer, where + ".tool_calls");
+        message.parts.push_back(engine::tool_call_part{text_at(outer, "id", where),
+                                                       text_at(inner, "name", where),
+                                                       json_text(find(inner, "arguments"))});
+    }
+    return message;
+}
+
+}  // namespace
+
+engine::conversation parse_conversation(const json::value& root, const std::string& source) {
+    const json::object& object = object_at(root, source);
+    engine::conversation chat;
+    chat.system = text_at(object, "system", source);
+    bool first = chat.system.empty();
+    std::size_t index = 0;
+    for (const json::value& value : list_at(object, "messages", source)) {
+        const std::string where = source + ": messages[" + std::to_string(index++) + "]";
+        const json::object& message = object_at(value, where);
+        if (first && role_of(message, where) == role::system) {
+            chat.system = content_of(message, where);
+        } else {
+            chat.messages.push_back(parse_message(message, where));
+        }
+        first = false;
+    }
+    if (chat.messages.empty() && chat.system.empty()) refuse(source, "has no messages");
+    for (const json::value& value : list_at(object, "tools", source)) {
+        const json::object& tool =
+            function_of(object_at(value, source + ": tools"), source + ": tools");
+        const json::value* parameters = find(tool, "parameters");
+        if (parameters == nullptr) parameters = find(tool, "input_schema");
+        chat.tools.push_back({text_at(tool, "name", source), text_at(tool, "description", source),
+                              json_text(parameters)});
+    }
+    return chat;
+}
+
+}  // namespace semantic::eval

@@ -1,0 +1,74 @@
+// semantic-eval: the engine without the server, for measuring a model and for taking it apart.
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "server/eval/command_line.hpp"
+#include "server/model_path.hpp"
+
+namespace {
+
+using semantic::eval::command;
+
+constexpr command commands[] = {
+    {"tokenize", "[--model DIR] [--special] < TEXT > IDS",
+     "Turns text into a JSON array of token ids.", semantic::eval::run_tokenize},
+    {"detokenize", "[--model DIR] < IDS > TEXT", "Turns a JSON array of token ids into text.",
+     semantic::eval::run_detokenize},
+    {"render", "[--model DIR] < CONVERSATION > TEXT",
+     "Renders {\"messages\": [...], \"system\": ..., \"tools\": [...]} as the model's prompt.",
+     semantic::eval::run_render},
+    {"logits",
+     "[--model DIR] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] [--chunk "
+     "N]",
+     "Writes the logits of a token sequence as safetensors: positions I64 [n], logits F32 [n, "
+     "vocabulary].",
+     semantic::eval::run_logits},
+    {"greedy", "[--model DIR] --tokens FILE [--max-new N] [--kv-bits 16|8|4] > IDS",
+     "Prints the greedy continuation as a JSON array of token ids.", semantic::eval::run_greedy},
+    {"recall", "[--model DIR] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
+     "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
+     "bits.",
+     semantic::eval::run_recall},
+};
+
+void print_usage(std::ostream& out) {
+    out << "usage: semantic-eval COMMAND [OPTIONS]; semantic-eval COMMAND --help tells more\n\n";
+    for (const command& each : commands)
+        out << "  " << each.name << "\n      " << each.what << "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    if (words.empty()) {
+        print_usage(std::cerr);
+        return 1;
+    }
+    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+        print_usage(std::cout);
+        return 0;
+    }
+    const auto* found = std::find_if(std::begin(commands), std::end(commands),
+                                     [&](const command& c) { return words[0] == c.name; });
+    if (found == std::end(commands)) {
+        std::cerr << "semantic-eval: unknown command \"" << words[0] << "\"\n";
+        print_usage(std::cerr);
+        return 1;
+    }
+    try {
+        using namespace semantic;
+        eval::set_embedded_model(server::find_embedded_model(server::executable_path(argv[0])));
+        const int status = found->run(*found, {words.begin() + 1, words.end()});
+        std::cout.flush();
+        if (!std::cout) throw eval::bad_input("writing to standard output failed");
+        return status;
+    } catch (const std::exception& e) {
+        std::cerr << "semantic-eval " << found->name << ": " << e.what() << "\n";
+        return 1;
+    }
+}

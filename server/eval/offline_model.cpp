@@ -1,0 +1,106 @@
+#include "server/eval/offline_model.hpp"
+
+#include <algorithm>
+
+#include "engine/model/sampler.hpp"
+#include "server/eval/command_line.hpp"
+
+namespace semantic::eval {
+
+namespace {
+
+using storage::token_id;
+
+constexpr int block_tokens = 256;
+
+const engine::kernel_table* kernels_named(const std::string& name) {
+    const engine::kernel_table* found = engine::find_kernels(name);
+    if (found != nullptr) return found;
+    std::string known;
+    for (const std::string_view each : engine::available_kernels())
+        known.append(" ").append(each);
+    throw bad_input("--kernels \"" + name + "\": this machine has" + known);
+}
+
+}  // namespace
+
+offline_model::offline_model(const offline_options& options)
+    : options_(options),
+      config_(take(engine::model_config::load(options.directory))),
+      kernels_(kernels_named(options.kernels)),
+      arena_(options.threads) {
+    if (options.tokens_max > config_.context_tokens_max) {
+        throw bad_input(std::to_string(options.tokens_max) +
+                        " tokens do not fit the model's context of " +
+                        std::to_string(config_.context_tokens_max));
+    }
+    const auto layout = engine::make_kv_layout(config_, {options.kv_bits, 64}, block_tokens);
+    const auto blocks =
+        static_cast<std::size_t>((options.tokens_max + block_tokens - 1) / block_tokens);
+    pool_ = std::make_unique<storage::block_pool>(
+        layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
+    options_.chunk_tokens = std::min(options.chunk_tokens, std::max(options.tokens_max, 1));
+    arena_.run([&] {
+        model_ =
+            take(engine::transformer::load(options.directory, config_, layout, *kernels_,
+                                           {options_.chunk_tokens, options_.chunk_tokens}, {}));
+    });
+}
+
+std::unique_ptr<storage::kv_sequence> offline_model::start() const {
+    return std::make_unique<storage::kv_sequence>(
+        *pool_, std::vector<std::shared_ptr<const storage::kv_block>>{}, 0);
+}
+
+std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<const token_id> ids,
+                                      std::span<const int> wanted,
+                                      const std::function<void(std::size_t)>& on_progress) {
+    for (const token_id id : ids) {
+        if (id < 0 || id >= config_.vocabulary) {
+            throw bad_input("token " + std::to_string(id) + " is outside the vocabulary of " +
+                            std::to_string(config_.vocabulary));
+        }
+    }
+    const auto vocabulary = static_cast<std::size_t>(config_.vocabulary);
+    std::vector<float> out(wanted.size() * vocabulary);
+    std::vector<int> in_chunk;
+    std::size_t asked = 0;
+    for (std::size_t first = 0; first < ids.size();) {
+        const std::size_t count =
+            std::min(ids.size() - first, static_cast<std::size_t>(options_.chunk_tokens));
+        float* to = out.data() + asked * vocabulary;
+        in_chunk.clear();
+        while (asked < wanted.size() && static_cast<std::size_t>(wanted[asked]) < first + count) {
+            in_chunk.push_back(wanted[asked++] - static_cast<int>(first));
+        }
+        if (auto room = sequence.reserve(sequence.token_count() + static_cast<int>(count)); !room) {
+            throw bad_input(room.error().what);
+        }
+        engine::sequence_step step{ids.subspan(first, count), &sequence, in_chunk, to};
+        arena_.run([&] { model_->forward({&step, 1}); });
+        first += count;
+        if (on_progress) on_progress(first);
+    }
+    return out;
+}
+
+std::vector<token_id> offline_model::greedy(std::span<const token_id> prompt, int max_new,
+                                            std::span<const token_id> stops) {
+    std::vector<token_id> answer;
+    if (prompt.empty()) throw bad_input("there is no prompt to continue");
+    if (max_new <= 0) return answer;
+    engine::sampling_rules params;
+    params.temperature = 0.0f;
+    engine::sampler sampler(params, 0, config_.vocabulary);
+    const auto sequence = start();
+    const int last = static_cast<int>(prompt.size()) - 1, only = 0;
+    std::vector<float> logits = run(*sequence, prompt, {&last, 1});
+    while (true) {
+        answer.push_back(sampler.sample(logits, prompt.size() + answer.size()));
+        const bool stopped = std::find(stops.begin(), stops.end(), answer.back()) != stops.end();
+        if (stopped || static_cast<int>(answer.size()) == max_new) return answer;
+        logits = run(*sequence, std::span(&answer.back(), 1), {&only, 1});
+    }
+}
+
+}  // namespace semantic::eval

@@ -1,0 +1,54 @@
+#pragma once
+// A model without a server: one sequence at a time, prefilled in chunks.
+// Owner: a command. Thread: one.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/compute_arena.hpp"
+#include "engine/model/transformer.hpp"
+#include "storage/block_pool.hpp"
+
+namespace semantic::eval {
+
+struct offline_options {
+    std::string directory;
+    std::string kernels = "auto";
+    int threads = 0;
+    int kv_bits = 4;
+    int chunk_tokens = 512;
+    int tokens_max = 0;  // of one sequence; decides the size of the pool
+};
+
+class offline_model {
+  public:
+    /// Blocks. Throws bad_input with the sentence of what is wrong.
+    explicit offline_model(const offline_options& options);
+
+    const engine::model_config& config() const noexcept { return config_; }
+    const char* kernels() const noexcept { return kernels_->name; }
+    int threads() const noexcept { return arena_.threads(); }
+
+    std::unique_ptr<storage::kv_sequence> start() const;
+    /// Appends `ids`. Returns: the logits at `wanted`, ascending indices into `ids`. Shape:
+    /// [wanted, vocabulary].
+    std::vector<float> run(storage::kv_sequence& sequence, std::span<const storage::token_id> ids,
+                           std::span<const int> wanted,
+                           const std::function<void(std::size_t)>& on_progress = {});
+    /// Greedy tokens after `prompt`, at most `max_new`, ending behind the first one of `stops`.
+    std::vector<storage::token_id> greedy(std::span<const storage::token_id> prompt, int max_new,
+                                          std::span<const storage::token_id> stops = {});
+
+  private:
+    offline_options options_;
+    engine::model_config config_;
+    const engine::kernel_table* kernels_;
+    engine::compute_arena arena_;
+    std::unique_ptr<storage::block_pool> pool_;
+    std::unique_ptr<engine::transformer> model_;
+};
+
+}  // namespace semantic::eval

@@ -1,0 +1,75 @@
+#pragma once
+// What the handlers of all dialects share: they read a request and choose how its reply looks; here
+// the engine is asked, and its events become that reply.
+// Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <chrono>
+#include <optional>
+#include <type_traits>
+
+#include "engine/types/generation.hpp"
+#include "protocol/identity.hpp"
+#include "protocol/reply.hpp"
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+#include "server/runtime/tokens.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+/// Who asks. Everything referred to outlives the handler.
+struct answer_context {
+    const services& with;
+    const request& incoming;
+    client_link& client;
+};
+
+/// Sends the answer as server-sent events. Returns: a plain error reply when nothing was sent yet.
+/// Requires: `wanted.deadline` is set.
+net::awaitable<std::optional<response>> stream_answer(const answer_context& of,
+                                                      engine::generation_request wanted,
+                                                      protocol::reply_stream& as);
+/// Returns: the answer in one piece, or nothing when the client left. Requires: as above.
+net::awaitable<std::optional<response>> collect_answer(const answer_context& of,
+                                                       engine::generation_request wanted,
+                                                       protocol::reply_collector& as);
+
+/// When an answer that is asked for now must be complete.
+std::chrono::steady_clock::time_point answer_deadline(const services& with);
+/// Whose memory the request extends, as far as its headers say.
+protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
+
+/// Returns: a refusal when names are strict and `wanted` is not the loaded model's.
+std::optional<response> refuse_other_model(const services& with, const request& incoming,
+                                           std::string_view wanted);
+
+/// Counts answers in the making, so that a stop knows when the last one is out.
+class running_answer {
+  public:
+    explicit running_answer(server_probe& probe) : probe_(probe) {
+        probe_.answers_running.fetch_add(1);
+    }
+    ~running_answer() { probe_.answers_running.fetch_sub(1); }
+    running_answer(const running_answer&) = delete;
+    running_answer& operator=(const running_answer&) = delete;
+
+  private:
+    server_probe& probe_;
+};
+
+// A body beyond this takes longer to parse than an I/O thread may be held.
+constexpr std::size_t parse_here_bytes_max = 64 * 1024;
+
+/// Runs `parse` here, or on another thread when the body is large.
+template <class Parse>
+net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& with,
+                                                        const request& incoming, Parse parse) {
+    if (incoming.body.size() <= parse_here_bytes_max) co_return parse();
+    co_return co_await run_on(with.workers, parse);
+}
+
+}  // namespace semantic::server

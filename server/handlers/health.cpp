@@ -1,0 +1,102 @@
+#include "server/handlers/health.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "protocol/json.hpp"
+#include "server/handlers/routes.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace json = boost::json;
+
+response status_reply(int status, json::object body) {
+    response reply = json_response(protocol::to_text(json::value(std::move(body))));
+    reply.status = status;
+    if (status == 503) reply.fields.emplace_back("retry-after", "1");
+    return reply;
+}
+
+json::object loading(const services& with) {
+    engine::load_progress progress = with.engines.progress();
+    return {{"status", "starting"},
+            {"reason", "model_loading"},
+            {"stage", progress.stage},
+            {"fraction", progress.fraction}};
+}
+
+struct readiness {
+    bool ready = false;
+    json::object body;  // "status" says in one word why, or that it is
+};
+
+readiness readiness_of(const services& with) {
+    if (with.stopping.load()) return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
+    engine::engine* engine = with.engines.get();
+    if (engine == nullptr) return {false, loading(with)};
+    engine::pool_usage pool = engine->pool();
+    std::int64_t running = engine->probe().running.load();
+    if (is_pool_exhausted(pool, running))
+        return {false,
+                {{"status", "busy"},
+                 {"reason", "pool_exhausted"},
+                 {"frames_total", pool.frames_total},
+                 {"frames_held", pool.frames_held}}};
+    return {true,
+            {{"status", "ready"},
+             {"model", engine->info().id},
+             {"requests_running", running},
+             {"requests_waiting", engine->probe().waiting.load()}}};
+}
+
+}  // namespace
+
+bool is_pool_exhausted(const engine::pool_usage& pool, std::int64_t sequences_running) {
+    // Less than a twentieth free: the next request of any size has to evict.
+    bool is_full = pool.frames_held * 20 > pool.frames_total * 19;
+    std::uint64_t clean =
+        pool.agents_hot > pool.agents_dirty ? pool.agents_hot - pool.agents_dirty : 0;
+    // A running agent is hot too, and its blocks are in use: only clean agents beyond those can
+    // give room.
+    return is_full &&
+           clean <= static_cast<std::uint64_t>(std::max<std::int64_t>(sequences_running, 0));
+}
+
+response get_health_live(const services&, const request&) {
+    return status_reply(200, {{"status", "alive"}});
+}
+
+response get_health_startup(const services& with, const request&) {
+    if (with.engines.get() == nullptr) return status_reply(503, loading(with));
+    return status_reply(200, {{"status", "started"}});
+}
+
+response get_health_ready(const services& with, const request&) {
+    readiness now = readiness_of(with);
+    return status_reply(now.ready ? 200 : 503, std::move(now.body));
+}
+
+// Always 200 "ok", because scripts of the earlier system wait for just that; what is more, stands
+// beside it.
+response get_health(const services& with, const request&) {
+    readiness now = readiness_of(with);
+    json::object body{{"status", "ok"}};
+    for (auto& [name, value] : now.body)
+        body.emplace(name == "status" ? "readiness" : json::string_view(name), std::move(value));
+    return status_reply(200, std::move(body));
+}
+
+response get_root(const services& with, const request&) {
+    json::array endpoints;
+    for (const route& row : with.routes)
+        endpoints.push_back(json::string(std::string(row.method) + " " + std::string(row.pattern)));
+    json::object body{{"name", "semantic-server"}, {"version", server_version()}};
+    if (engine::engine* engine = with.engines.get(); engine != nullptr)
+        body["model"] = engine->info().id;
+    body["endpoints"] = std::move(endpoints);
+    return json_response(protocol::to_text(json::value(std::move(body))));
+}
+
+}  // namespace semantic::server

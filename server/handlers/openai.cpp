@@ -1,0 +1,70 @@
+#include "server/handlers/openai.hpp"
+
+#include <chrono>
+
+#include "protocol/ids.hpp"
+#include "protocol/openai/chat.hpp"
+#include "protocol/openai/chat_stream.hpp"
+#include "server/handlers/answer.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace openai = protocol::openai;
+using reply = std::optional<response>;
+
+openai::chat_limits limits_of(const services& with) {
+    openai::chat_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    return limits;
+}
+
+/// All that decides what the same seed gives, beside the request itself.
+std::string fingerprint_of(const engine::model_info& info) {
+    return openai::system_fingerprint(info.id + "/" + info.kernels + "/" +
+                                      std::to_string(info.weight_bytes) + "/" +
+                                      std::to_string(info.kv_bits));
+}
+
+openai::reply_options options_of(const openai::chat_request& parsed, std::string id,
+                                 const engine::model_info& info) {
+    openai::reply_options options;
+    options.completion_id = std::move(id);
+    options.model = parsed.model;
+    options.system_fingerprint = fingerprint_of(info);
+    options.created_unix = std::chrono::duration_cast<std::chrono::seconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count();
+    options.include_usage = parsed.include_usage;
+    options.tool_calls_max = parsed.tool_calls_max;
+    return options;
+}
+
+}  // namespace
+
+net::awaitable<reply> post_chat_completions(const services& with, const request& incoming,
+                                            client_link& client) {
+    running_answer counted(with.probe);
+    auto agent = agent_of_headers(incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(with)); };
+    auto parsed = co_await parse_body(with, incoming, parse);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    const engine::model_info& info = with.engines.get()->info();
+    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+
+    protocol::id_maker ids(random_bits);
+    openai::reply_options options = options_of(*parsed, ids.completion_id(), info);
+    auto wanted = parsed->take_generation(parsed->agent ? parsed->agent : std::move(*agent),
+                                          answer_deadline(with));
+    answer_context asked{with, incoming, client};
+    if (parsed->stream) {
+        openai::chat_stream stream(std::move(options), ids);
+        co_return co_await stream_answer(asked, std::move(wanted), stream);
+    }
+    openai::chat_collector collector(std::move(options), ids);
+    co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,20 @@
+#pragma once
+// POST /v1/chat/completions: parse, ask the engine, answer as one body or as a stream of chunks.
+// Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+boost::asio::awaitable<std::optional<response>> post_chat_completions(const services& with,
+                                                                      const request& incoming,
+                                                                      client_link& client);
+
+}  // namespace semantic::server

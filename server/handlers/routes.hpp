@@ -1,0 +1,12 @@
+#pragma once
+// The route table: every method and path that this server answers, with its handler and its rules.
+
+#include <span>
+
+#include "server/http/router.hpp"
+
+namespace semantic::server {
+
+std::span<const route> routes();
+
+}  // namespace semantic::server

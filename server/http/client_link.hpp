@@ -1,0 +1,34 @@
+#pragma once
+// What an asynchronous handler may do with the connection its request came on.
+// Owner: the session. Thread: the connection's strand.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace semantic::server {
+
+class client_link {
+  public:
+    virtual ~client_link() = default;
+
+    virtual boost::asio::any_io_executor executor() = 0;
+    /// Sends `bytes` at once. Returns: false when the client is gone or did not take them in time;
+    /// all later writes fail then.
+    virtual boost::asio::awaitable<bool> write(std::string bytes) = 0;
+    virtual bool is_gone() const = 0;
+    /// `notify` runs on the strand as soon as the client leaves, also while nothing is written; at
+    /// once when it has left already.
+    virtual void when_gone(std::function<void()> notify) = 0;
+    /// How long an event stream may be silent.
+    virtual std::chrono::milliseconds ping_every() const = 0;
+    /// Whether the connection can serve another request after this one.
+    virtual bool keep_alive() const = 0;
+    /// The reply was, or is being, written piece by piece: the session only counts it.
+    virtual void streamed(int status) = 0;
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,106 @@
+#include "server/http/connection.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+
+#include <algorithm>
+
+#include "server/runtime/deadline.hpp"
+
+namespace semantic::server {
+
+connection::connection(net::ip::tcp::socket socket, const http_limits& limits, task_group& tasks)
+    : limits_(limits),
+      tasks_(tasks),
+      socket_(std::move(socket)),
+      buffer_(limits.header_bytes_max + limits.pipelined_bytes_max),
+      watch_ended_(socket_.get_executor()) {}
+
+net::awaitable<bool> connection::write(std::string bytes) {
+    if (gone_) co_return false;
+    deadline limit(socket_, limits_.write);
+    auto [error, written] = co_await net::async_write(socket_, net::buffer(bytes), use_tuple);
+    if (error) mark_gone();
+    co_return !error && written == bytes.size();
+}
+
+void connection::mark_gone() {
+    gone_ = true;
+    keep_alive_ = false;
+    if (auto notify = std::exchange(notify_, nullptr)) notify();
+}
+
+void connection::when_gone(std::function<void()> notify) {
+    notify_ = std::move(notify);
+    if (gone_) mark_gone();
+}
+
+void connection::begin_request(bool keep_alive) {
+    keep_alive_ = keep_alive;
+    streamed_status_ = 0;
+    notify_ = nullptr;
+}
+
+net::awaitable<bool> connection::wait_for_request() {
+    if (buffer_.size() > 0) co_return true;
+    deadline limit(socket_, limits_.idle);
+    auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), use_tuple);
+    buffer_.commit(count);
+    co_return !error && count > 0;
+}
+
+void connection::start_watching() {
+    watching_ = true;
+    watch_no_more_ = false;
+    tasks_.spawn(executor(), watch(shared_from_this()), "watching a client");
+}
+
+net::awaitable<void> connection::watch(std::shared_ptr<connection> self) {
+    auto& buffer = self->buffer_;
+    // Beyond the bound nothing is read, and a client that leaves is noticed at the next write.
+    while (!self->watch_no_more_ && buffer.size() < self->limits_.pipelined_bytes_max) {
+        std::size_t room =
+            std::min<std::size_t>(4096, self->limits_.pipelined_bytes_max - buffer.size());
+        auto [error, count] = co_await self->socket_.async_read_some(
+            buffer.prepare(room), net::bind_cancellation_slot(self->stop_watch_.slot(), use_tuple));
+        buffer.commit(count);
+        if (!error) continue;
+        if (error != net::error::operation_aborted) self->mark_gone();
+        break;
+    }
+    self->watching_ = false;
+    self->watch_ended_.cancel();
+}
+
+net::awaitable<void> connection::stop_watching() {
+    // The signal alone is not enough: a read that is complete, but whose coroutine has not gone on
+    // yet, does not hear it.
+    watch_no_more_ = true;
+    while (watching_) {
+        stop_watch_.emit(net::cancellation_type::total);
+        watch_ended_.expires_after(limits_.write);
+        [[maybe_unused]] auto [error] = co_await watch_ended_.async_wait(use_tuple);
+    }
+}
+
+net::awaitable<void> connection::close() {
+    boost::system::error_code ignored;  // a socket that is already closed is what we want
+    if (gone_) {
+        socket_.close(ignored);
+        co_return;
+    }
+    socket_.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
+    deadline limit(socket_, limits_.linger);
+    std::size_t discarded = 0;
+    while (discarded < limits_.linger_bytes_max) {
+        buffer_.clear();
+        std::size_t room = std::min<std::size_t>(buffer_.max_size(), 65536);
+        auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(room), use_tuple);
+        if (error) break;
+        discarded += count;
+    }
+    socket_.close(ignored);
+}
+
+}  // namespace semantic::server

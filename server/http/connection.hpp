@@ -1,0 +1,67 @@
+#pragma once
+// The socket of one client with its buffer: deadlines on every wait, one writer, and an eye on the
+// client while an answer is made. Owner: the session. Thread: the connection's strand. Included by
+// session.cpp and connection.cpp only: it drags Beast in.
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+
+#include <memory>
+
+#include "server/http/client_link.hpp"
+#include "server/http/limits.hpp"
+#include "server/runtime/task_group.hpp"
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+class connection final : public client_link, public std::enable_shared_from_this<connection> {
+  public:
+    connection(net::ip::tcp::socket socket, const http_limits& limits, task_group& tasks);
+
+    net::ip::tcp::socket& socket() { return socket_; }
+    boost::beast::flat_buffer& buffer() { return buffer_; }
+
+    net::any_io_executor executor() override { return socket_.get_executor(); }
+    net::awaitable<bool> write(std::string bytes) override;
+    bool is_gone() const override { return gone_; }
+    void when_gone(std::function<void()> notify) override;
+    std::chrono::milliseconds ping_every() const override { return limits_.ping_every; }
+    bool keep_alive() const override { return keep_alive_; }
+    void streamed(int status) override { streamed_status_ = status; }
+
+    void begin_request(bool keep_alive);
+    void end_keep_alive() { keep_alive_ = false; }
+    int streamed_status() const { return streamed_status_; }
+
+    /// Returns: false when the client left or stayed silent for too long.
+    net::awaitable<bool> wait_for_request();
+    /// Starts to read ahead, so that a client that leaves is noticed while nothing is written.
+    void start_watching();
+    /// What was read ahead stays in the buffer for the next request.
+    net::awaitable<void> stop_watching();
+    /// Says goodbye so that the last reply arrives: a close with unread input would throw it away
+    /// on the client's side.
+    net::awaitable<void> close();
+
+  private:
+    static net::awaitable<void> watch(std::shared_ptr<connection> self);
+    void mark_gone();
+
+    const http_limits& limits_;
+    task_group& tasks_;
+    net::ip::tcp::socket socket_;
+    boost::beast::flat_buffer buffer_;
+    net::cancellation_signal stop_watch_;
+    net::steady_timer watch_ended_;
+    bool watching_ = false;
+    bool watch_no_more_ = false;
+    bool gone_ = false;
+    bool keep_alive_ = true;
+    int streamed_status_ = 0;
+    std::function<void()> notify_;
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,30 @@
+#pragma once
+// Every bound on what a client may send or make us wait for. The table in server/README.md says why
+// each has its value.
+
+#include <chrono>
+#include <cstddef>
+
+namespace semantic::server {
+
+struct http_limits {
+    std::size_t header_bytes_max = 32 * 1024;       // request line and fields together
+    std::size_t body_bytes_max = 32 * 1024 * 1024;  // of every POST route
+    std::size_t pipelined_bytes_max = 64 * 1024;    // read ahead while an answer is being made
+    std::size_t linger_bytes_max =
+        64 * 1024 * 1024;  // thrown away before a refused upload is cut off
+    std::size_t connections_max = 1024;
+
+    std::chrono::milliseconds idle{120'000};  // between two requests of one connection
+    std::chrono::milliseconds header{
+        15'000};  // from a request's first byte to the end of its header
+    std::chrono::milliseconds body{120'000};  // from the end of the header to the end of the body
+    std::chrono::milliseconds write{60'000};  // one reply, or one piece of a stream
+    std::chrono::milliseconds linger{5'000};  // for the peer to read a refusal
+    // The engine ends a request at its deadline by itself; this much later the server no longer
+    // believes that it will.
+    std::chrono::milliseconds engine_lateness{10'000};
+    std::chrono::milliseconds ping_every{8'000};  // clients warn after 15 to 20 s without a byte
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,114 @@
+#include "server/http/middleware.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "server/runtime/logging.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using protocol::errc;
+
+// Every byte of both is looked at, so that the time says nothing about how much of a guess was
+// right.
+bool equal_in_constant_time(std::string_view guess, std::string_view key) {
+    unsigned difference = guess.size() == key.size() ? 0 : 1;
+    for (std::size_t i = 0; i < key.size(); ++i) {
+        unsigned char given = i < guess.size() ? static_cast<unsigned char>(guess[i]) : 0;
+        difference |= static_cast<unsigned>(given ^ static_cast<unsigned char>(key[i]));
+    }
+    return difference == 0;
+}
+
+bool is_one_of(const std::vector<std::string>& keys, std::string_view guess) {
+    bool found = false;
+    for (const std::string& key : keys) found = equal_in_constant_time(guess, key) || found;
+    return found;
+}
+
+std::string_view known_method(std::string_view method) {
+    constexpr std::array<std::string_view, 7> known{"GET",    "HEAD",    "POST", "PUT",
+                                                    "DELETE", "OPTIONS", "PATCH"};
+    return std::find(known.begin(), known.end(), method) != known.end() ? method : "other";
+}
+
+std::optional<response> refuse_without_engine(const services& with, const request& incoming) {
+    if (with.stopping.load()) {
+        response reply =
+            error_response(incoming, {errc::shutting_down, "the server is shutting down", {}, {}});
+        return reply;
+    }
+    if (with.engines.get() != nullptr) return std::nullopt;
+    engine::load_progress progress = with.engines.progress();
+    char percent[16];
+    std::snprintf(percent, sizeof percent, "%.0f %%", progress.fraction * 100);
+    std::string what = "the model is still loading (" + progress.stage + ", " + percent + ")";
+    return error_response(incoming, {errc::overloaded, std::move(what), {}, {}}, 503);
+}
+
+}  // namespace
+
+route_match begin_request(const services& with, request& incoming) {
+    incoming.path = incoming.target.substr(0, incoming.target.find('?'));
+    incoming.dialect = dialect_of(incoming.path, incoming.field("anthropic-version").has_value());
+    incoming.id = request_id_of(incoming);
+    route_match match = match_route(with.routes, incoming.method, incoming.path);
+    incoming.parameter = match.parameter;
+    return match;
+}
+
+std::optional<response> refuse_early(const services& with, const request& incoming,
+                                     const route_match& match) {
+    if (match.found == nullptr && match.allow.empty())
+        return error_response(
+            incoming,
+            {errc::not_found, "there is no " + incoming.path.substr(0, 200) + " here", {}, {}});
+    if (match.found == nullptr) {
+        response reply = error_response(
+            incoming, {errc::method_not_allowed, "this path takes " + match.allow, {}, {}});
+        reply.fields.emplace_back("allow", match.allow);
+        return reply;
+    }
+    if (match.found->auth == auth_class::key && !has_valid_key(with.settings, incoming)) {
+        response reply =
+            error_response(incoming, {errc::unauthorized,
+                                      "send a valid key as x-api-key or as authorization: Bearer",
+                                      {},
+                                      {}});
+        reply.fields.emplace_back("www-authenticate", "Bearer");
+        return reply;
+    }
+    if (match.found->engine == engine_need::loaded) return refuse_without_engine(with, incoming);
+    return std::nullopt;
+}
+
+bool has_valid_key(const config& settings, const request& incoming) {
+    if (settings.api_keys.empty()) return true;
+    constexpr std::string_view scheme = "bearer ";
+    auto key = incoming.field("x-api-key");
+    if (key && is_one_of(settings.api_keys, *key)) return true;
+    auto bearer = incoming.field("authorization");
+    if (!bearer || bearer->size() <= scheme.size()) return false;
+    std::string_view value = *bearer;
+    return equal_ignoring_case(value.substr(0, scheme.size()), scheme) &&
+           is_one_of(settings.api_keys, value.substr(scheme.size()));
+}
+
+void end_request(const services& with, const request& incoming, const route_match& match,
+                 int status, std::chrono::steady_clock::duration took) {
+    double seconds = std::chrono::duration<double>(took).count();
+    std::string_view pattern = match.found != nullptr ? match.found->pattern : "unmatched";
+    with.probe.count_request(pattern, known_method(incoming.method), status, seconds);
+    char rest[64];
+    std::snprintf(rest, sizeof rest, " %d %.3f s", status, seconds);
+    std::string line = incoming.method + " " + incoming.path.substr(0, 200) + rest;
+    // Probes come every few seconds; they are of interest only when something else is wrong too.
+    bool is_probe = match.found != nullptr && match.found->auth == auth_class::open;
+    log_level level = status >= 500 && status != 503 ? log_level::warning : log_level::info;
+    log_event(is_probe ? log_level::debug : level, incoming.id, line);
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,90 @@
+#include "server/http/request.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "protocol/ids.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+int hex_value(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return -1;
+}
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool is_request_id(std::string_view text) {
+    auto allowed = [](char c) {
+        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+               c == '.' || c == '_' || c == '-';
+    };
+    return !text.empty() && text.size() <= 128 && std::all_of(text.begin(), text.end(), allowed);
+}
+
+}  // namespace
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string percent_decode(std::string_view text) {
+    std::string decoded;
+    decoded.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        int high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
+        int low = high >= 0 ? hex_value(text[i + 2]) : -1;
+        if (low < 0) {
+            decoded += text[i];
+            continue;
+        }
+        decoded += static_cast<char>(high * 16 + low);
+        i += 2;
+    }
+    return decoded;
+}
+
+std::optional<std::string> request::field(std::string_view name) const {
+    for (const auto& [key, value] : fields)
+        if (equal_ignoring_case(key, name)) return value;
+    return std::nullopt;
+}
+
+std::optional<std::string> request::query(std::string_view name) const {
+    std::string_view rest = target;
+    std::size_t mark = rest.find('?');
+    if (mark == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(mark + 1);
+    while (!rest.empty()) {
+        std::string_view pair = rest.substr(0, rest.find('&'));
+        rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
+        std::size_t equals = pair.find('=');
+        if (percent_decode(pair.substr(0, equals)) != name) continue;
+        return equals == std::string_view::npos ? std::string()
+                                                : percent_decode(pair.substr(equals + 1));
+    }
+    return std::nullopt;
+}
+
+std::uint64_t random_bits() {
+    thread_local std::mt19937_64 generator = [] {
+        std::random_device device;
+        std::seed_seq seed{device(), device(), device(), device(),
+                           device(), device(), device(), device()};
+        return std::mt19937_64(seed);
+    }();
+    return generator();
+}
+
+std::string request_id_of(const request& from) {
+    auto given = from.field("x-request-id");
+    if (given && is_request_id(*given)) return *given;
+    return protocol::id_maker(random_bits).request_id();
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,43 @@
+#pragma once
+// One HTTP request as handlers see it: plain strings, whatever library read them.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/api_error.hpp"
+
+namespace semantic::server {
+
+struct request {
+    std::string method;     // "GET"
+    std::string target;     // as received
+    std::string path;       // without the query, not decoded
+    std::string parameter;  // the route's {id}, percent-decoded
+    std::vector<std::pair<std::string, std::string>> fields;
+    std::string body;
+    std::string id;  // request id, echoed in every reply
+    protocol::dialect dialect = protocol::dialect::native;
+    bool http_1_0 = false;
+    bool keep_alive = true;  // what the client asks for
+
+    /// The first field of that name, whatever the case of its letters.
+    std::optional<std::string> field(std::string_view name) const;
+    /// A query parameter, percent-decoded; a malformed escape is left as it is.
+    std::optional<std::string> query(std::string_view name) const;
+};
+
+/// "%2F" -> "/"; a malformed escape is left as it is.
+std::string percent_decode(std::string_view text);
+bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
+
+/// Returns: the client's x-request-id when it has 1 to 128 characters of [A-Za-z0-9._-], else a new
+/// "req_…".
+std::string request_id_of(const request& from);
+
+/// A source of randomness for ids, safe on any thread.
+std::uint64_t random_bits();
+
+}  // namespace semantic::server

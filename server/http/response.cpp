@@ -1,0 +1,116 @@
+#include "server/http/response.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+// Values come from us, except the request id, which is checked; a stray line break must still not
+// become a field.
+void append_field(std::string& head, std::string_view name, std::string_view value) {
+    head.append(name).append(": ");
+    for (char c : value)
+        if (c != '\r' && c != '\n') head += c;
+    head.append("\r\n");
+}
+
+}  // namespace
+
+response json_response(std::string body) {
+    response reply;
+    reply.body = std::move(body);
+    return reply;
+}
+
+response text_response(std::string body, std::string content_type) {
+    response reply;
+    reply.body = std::move(body);
+    reply.content_type = std::move(content_type);
+    return reply;
+}
+
+response error_response(const request& to, const protocol::failure& failure) {
+    protocol::error_reply error = protocol::make_error_reply(to.dialect, failure, to.id);
+    response reply = json_response(std::move(error.body));
+    reply.status = error.status;
+    if (error.retry_after)
+        reply.fields.emplace_back("retry-after", std::to_string(error.retry_after->count()));
+    if (error.should_retry)
+        reply.fields.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+    return reply;
+}
+
+response error_response(const request& to, const protocol::failure& failure, int status) {
+    response reply = error_response(to, failure);
+    reply.status = status;
+    return reply;
+}
+
+std::string response_head(const request& to, const response& reply, std::string_view framing,
+                          bool keep_alive) {
+    std::string head = to.http_1_0 ? "HTTP/1.0 " : "HTTP/1.1 ";
+    head.append(std::to_string(reply.status))
+        .append(" ")
+        .append(reason_phrase(reply.status))
+        .append("\r\n");
+    append_field(head, "server", "semantic-server");
+    append_field(head, "content-type", reply.content_type);
+    append_field(head, "request-id", to.id);
+    append_field(head, "x-request-id", to.id);
+    for (const auto& [name, value] : reply.fields) append_field(head, name, value);
+    if (!framing.empty()) head.append(framing).append("\r\n");
+    if (!keep_alive) append_field(head, "connection", "close");
+    if (keep_alive && to.http_1_0) append_field(head, "connection", "keep-alive");
+    return head.append("\r\n");
+}
+
+std::string response_bytes(const request& to, const response& reply, bool keep_alive) {
+    std::string framing = "content-length: " + std::to_string(reply.body.size());
+    std::string bytes = response_head(to, reply, framing, keep_alive);
+    if (to.method != "HEAD") bytes += reply.body;
+    return bytes;
+}
+
+std::string_view reason_phrase(int status) noexcept {
+    switch (status) {
+        case 200:
+            return "OK";
+        case 400:
+            return "Bad Request";
+        case 401:
+            return "Unauthorized";
+        case 403:
+            return "Forbidden";
+        case 404:
+            return "Not Found";
+        case 405:
+            return "Method Not Allowed";
+        case 408:
+            return "Request Timeout";
+        case 409:
+            return "Conflict";
+        case 413:
+            return "Content Too Large";
+        case 415:
+            return "Unsupported Media Type";
+        case 417:
+            return "Expectation Failed";
+        case 422:
+            return "Unprocessable Content";
+        case 429:
+            return "Too Many Requests";
+        case 431:
+            return "Request Header Fields Too Large";
+        case 500:
+            return "Internal Server Error";
+        case 503:
+            return "Service Unavailable";
+        case 504:
+            return "Gateway Timeout";
+        case 529:
+            return "Overloaded";
+        default:
+            return "Status";
+    }
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,38 @@
+#pragma once
+// One HTTP reply that is sent in one piece, and its bytes.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/api_error.hpp"
+#include "server/http/request.hpp"
+
+namespace semantic::server {
+
+struct response {
+    int status = 200;
+    std::string content_type = "application/json";
+    std::string body;
+    std::vector<std::pair<std::string, std::string>> fields;  // beyond those that every reply has
+};
+
+response json_response(std::string body);
+response text_response(std::string body, std::string content_type);
+/// In the dialect of `to`, with the headers that tell a client when to retry.
+response error_response(const request& to, const protocol::failure& failure);
+/// The same with another status, for faults of HTTP itself that the dialects have no word for.
+response error_response(const request& to, const protocol::failure& failure, int status);
+
+/// Status line and fields up to and with the empty line. Every reply carries the request id under
+/// both vendors' names. `framing`: "content-length: 12" or "transfer-encoding: chunked", or empty
+/// when the end of the connection ends the body.
+std::string response_head(const request& to, const response& reply, std::string_view framing,
+                          bool keep_alive);
+/// The whole reply; without its body when the request was HEAD.
+std::string response_bytes(const request& to, const response& reply, bool keep_alive);
+
+std::string_view reason_phrase(int status) noexcept;
+
+}  // namespace semantic::server

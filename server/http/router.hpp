@@ -1,0 +1,60 @@
+#pragma once
+// Which handler answers which request: what a row of the route table says, and how a request finds
+// its row. The table itself: handlers/routes.cpp.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "protocol/api_error.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+
+namespace semantic::server {
+
+struct services;
+class client_link;
+
+/// Answers at once, without waiting for anything.
+using plain_handler = response (*)(const services&, const request&);
+/// Waits for the engine. Returns: the reply, or nothing when it was streamed or nobody is there to
+/// read it.
+using async_handler = boost::asio::awaitable<std::optional<response>> (*)(const services&,
+                                                                          const request&,
+                                                                          client_link&);
+
+enum class auth_class { open, key };
+enum class body_class { none, json };  // json: up to the configured body limit
+enum class engine_need {
+    none,
+    loaded
+};  // loaded: refused while the model loads or the server stops
+
+struct route {
+    std::string_view method;
+    std::string_view pattern;  // "{id}" stands for one path segment that is not empty
+    plain_handler plain;       // exactly one of the two is set
+    async_handler async;
+    auth_class auth;
+    body_class body;
+    engine_need engine;
+};
+
+struct route_match {
+    const route* found = nullptr;  // null: see `allow`
+    std::string parameter;         // what stood at {id}, percent-decoded
+    std::string allow;             // methods of this path when only the method is wrong; else empty
+};
+
+/// HEAD is answered by GET's handler.
+route_match match_route(std::span<const route> table, std::string_view method,
+                        std::string_view path);
+
+/// The vendor whose clients use this path; /v1/models is shared, and told apart by a header that
+/// only one vendor sends.
+protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version);
+
+}  // namespace semantic::server

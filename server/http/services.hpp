@@ -1,0 +1,29 @@
+#pragma once
+// What sessions and handlers may use, listed one by one.
+// Owner: app. Everything referred to outlives every connection and is safe to use from any thread.
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <atomic>
+#include <span>
+
+#include "server/config.hpp"
+#include "server/http/limits.hpp"
+#include "server/http/router.hpp"
+#include "server/runtime/engine_slot.hpp"
+#include "server/runtime/metrics.hpp"
+
+namespace semantic::server {
+
+struct services {
+    const config& settings;
+    const http_limits& limits;
+    std::span<const route> routes;
+    engine_slot& engines;
+    server_probe& probe;
+    const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
+    boost::asio::any_io_executor
+        workers;  // for work of more than a millisecond that is no engine request
+};
+
+}  // namespace semantic::server

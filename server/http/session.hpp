@@ -1,0 +1,20 @@
+#pragma once
+// One client connection, from its first byte to its last.
+// Thread: everything runs on the socket's own strand.
+// Cancelled (by the task group): the connection is closed where it stands, and the engine request
+// of the moment is cancelled.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "server/http/services.hpp"
+#include "server/runtime/task_group.hpp"
+
+namespace semantic::server {
+
+/// Reads requests one after the other, answers each, until the client leaves, breaks HTTP, idles
+/// too long, or the server stops. `with` and `tasks` outlive the coroutine.
+boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket, const services* with,
+                                         task_group* tasks);
+
+}  // namespace semantic::server

@@ -1,0 +1,61 @@
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+#include "server/app.hpp"
+#include "server/config.hpp"
+#include "server/model_path.hpp"
+#include "server/runtime/logging.hpp"
+
+namespace {
+
+using namespace semantic;
+
+std::string find_model(const server::config& settings, const char* argv0) {
+    if (!settings.model.empty()) return settings.model;
+    std::string embedded = server::find_embedded_model(server::executable_path(argv0));
+    if (embedded.empty())
+        throw std::runtime_error(
+            "the embedded model is not beside this program; name one with --model DIR");
+    return embedded;
+}
+
+int serve(const server::config& settings, const char* argv0) {
+    const char* home = std::getenv("HOME");
+    engine::engine_options engine_options = server::make_engine_options(
+        settings, find_model(settings, argv0), home == nullptr ? "" : home);
+    engine_options.on_warning = [](std::string what) {
+        server::log_event(server::log_level::warning, what);
+    };
+    server::app_options options;
+    options.settings = settings;
+    options.cache_directory = engine_options.cache_directory;
+    options.load = [&](const auto& progress) {
+        return engine::load_engine(engine_options, progress);
+    };
+    options.out = &std::cout;
+    options.err = &std::cerr;
+    options.show_progress = isatty(STDERR_FILENO) != 0;
+    server::app app(std::move(options));
+    return app.run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    server::parsed_config parsed = server::parse_config({argv + 1, argv + argc});
+    if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
+    if (parsed.action == server::config_action::version)
+        return std::cout << "semantic-server " << server::server_version() << "\n", 0;
+    if (parsed.action == server::config_action::print_config)
+        return std::cout << server::print_config(parsed), 0;
+    server::start_logging(parsed.values.log_from, std::clog);
+    for (const std::string& warning : parsed.warnings)
+        server::log_event(server::log_level::warning, warning);
+    int status = serve(parsed.values, argv[0]);
+    server::stop_logging();
+    return status;
+} catch (const std::exception& error) {
+    std::cerr << "semantic-server: " << error.what() << std::endl;
+    return 1;
+}

@@ -1,0 +1,30 @@
+#pragma once
+// A limit on how long a wait on a socket may take.
+// Thread: the socket's strand; lives on the waiting coroutine's frame, and is gone before the
+// socket is.
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include <chrono>
+#include <memory>
+
+namespace semantic::server {
+
+/// While it lives: after `limit` every operation on the socket ends with operation_aborted, and
+/// passed() is true. The socket stays open, so that the client can still be told.
+class deadline {
+  public:
+    deadline(boost::asio::ip::tcp::socket& socket, std::chrono::steady_clock::duration limit);
+    ~deadline();
+    deadline(const deadline&) = delete;
+    deadline& operator=(const deadline&) = delete;
+
+    bool passed() const noexcept;
+
+  private:
+    struct state;
+    static void arm(const std::shared_ptr<state>& shared, std::chrono::steady_clock::duration wait);
+    std::shared_ptr<state> state_;
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,228 @@
+#include "server/runtime/metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "server/config.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+/// Writes one metric family at a time, as the format demands: HELP and TYPE first, then all its
+/// samples.
+class exposition {
+  public:
+    void family(std::string_view name, std::string_view type, std::string_view help) {
+        name_ = name;
+        text_.append("# HELP ").append(name).append(" ").append(help).append("\n");
+        text_.append("# TYPE ").append(name).append(" ").append(type).append("\n");
+    }
+    void sample(labels with, double value, std::string_view suffix = {}) {
+        text_.append(name_).append(suffix);
+        char separator = '{';
+        for (const auto& [label, content] : with) {
+            text_ += separator;
+            text_.append(label).append("=\"");
+            for (char c : content) {
+                if (c == '\\' || c == '"') text_ += '\\';
+                if (c == '\n') {
+                    text_ += "\\n";
+                    continue;
+                }
+                text_ += c;
+            }
+            text_ += '"';
+            separator = ',';
+        }
+        if (with.size() > 0) text_ += '}';
+        text_.append(" ").append(number(value)).append("\n");
+    }
+    void one(std::string_view name, std::string_view type, std::string_view help, double value) {
+        family(name, type, help);
+        sample({}, value);
+    }
+    /// Requires: family() of type histogram. `label` may be empty.
+    void histogram(const engine::latency_histogram& from, std::string_view label,
+                   std::string_view content) {
+        std::uint64_t total = 0;
+        for (std::size_t i = 0; i < from.buckets.size(); ++i) {
+            total += from.buckets[i].load(std::memory_order_relaxed);
+            std::string bound = i < from.bounds.size() ? number(from.bounds[i]) : "+Inf";
+            auto value = static_cast<double>(total);
+            if (label.empty()) {
+                sample({{"le", bound}}, value, "_bucket");
+            } else {
+                sample({{label, content}, {"le", bound}}, value, "_bucket");
+            }
+        }
+        double seconds = static_cast<double>(from.sum_us.load(std::memory_order_relaxed)) / 1e6;
+        auto count = static_cast<double>(total);
+        if (label.empty()) {
+            sample({}, seconds, "_sum");
+            sample({}, count, "_count");
+        } else {
+            sample({{label, content}}, seconds, "_sum");
+            sample({{label, content}}, count, "_count");
+        }
+    }
+    std::string take() { return std::move(text_); }
+
+  private:
+    static std::string number(double value) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.15g", value);
+        return text;
+    }
+    std::string text_;
+    std::string name_;
+};
+
+template <class T>
+double load(const std::atomic<T>& value) {
+    return static_cast<double>(value.load(std::memory_order_relaxed));
+}
+
+void write_tokens(exposition& out, const engine::engine_probe& probe) {
+    out.one("semantic_tokens_prefilled_total", "counter", "Prompt tokens computed.",
+            load(probe.tokens_prefilled));
+    out.one("semantic_tokens_decoded_total", "counter", "Tokens sampled.",
+            load(probe.tokens_decoded));
+    out.family("semantic_tokens_reused_total", "counter",
+               "Prompt tokens whose KV was there already, by where.");
+    out.sample({{"source", "ram"}}, load(probe.tokens_reused_ram));
+    out.sample({{"source", "disk"}}, load(probe.tokens_reused_disk));
+    out.family("semantic_cache_misses_total", "counter",
+               "Requests that reused less than was remembered, by reason.");
+    for (std::size_t i = 1; i < probe.misses.size(); ++i)
+        out.sample({{"reason", to_string(static_cast<engine::miss_reason>(i))}},
+                   load(probe.misses[i]));
+}
+
+void write_scheduler(exposition& out, const engine::engine_probe& probe) {
+    out.family("semantic_generations_total", "counter", "Generations by how they ended.");
+    out.sample({{"outcome", "finished"}}, load(probe.requests_finished));
+    out.sample({{"outcome", "failed"}}, load(probe.requests_failed));
+    out.sample({{"outcome", "cancelled"}}, load(probe.requests_cancelled));
+    out.one("semantic_generations_submitted_total", "counter", "Generations asked for.",
+            load(probe.requests_submitted));
+    out.one("semantic_steps_total", "counter", "Scheduler steps.", load(probe.steps));
+    out.one("semantic_sequences_running", "gauge", "Sequences in prefill or decode.",
+            load(probe.running));
+    out.one("semantic_sequences_waiting", "gauge", "Sequences that wait for room.",
+            load(probe.waiting));
+    out.one("semantic_saves_late_total", "counter",
+            "Answers that ended before their memory was on disk.", load(probe.saves_late));
+    out.family("semantic_time_to_first_token_seconds", "histogram",
+               "From submit to the first token.");
+    out.histogram(probe.time_to_first_token, {}, {});
+    out.family("semantic_inter_token_seconds", "histogram", "Between two tokens of one answer.");
+    out.histogram(probe.inter_token, {}, {});
+    out.family("semantic_step_duration_seconds", "histogram", "One pass over the weights.");
+    out.histogram(probe.step_duration, {}, {});
+}
+
+void write_store(exposition& out, const storage::store_probe& probe) {
+    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 11>
+        counters{{
+            {"semantic_store_blocks_written_total", "Block files written.", &probe.blocks_written},
+            {"semantic_store_blocks_read_total", "Block files read.", &probe.blocks_read},
+            {"semantic_store_written_bytes_total", "Bytes written to the cache directory.",
+             &probe.bytes_written},
+            {"semantic_store_read_bytes_total", "Bytes read from the cache directory.",
+             &probe.bytes_read},
+            {"semantic_store_manifests_written_total", "Manifests written.",
+             &probe.manifests_written},
+            {"semantic_store_save_failures_total", "Saves that failed.", &probe.save_failures},
+            {"semantic_store_blocks_corrupt_total", "Block files that failed a check.",
+             &probe.blocks_corrupt},
+            {"semantic_store_blocks_missing_total", "Block files that were not there.",
+             &probe.blocks_missing},
+            {"semantic_store_manifests_corrupt_total", "Manifests that failed a check.",
+             &probe.manifests_corrupt},
+            {"semantic_store_manifests_incompatible_total", "Manifests of another model or format.",
+             &probe.manifests_incompatible},
+            {"semantic_store_evictions_total", "Agents whose blocks left the pool.",
+             &probe.evictions},
+        }};
+    for (const auto& [name, help, value] : counters) out.one(name, "counter", help, load(*value));
+}
+
+void write_pool(exposition& out, const engine::pool_usage& pool) {
+    auto bytes = [&](std::uint64_t frames) {
+        return static_cast<double>(frames * pool.frame_bytes);
+    };
+    out.family("semantic_pool_frames", "gauge", "Frames of the KV pool by state.");
+    out.sample({{"state", "held"}}, static_cast<double>(pool.frames_held));
+    out.sample({{"state", "free"}}, static_cast<double>(pool.frames_total - pool.frames_held));
+    out.one("semantic_pool_bytes", "gauge", "Size of the KV pool.", bytes(pool.frames_total));
+    out.one("semantic_pool_held_bytes", "gauge", "Part of the KV pool that is in use.",
+            bytes(pool.frames_held));
+    out.family("semantic_agents", "gauge", "Agents that are remembered, by tier.");
+    out.sample({{"tier", "hot"}}, static_cast<double>(pool.agents_hot));
+    out.sample({{"tier", "warm"}}, static_cast<double>(pool.agents_warm));
+    out.one("semantic_agents_dirty", "gauge", "Agents with memory that is not on disk yet.",
+            static_cast<double>(pool.agents_dirty));
+}
+
+}  // namespace
+
+void server_probe::count_request(std::string_view route, std::string_view method, int status,
+                                 double seconds) {
+    std::lock_guard lock(mutex_);
+    ++requests_[key{route, method, status}];
+    durations_[std::string(route)].observe(seconds);
+}
+
+std::string render_server_metrics(const server_probe& probe) {
+    exposition out;
+    out.one("semantic_open_connections", "gauge", "Open client connections.",
+            load(probe.open_connections));
+    out.one("semantic_connections_accepted_total", "counter", "Connections accepted.",
+            load(probe.connections_accepted));
+    out.one("semantic_clients_gone_total", "counter", "Answers whose client left before the end.",
+            load(probe.clients_gone));
+    std::lock_guard lock(probe.mutex_);
+    if (probe.requests_.empty()) return out.take();
+    out.family("semantic_http_requests_total", "counter",
+               "HTTP requests by route, method and status.");
+    for (const auto& [key, count] : probe.requests_) {
+        const auto& [route, method, status] = key;
+        std::string code = std::to_string(status);
+        out.sample({{"route", route}, {"method", method}, {"status", code}},
+                   static_cast<double>(count));
+    }
+    out.family("semantic_http_request_duration_seconds", "histogram",
+               "Whole HTTP requests by route.");
+    for (const auto& [route, durations] : probe.durations_)
+        out.histogram(durations, "route", route);
+    return out.take();
+}
+
+std::string render_metrics(const server_probe& probe, const engine::engine* engine) {
+    exposition out;
+    out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
+    if (engine == nullptr) {
+        out.sample({{"version", server_version()}}, 1);
+        out.one("semantic_ready", "gauge", "1 once the model is loaded.", 0);
+        return out.take() + render_server_metrics(probe);
+    }
+    const engine::model_info& model = engine->info();
+    std::string bits = std::to_string(model.kv_bits);
+    out.sample({{"version", server_version()},
+                {"model", model.id},
+                {"kernels", model.kernels},
+                {"kv_bits", bits}},
+               1);
+    out.one("semantic_ready", "gauge", "1 once the model is loaded.", 1);
+    write_tokens(out, engine->probe());
+    write_scheduler(out, engine->probe());
+    write_store(out, engine->store_probe());
+    write_pool(out, engine->pool());
+    return out.take() + render_server_metrics(probe);
+}
+
+}  // namespace semantic::server

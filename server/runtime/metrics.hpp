@@ -1,0 +1,41 @@
+#pragma once
+// The server's own counters, and all probes as Prometheus text.
+// Source: https://prometheus.io/docs/instrumenting/exposition_formats/ (text format 0.0.4).
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "engine/engine.hpp"
+
+namespace semantic::server {
+
+/// What the HTTP side counts. Thread: any.
+class server_probe {
+  public:
+    /// `route` is a pattern of the route table or "unmatched", `method` one of the known methods or
+    /// "other": never what a client made up, so that the number of series stays bounded.
+    void count_request(std::string_view route, std::string_view method, int status, double seconds);
+
+    std::atomic<std::int64_t> open_connections{0};
+    std::atomic<std::uint64_t> connections_accepted{0};
+    std::atomic<std::uint64_t> clients_gone{0};  // answers that nobody waited for to the end
+    std::atomic<std::int64_t> answers_running{0};
+
+  private:
+    friend std::string render_server_metrics(const server_probe&);
+    using key = std::tuple<std::string, std::string, int>;  // route, method, status
+    mutable std::mutex mutex_;
+    std::map<key, std::uint64_t> requests_;
+    std::map<std::string, engine::latency_histogram> durations_;  // by route
+};
+
+std::string render_server_metrics(const server_probe& probe);
+/// `engine` may be null: what it would report is then absent.
+std::string render_metrics(const server_probe& probe, const engine::engine* engine);
+
+}  // namespace semantic::server

@@ -1,0 +1,74 @@
+#pragma once
+// The one bridge from engine threads to a coroutine: one request's events in order.
+// Owner: shared by the engine (which pushes) and the handler (which takes). Thread: on_event() and
+// interrupt() from anywhere, next() from one coroutine at a time, on the strand given at
+// construction. Bound: the request's max_tokens, so a push can neither fail nor wait.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/types/generation.hpp"
+
+namespace semantic::server {
+
+class token_stream final : public engine::generation_sink,
+                           public std::enable_shared_from_this<token_stream> {
+  public:
+    explicit token_stream(boost::asio::any_io_executor strand);
+
+    void on_event(engine::generation_event event) noexcept override;
+
+    /// Returns: everything that has arrived, waiting for the first event if need be. Empty when
+    /// `until` passed or after interrupt(). Cancelled half-way: no event is lost.
+    boost::asio::awaitable<std::vector<engine::generation_event>> next(
+        std::chrono::steady_clock::time_point until);
+
+    /// Ends the present next() and every later one: nobody wants the events any more.
+    void interrupt();
+    bool interrupted() const;
+    /// From the construction to the first token, as the engine's thread saw it: neither a busy
+    /// strand nor a slow client is in it. Nothing before that token.
+    std::optional<std::chrono::steady_clock::duration> first_token_after() const;
+
+  private:
+    void wake();
+
+    boost::asio::any_io_executor strand_;
+    boost::asio::steady_timer timer_;  // strand only
+    const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
+    mutable std::mutex mutex_;
+    std::optional<std::chrono::steady_clock::time_point> first_token_;  // guarded by mutex_
+    std::vector<engine::generation_event> events_;                      // guarded by mutex_
+    bool waiting_ = false;                                              // guarded by mutex_
+    bool interrupted_ = false;                                          // guarded by mutex_
+};
+
+/// A request that the engine works on for as long as this object lives: leaving the scope before
+/// the last event, by whatever way, cancels it.
+class running_request {
+  public:
+    running_request(engine::engine& engine, engine::generation_request request,
+                    std::shared_ptr<token_stream> events)
+        : engine_(engine), id_(engine.submit(std::move(request), std::move(events))) {}
+    ~running_request() {
+        if (!ended_) engine_.cancel(id_);
+    }
+    running_request(const running_request&) = delete;
+    running_request& operator=(const running_request&) = delete;
+    void ended() noexcept { ended_ = true; }
+
+  private:
+    engine::engine& engine_;
+    engine::request_id id_;
+    bool ended_ = false;
+};
+
+}  // namespace semantic::server

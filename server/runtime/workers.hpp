@@ -1,0 +1,43 @@
+#pragma once
+// Runs work for a coroutine on other threads, because it would hold up the other connections.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/post.hpp>
+
+#include <exception>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+/// Runs `work()` on `workers` and returns its value. The coroutine itself stays where it is, and
+/// waits for the work even when it is cancelled: what `work` refers to may live on its frame.
+/// Requires: `work` returns a value. An exception of `work` is thrown to the caller.
+template <class Work>
+net::awaitable<std::invoke_result_t<Work&>> run_on(net::any_io_executor workers, Work work) {
+    std::optional<std::invoke_result_t<Work&>> value;
+    std::exception_ptr failure;
+    auto start = [&](auto resume) {
+        auto job = [&value, &failure, &work, resume = std::move(resume)]() mutable {
+            try {
+                value.emplace(work());
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            auto home = net::get_associated_executor(resume);
+            net::post(home, std::move(resume));
+        };
+        net::post(workers, std::move(job));
+    };
+    co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(start, net::use_awaitable);
+    if (failure) std::rethrow_exception(failure);
+    co_return std::move(*value);
+}
+
+}  // namespace semantic::server

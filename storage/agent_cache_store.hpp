@@ -1,0 +1,128 @@
+#pragma once
+// What is remembered of each agent, hot (blocks in the pool) or warm (block files and a manifest on
+// disk). Owner: engine. Thread: every method is safe from any thread; those marked "Blocks." do
+// file I/O outside the index lock and must not run on an I/O or compute thread; calls for one agent
+// are serialised by the caller (storage/agent_strands). Promise: a save that returned success is
+// whole after any crash; one that did not is the previous version or absent.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/block_pool.hpp"
+#include "storage/file.hpp"
+#include "storage/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/probe.hpp"
+#include "storage/types/shortfall.hpp"
+
+namespace semantic::storage {
+
+/// One agent's memory: immutable once published, shared between the index and whoever runs the
+/// agent.
+struct agent_state {
+    agent_id id;
+    std::vector<token_id> tokens{};  // exactly those whose KV exists, generated ones too
+    std::string text{};              // the bytes that `tokens` stand for
+    std::vector<std::uint32_t>
+        token_ends{};  // [tokens] byte offset in `text` behind token i; never decreasing
+    /// ceil(tokens / block_tokens) entries; null where the block is only on disk.
+    std::vector<std::shared_ptr<const kv_block>> blocks{};
+    std::chrono::system_clock::time_point created{};
+    std::chrono::system_clock::time_point last_used{};
+    /// Small facts that travel with the agent and are stored in its manifest (the day its template
+    /// was told, its last message id).
+    std::map<std::string, std::string> notes{};
+};
+
+struct store_options {
+    std::string directory;
+    block_hash fingerprint;   // of everything that shapes KV: weights, tokenizer, template, rope,
+                              // recipe, format version
+    std::string tenant_salt;  // secret of the server; part of every block's name
+    file_system* files = nullptr;  // not owned; null means the real one
+};
+
+struct agent_summary {
+    agent_id id;
+    const char* tier;  // "hot": every block in the pool, "warm": at least one only on disk
+    int tokens;
+    bool dirty;  // something is not on disk yet
+    std::uint64_t disk_bytes;
+    std::chrono::system_clock::time_point last_used;
+};
+
+struct restored_prefix {
+    std::vector<std::shared_ptr<const kv_block>> blocks;  // covering `tokens`
+    int tokens = 0;       // how many of those asked for are really there, from the start
+    int tokens_read = 0;  // part of `tokens` that came from disk just now
+    shortfall why = shortfall::none;
+    std::string detail;  // names the file and the fault when why is not none
+    std::uint64_t bytes_read = 0;
+};
+
+struct save_report {
+    std::uint64_t bytes_written = 0;
+    int blocks_written = 0;
+};
+
+class agent_cache_store {
+  public:
+    /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
+    /// manifest, deletes block files that no manifest needs. A manifest that is torn or of another
+    /// fingerprint makes its agent absent and is counted, never fatal. Errors: locked (naming the
+    /// directory), io.
+    static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
+    ~agent_cache_store();
+
+    /// Returns: the agent's newest published state, or null. Marks nothing as used.
+    std::shared_ptr<const agent_state> find(const agent_id& id) const;
+
+    /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible); none when
+    /// it is, or never was.
+    shortfall why_absent(const agent_id& id) const;
+
+    /// Blocks. Brings the first `tokens` tokens of `state` into the pool: hot blocks are shared,
+    /// the others are read, checked (checksum, fingerprint, token ids) and published, so that the
+    /// agent becomes hot. Stops at the first block that is missing or wrong. Makes room by evicting
+    /// clean agents, least recently used first, never `state.id`. Errors: pool_exhausted only;
+    /// damage on disk is a shortfall.
+    result<restored_prefix> restore(const agent_state& state, int tokens);
+
+    /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: every
+    /// block is in the pool.
+    void put(agent_state state);
+
+    /// Blocks. Writes what is new of the agent's newest state (full blocks, tail, manifest), in an
+    /// order that keeps the promise. Does nothing when the agent is clean or gone. Errors: io,
+    /// out_of_space; the agent stays dirty and usable.
+    result<save_report> save(const agent_id& id);
+
+    /// Lets go of clean agents' blocks, least recently used first, until the pool has `frames` free
+    /// ones. Returns: whether it has. Never touches `keep` or dirty agents; blocks that a running
+    /// sequence shares free nothing yet.
+    bool make_room(std::size_t frames, const agent_id* keep);
+
+    /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or
+    /// dirty.
+    bool evict(const agent_id& id);
+    /// Blocks. Forgets the agent and deletes the files that nobody else needs. Errors: not_found,
+    /// io.
+    result<void> erase(const agent_id& id);
+
+    std::vector<agent_summary> list() const;
+    std::vector<agent_id> dirty_agents() const;
+    const store_probe& probe() const noexcept;
+
+  private:
+    struct impl;
+    explicit agent_cache_store(std::unique_ptr<impl> state);
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,58 @@
+#pragma once
+// One block on disk: up to block_tokens tokens of every layer as one safetensors file, named by
+// what it holds. Stateless. Thread: safe from any thread; writers of one name are serialised by the
+// caller. Byte layout: storage/FORMAT.md.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/block_pool.hpp"
+#include "storage/file.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+/// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
+struct block_identity {
+    block_hash fingerprint;
+    std::string_view tenant_salt;
+    block_hash parent;                 // name of the block before it; all zero for the first
+    std::span<const token_id> tokens;  // 1 to block_tokens
+};
+
+/// The block's name: XXH3-128 over fingerprint, salt, parent and token ids (little-endian), each
+/// behind its length.
+block_hash block_name(const block_identity& block);
+
+/// The names of all blocks that hold `tokens`, in order; the last may be partly filled.
+std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
+                                    std::span<const token_id> tokens, int block_tokens);
+
+/// Path of a block's file under the cache directory: "blocks/ab/ab….safetensors".
+std::string block_path(const block_hash& name);
+/// The fan-out directory that the file lies in: "blocks/ab".
+std::string block_directory(const block_hash& name);
+
+/// Blocks. Writes the first identity.tokens.size() tokens of `block` to a file of exactly this path
+/// and syncs its bytes. Returns: bytes written. Errors: io, out_of_space.
+result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
+                                       const block_identity& identity, const kv_layout& layout,
+                                       const kv_block& block);
+
+struct block_read {
+    std::shared_ptr<const kv_block> block;
+    std::uint64_t bytes = 0;
+};
+
+/// Blocks. Reads a file into frames of the pool; nobody sees the frames unless everything in it is
+/// as `expected`. Errors: not_found, io, corrupt, incompatible (fingerprint or format version),
+/// pool_exhausted; each names the path.
+result<block_read> read_block_file(file_system& files, const std::string& path,
+                                   const block_identity& expected, block_pool& pool);
+
+}  // namespace semantic::storage

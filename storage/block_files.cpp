@@ -1,0 +1,177 @@
+#include "storage/block_files.hpp"
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::string_view extension = ".safetensors";
+
+/// The block that a file in blocks/ is named after.
+result<block_hash> name_of(std::string_view file_name) {
+    if (!file_name.ends_with(extension)) return failure{errc::bad_value, "not a block file"};
+    return block_hash::from_hex(file_name.substr(0, file_name.size() - extension.size()));
+}
+
+}  // namespace
+
+block_files::block_files(file_system& files, std::string directory, store_probe& probe)
+    : files_(files), directory_(std::move(directory)), probe_(probe) {}
+
+result<void> block_files::scan(bool keep_orphans) {
+    const std::string root = directory_ + "/blocks";
+    const auto fan_outs = files_.list(root);
+    if (!fan_outs) return fan_outs.error();
+    for (const directory_entry& each : *fan_outs) {
+        if (!each.is_directory) continue;
+        fan_outs_.insert("blocks/" + each.name);
+        if (auto ok = scan_directory(root + "/" + each.name, keep_orphans); !ok) return ok;
+    }
+    return {};
+}
+
+result<void> block_files::scan_directory(const std::string& directory, bool keep_orphans) {
+    const auto entries = files_.list(directory);
+    if (!entries) return entries.error();
+    for (const directory_entry& entry : *entries) {
+        const std::string found = directory + "/" + entry.name;
+        if (entry.name.ends_with(".tmp")) {
+            if (auto ok = files_.unlink(found); !ok) return ok;
+            continue;
+        }
+        const auto name = name_of(entry.name);
+        if (!name || found != path(*name)) continue;  // not ours
+        const bool needed = needed_by_.contains(*name);
+        if (!needed && !keep_orphans) {
+            if (auto ok = files_.unlink(found); !ok) return ok;
+            continue;
+        }
+        // A manifest is written after the directories of its files were synced; an orphan proves
+        // nothing.
+        known_[*name] = file_state{entry.bytes, needed, true};
+    }
+    return {};
+}
+
+void block_files::retain(std::span<const block_hash> names) {
+    std::lock_guard lock(mutex_);
+    for (const block_hash& name : names) ++needed_by_[name];
+}
+
+void block_files::release(std::span<const block_hash> names) {
+    std::unique_lock lock(mutex_);
+    for (const block_hash& name : names) {
+        const auto found = needed_by_.find(name);
+        ASSERT(found != needed_by_.end() && found->second > 0);
+        if (--found->second == 0) needed_by_.erase(found);
+    }
+    for (const block_hash& name : names) {
+        idle_.wait(lock, [&] { return !busy_.contains(name); });
+        if (needed_by_.contains(name) || known_.erase(name) == 0) continue;
+        busy_.insert(name);
+        lock.unlock();
+        (void)files_.unlink(path(name));
+        lock.lock();
+        busy_.erase(name);
+        idle_.notify_all();
+    }
+}
+
+result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
+                                          const kv_layout& layout, const kv_block& block) {
+    std::unique_lock lock(mutex_);
+    ASSERT(needed_by_.contains(name));
+    idle_.wait(lock, [&] { return !busy_.contains(name); });
+    const auto found = known_.find(name);
+    if (found != known_.end() && found->second.good) return std::uint64_t{0};
+    busy_.insert(name);
+    lock.unlock();
+    auto written = write(name, identity, layout, block);
+    lock.lock();
+    busy_.erase(name);
+    if (written) known_[name] = file_state{*written, false, true};
+    idle_.notify_all();
+    return written;
+}
+
+result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
+                                         const kv_layout& layout, const kv_block& block) {
+    if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
+    const std::string target = path(name);
+    const std::string temporary = target + ".tmp";
+    auto written = write_block_file(files_, temporary, identity, layout, block);
+    if (written)
+        if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
+    if (!written) {
+        (void)files_.unlink(temporary);  // best effort: scan() removes what is left
+        return written;
+    }
+    ++probe_.blocks_written;
+    probe_.bytes_written += *written;
+    return written;
+}
+
+result<void> block_files::make_fan_out(const std::string& directory) {
+    {
+        std::lock_guard lock(mutex_);
+        if (fan_outs_.contains(directory)) return {};
+    }
+    if (auto ok = files_.make_directory(directory_ + "/" + directory); !ok) return ok;
+    std::lock_guard lock(mutex_);
+    fan_outs_.insert(directory);
+    return {};
+}
+
+result<void> block_files::make_lasting(std::span<const block_hash> names) {
+    std::set<std::string> directories;
+    {
+        std::lock_guard lock(mutex_);
+        for (const block_hash& name : names) {
+            const auto found = known_.find(name);
+            if (found != known_.end() && !found->second.lasting)
+                directories.insert(block_directory(name));
+        }
+    }
+    for (const std::string& directory : directories)
+        if (auto ok = files_.sync_directory(directory_ + "/" + directory); !ok) return ok;
+    std::lock_guard lock(mutex_);
+    for (const block_hash& name : names) {
+        const auto found = known_.find(name);
+        if (found != known_.end()) found->second.lasting = true;
+    }
+    return {};
+}
+
+result<block_read> block_files::read(const block_hash& name, const block_identity& expected,
+                                     block_pool& pool) {
+    auto read = read_block_file(files_, path(name), expected, pool);
+    if (!read) return read;
+    ++probe_.blocks_read;
+    probe_.bytes_read += read->bytes;
+    return read;
+}
+
+void block_files::distrust(const block_hash& name) {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(name);
+    if (found != known_.end()) found->second.good = false;
+}
+
+bool block_files::is_good(const block_hash& name) const {
+    std::lock_guard lock(mutex_);
+    const auto found = known_.find(name);
+    return found != known_.end() && found->second.good;
+}
+
+std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names) const {
+    std::lock_guard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const block_hash& name : names) {
+        const auto found = known_.find(name);
+        if (found != known_.end()) bytes += found->second.bytes;
+    }
+    return bytes;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,79 @@
+#pragma once
+// The block files of one cache directory: which exist, how many manifests need each, which are
+// still to be made lasting. Owner: agent_cache_store. Thread: every method is safe from any thread;
+// those marked "Blocks." do I/O outside the mutex. A file is written, and deleted, by one thread at
+// a time; a file that some manifest needs is never deleted.
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "storage/block_file.hpp"
+#include "storage/block_pool.hpp"
+#include "storage/file.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/probe.hpp"
+
+namespace semantic::storage {
+
+class block_files {
+  public:
+    block_files(file_system& files, std::string directory, store_probe& probe);
+
+    /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
+    /// nothing has retained. Errors: io.
+    result<void> scan(bool keep_orphans);
+
+    /// Says that one more manifest needs these files, whether they exist yet or not.
+    void retain(std::span<const block_hash> names);
+    /// Blocks. The opposite; deletes the files that nobody needs any more. A file that cannot be
+    /// deleted stays for scan().
+    void release(std::span<const block_hash> names);
+
+    /// Blocks. Writes the file unless it is there and good. Returns: bytes written. Errors: io,
+    /// out_of_space. Requires: the name is retained.
+    result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
+                                 const kv_layout& layout, const kv_block& block);
+    /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
+    /// io.
+    result<void> make_lasting(std::span<const block_hash> names);
+
+    /// Blocks. Errors: those of read_block_file.
+    result<block_read> read(const block_hash& name, const block_identity& expected,
+                            block_pool& pool);
+    /// Says that the file's contents are wrong: the next ensure() writes it again.
+    void distrust(const block_hash& name);
+
+    bool is_good(const block_hash& name) const;
+    std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
+
+  private:
+    struct file_state {
+        std::uint64_t bytes = 0;
+        bool lasting = false;  // its directory was synced since it was made
+        bool good = true;
+    };
+
+    result<void> scan_directory(const std::string& directory, bool keep_orphans);
+    result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
+                                const kv_layout& layout, const kv_block& block);
+    result<void> make_fan_out(const std::string& directory);
+    std::string path(const block_hash& name) const { return directory_ + "/" + block_path(name); }
+
+    file_system& files_;
+    const std::string directory_;
+    store_probe& probe_;
+    mutable std::mutex mutex_;
+    std::condition_variable idle_;
+    std::unordered_map<block_hash, file_state> known_;
+    std::unordered_map<block_hash, int> needed_by_;
+    std::set<block_hash> busy_;  // being written or deleted
+    std::set<std::string> fan_outs_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,113 @@
+#pragma once
+// Fixed arena of KV frames: the hot tier's memory.
+// Owner: engine. Thread: every method takes the pool's own mutex; none does I/O. A kv_block may not
+// outlive its pool. Invariant: free_count() + held_count() == frame_count(), asserted on every
+// call. LIFO free list, so warm frames are reused first.
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "storage/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+class block_pool {
+  public:
+    /// Maps `budget_bytes / layout.frame_bytes()` frames of anonymous memory (touched on first use,
+    /// never more than the budget). Throws std::invalid_argument when not even one block (a frame
+    /// for every layer) fits, naming both numbers.
+    block_pool(const kv_layout& layout, std::size_t budget_bytes);
+    ~block_pool();
+    block_pool(const block_pool&) = delete;
+    block_pool& operator=(const block_pool&) = delete;
+
+    /// Takes `count` frames or none. Contents are unspecified.
+    /// Errors: pool_exhausted with both numbers (nothing was taken; the caller may evict and
+    /// retry).
+    result<std::vector<std::byte*>> allocate(std::size_t count);
+    /// Requires: every frame came from allocate() of this pool and is held.
+    void release(const std::vector<std::byte*>& frames) noexcept;
+
+    const kv_layout& layout() const noexcept { return layout_; }
+    std::size_t frame_count() const noexcept { return frame_count_; }
+    std::size_t free_count() const;
+    std::size_t held_count() const;
+
+  private:
+    void check_invariant() const;
+    kv_layout layout_;
+    std::size_t frame_count_ = 0;
+    std::byte* arena_ = nullptr;
+    mutable std::mutex mutex_;
+    std::vector<std::byte*> free_;  // LIFO
+    std::vector<bool> held_;        // by frame number; catches a double release
+    std::size_t held_total_ = 0;
+};
+
+/// 256 tokens of every layer: the unit that is shared, stored and evicted. Returns its frames when
+/// the last owner lets go. A block whose `filled` tokens are all written and that more than one
+/// owner holds is immutable.
+class kv_block {
+  public:
+    /// Errors: pool_exhausted.
+    static result<std::shared_ptr<kv_block>> make(block_pool& pool);
+    /// Takes the frames of `count` blocks or none. Errors: pool_exhausted.
+    static result<std::vector<std::shared_ptr<kv_block>>> make_many(block_pool& pool,
+                                                                    std::size_t count);
+    ~kv_block();
+    kv_block(const kv_block&) = delete;
+    kv_block& operator=(const kv_block&) = delete;
+
+    std::byte* frame(int layer) { return frames_[static_cast<std::size_t>(layer)]; }
+    const std::byte* frame(int layer) const { return frames_[static_cast<std::size_t>(layer)]; }
+    /// Copies the first `tokens` tokens of every layer from `from`. Requires: same layout.
+    void copy_from(const kv_block& from, int tokens);
+
+  private:
+    kv_block(block_pool& pool, std::vector<std::byte*> frames)
+        : pool_(pool), frames_(std::move(frames)) {}
+    block_pool& pool_;
+    std::vector<std::byte*> frames_;  // one a layer
+};
+
+/// The block table of one running sequence: shares its prefix, owns its tail.
+/// Thread: confined to whoever runs the sequence.
+class kv_sequence {
+  public:
+    /// Starts from `tokens` tokens held by `prefix` (ceil(tokens / block_tokens) blocks, shared,
+    /// never written).
+    kv_sequence(block_pool& pool, std::vector<std::shared_ptr<const kv_block>> prefix, int tokens);
+
+    /// Makes room for `tokens` tokens in all: new blocks, and a private copy of a partly filled
+    /// shared tail. Errors: pool_exhausted (the sequence is unchanged and still valid).
+    result<void> reserve(int tokens);
+    /// Says that tokens up to `tokens` are now written in every layer. Requires: reserved.
+    void advance(int tokens);
+    /// The whole table, for the agent's record. The caller and the sequence then share the blocks;
+    /// the next append copies the tail.
+    std::vector<std::shared_ptr<const kv_block>> share();
+
+    int token_count() const noexcept { return tokens_; }
+    int reserved_tokens() const noexcept;
+    /// Frames of one layer in block order, for attention and append. Valid until the next reserve()
+    /// or share().
+    const std::vector<std::byte*>& frames(int layer) const {
+        return frames_[static_cast<std::size_t>(layer)];
+    }
+
+  private:
+    void rebuild_frames(std::size_t from_block);
+    bool tail_is_shared() const noexcept;
+    block_pool* pool_;
+    std::vector<std::shared_ptr<const kv_block>> blocks_;
+    std::vector<std::vector<std::byte*>> frames_;  // [layer][block]
+    int tokens_ = 0;
+    std::size_t owned_from_ =
+        0;  // blocks before this index are shared; from it on they are ours to write
+};
+
+}  // namespace semantic::storage

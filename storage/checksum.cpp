@@ -1,0 +1,58 @@
+#include "storage/checksum.hpp"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <new>
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+struct checksum64::state {
+    XXH3_state_t* xxh = XXH3_createState();
+    state() {
+        if (xxh == nullptr) throw std::bad_alloc();
+        XXH3_64bits_reset(xxh);
+    }
+    ~state() { XXH3_freeState(xxh); }
+    state(const state&) = delete;
+    state& operator=(const state&) = delete;
+};
+
+checksum64::checksum64() : state_(std::make_unique<state>()) {}
+checksum64::~checksum64() = default;
+
+void checksum64::add(std::span<const std::byte> bytes) {
+    ASSERT(XXH3_64bits_update(state_->xxh, bytes.data(), bytes.size()) == XXH_OK);
+}
+
+std::string checksum64::hex() const {
+    constexpr char digits[] = "0123456789abcdef";
+    const std::uint64_t value = XXH3_64bits_digest(state_->xxh);
+    std::string text;
+    for (int shift = 60; shift >= 0; shift -= 4) text += digits[value >> shift & 15];
+    return text;
+}
+
+block_hash checksum128(std::string_view text) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(text.data(), text.size()));
+    block_hash hash;
+    static_assert(sizeof canonical.digest == sizeof hash.bytes);
+    std::memcpy(hash.bytes.data(), canonical.digest, sizeof canonical.digest);
+    return hash;
+}
+
+field_hasher& field_hasher::add(std::string_view field) {
+    for (int shift = 0; shift < 64; shift += 8)
+        bytes_ += static_cast<char>(static_cast<std::uint64_t>(field.size()) >> shift & 0xff);
+    bytes_ += field;
+    return *this;
+}
+
+field_hasher& field_hasher::add(std::span<const std::byte> field) {
+    return add(std::string_view(reinterpret_cast<const char*>(field.data()), field.size()));
+}
+
+}  // namespace semantic::storage

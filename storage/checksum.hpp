@@ -1,0 +1,47 @@
+#pragma once
+// The two checksums of the cache's files: XXH3-64 guards a tensor's bytes, XXH3-128 names and
+// guards what is small. Pure values; not safe to share one object between threads.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+/// XXH3-64 over bytes that come in pieces.
+class checksum64 {
+  public:
+    checksum64();
+    ~checksum64();
+    checksum64(const checksum64&) = delete;
+    checksum64& operator=(const checksum64&) = delete;
+    void add(std::span<const std::byte> bytes);
+    /// Returns: the 16 lower-case hex digits of the big-endian digest.
+    std::string hex() const;
+
+  private:
+    struct state;
+    std::unique_ptr<state> state_;
+};
+
+/// XXH3-128 of `text`, big-endian (the canonical form).
+block_hash checksum128(std::string_view text);
+
+/// XXH3-128 over fields that each stand behind their length (8 bytes, little-endian), so that no
+/// two lists of fields give the same bytes.
+class field_hasher {
+  public:
+    field_hasher& add(std::string_view field);
+    field_hasher& add(std::span<const std::byte> field);
+    block_hash finish() const { return checksum128(bytes_); }
+
+  private:
+    std::string bytes_;
+};
+
+}  // namespace semantic::storage

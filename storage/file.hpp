@@ -1,0 +1,83 @@
+#pragma once
+// The file system as storage uses it: the one interface that file operations go through, so that
+// tests can make them fail. Thread: posix_file_system() is safe from any thread; a file handle
+// belongs to one thread at a time. Every method blocks. Files are made 0600, directories 0700.
+// Errors: not_found, io, out_of_space (ENOSPC, EDQUOT); each names the path.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/types/errc.hpp"
+
+namespace semantic::storage {
+
+/// An open file that can be read. Closes itself.
+class readable_file {
+  public:
+    virtual ~readable_file() = default;
+    virtual result<std::uint64_t> size() = 0;
+    /// Fills `into` from `offset`. Errors: corrupt when the file ends before that.
+    virtual result<void> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
+};
+
+/// A file that is being written, from its start, in order. Closes itself; only sync() makes the
+/// bytes last.
+class writable_file {
+  public:
+    virtual ~writable_file() = default;
+    virtual result<void> write(std::span<const std::byte> bytes) = 0;
+    virtual result<void> sync() = 0;
+};
+
+/// Held while a process owns a directory; lets go when destroyed, and when the process dies.
+class directory_lock {
+  public:
+    virtual ~directory_lock() = default;
+};
+
+struct directory_entry {
+    std::string name;
+    bool is_directory = false;
+    std::uint64_t bytes = 0;
+};
+
+struct disk_space {
+    std::uint64_t total_bytes = 0;
+    std::uint64_t free_bytes = 0;  // what an ordinary user may still write
+};
+
+class file_system {
+  public:
+    virtual ~file_system() = default;
+    virtual result<std::unique_ptr<readable_file>> open(const std::string& path) = 0;
+    /// Makes an empty file, or empties the one that is there.
+    virtual result<std::unique_ptr<writable_file>> create(const std::string& path) = 0;
+    /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
+    virtual result<void> rename(const std::string& from, const std::string& to) = 0;
+    virtual result<void> unlink(const std::string& path) = 0;
+    /// Makes every create, rename and unlink in the directory last.
+    virtual result<void> sync_directory(const std::string& path) = 0;
+    /// Makes the directory and its missing parents, each made lasting in its own parent. An
+    /// existing one is no error.
+    virtual result<void> make_directory(const std::string& path) = 0;
+    /// Returns: regular files and directories, sorted by name; no "." and "..".
+    virtual result<std::vector<directory_entry>> list(const std::string& path) = 0;
+    /// Takes the lock file for this process. Errors: locked, naming the file, when another holder
+    /// lives.
+    virtual result<std::unique_ptr<directory_lock>> lock(const std::string& path) = 0;
+    virtual result<disk_space> space(const std::string& path) = 0;
+};
+
+/// The operating system's. Lives as long as the program.
+file_system& posix_file_system();
+
+/// Blocks. Returns: the whole file. Errors: those of open and read, and corrupt when it is larger
+/// than `bytes_max`.
+result<std::string> read_whole(file_system& files, const std::string& path,
+                               std::uint64_t bytes_max);
+
+}  // namespace semantic::storage

@@ -1,0 +1,79 @@
+#pragma once
+// Geometry of a KV cache and every byte offset derived from it.
+// A frame holds `block_tokens` tokens of one layer: all KV heads, K and V. All frames of a model
+// have one size. Immutable after construction; safe to share between threads. Byte layout:
+// storage/FORMAT.md.
+
+#include <cstddef>
+#include <vector>
+
+namespace semantic::storage {
+
+/// How K and V are kept: 4 and 8 bit are MLX affine groups (integer, f16 scale, f16 bias); 16 is
+/// plain f16.
+struct kv_recipe {
+    int bits = 4;         // 4, 8 or 16
+    int group_size = 64;  // elements along head_dim that share one scale and one bias
+    bool operator==(const kv_recipe&) const = default;
+};
+
+struct kv_layer {
+    int kv_heads = 0;
+    int k_dim = 0;   // elements of a key of one head
+    int v_dim = 0;   // elements of a value of one head
+    int window = 0;  // tokens a query sees, itself included; 0 means all
+    bool operator==(const kv_layer&) const = default;
+};
+
+/// Where K (or V) of a layer lies inside a frame. Offsets and sizes in bytes.
+struct kv_region {
+    int heads = 0;
+    int dim = 0;
+    int groups = 0;             // scales and biases a row; 0 at 16 bit
+    std::size_t row_bytes = 0;  // one token of one head, packed
+    std::size_t weights = 0;    // [heads, block_tokens, row_bytes]
+    std::size_t scales = 0;     // [heads, block_tokens, groups] f16
+    std::size_t biases = 0;     // [heads, block_tokens, groups] f16
+    bool operator==(const kv_region&) const = default;
+
+    std::size_t row_at(int block_tokens, int head, int token) const {
+        return weights + (static_cast<std::size_t>(head) * static_cast<std::size_t>(block_tokens) +
+                          static_cast<std::size_t>(token)) *
+                             row_bytes;
+    }
+    /// Byte offset of a row's first scale; its first bias is `biases - scales` further on.
+    std::size_t scale_at(int block_tokens, int head, int token) const {
+        return scales + (static_cast<std::size_t>(head) * static_cast<std::size_t>(block_tokens) +
+                         static_cast<std::size_t>(token)) *
+                            static_cast<std::size_t>(groups) * 2;
+    }
+};
+
+class kv_layout {
+  public:
+    /// Requires: at least one layer, positive sizes, bits in {4, 8, 16}, dims that are multiples of
+    /// the group size unless bits is 16. Throws std::invalid_argument naming the value otherwise.
+    kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
+
+    int layer_count() const noexcept { return static_cast<int>(layers_.size()); }
+    int block_tokens() const noexcept { return block_tokens_; }
+    const kv_recipe& recipe() const noexcept { return recipe_; }
+    const kv_layer& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
+    const kv_region& k(int layer) const { return k_[static_cast<std::size_t>(layer)]; }
+    const kv_region& v(int layer) const { return v_[static_cast<std::size_t>(layer)]; }
+    /// Bytes of one frame, a multiple of 64: the largest layer's need.
+    std::size_t frame_bytes() const noexcept { return frame_bytes_; }
+    /// Bytes that one more token costs over all layers, windows ignored.
+    std::size_t bytes_per_token() const noexcept { return bytes_per_token_; }
+    bool operator==(const kv_layout&) const = default;
+
+  private:
+    std::vector<kv_layer> layers_;
+    kv_recipe recipe_;
+    int block_tokens_;
+    std::vector<kv_region> k_, v_;
+    std::size_t frame_bytes_ = 0;
+    std::size_t bytes_per_token_ = 0;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,62 @@
+#pragma once
+// One agent on disk, without its KV: which blocks it consists of, its tokens and its text. Encoding
+// and decoding are pure; the two functions that touch files are marked. Byte layout:
+// storage/FORMAT.md.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/file.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+struct manifest_block {
+    block_hash name;
+    int tokens = 0;
+    bool operator==(const manifest_block&) const = default;
+};
+
+struct manifest {
+    block_hash fingerprint;
+    std::string agent;
+    std::vector<token_id> tokens;
+    std::string text;  // any bytes
+    std::vector<std::uint32_t>
+        token_ends;  // [tokens], never decreasing, the last one at most text.size()
+    std::vector<manifest_block> blocks;  // their tokens add up to tokens.size()
+    std::chrono::system_clock::time_point created{};
+    std::chrono::system_clock::time_point last_used{};
+    std::map<std::string, std::string> notes;  // any bytes
+    bool operator==(const manifest&) const = default;
+};
+
+constexpr std::size_t manifest_tokens_max = 1 << 24;
+constexpr std::size_t manifest_text_bytes_max = 1 << 28;
+constexpr std::size_t manifest_notes_max = 256;
+constexpr std::size_t manifest_file_bytes_max = 1 << 30;
+
+/// Errors: bad_value, naming the field and the number, for what decode_manifest would refuse.
+result<std::string> encode_manifest(const manifest& agent);
+
+/// Errors: corrupt (checksum, JSON, a field out of its range, fields that contradict each other),
+/// incompatible (another format version). A manifest of another fingerprint decodes; comparing it
+/// is the caller's.
+result<manifest> decode_manifest(std::string_view bytes);
+
+/// Path of an agent's manifest under the cache directory: "agents/<hex>.json". The id itself is
+/// never part of it.
+std::string manifest_path(std::string_view tenant_salt, std::string_view agent);
+
+/// Blocks. Puts a new version in the place of the old one, at once and lasting: temporary file,
+/// sync, rename, sync of the directory. Returns: bytes written. Errors: io, out_of_space; then the
+/// old version is still there, or, when only the last step failed, one of the two.
+result<std::uint64_t> replace_manifest(file_system& files, const std::string& path,
+                                       const std::string& encoded);
+
+}  // namespace semantic::storage

@@ -1,0 +1,59 @@
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t agent_id_bytes_max = 128;
+
+bool allowed_in_agent_id(char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == ':' || c == '-';
+}
+
+int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+}
+
+}  // namespace
+
+result<agent_id> agent_id::parse(std::string_view text) {
+    if (text.empty()) return failure{errc::bad_value, "an agent id must not be empty"};
+    if (text.size() > agent_id_bytes_max)
+        return failure{errc::bad_value, "an agent id may have 128 characters, this one has " +
+                                            std::to_string(text.size())};
+    for (char c : text)
+        if (!allowed_in_agent_id(c))
+            return failure{errc::bad_value,
+                           "an agent id may contain only letters, digits and . _ : - (ASCII)"};
+    return agent_id(std::string(text));
+}
+
+std::string block_hash::hex() const {
+    constexpr char digits[] = "0123456789abcdef";
+    std::string text;
+    text.reserve(bytes.size() * 2);
+    for (std::uint8_t byte : bytes) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
+}
+
+result<block_hash> block_hash::from_hex(std::string_view text) {
+    block_hash hash;
+    if (text.size() != hash.bytes.size() * 2)
+        return failure{errc::bad_value, "a block hash has 32 hex digits"};
+    for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
+        int high = hex_digit(text[2 * i]);
+        int low = hex_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return failure{errc::bad_value, "a block hash has 32 lower-case hex digits"};
+        hash.bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
+    }
+    return hash;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,19 @@
+#include "storage/types/shortfall.hpp"
+
+namespace semantic::storage {
+
+const char* to_string(shortfall why) noexcept {
+    switch (why) {
+        case shortfall::none:
+            return "none";
+        case shortfall::evicted:
+            return "evicted";
+        case shortfall::corrupt:
+            return "corrupt";
+        case shortfall::incompatible:
+            return "incompatible";
+    }
+    return "unknown";
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,172 @@
+// nginx in front, with the file that is shipped for it: tokens come one by one, and every path is
+// where it should be. Only addresses and certificates are replaced.
+
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+import { free_port, main, make_folder, Server, user } from './harness.mjs';
+
+if (spawnSync('nginx', ['-v']).error) {
+  console.log('skipped: nginx is not installed');
+  process.exit(77);
+}
+
+const shipped = fileURLToPath(new URL('../../etc/nginx/semantic-server.conf', import.meta.url));
+
+/** The shipped file between two ports of this machine, without TLS, as a whole configuration. */
+function configuration(folder, port, server_port) {
+  const site = readFileSync(shipped, 'utf8')
+    .replace('server 127.0.0.1:8001;', `server 127.0.0.1:${server_port};`)
+    .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
+    .replace(/^ *ssl_certificate.*\n/gm, '');
+  assert.match(site, new RegExp(`127.0.0.1:${server_port};[^]*127.0.0.1:${port};`));
+  const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+    .map((name) => `${name}_temp_path ${join(folder, name)};`)
+    .join('\n');
+  const user_line = process.getuid() === 0 ? 'user root;' : '';
+  return `${user_line}
+daemon off;
+worker_processes 1;
+pid ${join(folder, 'nginx.pid')};
+error_log stderr;
+events { worker_connections 128; }
+http {
+access_log off;
+${folders}
+${site}
+}
+`;
+}
+
+/** Starts nginx in front of `server`; resolves with its URL and how to end it. */
+async function proxy(server) {
+  const folder = make_folder();
+  const port = await free_port();
+  const file = join(folder, 'nginx.conf');
+  writeFileSync(file, configuration(folder, port, server.port));
+  const child = spawn('nginx', ['-p', folder, '-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let complaints = '';
+  child.stderr.on('data', (bytes) => (complaints += bytes));
+  const ended = new Promise((resolve) => child.on('close', resolve));
+  const stop = () => {
+    child.kill('SIGTERM');
+    return ended;
+  };
+  process.on('exit', () => child.kill('SIGTERM'));
+  const url = `http://127.0.0.1:${port}`;
+  for (let i = 0; i < 100; ++i) {
+    try {
+      await (await fetch(`${url}/health/live`)).arrayBuffer();
+      return { url, stop };
+    } catch {
+      await sleep(50);
+    }
+  }
+  throw new Error(`nginx does not answer: ${complaints}`);
+}
+
+const post = (url, path, body, headers = {}) =>
+  fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+
+const question = { model: 'any', temperature: 0, messages: [user('Tell me a long story.')] };
+
+/** A server that makes a token only when it is told to. */
+async function start_slow_server() {
+  let begin;
+  const begun = new Promise((resolve) => (begin = resolve));
+  const upstream = createServer((incoming, answer) => {
+    incoming.resume();
+    answer.writeHead(200, { 'content-type': 'text/event-stream' });
+    answer.flushHeaders();
+    if (incoming.method === 'POST') begin(answer);
+    else answer.end();
+  });
+  await new Promise((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+  return {
+    port: upstream.address().port,
+    say: async (text) => (await begun).write(text),
+    end: async () => (await begun).end(),
+    stop: () => upstream.close(),
+  };
+}
+
+const server = await Server.start({ cache: make_folder() });
+const front = await proxy(server);
+
+await main({
+  // Each is made only when the one before has arrived: a proxy that collects would wait for ever.
+  async 'tokens come one by one through the proxy'() {
+    const slow = await start_slow_server();
+    const slow_front = await proxy(slow);
+    const reader = (await post(slow_front.url, '/v1/messages', question)).body.getReader();
+    for (let i = 0; i < 20; ++i) {
+      await slow.say(`data: ${i}\n\n`);
+      const { value } = await reader.read();
+      assert.equal(new TextDecoder().decode(value), `data: ${i}\n\n`);
+    }
+    await slow.end();
+    assert.ok((await reader.read()).done);
+    assert.equal(await slow_front.stop(), 0);
+    slow.stop();
+  },
+
+  async 'a streamed answer is whole behind the proxy'() {
+    const body = { ...question, max_tokens: 200, stream: true };
+    const answer = await post(front.url, '/v1/messages', body);
+    assert.match(answer.headers.get('content-type'), /^text\/event-stream/);
+    const text = await answer.text();
+    assert.match(text, /^event: message_start\n/);
+    assert.match(text, /event: message_stop\n.*\n\n$/);
+  },
+
+  async 'a plain answer and its headers pass the proxy'() {
+    const answer = await post(front.url, '/v1/messages', { ...question, max_tokens: 5 });
+    assert.equal(answer.status, 200);
+    assert.equal((await answer.json()).usage.output_tokens, 5);
+    assert.ok(Number(answer.headers.get('x-semantic-prompt-tokens')) > 0);
+    assert.ok(answer.headers.get('request-id'));
+  },
+
+  async 'a client that leaves the proxy stops the work behind it'() {
+    const abort = new AbortController();
+    const answer = await fetch(`${front.url}/v1/messages`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...question, max_tokens: 4000, stream: true }),
+      signal: abort.signal,
+    });
+    const reader = answer.body.getReader();
+    await reader.read();
+    abort.abort();
+    const gone = 'semantic_clients_gone_total';
+    for (let i = 0; i < 100 && !((await server.metrics())[gone] > 0); ++i) await sleep(20);
+    assert.ok((await server.metrics())[gone] > 0, `${gone} does not move`);
+  },
+
+  async 'health passes the proxy and metrics do not'() {
+    for (const path of ['/health', '/health/live', '/health/ready', '/health/startup'])
+      assert.equal((await fetch(front.url + path)).status, 200, path);
+    assert.equal((await (await fetch(`${front.url}/health`)).json()).status, 'ok');
+    assert.equal((await fetch(`${front.url}/metrics`)).status, 404);
+  },
+
+  async 'the limit of the body is the same on both sides'() {
+    const fits = 'x'.repeat(32 * 1024 * 1024);
+    assert.equal((await post(front.url, '/v1/messages', fits)).status, 400); // read, and no JSON
+    assert.equal((await post(front.url, '/v1/messages', `${fits}x`)).status, 413);
+  },
+
+  async 'both end in order'() {
+    assert.equal(await front.stop(), 0);
+    assert.equal((await server.stop()).code, 0);
+  },
+});

@@ -1,0 +1,176 @@
+#pragma once
+// A random frame with queries, quantised through a given table, and attention over it.
+
+#include <algorithm>
+#include <limits>
+
+#include "tests/engine/kernels/support.hpp"
+
+namespace semantic::engine::kernel_tests {
+
+struct attention_shape {
+    int count, tokens, k_dim, v_dim, bits;
+    bool windowed = false;  // rows see different stretches, some nothing
+    bool calm = false;      // normal values only, so that many tokens share the weight
+    int stored_dim = 0;     // K and V are the first elements of the same rows, this long
+};
+
+struct attention_case {
+    attention_case(attention_shape s, unsigned seed)
+        : shape(s),
+          queries(size(s.count, s.k_dim)),
+          k_rows(row_bytes(row_dim(true)) * static_cast<std::size_t>(s.tokens), 2),
+          v_rows(shared() ? 0 : row_bytes(s.v_dim) * static_cast<std::size_t>(s.tokens), 2),
+          k_scales(groups(row_dim(true)), 2),
+          k_biases(groups(row_dim(true)), 2),
+          v_scales(shared() ? 0 : groups(s.v_dim), 2),
+          v_biases(shared() ? 0 : groups(s.v_dim), 2),
+          begin(static_cast<std::size_t>(s.count)),
+          end(begin.size()) {
+        source random(seed);
+        fill_values(queries, random);
+        choose_ranges(random);
+        fill_rows(k_rows, k_scales, k_biases, row_dim(true), random);
+        if (!shared()) {
+            fill_rows(v_rows, v_scales, v_biases, s.v_dim, random);
+        }
+        states.assign(begin.size(), {-std::numeric_limits<float>::infinity(), 0.0f});
+        out.assign(size(s.count, s.v_dim), 0.0f);
+        for (std::size_t r = 0; r < states.size(); r += 3) {  // rows that have seen something
+            states[r] = {random.normal(), 1.5f};
+            for (int d = 0; d < s.v_dim; ++d) {
+                out[r * static_cast<std::size_t>(s.v_dim) + static_cast<std::size_t>(d)] =
+                    random.normal();
+            }
+        }
+    }
+
+    /// Rows [first, first + count) through `table`, from the case's own states into copies.
+    struct result {
+        std::vector<softmax_state> states;
+        std::vector<float> out;
+    };
+    result run(const kernel_table& table, int first, int count) const {
+        const auto f = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
+        const auto kd = static_cast<std::size_t>(shape.k_dim);
+        const auto vd = static_cast<std::size_t>(shape.v_dim);
+        result made{{states.begin() + first, states.begin() + first + count},
+                    {out.begin() + static_cast<std::ptrdiff_t>(f * vd),
+                     out.begin() + static_cast<std::ptrdiff_t>((f + n) * vd)}};
+        buffer<float> scratch(
+            attention_scratch_floats(count, shape.tokens, shape.k_dim, shape.v_dim));
+        std::fill(scratch.begin(), scratch.end(), std::numeric_limits<float>::quiet_NaN());
+        attention_block block;
+        std::unique_ptr<test_rows> rows;
+        block.count = count;
+        block.queries = queries.data() + f * kd;
+        if (shape.bits != 16) {
+            rows = std::make_unique<test_rows>(table, block.queries, count, shape.k_dim);
+            block.q = rows->view();
+        }
+        block.k = view(true);
+        block.v = view(false);
+        block.begin = begin.data() + f;
+        block.end = end.data() + f;
+        block.tokens = shape.tokens;
+        block.scale = scale;
+        block.state = made.states.data();
+        block.out = made.out.data();
+        block.scratch = scratch.data();
+        table.attend(block);
+        return made;
+    }
+
+    /// Element d of token t of K or V, exactly.
+    double element(bool key, int t, int d) const {
+        const bool from_keys = key || shared();
+        const buffer<std::byte>& rows = from_keys ? k_rows : v_rows;
+        const auto i = size(t, row_dim(key)) + static_cast<std::size_t>(key ? d : d + misread);
+        if (shape.bits == 16) {
+            half value;
+            std::memcpy(&value, rows.data() + 2 * i, 2);
+            return static_cast<double>(to_float(value));
+        }
+        const auto byte = std::to_integer<unsigned>(rows[i * bits() / 8]);
+        const unsigned q = shape.bits == 8 ? byte : byte >> (i % 2 * 4) & 15u;
+        return static_cast<double>(to_float((from_keys ? k_scales : v_scales)[i / 64])) * q +
+               static_cast<double>(to_float((from_keys ? k_biases : v_biases)[i / 64]));
+    }
+
+    bool shared() const { return shape.stored_dim != 0; }
+    /// Elements from one token of K or V to the next.
+    int row_dim(bool key) const {
+        return shared() ? shape.stored_dim : key ? shape.k_dim : shape.v_dim;
+    }
+
+    static std::size_t size(int a, int b) {
+        return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
+    }
+    std::size_t bits() const { return static_cast<std::size_t>(shape.bits); }
+    std::size_t row_bytes(int dim) const { return static_cast<std::size_t>(dim) * bits() / 8; }
+    std::size_t groups(int dim) const {
+        return shape.bits == 16 ? 0 : size(shape.tokens, dim / 64);
+    }
+
+    attention_shape shape;
+    float scale = 0.11f;
+    int misread = 0;  // how far element() goes astray in a value, to see that the test notices
+    buffer<float> queries;
+    buffer<std::byte> k_rows, v_rows;
+    buffer<half> k_scales, k_biases, v_scales, v_biases;
+    std::vector<int> begin, end;
+    std::vector<softmax_state> states;
+    std::vector<float> out;
+    int seen_begin = 0, seen_end = 0;
+
+  private:
+    kv_rows view(bool key) const {
+        const bool from_keys = key || shared();
+        return {(from_keys ? k_rows : v_rows).data(),
+                (from_keys ? k_scales : v_scales).data(),
+                (from_keys ? k_biases : v_biases).data(),
+                key ? shape.k_dim : shape.v_dim,
+                shape.bits,
+                row_bytes(row_dim(key)),
+                row_dim(key) / 64};
+    }
+    void fill_values(buffer<float>& values, source& random) {
+        for (float& value : values) {
+            value = shape.calm ? random.normal() : random.any();
+        }
+    }
+    void choose_ranges(source& random) {
+        seen_begin = shape.tokens;
+        const int floor = shape.windowed ? random.below(shape.tokens / 2 + 1) : 0;
+        for (std::size_t r = 0; r < begin.size(); ++r) {
+            begin[r] = 0;
+            end[r] = shape.tokens;
+            if (shape.windowed) {
+                begin[r] = floor + random.below(shape.tokens - floor);
+                end[r] = begin[r] + random.below(shape.tokens - begin[r] + 1);
+            }
+            if (begin[r] < end[r]) {
+                seen_begin = std::min(seen_begin, begin[r]);
+                seen_end = std::max(seen_end, end[r]);
+            }
+        }
+    }
+    /// Tokens outside what is seen are all ones: NaN wherever they are read as numbers.
+    void fill_rows(buffer<std::byte>& rows, buffer<half>& scales, buffer<half>& biases, int dim,
+                   source& random) {
+        std::memset(rows.data(), 0xff, rows.size());
+        std::fill(scales.begin(), scales.end(), half{0xffff});
+        std::fill(biases.begin(), biases.end(), half{0xffff});
+        buffer<float> x(static_cast<std::size_t>(dim));
+        for (int t = seen_begin; t < seen_end; ++t) {
+            fill_values(x, random);
+            const std::size_t group = shape.bits == 16 ? 0 : size(t, dim / 64);
+            find_kernels("scalar")->quantize_kv(
+                x.data(), dim, shape.bits,
+                rows.data() + static_cast<std::size_t>(t) * row_bytes(dim), scales.data() + group,
+                biases.data() + group);
+        }
+    }
+};
+
+}  // namespace semantic::engine::kernel_tests

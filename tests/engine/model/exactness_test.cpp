@@ -1,0 +1,173 @@
+// The promise of engine/model/README.md: a position's logits are the same bits whatever the
+// chunking, the threads and the batch.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/engine/model/loaded_model.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using storage::token_id;
+using tests::loaded_model;
+
+std::vector<token_id> some_tokens(int count, int vocabulary, std::uint32_t seed) {
+    std::vector<token_id> ids;
+    for (int i = 0; i < count; ++i) {
+        seed = seed * 1664525u + 1013904223u;
+        ids.push_back(static_cast<token_id>((seed >> 8) % static_cast<std::uint32_t>(vocabulary)));
+    }
+    return ids;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+class exactness : public testing::TestWithParam<std::tuple<const char*, int>> {
+  protected:
+    static loaded_model model(int threads = 1, int pool_tokens = 2048) {
+        const auto [name, bits] = GetParam();
+        return loaded_model({std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name, "",
+                             bits, threads, "auto", 600, pool_tokens});
+    }
+    /// Over two blocks of 256, so that frames are merged.
+    static std::vector<token_id> prompt() { return some_tokens(600, 448, 7); }
+    static std::vector<float> logits(int threads, int chunk) {
+        loaded_model m = model(threads);
+        const auto sequence = m.new_sequence();
+        return m.logits(*sequence, prompt(), chunk);
+    }
+};
+
+TEST_P(exactness, chunks_leave_no_trace) {
+    const std::vector<float> whole = logits(1, 600);
+    for (const int chunk : {1, 7, 256})
+        EXPECT_TRUE(same_bits(whole, logits(1, chunk))) << "chunk " << chunk;
+}
+
+TEST_P(exactness, threads_leave_no_trace) {
+    const std::vector<float> whole = logits(1, 600);
+    for (const int threads : {2, 5}) {
+        EXPECT_TRUE(same_bits(whole, logits(threads, 600))) << "threads " << threads;
+        EXPECT_TRUE(same_bits(whole, logits(threads, 50))) << "threads " << threads;
+    }
+}
+
+TEST_P(exactness, batch_mates_leave_no_trace) {
+    loaded_model m = model(2);
+    const std::vector<token_id> a = prompt(), b = some_tokens(290, 448, 1),
+                                c = some_tokens(33, 448, 2);
+    std::vector<float> alone[3];
+    const std::vector<token_id>* prompts[] = {&a, &b, &c};
+    for (int i = 0; i < 3; ++i) alone[i] = m.logits(*m.new_sequence(), *prompts[i], 100);
+
+    // All three in steps of uneven parts: one prefills in big chunks while the others decode or
+    // join late.
+    std::unique_ptr<storage::kv_sequence> sequences[] = {m.new_sequence(), m.new_sequence(),
+                                                         m.new_sequence()};
+    std::vector<float> together[3];
+    const std::size_t part[] = {97, 1, 5};
+    for (int step = 0; together[0].size() < alone[0].size() || together[1].size() < alone[1].size();
+         ++step) {
+        std::vector<storage::kv_sequence*> batch;
+        std::vector<std::vector<token_id>> tokens;
+        std::vector<int> who;
+        for (int i = 0; i < 3; ++i) {
+            const auto done = static_cast<std::size_t>(sequences[i]->token_count());
+            if (done >= prompts[i]->size() || (i == 2 && step < 3)) continue;
+            const auto first = prompts[i]->begin() + static_cast<std::ptrdiff_t>(done);
+            tokens.emplace_back(first, first + static_cast<std::ptrdiff_t>(
+                                                   std::min(part[i], prompts[i]->size() - done)));
+            batch.push_back(sequences[i].get());
+            who.push_back(i);
+        }
+        const std::vector<float> out = m.step(batch, tokens);
+        auto from = out.begin();
+        for (std::size_t i = 0; i < who.size(); ++i) {
+            const auto count = static_cast<std::ptrdiff_t>(tokens[i].size() * 448);
+            together[who[i]].insert(together[who[i]].end(), from, from + count);
+            from += count;
+        }
+    }
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(alone[i], together[i])) << "sequence " << i;
+}
+
+TEST_P(exactness, a_prefix_shared_by_two_sequences_gives_what_a_fresh_one_gives) {
+    loaded_model m = model(2);
+    const std::vector<token_id> ids = prompt();
+    const std::vector<float> whole = m.logits(*m.new_sequence(), ids, 600);
+    const auto owner = m.new_sequence();
+    m.logits(*owner, std::span(ids).first(300), 300);
+    const auto fork = m.fork(*owner);
+    m.logits(*owner, some_tokens(200, 448, 99), 200);  // the owner goes another way
+    const std::vector<float> rest = m.logits(*fork, std::span(ids).subspan(300), 300);
+    EXPECT_TRUE(same_bits(std::span(whole).subspan(300 * 448), rest));
+}
+
+TEST_P(exactness, every_instruction_set_gives_the_same_bits) {
+    const auto [name, bits] = GetParam();
+    std::vector<float> first;
+    for (const std::string_view kernels : available_kernels()) {
+        if (kernels == "portable") continue;  // BLAS orders its sums as it likes
+        loaded_model m({std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name, "", bits,
+                        1, std::string(kernels), 600, 1024});
+        const std::vector<float> some = m.logits(*m.new_sequence(), some_tokens(300, 448, 5), 300);
+        if (first.empty()) first = some;
+        EXPECT_TRUE(same_bits(first, some)) << kernels;
+    }
+}
+
+// The last layer runs only where logits are asked for; that must not change them.
+TEST_P(exactness, asking_for_few_logits_gives_the_same_ones) {
+    loaded_model m = model(2);
+    const std::vector<token_id> ids = prompt();
+    const std::vector<float> whole = m.logits(*m.new_sequence(), ids, 600);
+    const auto sequence = m.new_sequence();
+    ASSERT_TRUE(sequence->reserve(600));
+    std::vector<float> some(3 * 448);
+    const std::vector<int> asked{0, 255, 599};
+    sequence_step step{ids, sequence.get(), asked, some.data()};
+    m.model().forward({&step, 1});
+    EXPECT_EQ(sequence->token_count(), 600);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        EXPECT_TRUE(
+            same_bits(std::span(whole).subspan(static_cast<std::size_t>(asked[i]) * 448, 448),
+                      std::span(some).subspan(i * 448, 448)));
+    }
+    // And the cache is as complete as if every one had been asked for.
+    const auto next = some_tokens(5, 448, 3);
+    const auto reference = m.new_sequence();
+    m.logits(*reference, ids, 600);
+    EXPECT_TRUE(same_bits(m.logits(*reference, next, 5), m.logits(*sequence, next, 5)));
+}
+
+// Vacuity check: the comparison sees one changed token.
+TEST_P(exactness, another_token_is_seen) {
+    loaded_model m = model();
+    std::vector<token_id> ids = some_tokens(300, 448, 5);
+    const std::vector<float> before = m.logits(*m.new_sequence(), ids, 300);
+    ids[10] = (ids[10] + 1) % 448;
+    const std::vector<float> after = m.logits(*m.new_sequence(), ids, 300);
+    EXPECT_TRUE(same_bits(std::span(before).first(10 * 448), std::span(after).first(10 * 448)));
+    EXPECT_FALSE(same_bits(std::span(before).last(448), std::span(after).last(448)));
+}
+
+INSTANTIATE_TEST_SUITE_P(models, exactness,
+                         testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "qwen3",
+                                                          "gemma3", "gptoss", "gptoss-mxfp4"),
+                                          testing::Values(4, 8, 16)),
+                         [](const auto& each) {
+                             std::string name = std::get<0>(each.param);
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name + "_kv" + std::to_string(std::get<1>(each.param));
+                         });
+
+}  // namespace
+}  // namespace semantic::engine

@@ -1,0 +1,95 @@
+#include "tests/engine/model/loaded_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace semantic::tests {
+
+using storage::token_id;
+
+loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads) {
+    auto config = engine::model_config::load(run.folder);
+    if (!config) {
+        ADD_FAILURE() << config.error().what;
+        return;
+    }
+    config_ = std::move(*config);
+    const storage::kv_layout layout = engine::make_kv_layout(config_, {run.kv_bits, 64}, 256);
+    const auto blocks = static_cast<std::size_t>(run.pool_tokens / layout.block_tokens() + 1);
+    pool_ = std::make_unique<storage::block_pool>(
+        layout, blocks * static_cast<std::size_t>(layout.layer_count()) * layout.frame_bytes());
+    arena_.run([&] {
+        auto loaded = engine::transformer::load(
+            run.weights_folder.empty() ? run.folder : run.weights_folder, config_, layout,
+            *engine::find_kernels(run.kernels), {run.rows_max, run.rows_max}, {});
+        if (!loaded) {
+            ADD_FAILURE() << loaded.error().what;
+            return;
+        }
+        model_ = std::move(*loaded);
+    });
+}
+
+loaded_model::~loaded_model() = default;
+
+std::unique_ptr<storage::kv_sequence> loaded_model::new_sequence() const {
+    return std::make_unique<storage::kv_sequence>(
+        *pool_, std::vector<std::shared_ptr<const storage::kv_block>>{}, 0);
+}
+
+std::unique_ptr<storage::kv_sequence> loaded_model::fork(storage::kv_sequence& from) const {
+    return std::make_unique<storage::kv_sequence>(*pool_, from.share(), from.token_count());
+}
+
+std::vector<float> loaded_model::logits(storage::kv_sequence& sequence,
+                                        std::span<const token_id> tokens, int chunk) {
+    std::vector<float> all;
+    for (std::size_t first = 0; first < tokens.size(); first += static_cast<std::size_t>(chunk)) {
+        const auto part =
+            tokens.subspan(first, std::min(static_cast<std::size_t>(chunk), tokens.size() - first));
+        storage::kv_sequence* const one[] = {&sequence};
+        const std::vector<token_id> ids[] = {{part.begin(), part.end()}};
+        const std::vector<float> some = step(one, ids);
+        all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+}
+
+std::vector<float> loaded_model::step(std::span<storage::kv_sequence* const> sequences,
+                                      std::span<const std::vector<token_id>> tokens) {
+    std::size_t rows = 0;
+    for (const auto& ids : tokens) rows += ids.size();
+    const auto vocabulary = static_cast<std::size_t>(config_.vocabulary);
+    std::vector<float> out(rows * vocabulary);
+    std::vector<std::vector<int>> asked(sequences.size());
+    std::vector<engine::sequence_step> batch;
+    float* to = out.data();
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+        storage::kv_sequence& sequence = *sequences[i];
+        const auto reserved =
+            sequence.reserve(sequence.token_count() + static_cast<int>(tokens[i].size()));
+        EXPECT_TRUE(reserved) << (reserved ? "" : reserved.error().what);
+        asked[i].resize(tokens[i].size());
+        std::iota(asked[i].begin(), asked[i].end(), 0);
+        batch.push_back({tokens[i], &sequence, asked[i], to});
+        to += tokens[i].size() * vocabulary;
+    }
+    arena_.run([&] { model_->forward(batch); });
+    return out;
+}
+
+std::vector<token_id> loaded_model::greedy(std::span<const token_id> prompt, int count) {
+    const auto sequence = new_sequence();
+    std::vector<float> last = logits(*sequence, prompt, run_.rows_max);
+    std::vector<token_id> answer;
+    for (int i = 0; i < count; ++i) {
+        const auto row = last.end() - config_.vocabulary;
+        answer.push_back(static_cast<token_id>(std::max_element(row, last.end()) - row));
+        last = logits(*sequence, std::span(&answer.back(), 1), 1);
+    }
+    return answer;
+}
+
+}  // namespace semantic::tests

@@ -1,0 +1,56 @@
+#pragma once
+// A model on disk with a pool of its own, and the few ways in which tests run tokens through it.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/compute_arena.hpp"
+#include "engine/model/transformer.hpp"
+#include "storage/block_pool.hpp"
+
+namespace semantic::tests {
+
+struct model_run {
+    std::string folder;          // of config.json
+    std::string weights_folder;  // empty: the same
+    int kv_bits = 16;
+    int threads = 1;
+    std::string kernels = "auto";
+    int rows_max = 512;
+    int pool_tokens = 1024;
+};
+
+class loaded_model {
+  public:
+    /// Fails the test and leaves the model null when loading does not succeed.
+    explicit loaded_model(const model_run& run);
+    ~loaded_model();
+
+    explicit operator bool() const { return model_ != nullptr; }
+    const engine::model_config& config() const { return config_; }
+    engine::transformer& model() { return *model_; }
+    std::unique_ptr<storage::kv_sequence> new_sequence() const;
+    /// A second sequence that shares everything `from` has.
+    std::unique_ptr<storage::kv_sequence> fork(storage::kv_sequence& from) const;
+
+    /// Appends `tokens` in chunks of `chunk`. Returns: the logits of every one. Shape: [tokens,
+    /// vocabulary].
+    std::vector<float> logits(storage::kv_sequence& sequence,
+                              std::span<const storage::token_id> tokens, int chunk);
+    /// One step for several sequences at once; every token's logits, sequence after sequence.
+    std::vector<float> step(std::span<storage::kv_sequence* const> sequences,
+                            std::span<const std::vector<storage::token_id>> tokens);
+    /// Greedy tokens after `prompt`.
+    std::vector<storage::token_id> greedy(std::span<const storage::token_id> prompt, int count);
+
+  private:
+    model_run run_;
+    engine::compute_arena arena_;
+    engine::model_config config_;
+    std::unique_ptr<storage::block_pool> pool_;
+    std::unique_ptr<engine::transformer> model_;
+};
+
+}  // namespace semantic::tests

@@ -1,0 +1,354 @@
+#include "engine/model/model_config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace semantic::engine {
+namespace {
+
+using storage::errc;
+using storage::token_id;
+
+std::string with(const std::string& fields) {
+    return R"({"model_type": "llama")" + (fields.empty() ? "" : ", " + fields) + "}";
+}
+
+model_config parsed(const std::string& fields, const std::string& generation = "") {
+    auto config = model_config::parse(with(fields), generation);
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return config ? *config : model_config{};
+}
+
+std::string refusal(const std::string& fields, const std::string& generation = "") {
+    auto config = model_config::parse(with(fields), generation);
+    if (config) return "(accepted)";
+    EXPECT_EQ(config.error().code, errc::incompatible);
+    EXPECT_EQ(config.error().what.find('\n'), std::string::npos);
+    return config.error().what;
+}
+
+TEST(model_config, missing_fields_take_the_values_of_the_reference_class) {
+    const model_config c = parsed("");
+    EXPECT_EQ(c.family, "llama");
+    EXPECT_EQ(c.vocabulary, 32000);
+    EXPECT_EQ(c.hidden, 4096);
+    EXPECT_EQ(c.intermediate, 11008);
+    EXPECT_EQ(c.layers.size(), 32u);
+    EXPECT_EQ(c.heads, 32);
+    EXPECT_EQ(c.kv_heads, 32);
+    EXPECT_EQ(c.head_dim, 128);
+    EXPECT_EQ(c.context_tokens_max, 2048);
+    EXPECT_FLOAT_EQ(c.norm_eps, 1e-6f);
+    EXPECT_FALSE(c.tied_head);
+    EXPECT_FALSE(c.qkv_bias);
+    EXPECT_FALSE(c.o_bias);
+    EXPECT_FALSE(c.qk_norm);
+    EXPECT_FALSE(c.mlp_bias);
+    EXPECT_EQ(c.quantization_bits, 0);
+    EXPECT_EQ(c.layers[0].rope.theta, 10000.0);
+    EXPECT_EQ(c.layers[0].rope.type, rope_parameters::scaling::none);
+    EXPECT_EQ(c.layers[0].window, 0);
+    EXPECT_EQ(c.eos_tokens, (std::vector<token_id>{2}));
+}
+
+TEST(model_config, null_counts_as_missing) {
+    const model_config c =
+        parsed(R"("num_key_value_heads": null, "head_dim": null, "rope_scaling": null)");
+    EXPECT_EQ(c.kv_heads, 32);
+    EXPECT_EQ(c.head_dim, 128);
+}
+
+TEST(model_config, key_value_heads_follow_the_heads_and_head_dim_may_stand_apart) {
+    const model_config c = parsed(R"("hidden_size": 96, "num_attention_heads": 6, "head_dim": 64)");
+    EXPECT_EQ(c.kv_heads, 6);
+    EXPECT_EQ(c.head_dim, 64);
+}
+
+TEST(model_config, both_rope_spellings_say_the_same) {
+    const model_config published = parsed(
+        R"("rope_theta": 500000.0, "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0,
+           "low_freq_factor": 1.0, "original_max_position_embeddings": 256,
+           "rope_type": "llama3"})");
+    const model_config current = parsed(
+        R"("rope_parameters": {"rope_theta": 500000.0, "factor": 8.0, "high_freq_factor": 4.0,
+           "low_freq_factor": 1.0, "original_max_position_embeddings": 256,
+           "rope_type": "llama3"})");
+    for (const model_config& c : {published, current}) {
+        const rope_parameters& rope = c.layers.back().rope;
+        EXPECT_EQ(rope.type, rope_parameters::scaling::llama3);
+        EXPECT_EQ(rope.theta, 500000.0);
+        EXPECT_EQ(rope.factor, 8.0);
+        EXPECT_EQ(rope.low_freq_factor, 1.0);
+        EXPECT_EQ(rope.high_freq_factor, 4.0);
+        EXPECT_EQ(rope.original_context, 256.0);
+    }
+}
+
+TEST(model_config, the_oldest_spelling_of_the_scaling_type_is_read) {
+    const model_config c = parsed(R"("rope_scaling": {"type": "linear", "factor": 4})");
+    EXPECT_EQ(c.layers[0].rope.type, rope_parameters::scaling::linear);
+    EXPECT_EQ(c.layers[0].rope.factor, 4.0);
+}
+
+TEST(model_config, unsupported_values_are_refused_by_name) {
+    const std::pair<const char*, const char*> cases[] = {
+        {R"("hidden_act": "gelu")", "hidden_act is \"gelu\""},
+        {R"("rope_scaling": {"rope_type": "longrope", "factor": 4})",
+         "rope_scaling.rope_type is \"longrope\""},
+        {R"("rope_scaling": {"rope_type": "yarn"})", "rope_scaling.factor is missing"},
+        {R"("rope_parameters": {"rope_type": "dynamic", "factor": 4})",
+         "rope_parameters.rope_type is \"dynamic\""},
+        {R"("rope_parameters": {"full_attention": {"rope_theta": 1}})",
+         "rope_parameters.full_attention is"},
+        {R"("rope_scaling": {"rope_type": "llama3"})", "rope_scaling.factor is missing"},
+        {R"("quantization": {"group_size": 32, "bits": 4})", "quantization.group_size is 32"},
+        {R"("quantization": {"group_size": 64, "bits": 3})", "quantization.bits is 3"},
+        {R"("quantization": {"bits": 4, "mode": "mxfp4"})", "quantization.mode is \"mxfp4\""},
+        {R"("quantization": {"bits": 4, "lm_head": {"bits": 8}})", "quantization.lm_head is"},
+        {R"("quantization_config": {"quant_method": "awq"})",
+         "quantization_config.quant_method is \"awq\""},
+        {R"("quantization_config": {"quant_method": "mxfp4"})",
+         "quantization_config.quant_method is \"mxfp4\""},
+        {R"("layer_types": ["full_attention", "sliding_attention"])",
+         "layer_types is \"sliding_attention\""},
+        {R"("num_attention_heads": 6, "num_key_value_heads": 4)", "num_key_value_heads is 4"},
+        {R"("num_attention_heads": 3)", "num_attention_heads is 3"},
+        {R"("head_dim": 65)", "head_dim is 65"},
+        {R"("hidden_size": "big")", "hidden_size is \"big\": a whole number"},
+        {R"("hidden_size": 0)", "hidden_size is 0"},
+        {R"("hidden_size": 1048577)", "hidden_size is 1048577"},
+        {R"("num_hidden_layers": 4097)", "num_hidden_layers is 4097"},
+        {R"("rms_norm_eps": 0)", "rms_norm_eps is 0"},
+        {R"("tie_word_embeddings": 1)", "tie_word_embeddings is 1"},
+        {R"("eos_token_id": 32000)", "eos_token_id is 32000"},
+        {R"("eos_token_id": [1, "2"])", "eos_token_id is [1,\"2\"]"},
+    };
+    for (const auto& [fields, said] : cases) {
+        EXPECT_NE(refusal(fields).find(said), std::string::npos)
+            << fields << " gave: " << refusal(fields);
+    }
+}
+
+TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
+    auto config = model_config::parse(R"({"model_type": "mamba"})");
+    ASSERT_FALSE(config);
+    EXPECT_EQ(config.error().what,
+              "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
+              "gemma3_text, gemma3, gpt_oss");
+}
+
+/// `fields` under another family.
+model_config parsed_as(const std::string& family, const std::string& fields) {
+    auto config = model_config::parse("{\"model_type\": \"" + family + "\"" +
+                                      (fields.empty() ? "" : ", " + fields) + "}");
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return config ? *config : model_config{};
+}
+
+std::string refusal_as(const std::string& family, const std::string& fields) {
+    auto config = model_config::parse("{\"model_type\": \"" + family + "\", " + fields + "}");
+    return config ? "(accepted)" : config.error().what;
+}
+
+TEST(model_config, yarn_scaling_is_read_with_the_defaults_of_the_reference) {
+    const rope_parameters plain =
+        parsed(R"("max_position_embeddings": 4096, "rope_scaling": {"type": "yarn", "factor": 4})")
+            .layers[0]
+            .rope;
+    EXPECT_EQ(plain.type, rope_parameters::scaling::yarn);
+    EXPECT_EQ(plain.original_context, 4096.0);
+    EXPECT_EQ(plain.beta_fast, 32.0);
+    EXPECT_EQ(plain.beta_slow, 1.0);
+    EXPECT_TRUE(plain.truncate);
+    EXPECT_NEAR(plain.amplitude, 0.1 * std::log(4.0) + 1.0, 1e-12);
+    const rope_parameters same =
+        parsed(R"("rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.7,
+                                   "mscale_all_dim": 0.7, "truncate": false})")
+            .layers[0]
+            .rope;
+    EXPECT_EQ(same.amplitude, 1.0);
+    EXPECT_FALSE(same.truncate);
+    EXPECT_EQ(parsed(R"("rope_scaling": {"type": "yarn", "factor": 4, "attention_factor": 2})")
+                  .layers[0]
+                  .rope.amplitude,
+              2.0);
+}
+
+TEST(model_config, qwen_families_take_their_own_defaults) {
+    const model_config two = parsed_as("qwen2", "");
+    EXPECT_EQ(two.vocabulary, 151936);
+    EXPECT_EQ(two.context_tokens_max, 32768);
+    EXPECT_EQ(two.kv_heads, 32);
+    EXPECT_EQ(two.head_dim, 128);
+    EXPECT_TRUE(two.qkv_bias);
+    EXPECT_FALSE(two.o_bias);
+    EXPECT_TRUE(two.eos_tokens.empty());
+    const model_config three = parsed_as("qwen3", R"("hidden_size": 1024, "num_attention_heads": 16,
+        "num_key_value_heads": 8)");
+    EXPECT_EQ(three.head_dim, 128);  // not 1024 / 16
+    EXPECT_TRUE(three.qk_norm);
+    EXPECT_FALSE(three.qkv_bias);
+    EXPECT_EQ(
+        parsed_as("qwen3", R"("num_attention_heads": 16, "num_key_value_heads": null)").kv_heads,
+        16);
+}
+
+TEST(model_config, windows_come_from_layer_types_or_from_the_familys_rule) {
+    EXPECT_EQ(parsed_as("qwen2", R"("sliding_window": 100)").layers.back().window, 0);
+    const model_config rule = parsed_as("qwen2", R"("use_sliding_window": true,
+        "sliding_window": 100, "max_window_layers": 30)");
+    EXPECT_EQ(rule.layers[29].window, 0);
+    EXPECT_EQ(rule.layers[30].window, 100);
+    EXPECT_EQ(rule.layers[31].window, 100);
+    const model_config types = parsed_as("qwen3", R"("num_hidden_layers": 2, "sliding_window": 8,
+        "layer_types": ["sliding_attention", "full_attention"])");
+    EXPECT_EQ(types.layers[0].window, 8);
+    EXPECT_EQ(types.layers[1].window, 0);
+    EXPECT_NE(refusal_as("qwen3", R"("layer_types": ["full_attention"])")
+                  .find("layer_types has 1 entries, num_hidden_layers is 32"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("qwen3", R"("layer_types": ["chunked_attention"])")
+                  .find("layer_types is \"chunked_attention\""),
+              std::string::npos);
+}
+
+TEST(model_config, gemma_alternates_windows_and_rope_bases) {
+    const model_config c = parsed_as("gemma3_text", R"("rope_scaling": {"rope_type": "linear",
+        "factor": 8})");
+    ASSERT_EQ(c.layers.size(), 26u);
+    for (std::size_t i = 0; i < c.layers.size(); ++i) {
+        const bool full = i % 6 == 5;
+        EXPECT_EQ(c.layers[i].window, full ? 0 : 4096) << i;
+        EXPECT_EQ(c.layers[i].rope.theta, full ? 1e6 : 1e4) << i;
+        EXPECT_EQ(c.layers[i].rope.factor, full ? 8.0 : 1.0) << i;
+    }
+    EXPECT_EQ(c.head_dim, 256);
+    EXPECT_EQ(c.kv_heads, 4);
+    EXPECT_EQ(c.attention_scale, 1.0 / 16.0);
+    EXPECT_TRUE(c.tied_head && c.qk_norm && c.norm_one_plus && c.post_norms);
+    EXPECT_EQ(c.activation, activation_kind::gelu_tanh);
+    EXPECT_EQ(c.embedding_scale, 48.0f);
+    // sqrt(128) = 11.3137 in bfloat16.
+    EXPECT_EQ(parsed_as("gemma3_text", R"("hidden_size": 128, "torch_dtype": "bfloat16")")
+                  .embedding_scale,
+              11.3125f);
+    EXPECT_EQ(c.eos_tokens, (std::vector<token_id>{1}));
+    EXPECT_EQ(parsed_as("gemma3_text", R"("sliding_window_pattern": 2)").layers[1].window, 0);
+}
+
+TEST(model_config, rope_parameters_may_be_given_for_each_kind_of_layer) {
+    const model_config c = parsed_as("gemma3_text", R"("rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 4, "rope_theta": 500},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 300}})");
+    EXPECT_EQ(c.layers[5].rope.theta, 500.0);
+    EXPECT_EQ(c.layers[5].rope.factor, 4.0);
+    EXPECT_EQ(c.layers[0].rope.theta, 300.0);
+    EXPECT_NE(refusal_as("gemma3_text", R"("rope_parameters": {"chunked_attention": {}})")
+                  .find("rope_parameters.chunked_attention is"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("gemma3_text",
+                         R"("rope_parameters": {"full_attention": {"rope_type": "dynamic"}})")
+                  .find("rope_parameters.full_attention.rope_type is \"dynamic\""),
+              std::string::npos);
+}
+
+TEST(model_config, a_multimodal_wrapper_gives_its_language_model) {
+    const model_config c = parsed_as("gemma3", R"("eos_token_id": [1, 106], "text_config": {
+        "hidden_size": 2560, "num_hidden_layers": 34, "sliding_window": 1024},
+        "vision_config": {})");
+    EXPECT_EQ(c.family, "gemma3_text");
+    EXPECT_EQ(c.hidden, 2560);
+    EXPECT_EQ(c.layers[0].window, 1024);
+    EXPECT_EQ(c.eos_tokens, (std::vector<token_id>{1, 106}));
+    EXPECT_EQ(parsed_as("gemma3", R"("text_config": {"eos_token_id": 7})").eos_tokens,
+              (std::vector<token_id>{7}));
+    EXPECT_NE(refusal_as("gemma3", R"("text_config": {"final_logit_softcapping": 30.0})")
+                  .find("text_config.final_logit_softcapping is"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("gemma3", R"("text_config": {"hidden_activation": "relu"})")
+                  .find("text_config.hidden_activation is \"relu\""),
+              std::string::npos);
+}
+
+TEST(model_config, gpt_oss_is_a_mixture_with_sinks_and_alternating_windows) {
+    const model_config c = parsed_as("gpt_oss", "");
+    ASSERT_EQ(c.layers.size(), 36u);
+    EXPECT_EQ(c.layers[0].window, 128);
+    EXPECT_EQ(c.layers[1].window, 0);
+    EXPECT_EQ(c.layers[35].window, 0);
+    for (const layer_config& layer : {c.layers[0], c.layers[1]}) {
+        EXPECT_EQ(layer.rope.type, rope_parameters::scaling::yarn);
+        EXPECT_EQ(layer.rope.theta, 150000.0);
+        EXPECT_EQ(layer.rope.factor, 32.0);
+        EXPECT_EQ(layer.rope.original_context, 4096.0);
+        EXPECT_FALSE(layer.rope.truncate);
+    }
+    EXPECT_EQ(c.head_dim, 64);
+    EXPECT_TRUE(c.qkv_bias && c.o_bias && c.sinks);
+    EXPECT_EQ(c.mixture.experts, 128);
+    EXPECT_EQ(c.mixture.per_token, 4);
+    EXPECT_EQ(c.mixture.intermediate, 2880);
+    EXPECT_EQ(c.activation, activation_kind::swiglu_clamped);
+    EXPECT_EQ(c.activation_limit, 7.0f);
+    EXPECT_EQ(parsed_as("gpt_oss", R"("quantization_config": {"quant_method": "mxfp4"})")
+                  .quantization_bits,
+              0);
+    EXPECT_NE(refusal_as("gpt_oss", R"("quantization_config": {"quant_method": "gptq"})")
+                  .find("quantization_config.quant_method is \"gptq\""),
+              std::string::npos);
+    EXPECT_NE(refusal_as("gpt_oss", R"("num_local_experts": 4, "num_experts_per_tok": 5)")
+                  .find("num_experts_per_tok is 5"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("gpt_oss", R"("num_local_experts": 4097)").find("num_local_experts is"),
+              std::string::npos);
+}
+
+TEST(model_config, broken_json_is_refused) {
+    for (const char* text : {"", "{", "[]", "{\"model_type\": \"llama\"} x"}) {
+        EXPECT_FALSE(model_config::parse(text)) << text;
+    }
+}
+
+TEST(model_config, mlx_quantisation_is_read_from_either_spelling) {
+    EXPECT_EQ(parsed(R"("quantization": {"group_size": 64, "bits": 8})").quantization_bits, 8);
+    EXPECT_EQ(parsed(R"("quantization_config": {"group_size": 64, "bits": 4})").quantization_bits,
+              4);
+    EXPECT_EQ(parsed(R"("quantization": {"group_size": 64, "bits": 4, "mode": "affine"},
+                        "quantization_config": {"group_size": 64, "bits": 4})")
+                  .quantization_bits,
+              4);
+}
+
+TEST(model_config, stop_tokens_come_from_both_files_once) {
+    EXPECT_EQ(parsed(R"("eos_token_id": 7)").eos_tokens, (std::vector<token_id>{7}));
+    EXPECT_EQ(parsed(R"("eos_token_id": [7, 8, 7])", R"({"eos_token_id": [8, 9]})").eos_tokens,
+              (std::vector<token_id>{7, 8, 9}));
+    EXPECT_EQ(parsed("", R"({"eos_token_id": 5})").eos_tokens, (std::vector<token_id>{5}));
+    EXPECT_TRUE(parsed(R"("eos_token_id": null)").eos_tokens.empty());
+    EXPECT_NE(refusal("", R"({"eos_token_id": -1})").find("generation_config.json: eos_token_id"),
+              std::string::npos);
+}
+
+TEST(model_config, a_missing_folder_is_named) {
+    auto config = model_config::load("/nonexistent/model");
+    ASSERT_FALSE(config);
+    EXPECT_EQ(config.error().code, errc::not_found);
+    EXPECT_NE(config.error().what.find("/nonexistent/model/config.json"), std::string::npos);
+}
+
+TEST(model_config, the_embedded_model_loads_and_gives_its_kv_geometry) {
+    auto config = model_config::load(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny");
+    ASSERT_TRUE(config) << config.error().what;
+    EXPECT_EQ(config->hidden, 384);
+    EXPECT_EQ(config->kv_heads, 2);
+    EXPECT_EQ(config->quantization_bits, 4);
+    EXPECT_TRUE(config->tied_head);
+    const storage::kv_layout layout = make_kv_layout(*config, {4, 64}, 256);
+    EXPECT_EQ(layout.layer_count(), 8);
+    EXPECT_EQ(layout.bytes_per_token(), 1152u);  // MODEL_CARD.md: 1.125 KiB in 4 bits
+}
+
+}  // namespace
+}  // namespace semantic::engine

@@ -1,0 +1,424 @@
+#include "engine/model/weights.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "storage/safetensors.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using storage::dtype;
+using storage::errc;
+
+struct tensor {
+    dtype type = dtype::f32;
+    std::vector<std::int64_t> shape;
+    std::string bytes;
+};
+using tensors = std::map<std::string, tensor>;
+
+tensor filled(dtype type, std::vector<std::int64_t> shape, int seed = 1) {
+    const auto count =
+        std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    std::string bytes(static_cast<std::size_t>(count) * storage::dtype_bytes(type), '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<char>((i * 7 + static_cast<std::size_t>(seed) * 13) % 60);
+    }
+    return {type, std::move(shape), std::move(bytes)};
+}
+
+/// A one-layer Llama: hidden 64, one head of 64, 128 inner units, vocabulary 40.
+tensors tiny_tensors(dtype type = dtype::f32) {
+    tensors all;
+    const auto layer = [](const char* name) {
+        return std::string("model.layers.0.") + name + ".weight";
+    };
+    all["model.embed_tokens.weight"] = filled(type, {40, 64});
+    all[layer("input_layernorm")] = filled(type, {64});
+    for (const char* name :
+         {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"}) {
+        all[layer(name)] = filled(type, {64, 64});
+    }
+    all[layer("post_attention_layernorm")] = filled(type, {64});
+    all[layer("mlp.gate_proj")] = filled(type, {128, 64});
+    all[layer("mlp.up_proj")] = filled(type, {128, 64});
+    all[layer("mlp.down_proj")] = filled(type, {64, 128});
+    all["model.norm.weight"] = filled(type, {64});
+    all["lm_head.weight"] = filled(type, {40, 64});
+    return all;
+}
+
+model_config tiny_config(const std::string& more = "") {
+    auto config = model_config::parse(
+        R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1, "vocab_size": 40,
+            "intermediate_size": 128, "num_hidden_layers": 1)" +
+        more + "}");
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return *config;
+}
+
+void write(const std::string& path, const tensors& all) {
+    std::vector<storage::tensor_to_write> list;
+    for (const auto& [name, t] : all)
+        list.push_back({name, t.type, t.shape, std::as_bytes(std::span(t.bytes))});
+    std::ofstream out(path, std::ios::binary);
+    out << storage::safetensors_header(list, {});
+    for (const auto& [name, t] : all) out << t.bytes;
+}
+
+storage::result<model_weights> load(const std::string& directory,
+                                    const model_config& config = tiny_config()) {
+    return model_weights::load(directory, config, {});
+}
+
+/// What loading says about `all` as one file.
+std::string complaint(const tensors& all, const model_config& config = tiny_config()) {
+    tests::temp_dir dir;
+    write(dir / "model.safetensors", all);
+    auto weights = load(dir.path(), config);
+    return weights ? "(loaded)" : weights.error().what;
+}
+
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts)
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+}
+
+TEST(model_weights, every_float_type_loads_into_its_own_kind) {
+    const std::pair<dtype, weight_kind> kinds[] = {{dtype::f32, weight_kind::f32},
+                                                   {dtype::f16, weight_kind::f16},
+                                                   {dtype::bf16, weight_kind::bf16}};
+    for (const auto& [type, kind] : kinds) {
+        tests::temp_dir dir;
+        write(dir / "model.safetensors", tiny_tensors(type));
+        auto weights = load(dir.path());
+        ASSERT_TRUE(weights) << weights.error().what;
+        EXPECT_EQ(weights->head.kind, kind);
+        EXPECT_EQ(weights->layers[0].mlp.gate.matrix.rows, 128);
+        EXPECT_EQ(weights->layers[0].mlp.gate.matrix.cols, 64);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(weights->layers[0].o.matrix.data) % 64, 0u);
+        EXPECT_EQ(weights->final_norm.size(), 64u);
+    }
+}
+
+TEST(model_weights, a_tied_head_is_the_embedding) {
+    tests::temp_dir dir;
+    tensors all = tiny_tensors();
+    all.erase("lm_head.weight");
+    write(dir / "model.safetensors", all);
+    auto weights = load(dir.path(), tiny_config(R"(, "tie_word_embeddings": true)"));
+    ASSERT_TRUE(weights) << weights.error().what;
+    EXPECT_EQ(weights->head.data, weights->embedding.data);
+}
+
+// Of a multimodal model, in the spellings before and since transformers 4.52; its vision tower is
+// nobody's business.
+TEST(model_weights, a_language_model_inside_a_multimodal_one_is_found) {
+    for (const bool newer : {false, true}) {
+        tensors all;
+        all["vision_tower.post_layernorm.weight"] = filled(dtype::f32, {32});
+        for (auto& [name, t] : tiny_tensors()) {
+            const bool head = name.starts_with("lm_head");
+            all[newer ? head ? name : "model.language_model" + name.substr(5)
+                      : "language_model." + name] = t;
+        }
+        EXPECT_EQ(complaint(all), "(loaded)");
+    }
+}
+
+TEST(model_weights, biases_are_read_where_the_config_has_them) {
+    tensors all = tiny_tensors();
+    const model_config config = tiny_config(R"(, "attention_bias": true)");
+    expect_parts(complaint(all, config),
+                 {"model.layers.0.self_attn.q_proj.bias", "[64]", "missing"});
+    for (const char* name : {"q", "k", "v", "o"}) {
+        all[std::string("model.layers.0.self_attn.") + name + "_proj.bias"] =
+            filled(dtype::f32, {64});
+    }
+    EXPECT_EQ(complaint(all, config), "(loaded)");
+}
+
+TEST(model_weights, a_missing_tensor_is_named_with_the_shape_it_should_have) {
+    tensors all = tiny_tensors();
+    all.erase("model.layers.0.mlp.down_proj.weight");
+    expect_parts(complaint(all), {"model.layers.0.mlp.down_proj.weight", "[64, 128]", "missing",
+                                  "model.safetensors"});
+}
+
+TEST(model_weights, a_mis_shaped_tensor_is_named_with_both_shapes) {
+    tensors all = tiny_tensors();
+    all["model.layers.0.self_attn.k_proj.weight"] = filled(dtype::f32, {32, 64});
+    expect_parts(complaint(all),
+                 {"model.layers.0.self_attn.k_proj.weight", "[32, 64]", "[64, 64]"});
+}
+
+TEST(model_weights, a_wrong_type_is_named_with_the_right_ones) {
+    tensors all = tiny_tensors();
+    all["model.layers.0.mlp.up_proj.weight"] = filled(dtype::i32, {128, 64});
+    expect_parts(complaint(all), {"model.layers.0.mlp.up_proj.weight", "I32", "BF16"});
+    all = tiny_tensors();
+    all["model.norm.weight"] = filled(dtype::u8, {64});
+    expect_parts(complaint(all), {"model.norm.weight", "U8"});
+}
+
+TEST(model_weights, a_truncated_file_is_named) {
+    tests::temp_dir dir;
+    write(dir / "model.safetensors", tiny_tensors());
+    std::ifstream in(dir / "model.safetensors", std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    bytes.resize(bytes.size() - 1);
+    std::ofstream(dir / "model.safetensors", std::ios::binary) << bytes;
+    auto weights = load(dir.path());
+    ASSERT_FALSE(weights);
+    EXPECT_EQ(weights.error().code, errc::corrupt);
+    expect_parts(weights.error().what, {dir / "model.safetensors"});
+}
+
+TEST(model_weights, a_folder_without_weights_says_so) {
+    tests::temp_dir dir;
+    auto weights = load(dir.path());
+    ASSERT_FALSE(weights);
+    EXPECT_EQ(weights.error().code, errc::not_found);
+}
+
+/// Splits the tiny model over two files; `common` is put into both.
+void write_shards(const tests::temp_dir& dir, const std::string& common = "") {
+    tensors first, second;
+    for (auto& [name, t] : tiny_tensors()) (name < "model.layers.0.p" ? first : second)[name] = t;
+    if (!common.empty()) first[common] = second[common] = tiny_tensors()[common];
+    write(dir / "a.safetensors", first);
+    write(dir / "b.safetensors", second);
+}
+
+TEST(model_weights, shards_load_with_and_without_an_index) {
+    tests::temp_dir dir;
+    write_shards(dir);
+    ASSERT_TRUE(load(dir.path()));
+    write(dir / "unrelated.safetensors", {{"other", filled(dtype::f32, {4})}});
+    std::ofstream(dir / "model.safetensors.index.json")
+        << R"({"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}})";
+    ASSERT_TRUE(load(dir.path()));
+    std::ofstream(dir / "model.safetensors.index.json")
+        << R"({"weight_map": {"x": "a.safetensors", "y": "c.safetensors"}})";
+    auto weights = load(dir.path());
+    ASSERT_FALSE(weights);
+    expect_parts(weights.error().what, {"c.safetensors"});
+}
+
+TEST(model_weights, a_tensor_in_two_files_is_corrupt) {
+    tests::temp_dir dir;
+    write_shards(dir, "model.norm.weight");
+    auto weights = load(dir.path());
+    ASSERT_FALSE(weights);
+    EXPECT_EQ(weights.error().code, errc::corrupt);
+    expect_parts(weights.error().what, {"model.norm.weight", "a.safetensors", "b.safetensors"});
+}
+
+TEST(model_weights, an_index_cannot_lead_out_of_the_folder) {
+    for (const char* name : {R"("../a.safetensors")", R"("/etc/passwd")", R"("")", "1"}) {
+        const auto files =
+            parse_weight_index(std::string(R"({"weight_map": {"x": )") + name + "}}");
+        ASSERT_FALSE(files) << name;
+        EXPECT_EQ(files.error().code, errc::corrupt);
+    }
+    EXPECT_FALSE(parse_weight_index("{}"));
+    EXPECT_FALSE(parse_weight_index(R"({"weight_map": {}})"));
+}
+
+/// The tiny model with one matrix quantised to 4 bits.
+tensors with_mlx(dtype scale_type) {
+    tensors all = tiny_tensors();
+    const std::string name = "model.layers.0.mlp.down_proj";
+    all[name + ".weight"] = filled(dtype::u32, {64, 128 * 4 / 32});
+    all[name + ".scales"] = filled(scale_type, {64, 2});
+    all[name + ".biases"] = filled(scale_type, {64, 2});
+    return all;
+}
+
+TEST(model_weights, quantised_matrices_may_stand_beside_float_ones) {
+    const model_config config = tiny_config(R"(, "quantization": {"group_size": 64, "bits": 4})");
+    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32}) {
+        tests::temp_dir dir;
+        write(dir / "model.safetensors", with_mlx(type));
+        auto weights = load(dir.path(), config);
+        ASSERT_TRUE(weights) << weights.error().what;
+        EXPECT_EQ(weights->layers[0].mlp.down.matrix.kind, weight_kind::q4);
+        EXPECT_EQ(weights->layers[0].mlp.up.matrix.kind, weight_kind::f32);
+    }
+}
+
+TEST(model_weights, broken_quantised_triples_are_named) {
+    const model_config config = tiny_config(R"(, "quantization": {"group_size": 64, "bits": 4})");
+    const std::string name = "model.layers.0.mlp.down_proj";
+    tensors all = with_mlx(dtype::f16);
+    all.erase(name + ".biases");
+    expect_parts(complaint(all, config), {name + ".biases", "[64, 2]", "missing"});
+    all = with_mlx(dtype::f16);
+    all[name + ".weight"] = filled(dtype::u32, {64, 32});  // 8 bits under a config of 4
+    expect_parts(complaint(all, config), {name + ".weight", "[64, 32]", "[64, 16]"});
+    all = with_mlx(dtype::f16);
+    all[name + ".biases"] = filled(dtype::f32, {64, 2});
+    expect_parts(complaint(all, config), {name + ".biases", "F32", "F16"});
+    // Without "quantization" in the config the words are no weights.
+    expect_parts(complaint(with_mlx(dtype::f16)), {name + ".weight", "[64, 16]", "[64, 128]"});
+}
+
+/// A one-layer GPT-OSS of three experts, in floats or with experts in MXFP4.
+tensors tiny_mixture(bool mxfp4) {
+    tensors all = tiny_tensors();
+    const std::string attention = "model.layers.0.self_attn.", mlp = "model.layers.0.mlp.";
+    std::erase_if(all, [&](const auto& each) { return each.first.starts_with(mlp); });
+    for (const char* name : {"q", "k", "v", "o"}) {
+        all[attention + name + "_proj.bias"] = filled(dtype::f32, {64});
+    }
+    all[attention + "sinks"] = filled(dtype::f32, {1});
+    all[mlp + "router.weight"] = filled(dtype::f32, {3, 64});
+    all[mlp + "router.bias"] = filled(dtype::f32, {3});
+    all[mlp + "experts.gate_up_proj_bias"] = filled(dtype::f32, {3, 256});
+    all[mlp + "experts.down_proj_bias"] = filled(dtype::f32, {3, 64});
+    if (mxfp4) {
+        all[mlp + "experts.gate_up_proj_blocks"] = filled(dtype::u8, {3, 256, 2, 16});
+        all[mlp + "experts.gate_up_proj_scales"] = filled(dtype::u8, {3, 256, 2});
+        all[mlp + "experts.down_proj_blocks"] = filled(dtype::u8, {3, 64, 4, 16});
+        all[mlp + "experts.down_proj_scales"] = filled(dtype::u8, {3, 64, 4});
+    } else {
+        all[mlp + "experts.gate_up_proj"] = filled(dtype::f32, {3, 64, 256});
+        all[mlp + "experts.down_proj"] = filled(dtype::f32, {3, 128, 64});
+    }
+    return all;
+}
+
+model_config tiny_mixture_config() {
+    auto config = model_config::parse(
+        R"({"model_type": "gpt_oss", "hidden_size": 64, "num_attention_heads": 1, "head_dim": 64,
+            "num_key_value_heads": 1, "vocab_size": 40, "intermediate_size": 128,
+            "num_hidden_layers": 1, "num_local_experts": 3, "num_experts_per_tok": 2})");
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return *config;
+}
+
+// Element (row, column) of an expert's gate is (column, 2 row) of the tensor, of its up
+// (column, 2 row + 1).
+TEST(model_weights, fused_experts_are_taken_apart) {
+    tests::temp_dir dir;
+    tensors all = tiny_mixture(false);
+    tensor& fused = all["model.layers.0.mlp.experts.gate_up_proj"];
+    std::vector<float> values(3 * 64 * 256);
+    std::iota(values.begin(), values.end(), 0.0f);
+    std::memcpy(fused.bytes.data(), values.data(), fused.bytes.size());
+    write(dir / "model.safetensors", all);
+    auto weights = load(dir.path(), tiny_mixture_config());
+    ASSERT_TRUE(weights) << weights.error().what;
+    const gated_weights& expert = weights->layers[0].experts[2];
+    std::vector<float> row(64);
+    const kernel_table& kernels = *find_kernels("scalar");
+    for (const int r : {0, 17, 127}) {
+        for (const bool up : {false, true}) {
+            kernels.embed_row((up ? expert.up : expert.gate).matrix, r, row.data());
+            for (const int c : {0, 5, 63}) {
+                EXPECT_EQ(row[static_cast<std::size_t>(c)],
+                          static_cast<float>(2 * 64 * 256 + c * 256 + 2 * r + up));
+            }
+        }
+    }
+}
+
+TEST(model_weights, mxfp4_experts_stay_packed_and_broken_ones_are_named) {
+    const model_config config = tiny_mixture_config();
+    tests::temp_dir dir;
+    write(dir / "model.safetensors", tiny_mixture(true));
+    auto weights = load(dir.path(), config);
+    ASSERT_TRUE(weights) << weights.error().what;
+    EXPECT_EQ(weights->layers[0].experts[1].up.matrix.kind, weight_kind::mxfp4);
+    EXPECT_EQ(weights->layers[0].router.matrix.kind, weight_kind::f32);
+    const std::string name = "model.layers.0.mlp.experts.down_proj";
+    tensors all = tiny_mixture(true);
+    all.erase(name + "_scales");
+    expect_parts(complaint(all, config), {name + "_scales", "[3, 64, 4]", "missing"});
+    all = tiny_mixture(true);
+    all[name + "_blocks"] = filled(dtype::u8, {3, 64, 3, 16});
+    expect_parts(complaint(all, config), {name + "_blocks", "[3, 64, 3, 16]", "[3, 64, 4, 16]"});
+    all = tiny_mixture(true);
+    all[name + "_scales"] = filled(dtype::i32, {3, 64, 4});
+    expect_parts(complaint(all, config), {name + "_scales", "I32", "U8"});
+    all = tiny_mixture(false);
+    all[name] = filled(dtype::f32, {2, 128, 64});
+    expect_parts(complaint(all, config), {name, "[2, 128, 64]", "[3, 128, 64]"});
+}
+
+TEST(model_weights, one_changed_byte_changes_the_hash) {
+    tests::temp_dir dir;
+    tensors all = tiny_tensors();
+    write(dir / "model.safetensors", all);
+    const auto before = load(dir.path())->hash();
+    EXPECT_EQ(load(dir.path())->hash(), before);
+    all["lm_head.weight"].bytes.back() ^= 1;
+    write(dir / "model.safetensors", all);
+    EXPECT_NE(load(dir.path())->hash(), before);
+}
+
+TEST(model_weights, progress_runs_up_to_one) {
+    tests::temp_dir dir;
+    write(dir / "model.safetensors", tiny_tensors());
+    std::vector<double> seen;
+    ASSERT_TRUE(
+        model_weights::load(dir.path(), tiny_config(), [&](double x) { seen.push_back(x); }));
+    ASSERT_FALSE(seen.empty());
+    EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    EXPECT_EQ(seen.back(), 1.0);
+}
+
+std::size_t peak_bytes() {
+    std::ifstream in("/proc/self/status");
+    for (std::string word; in >> word;) {
+        std::size_t kib = 0;
+        if (word == "VmHWM:" && in >> kib) return kib * 1024;
+    }
+    return 0;
+}
+
+// Goal: a model is never in memory twice. Method: the peak over what was there before, against 1.1
+// times the packed size plus the source bytes that packing tasks have in flight; both copies at
+// once would be 2.0 times.
+TEST(model_weights, loading_holds_the_weights_once) {
+    tests::temp_dir dir;
+    const int vocabulary = 128 * 1024;
+    {
+        tensors all = tiny_tensors();
+        all["model.embed_tokens.weight"] = filled(dtype::f32, {vocabulary, 64});
+        all["lm_head.weight"] = filled(dtype::f32, {vocabulary, 64});
+        for (const char* name : {"gate_proj", "up_proj"}) {
+            all[std::string("model.layers.0.mlp.") + name + ".weight"] =
+                filled(dtype::f32, {vocabulary, 64});
+        }
+        all["model.layers.0.mlp.down_proj.weight"] = filled(dtype::f32, {64, vocabulary});
+        write(dir / "model.safetensors", all);
+    }
+    model_config config = tiny_config();
+    config.vocabulary = config.intermediate = vocabulary;
+    std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak so far
+    const std::size_t before = peak_bytes();
+    if (before == 0) GTEST_SKIP() << "skipped: the system does not tell the peak memory";
+    auto weights = load(dir.path(), config);
+    ASSERT_TRUE(weights) << weights.error().what;
+    const std::size_t peak = peak_bytes() - before;
+    std::printf("    packed %zu MiB, peak %zu MiB more than before\n",
+                std::size_t{weights->bytes()} >> 20, peak >> 20);
+    EXPECT_LE(peak, weights->bytes() * 11 / 10 + (32u << 20));
+}
+
+}  // namespace
+}  // namespace semantic::engine

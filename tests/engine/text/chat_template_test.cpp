@@ -1,0 +1,451 @@
+#include "engine/text/chat_template.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "tests/engine/text/golden_files.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using ::testing::HasSubstr;
+
+role role_of(const std::string& name) {
+    if (name == "system") return role::system;
+    if (name == "user") return role::user;
+    return name == "tool" ? role::tool : role::assistant;
+}
+
+/// A message as chat completion requests write it.
+message message_of(const boost::json::value& json) {
+    message made;
+    made.from = role_of(text_at(json, "role"));
+    const std::string content = text_at(json, "content");
+    if (json.as_object().contains("thinking")) {
+        made.parts.emplace_back(thinking_part{text_at(json, "thinking")});
+    }
+    if (made.from == role::tool) {
+        made.parts.emplace_back(tool_result_part{"c", content});
+    } else {
+        made.parts.emplace_back(text_part{content});
+    }
+    if (const auto* calls = json.as_object().if_contains("tool_calls")) {
+        for (const auto& call : calls->as_array()) {
+            const auto& function = call.at("function");
+            made.parts.emplace_back(
+                tool_call_part{text_at(call, "id"), text_at(function, "name"),
+                               boost::json::serialize(function.at("arguments"))});
+        }
+    }
+    return made;
+}
+
+conversation conversation_of(const boost::json::value& json, bool first_as_system) {
+    conversation made;
+    for (const auto& m : json.at("messages").as_array()) {
+        made.messages.push_back(message_of(m));
+    }
+    if (first_as_system && made.messages.front().from == role::system) {
+        made.system = std::get<text_part>(made.messages.front().parts.front()).text;
+        made.messages.erase(made.messages.begin());
+    }
+    if (json.at("tools").is_null()) return made;
+    for (const auto& tool : json.at("tools").as_array()) {
+        const auto& function = tool.at("function").as_object();
+        tool_definition d;
+        d.name = text_at(function, "name");
+        if (function.contains("description")) d.description = text_at(function, "description");
+        if (const auto* parameters = function.if_contains("parameters")) {
+            d.parameters_json = boost::json::serialize(*parameters);
+        }
+        made.tools.push_back(d);
+    }
+    return made;
+}
+
+chat_template chatml() { return chat_template::make("chatml").value(); }
+
+/// A model folder with these files in it.
+std::string folder_with(const std::string& name,
+                        const std::vector<std::pair<std::string, std::string>>& files) {
+    const auto path = std::filesystem::path(::testing::TempDir()) / ("chat_template_" + name);
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
+    for (const auto& [file, text] : files) std::ofstream(path / file) << text;
+    return path.string();
+}
+
+std::string folder_with(const std::string& name, const std::string& config) {
+    return folder_with(name, {{"tokenizer_config.json", config}});
+}
+
+/// A tokenizer_config.json whose template is `source`.
+std::string config_with(const std::string& source, const char* bos = nullptr) {
+    boost::json::object config{{"chat_template", source}};
+    if (bos != nullptr) config["bos_token"] = bos;
+    return boost::json::serialize(config);
+}
+
+chat_template family(const std::string& name) { return chat_template::make(name).value(); }
+
+conversation saying(const std::string& text) {
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{text}}});
+    return chat;
+}
+
+/// A conversation in which the assistant has said `parts` and the user goes on.
+conversation after(std::vector<content_part> parts) {
+    conversation chat = saying("q");
+    chat.messages.push_back({role::assistant, std::move(parts)});
+    chat.messages.push_back({role::user, {text_part{"next"}}});
+    return chat;
+}
+
+void expect_published(const char* file) {
+    const auto cases = read_json(std::string("tests/golden/chat_templates/") + file);
+    for (const auto& c : cases.as_array()) {
+        const std::string of = c.as_object().contains("family") ? text_at(c, "family") : "chatml";
+        const std::string name = of + " " + text_at(c, "case");
+        render_options options;
+        if (c.as_object().contains("date")) options.date = text_at(c, "date");
+        if (const auto* on = c.as_object().if_contains("enable_thinking")) {
+            options.thinking = on->as_bool();
+        }
+        for (const bool first_as_system : {true, false}) {
+            const auto text = family(of).render(conversation_of(c, first_as_system), options);
+            ASSERT_TRUE(text) << name << ": " << text.error().what;
+            EXPECT_EQ(*text, text_at(c, "expected")) << name;
+        }
+    }
+}
+
+}  // namespace
+
+TEST(chat_template, renders_every_family_as_the_published_templates_do) {
+    expect_published("published.json");
+    expect_published("semantic-tiny.json");
+}
+
+// Reasoning, nested schemas, white space, odd roles.
+TEST(chat_template, renders_the_far_corners_as_the_published_templates_do) {
+    expect_published("published-more.json");
+}
+
+TEST(chat_template, the_embedded_model_is_of_family_chatml) {
+    const auto made = chat_template::load(source_path("etc/models/semantic-tiny"));
+    ASSERT_TRUE(made) << made.error().what;
+    EXPECT_EQ(made->family(), "chatml");
+    EXPECT_EQ(made->identity(), "chatml/1");
+    EXPECT_EQ(made->stop_tokens().front(), "<|im_end|>");
+}
+
+TEST(chat_template, results_inside_a_user_message_come_in_order) {
+    conversation chat;
+    chat.messages.push_back({role::user,
+                             {tool_result_part{"1", "one"}, tool_result_part{"2", "two"},
+                              text_part{"Thanks."}, text_part{"More?"}}});
+    EXPECT_EQ(*chatml().render(chat),
+              "<|im_start|>user\n<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n"
+              "</tool_response><|im_end|>\n<|im_start|>user\nThanks.\nMore?<|im_end|>\n"
+              "<|im_start|>assistant\n");
+}
+
+TEST(chat_template, thinking_of_earlier_turns_is_left_out) {
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{"a"}}});
+    chat.messages.push_back({role::assistant, {thinking_part{"hm"}, text_part{"b"}}});
+    EXPECT_EQ(*chatml().render(chat),
+              "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+              "<|im_start|>assistant\n");
+}
+
+TEST(chat_template, what_cannot_be_expressed_is_a_bad_value) {
+    conversation nothing;
+    EXPECT_EQ(chatml().render(nothing).error().code, errc::bad_value);
+
+    conversation call_of_user;
+    call_of_user.messages.push_back({role::user, {tool_call_part{"1", "f", "{}"}}});
+    EXPECT_THAT(chatml().render(call_of_user).error().what, HasSubstr("messages[0]"));
+
+    conversation result_of_assistant;
+    result_of_assistant.messages.push_back({role::assistant, {tool_result_part{"1", "x"}}});
+    EXPECT_EQ(chatml().render(result_of_assistant).error().code, errc::bad_value);
+
+    conversation broken_arguments;
+    broken_arguments.messages.push_back({role::assistant, {tool_call_part{"1", "f", "{\"a\":"}}});
+    EXPECT_THAT(chatml().render(broken_arguments).error().what, HasSubstr("call of f"));
+
+    conversation listed_parameters;
+    listed_parameters.messages.push_back({role::user, {text_part{"x"}}});
+    listed_parameters.tools.push_back({"g", "", "[]"});
+    EXPECT_THAT(chatml().render(listed_parameters).error().what, HasSubstr("tool g"));
+}
+
+TEST(chat_template, a_day_that_is_none_is_a_bad_value) {
+    for (const char* date : {"2026-02-29", "2026-13-01", "2026-00-10", "26 Jul 2024", "2026-3-1",
+                             "2026-03-01 ", "-026-03-01", "2026-03-+1"}) {
+        render_options options;
+        options.date = date;
+        for (const char* name : {"llama3", "harmony"}) {
+            const auto made = family(name).render(saying("Hi"), options);
+            ASSERT_FALSE(made) << name << " " << date;
+            EXPECT_EQ(made.error().code, errc::bad_value);
+            EXPECT_THAT(made.error().what, HasSubstr(date));
+        }
+    }
+}
+
+TEST(chat_template, without_a_day_the_prompt_is_the_same_every_day) {
+    EXPECT_THAT(*family("llama3").render(saying("Hi")), HasSubstr("Today Date: 26 Jul 2024\n"));
+    EXPECT_THAT(*family("harmony").render(saying("Hi")), HasSubstr("Current date: 2024-07-26\n"));
+}
+
+TEST(chat_template, one_call_a_message_where_the_family_has_one) {
+    conversation chat = saying("q");
+    chat.messages.push_back(
+        {role::assistant, {tool_call_part{"1", "f", "{}"}, tool_call_part{"2", "g", "{}"}}});
+    for (const char* name : {"llama3", "harmony"}) {
+        const auto made = family(name).render(chat);
+        ASSERT_FALSE(made) << name;
+        EXPECT_EQ(made.error().code, errc::bad_value);
+        EXPECT_THAT(made.error().what, HasSubstr("there are 2"));
+    }
+    EXPECT_TRUE(family("qwen3").render(chat));
+}
+
+TEST(chat_template, families_without_tools_refuse_them_instead_of_dropping_them) {
+    conversation offered = saying("q");
+    offered.tools.push_back({"f", "", "{}"});
+    conversation called = after({tool_call_part{"1", "f", "{}"}});
+    conversation answered = saying("q");
+    answered.messages.push_back({role::tool, {tool_result_part{"1", "x"}}});
+    for (const char* name : {"gemma3", "deepseek2"}) {
+        for (const conversation& chat : {offered, called, answered}) {
+            const auto made = family(name).render(chat);
+            ASSERT_FALSE(made) << name;
+            EXPECT_EQ(made.error().code, errc::bad_value);
+            EXPECT_THAT(made.error().what, HasSubstr(name));
+        }
+    }
+}
+
+TEST(chat_template, gemma_turns_alternate) {
+    conversation twice = saying("a");
+    twice.messages.push_back({role::user, {text_part{"b"}}});
+    EXPECT_THAT(family("gemma3").render(twice).error().what, HasSubstr("alternate"));
+    conversation answer_first;
+    answer_first.messages.push_back({role::assistant, {text_part{"b"}}});
+    EXPECT_THAT(family("gemma3").render(answer_first).error().what, HasSubstr("turn 0"));
+}
+
+TEST(chat_template, llama_tools_need_a_first_user_message) {
+    conversation chat;
+    chat.system = "S";
+    chat.tools.push_back({"f", "", "{}"});
+    EXPECT_EQ(family("llama3").render(chat).error().code, errc::bad_value);
+    chat.messages.push_back({role::assistant, {text_part{"b"}}});
+    EXPECT_THAT(family("llama3").render(chat).error().what, HasSubstr("from the user"));
+}
+
+TEST(chat_template, harmony_refuses_what_its_template_refuses_or_loses) {
+    conversation result_without_call = after({text_part{"b"}});
+    result_without_call.messages.push_back({role::tool, {tool_result_part{"1", "x"}}});
+    EXPECT_EQ(family("harmony").render(result_without_call).error().code, errc::bad_value);
+    const conversation channels = after({text_part{"<|channel|>final<|message|>b"}});
+    EXPECT_THAT(family("harmony").render(channels).error().what, HasSubstr("<|channel|>"));
+    conversation two_systems = saying("a");
+    two_systems.messages.push_back({role::system, {text_part{"b"}}});
+    EXPECT_THAT(family("harmony").render(two_systems).error().what, HasSubstr("one system text"));
+    conversation listed = saying("a");
+    listed.tools.push_back({"g", "", "[]"});
+    EXPECT_THAT(family("harmony").render(listed).error().what, HasSubstr("tool g"));
+}
+
+TEST(chat_template, harmony_prints_a_preamble_beside_reasoning) {
+    const auto text = family("harmony").render(
+        after({thinking_part{"hm"}, text_part{"Let me see."}, tool_call_part{"1", "f", "{}"}}));
+    EXPECT_THAT(*text, HasSubstr("<|start|>assistant<|channel|>analysis<|message|>hm<|end|>"
+                                 "<|start|>assistant<|channel|>commentary<|message|>Let me see."
+                                 "<|end|><|start|>assistant to=functions.f<|channel|>commentary "
+                                 "json<|message|>{}<|call|>"));
+}
+
+TEST(chat_template, harmony_tools_need_no_description) {
+    conversation chat = saying("a");
+    chat.tools.push_back({"f", "", ""});
+    EXPECT_THAT(*family("harmony").render(chat),
+                HasSubstr("namespace functions {\n\ntype f = () => any;\n\n}"));
+}
+
+TEST(chat_template, kept_thinking_stands_in_earlier_turns) {
+    render_options keep;
+    keep.keep_thinking = true;
+    const conversation chat = after({thinking_part{"hm"}, text_part{"b"}});
+    EXPECT_THAT(*family("qwen3").render(chat, keep),
+                HasSubstr("<|im_start|>assistant\n<think>\nhm\n</think>\n\nb<|im_end|>\n"));
+    EXPECT_THAT(*family("harmony").render(chat, keep),
+                HasSubstr("<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>"
+                          "final<|message|>b<|end|>"));
+    EXPECT_EQ(*family("llama3").render(chat, keep), *family("llama3").render(chat));
+}
+
+TEST(chat_template, smollm2_offers_tools_behind_its_default_system_text) {
+    conversation chat = saying("a");
+    chat.tools.push_back({"f", "", ""});
+    EXPECT_THAT(*family("smollm2").render(chat),
+                ::testing::StartsWith("<|im_start|>system\nYou are a helpful AI assistant named "
+                                      "SmolLM, trained by Hugging Face\n\n# Tools\n\n"));
+}
+
+TEST(chat_template, turns_end_with_the_tokens_of_the_family) {
+    const std::vector<std::pair<const char*, std::vector<std::string>>> cases{
+        {"chatml", {"<|im_end|>"}},
+        {"qwen2", {"<|im_end|>", "<|endoftext|>"}},
+        {"qwen3", {"<|im_end|>", "<|endoftext|>"}},
+        {"smollm2", {"<|im_end|>"}},
+        {"llama3", {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"}},
+        {"harmony", {"<|return|>", "<|call|>"}},
+        {"gemma3", {"<end_of_turn>", "<eos>"}},
+        {"deepseek2", {"<｜end▁of▁sentence｜>"}},
+    };
+    for (const auto& [name, tokens] : cases) {
+        EXPECT_THAT(family(name).stop_tokens(), ::testing::IsSupersetOf(tokens)) << name;
+    }
+    // This one ends a message and not the turn: the model goes on behind its reasoning.
+    EXPECT_THAT(family("harmony").stop_tokens(), ::testing::Not(::testing::Contains("<|end|>")));
+}
+
+TEST(chat_template, an_unknown_family_is_refused_naming_those_there_are) {
+    const auto made = chat_template::make("vicuna");
+    EXPECT_EQ(made.error().code, errc::bad_value);
+    EXPECT_THAT(made.error().what, HasSubstr("chatml"));
+}
+
+TEST(chat_template, an_unknown_template_is_refused_naming_the_families) {
+    const struct {
+        const char* name;
+        const char* config;
+    } cases[] = {
+        {"llama", R"({"chat_template": "{{ '<|start_header_id|>' }}"})"},
+        {"default_system",
+         R"({"chat_template": "<|im_start|><|im_end|>{{ 'You are Qwen, created by' }}"})"},
+        {"thinking", R"({"chat_template": "<|im_start|><|im_end|>{% if enable_thinking %}"})"},
+        {"none", R"({"model_max_length": 5})"},
+    };
+    for (const auto& c : cases) {
+        const auto made = chat_template::load(folder_with(c.name, c.config));
+        ASSERT_FALSE(made) << c.name;
+        EXPECT_EQ(made.error().code, errc::incompatible) << c.name;
+        EXPECT_THAT(made.error().what, HasSubstr("chatml")) << c.name;
+        EXPECT_THAT(made.error().what, HasSubstr("tokenizer_config.json")) << c.name;
+    }
+}
+
+TEST(chat_template, the_default_of_several_templates_is_taken) {
+    const auto made = chat_template::load(
+        folder_with("several", R"({"chat_template": [{"name": "tool_use", "template": "x"},
+                       {"name": "default", "template": "<|im_start|>{{ m }}<|im_end|>"}]})"));
+    ASSERT_TRUE(made) << made.error().what;
+    EXPECT_EQ(made->family(), "chatml");
+}
+
+// The stretches stand for the published templates, which are not ours to copy.
+TEST(chat_template, each_published_template_is_recognised) {
+    const std::string llama =
+        "{{- bos_token }}{% tools_in_user_message %}<|start_header_id|>Cutting Knowledge Date: "
+        "December 2023\\nToday Date: <|start_header_id|>ipython<|end_header_id|>";
+    const std::string deepseek =
+        "{{ bos_token }}{{ 'User: ' + message['content'] }}{{ 'Assistant: ' + message['content'] "
+        "+ eos_token }}{{ 'Assistant:' }}";
+    const std::string qwen3 =
+        "<|im_start|><|im_end|><tools></tools>{% last_query_index %}{% if enable_thinking is false "
+        "%}{{ '<think>\\n\\n</think>\\n\\n' }}";
+    const std::string gemma = "{{ bos_token }}{% first_user_prefix %}'<start_of_turn>model\\n'";
+    const struct {
+        const char* family;
+        std::string source;
+        const char* bos;
+    } cases[] = {
+        {"llama3", llama, nullptr},
+        {"llama3", llama, "<|begin_of_text|>"},
+        {"deepseek2", deepseek, "<｜begin▁of▁sentence｜>"},
+        {"gemma3", gemma, "<bos>"},
+        {"qwen3", qwen3, nullptr},
+        {"qwen2",
+         "<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+         "assistant.<tools></tools>",
+         nullptr},
+        {"smollm2",
+         "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful AI "
+         "assistant named SmolLM, trained by Hugging Face<|im_end|>",
+         nullptr},
+        {"harmony",
+         "render_tool_namespace Knowledge cutoff: 2024-06 # Valid channels: analysis, commentary, "
+         "final. <|start|>assistant<|channel|>",
+         nullptr},
+        {"", llama, "<s>"},
+        {"", llama + "<|image|>", nullptr},
+        {"", deepseek, "<s>"},
+        {"", gemma + "{% tools %}", nullptr},
+        {"", qwen3 + "{{ '<|im_start|>assistant\\n<think>\\n' }}", nullptr},
+        {"", "{{ bos_token }}<|im_start|><|im_end|>", nullptr},
+    };
+    for (const auto& c : cases) {
+        const auto made =
+            chat_template::load(folder_with("recognised", config_with(c.source, c.bos)));
+        EXPECT_EQ(made ? made->family() : "", c.family) << c.source;
+    }
+}
+
+TEST(chat_template, a_named_family_is_taken_without_reading_anything) {
+    const auto made = chat_template::load("/nowhere/at/all", "gemma3");
+    ASSERT_TRUE(made) << made.error().what;
+    EXPECT_EQ(made->family(), "gemma3");
+    EXPECT_EQ(chat_template::load("/nowhere/at/all", "vicuna").error().code, errc::bad_value);
+}
+
+TEST(chat_template, a_template_in_its_own_file_goes_first) {
+    const std::string source = "<|im_start|>{{ m }}<|im_end|>";
+    auto made = chat_template::load(
+        folder_with("own", {{"tokenizer_config.json", config_with("something else")},
+                            {"chat_template.jinja", source}}));
+    ASSERT_TRUE(made) << made.error().what;
+    EXPECT_EQ(made->family(), "chatml");
+    made = chat_template::load(folder_with("own_alone", {{"chat_template.jinja", source}}));
+    ASSERT_TRUE(made) << made.error().what;
+    made = chat_template::load(folder_with("own_unknown", {{"chat_template.jinja", "x"}}));
+    EXPECT_THAT(made.error().what, HasSubstr("chat_template.jinja"));
+}
+
+TEST(chat_template, the_type_of_the_model_decides_only_where_it_is_sure) {
+    const auto load = [](const char* type, const std::string& config) {
+        return chat_template::load(folder_with(
+            "typed", {{"config.json", std::string(R"({"model_type": ")") + type + "\"}"},
+                      {"tokenizer_config.json", config}}));
+    };
+    EXPECT_EQ(load("gpt_oss", "{}")->family(), "harmony");
+    EXPECT_EQ(load("gemma3_text", "{}")->family(), "gemma3");
+    EXPECT_EQ(load("gemma3", config_with("<start_of_turn> in somebody's own words"))->family(),
+              "gemma3");
+    EXPECT_EQ(load("gemma3", config_with("### Instruction:")).error().code, errc::incompatible);
+    for (const char* type : {"llama", "qwen2", "qwen3", "deepseek_v2", "mistral"}) {
+        const auto made = load(type, "{}");
+        ASSERT_FALSE(made) << type;
+        EXPECT_THAT(made.error().what, HasSubstr(type));
+        EXPECT_THAT(made.error().what, HasSubstr("--chat-template"));
+    }
+}
+
+TEST(chat_template, a_missing_file_is_not_found_and_a_broken_one_is_corrupt) {
+    EXPECT_EQ(chat_template::load("/nowhere/at/all").error().code, errc::not_found);
+    EXPECT_EQ(chat_template::load(folder_with("broken", "{")).error().code, errc::corrupt);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,158 @@
+// The offline program from outside: what it prints, what it writes, how it refuses.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <sys/wait.h>
+
+#include "storage/safetensors.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic {
+namespace {
+
+const std::string golden = std::string(SEMANTIC_SOURCE_DIR) + "/tests/golden";
+
+struct outcome {
+    int status = -1;
+    std::string out;
+    std::string err;
+};
+
+std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+}
+
+class semantic_eval : public testing::Test {
+  protected:
+    std::string path(const std::string& name) const { return dir_.path() + "/" + name; }
+
+    outcome run(const std::string& arguments, const std::string& input = "") {
+        write(path("in"), input);
+        std::string command = std::string(SEMANTIC_BINARY_DIR) + "/semantic-eval " + arguments;
+        command += " <" + path("in") + " >" + path("out") + " 2>" + path("err");
+        outcome result;
+        result.status = WEXITSTATUS(std::system(command.c_str()));
+        result.out = read(path("out"));
+        result.err = read(path("err"));
+        return result;
+    }
+
+    tests::temp_dir dir_;
+};
+
+TEST_F(semantic_eval, text_becomes_ids_and_the_ids_become_the_text_again) {
+    std::string text = "My dog is called Biscuit.\nÆrøskøbing, naïve café <|im_end|> 12345";
+    outcome ids = run("tokenize", text);
+    EXPECT_EQ(ids.status, 0) << ids.err;
+    EXPECT_EQ(ids.out.front(), '[');
+    outcome back = run("detokenize", ids.out);
+    EXPECT_EQ(back.out, text);
+}
+
+TEST_F(semantic_eval, a_conversation_is_rendered_as_the_template_does) {
+    outcome prompt = run(
+        "render", R"({"system": "Be brief.", "messages": [{"role": "user", "content": "Hi"}]})");
+    EXPECT_EQ(prompt.status, 0) << prompt.err;
+    EXPECT_EQ(prompt.out,
+              "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+              "<|im_start|>assistant\n");
+}
+
+TEST_F(semantic_eval, logits_are_the_same_bytes_whatever_the_chunks_and_threads) {
+    std::string ids = "[";
+    for (int i = 0; i < 300; ++i) ids += (i == 0 ? "" : ",") + std::to_string((i * 37 + 11) % 440);
+    write(path("ids.json"), ids + "]");
+    std::string model = golden + "/models/llama31";
+    std::string first;
+    for (const char* how : {"--chunk 4096 --threads 2", "--chunk 1 --threads 1",
+                            "--chunk 7 --threads 2", "--chunk 256 --threads 1"}) {
+        outcome done = run("logits --model " + model + " --tokens " + path("ids.json") +
+                           " --positions 0,17,299 --kv-bits 4 " + how + " --out " + path("x"));
+        ASSERT_EQ(done.status, 0) << done.err;
+        std::string bytes = read(path("x"));
+        if (first.empty()) first = bytes;
+        EXPECT_EQ(bytes, first) << how;
+    }
+    auto file = storage::safetensors_file::open(path("x"));
+    ASSERT_TRUE(file);
+    EXPECT_EQ(file->view().tensors.at("positions").shape, (std::vector<std::int64_t>{3}));
+    EXPECT_EQ(file->view().tensors.at("logits").shape, (std::vector<std::int64_t>{3, 448}));
+}
+
+TEST_F(semantic_eval, greedy_continues_with_as_many_ids_as_asked_for) {
+    write(path("ids.json"), "[1, 45, 87, 12]");
+    outcome done = run("greedy --model " + golden + "/models/llama31 --tokens " + path("ids.json") +
+                       " --max-new 5 --kv-bits 16");
+    ASSERT_EQ(done.status, 0) << done.err;
+    EXPECT_EQ(std::count(done.out.begin(), done.out.end(), ','), 4) << done.out;
+}
+
+// A sample of the whole set, which the README's table was made with.
+TEST_F(semantic_eval, the_embedded_model_recalls_what_it_was_told_at_every_kv_width) {
+    outcome table = run("recall --cases " + golden + "/recall_cases.jsonl --kv-bits 16,8,4");
+    ASSERT_EQ(table.status, 0) << table.err;
+    std::size_t all = table.out.find(" all ");
+    ASSERT_NE(all, std::string::npos) << table.out;
+    int cases = 0;
+    double bits16 = 0, bits8 = 0, bits4 = 0;
+    ASSERT_EQ(std::sscanf(table.out.c_str() + all, " all %d %lf %lf %lf", &cases, &bits16, &bits8,
+                          &bits4),
+              4)
+        << table.out;
+    EXPECT_EQ(cases, 24);
+    // One case of 24 is 4.2 points; the model card's worst cell is 96.7 of 60.
+    EXPECT_GE(bits16, 95.0) << table.out;
+    EXPECT_GE(bits8, 95.0) << table.out;
+    EXPECT_GE(bits4, 95.0) << table.out;
+}
+
+TEST_F(semantic_eval, mistakes_are_one_line_and_exit_1) {
+    write(path("bad.json"), "[1, 2, 99999]");
+    struct row {
+        std::string arguments, named;
+    };
+    for (const row& r :
+         {row{"tokenize --model /nowhere", "/nowhere"}, row{"tokenize --colour red", "colour"},
+          row{"greedy --model " + golden + "/models/llama31 --max-new 3 --tokens " +
+                  path("bad.json"),
+              "99999"},
+          row{"logits --model " + golden + "/models/llama31 --tokens " + path("none.json") +
+                  " --positions all --out " + path("x"),
+              "none.json"},
+          row{"greedy --model " + golden + "/models/llama31 --kv-bits 5 --max-new 1 --tokens " +
+                  path("bad.json"),
+              "5"}}) {
+        outcome done = run(r.arguments);
+        EXPECT_EQ(done.status, 1) << r.arguments;
+        EXPECT_NE(done.err.find(r.named), std::string::npos) << r.arguments << ": " << done.err;
+        EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    }
+    outcome unknown = run("abacus");
+    EXPECT_EQ(unknown.status, 1);
+    EXPECT_EQ(unknown.err.find("semantic-eval: unknown command \"abacus\"\nusage: "), 0u)
+        << unknown.err;
+    outcome not_ids = run("detokenize", "hello");
+    EXPECT_EQ(not_ids.status, 1);
+    EXPECT_FALSE(not_ids.err.empty());
+}
+
+TEST_F(semantic_eval, help_lists_the_commands_and_each_has_its_own) {
+    outcome help = run("--help");
+    EXPECT_EQ(help.status, 0);
+    for (const char* command : {"tokenize", "detokenize", "render", "logits", "greedy", "recall"}) {
+        EXPECT_NE(help.out.find(command), std::string::npos) << command;
+        EXPECT_EQ(run(std::string(command) + " --help").status, 0) << command;
+    }
+}
+
+}  // namespace
+}  // namespace semantic

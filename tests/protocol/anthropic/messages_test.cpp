@@ -1,0 +1,203 @@
+#include "protocol/anthropic/messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "tests/protocol/outline.hpp"
+
+namespace semantic::protocol::anthropic {
+namespace {
+
+/// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
+std::string body(const std::string& fields = "",
+                 const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
+    return R"({"model":"m","max_tokens":5,"messages":)" + messages + fields + "}";
+}
+
+messages_request parsed(const std::string& text) {
+    auto request = parse_messages(text);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    return request ? std::move(*request) : messages_request{};
+}
+
+TEST(parse_messages, smallest_request_has_the_vendors_defaults) {
+    messages_request request = parsed(body());
+    EXPECT_EQ(request.model, "m");
+    EXPECT_EQ(request.max_tokens, 5);
+    EXPECT_EQ(outline(request.chat), "user: [Hi]\n");
+    EXPECT_EQ(request.chat.system, "");
+    EXPECT_TRUE(request.chat.tools.empty());
+    EXPECT_TRUE(request.stop_sequences.empty());
+    EXPECT_FALSE(request.stream);
+    EXPECT_FALSE(request.sampling.temperature) << "the model's own preference";
+    EXPECT_FALSE(request.sampling.top_p);
+    EXPECT_FALSE(request.sampling.top_k);
+    EXPECT_FALSE(request.sampling.seed);
+    EXPECT_FALSE(request.tool_calls_max);
+}
+
+TEST(parse_messages, every_field_arrives) {
+    messages_request request =
+        parsed(body(R"(,"stream":true,"temperature":0.25,"top_p":0.5,"top_k":40,"seed":7,
+               "stop_sequences":["a","\n\nHuman:"],"system":"Be brief.",
+               "metadata":{"user_id":"u-1"},"tool_choice":{"type":"auto"})"));
+    EXPECT_TRUE(request.stream);
+    EXPECT_EQ(request.sampling.temperature, 0.25f);
+    EXPECT_EQ(request.sampling.top_p, 0.5f);
+    EXPECT_EQ(request.sampling.top_k, 40);
+    EXPECT_EQ(request.sampling.seed, 7u);
+    EXPECT_EQ(request.stop_sequences, (std::vector<std::string>{"a", "\n\nHuman:"}));
+    EXPECT_EQ(request.chat.system, "Be brief.");
+    EXPECT_EQ(request.user_id, "u-1");
+}
+
+TEST(parse_messages, take_generation_moves_everything_the_engine_needs) {
+    messages_request request = parsed(body(R"(,"temperature":0,"stop_sequences":["x"])"));
+    auto agent = *storage::agent_id::parse("sess_a");
+    auto deadline = std::chrono::steady_clock::time_point(std::chrono::seconds(9));
+    engine::generation_request generation = request.take_generation(agent, deadline);
+    EXPECT_EQ(generation.agent, agent);
+    EXPECT_EQ(generation.deadline, deadline);
+    EXPECT_EQ(generation.max_tokens, 5);
+    EXPECT_EQ(generation.sampling.temperature, 0.0f);
+    EXPECT_EQ(generation.stop_sequences, std::vector<std::string>{"x"});
+    EXPECT_EQ(outline(generation.chat), "user: [Hi]\n");
+    EXPECT_EQ(request.model, "m");
+}
+
+TEST(parse_messages, system_may_be_a_list_of_blocks) {
+    messages_request request = parsed(
+        body(R"(,"system":[{"type":"text","text":"One.","cache_control":{"type":"ephemeral"}},
+                           {"type":"text","text":"Two."}])"));
+    EXPECT_EQ(request.chat.system, "One.\nTwo.");
+}
+
+TEST(parse_messages, billing_header_of_the_client_is_left_out_of_the_prompt) {
+    messages_request request = parsed(body(
+        R"(,"system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=2; cch=1a2b3;"},
+                           {"type":"text","text":"Two."}])"));
+    EXPECT_EQ(request.chat.system, "Two.");
+}
+
+TEST(parse_messages, blocks_of_every_text_kind_are_kept_in_order) {
+    messages_request request = parsed(body("", R"([
+        {"role":"user","content":[{"type":"text","text":"List"},{"type":"text","text":"it"}]},
+        {"role":"assistant","content":[
+            {"type":"thinking","thinking":"hm","signature":"s"},
+            {"type":"redacted_thinking","data":"zz"},
+            {"type":"text","text":"Yes"},
+            {"type":"tool_use","id":"t1","name":"ls","input":{"z":1,"a":[0.5,"é"]}}]},
+        {"role":"user","content":[
+            {"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"a"},)"
+                                               R"({"type":"text","text":"b"}]},
+            {"type":"tool_result","tool_use_id":"t2","content":"no","is_error":true},
+            {"type":"tool_result","tool_use_id":"t3"},
+            {"type":"text","text":"go on"}]}])"));
+    EXPECT_EQ(outline(request.chat),
+              "user: [List] [it]\n"
+              "assistant: [thinking hm] [Yes] [call t1 ls {\"z\":1,\"a\":[0.5,\"é\"]}]\n"
+              "tool: [result t1 a\nb] [error t2 no] [result t3 ]\n"
+              "user: [go on]\n");
+}
+
+TEST(parse_messages, tool_results_stay_in_place_between_texts) {
+    messages_request request = parsed(body("", R"([{"role":"user","content":[
+        {"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"t","content":"y"},)"
+                                               R"({"type":"text","text":"z"}]}])"));
+    EXPECT_EQ(outline(request.chat), "user: [x]\ntool: [result t y]\nuser: [z]\n");
+}
+
+TEST(parse_messages, same_role_twice_and_system_in_the_middle_are_accepted) {
+    messages_request request = parsed(body("", R"([
+        {"role":"user","content":"a"},{"role":"user","content":"b"},
+        {"role":"system","content":[{"type":"text","text":"# Environment"}]},
+        {"role":"assistant","content":"c"},{"role":"assistant","content":[]},
+        {"role":"user","content":"d"},{"role":"system","content":"left: 9"}])"));
+    EXPECT_EQ(outline(request.chat),
+              "user: [a]\nuser: [b]\nsystem: [# Environment]\nassistant: [c]\nassistant:\n"
+              "user: [d]\nsystem: [left: 9]\n");
+}
+
+TEST(parse_messages, first_message_may_be_the_assistants) {
+    EXPECT_EQ(
+        outline(
+            parsed(
+                body("", R"([{"role":"assistant","content":"a"},{"role":"user","content":"b"}])"))
+                .chat),
+        "assistant: [a]\nuser: [b]\n");
+}
+
+TEST(parse_messages, tool_schema_keeps_its_order_and_numbers) {
+    messages_request request =
+        parsed(body(R"(,"tools":[{"name":"get_weather","description":"d",)"
+                    R"("input_schema":{"type":"object","required":["b"],)"
+                    R"("properties":{"b":{"minimum":0.1},"a":{"maximum":1.0}}}},
+                     {"type":"custom","name":"noop","input_schema":{},"strict":true,)"
+                    R"("cache_control":{"type":"ephemeral"}}])"));
+    ASSERT_EQ(request.chat.tools.size(), 2u);
+    EXPECT_EQ(request.chat.tools[0].name, "get_weather");
+    EXPECT_EQ(request.chat.tools[0].description, "d");
+    EXPECT_EQ(request.chat.tools[0].parameters_json,
+              R"({"type":"object","required":["b"],"properties":{"b":{"minimum":0.1},)"
+              R"("a":{"maximum":1.0}}})");
+    EXPECT_EQ(request.chat.tools[1].description, "");
+    EXPECT_EQ(request.chat.tools[1].parameters_json, "{}");
+}
+
+TEST(parse_messages, tool_choice_limits_the_calls_of_the_reply) {
+    EXPECT_EQ(parsed(body(R"(,"tool_choice":{"type":"none"})")).tool_calls_max, 0u);
+    EXPECT_EQ(parsed(body(R"(,"tool_choice":{"type":"auto","disable_parallel_tool_use":true})"))
+                  .tool_calls_max,
+              1u);
+    EXPECT_FALSE(parsed(body(R"(,"tool_choice":{"type":"auto","disable_parallel_tool_use":false})"))
+                     .tool_calls_max);
+}
+
+TEST(parse_messages, unknown_and_null_fields_are_ignored) {
+    messages_request request = parsed(body(
+        R"(,"service_tier":"auto","thinking":{"type":"adaptive"},"context_management":{"edits":[]},
+               "output_config":{"effort":"low"},"mcp_servers":[],"new_in_2031":{"a":[1]},
+               "thread":null,"system":null,"tools":null,"temperature":null,"stream":null,
+               "metadata":{"user_id":null},"tool_choice":null,"stop_sequences":null)"));
+    EXPECT_EQ(request.model, "m");
+}
+
+TEST(parse_messages, request_for_no_tokens_only_fills_the_cache_and_may_end_with_any_role) {
+    auto request =
+        parse_messages(R"({"model":"m","max_tokens":0,"messages":[{"role":"user","content":"a"},)"
+                       R"({"role":"assistant","content":"b"}]})");
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->max_tokens, 0);
+}
+
+TEST(parse_count_tokens, takes_the_same_prompt_without_max_tokens) {
+    auto request = parse_count_tokens(
+        R"({"model":"m","system":[{"type":"text","text":"S"}],"messages":[{"role":"user",)"
+        R"("content":"a"}],
+            "tools":[{"name":"t","input_schema":{}}]})");
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->model, "m");
+    EXPECT_EQ(request->chat.system, "S");
+    EXPECT_EQ(outline(request->chat), "user: [a]\n");
+    EXPECT_EQ(request->chat.tools.size(), 1u);
+    EXPECT_EQ(count_tokens_body(17), R"({"input_tokens":17})");
+}
+
+TEST(parse_count_tokens, fails_with_the_same_errors) {
+    EXPECT_EQ(parse_count_tokens("{").error().code, errc::malformed_json);
+    EXPECT_EQ(parse_count_tokens("[]").error().what,
+              "the body: expected an object, found an array");
+    EXPECT_EQ(parse_count_tokens(R"({"messages":[]})").error().what, "model: field required");
+    EXPECT_EQ(parse_count_tokens(R"({"model":"m","messages":[]})").error().what,
+              "messages: at least one message is required");
+    EXPECT_EQ(parse_count_tokens(R"({"model":"m","thread":{"type":"create"},"messages":[]})")
+                  .error()
+                  .error_code,
+              "thread_unsupported_request");
+}
+
+}  // namespace
+}  // namespace semantic::protocol::anthropic

@@ -1,0 +1,75 @@
+#include "protocol/identity.hpp"
+
+#include <gtest/gtest.h>
+
+namespace semantic::protocol {
+namespace {
+
+std::string agent(const identity_headers& headers) {
+    auto id = agent_of(headers);
+    EXPECT_TRUE(id) << (id ? "" : id.error().what);
+    return id && *id ? (*id)->str() : "";
+}
+
+std::string fault(const identity_headers& headers) {
+    auto id = agent_of(headers);
+    EXPECT_FALSE(id);
+    if (id) return "";
+    EXPECT_EQ(id.error().code, errc::bad_value);
+    return id.error().what;
+}
+
+TEST(identity, first_header_that_is_present_decides) {
+    EXPECT_EQ(agent({}), "");
+    EXPECT_EQ(agent({"alice", {}, {}}), "sess_alice");
+    EXPECT_EQ(agent({"alice", "s-1", "a-1"}), "sess_alice");
+    EXPECT_EQ(agent({{}, "s-1", {}}), "cc_s-1");
+    EXPECT_EQ(agent({{}, "s-1", "a-1"}), "cc_s-1:a-1");
+    EXPECT_EQ(agent({{}, {}, "a-1"}), "");
+}
+
+TEST(identity, dots_and_every_other_allowed_character_pass) {
+    EXPECT_EQ(agent({"a.b_C:9-", {}, {}}), "sess_a.b_C:9-");
+}
+
+TEST(identity, bad_characters_are_refused_and_the_header_is_named) {
+    for (std::string bad :
+         {std::string("a b"), std::string("a/b"), std::string("é"), std::string("a\n"),
+          std::string("../x"), std::string("a%2f"), std::string("a\0b", 3)}) {
+        EXPECT_EQ(fault({bad, {}, {}}),
+                  "header X-Session-ID: may contain only letters, digits and . _ : - (ASCII)");
+    }
+    EXPECT_EQ(
+        fault({{}, "a b", {}}),
+        "header x-claude-code-session-id: may contain only letters, digits and . _ - (ASCII)");
+    EXPECT_EQ(fault({{}, "s", "a b"}),
+              "header x-claude-code-agent-id: may contain only letters, digits and . _ - (ASCII)");
+}
+
+TEST(identity, two_claude_code_ids_cannot_be_mistaken_for_another_pair) {
+    EXPECT_NE(fault({{}, "s:a", {}}), "");
+    EXPECT_NE(fault({{}, "s", "a:b"}), "");
+}
+
+TEST(identity, empty_header_is_refused) {
+    EXPECT_EQ(fault({"", {}, {}}), "header X-Session-ID: must not be empty");
+    EXPECT_EQ(fault({{}, "", {}}), "header x-claude-code-session-id: must not be empty");
+    EXPECT_EQ(fault({{}, "s", ""}), "header x-claude-code-agent-id: must not be empty");
+}
+
+TEST(identity, longest_id_that_fits_with_its_prefix_passes_and_one_more_is_refused) {
+    EXPECT_EQ(agent({std::string(123, 'a'), {}, {}}).size(), 128u);
+    EXPECT_EQ(
+        fault({std::string(124, 'a'), {}, {}}),
+        "header X-Session-ID: too long: an agent id may have 128 characters, this one has 129");
+    EXPECT_EQ(agent({{}, std::string(125, 'a'), {}}).size(), 128u);
+    EXPECT_NE(fault({{}, std::string(126, 'a'), {}}).find("x-claude-code-session-id: too long"),
+              std::string::npos);
+    EXPECT_EQ(agent({{}, std::string(100, 'a'), std::string(24, 'b')}).size(), 128u);
+    EXPECT_NE(fault({{}, std::string(100, 'a'), std::string(25, 'b')})
+                  .find("x-claude-code-agent-id: too long"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace semantic::protocol

@@ -1,0 +1,142 @@
+#include "protocol/json.hpp"
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <random>
+#include <string>
+
+namespace semantic::protocol {
+namespace {
+
+namespace json = boost::json;
+
+json::value parsed(std::string_view text) {
+    auto value = parse_json(text, {});
+    EXPECT_TRUE(value) << text << ": " << (value ? "" : value.error().what);
+    return value ? *value : json::value();
+}
+
+failure fault_of(std::string_view text, json_limits limits = {}) {
+    auto value = parse_json(text, limits);
+    EXPECT_FALSE(value) << text;
+    return value ? failure{errc::internal, "no failure", {}, {}} : value.error();
+}
+
+std::string nested(std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+}
+
+TEST(parse_json, body_of_the_greatest_size_is_read_and_one_byte_more_is_refused) {
+    json_limits limits;
+    limits.bytes_max = 6;
+    EXPECT_TRUE(parse_json("\"1234\"", limits));
+    failure f = fault_of("\"12345\"", limits);
+    EXPECT_EQ(f.code, errc::body_too_large);
+    EXPECT_EQ(f.what, "the body has 7 bytes, at most 6 are accepted");
+}
+
+TEST(parse_json, nesting_of_the_greatest_depth_is_read_and_one_level_more_is_refused) {
+    EXPECT_TRUE(parse_json(nested(64), {}));
+    failure f = fault_of(nested(65));
+    EXPECT_EQ(f.code, errc::malformed_json);
+    EXPECT_EQ(f.what, "the body is not valid JSON: nested deeper than 64 levels at byte 64");
+}
+
+TEST(parse_json, as_many_values_as_allowed_are_read_and_one_more_is_refused) {
+    json_limits limits;
+    limits.values_max = 4;
+    EXPECT_TRUE(parse_json("[1,2,3]", limits));
+    failure f = fault_of("[1,2,3,4]", limits);
+    EXPECT_EQ(f.code, errc::bad_value);
+    EXPECT_EQ(f.what, "the body has more than 4 JSON values");
+}
+
+TEST(parse_json, what_is_not_one_json_value_is_malformed_and_says_where) {
+    EXPECT_EQ(fault_of("").what, "the body is empty; a JSON object is expected");
+    for (std::string_view text : {"{", "{\"a\":1,}", "[1 2]", "nul", "01", "1.", "\"a", "{} {}",
+                                  "{'a':1}", "// c\n1", "NaN", "1e999", "\"\x01\"", "\"\\ud800\"",
+                                  "\"\xff\"", "\"\xc0\x80\"", "\xef\xbb\xbf{}"}) {
+        failure f = fault_of(text);
+        EXPECT_EQ(f.code, errc::malformed_json) << text;
+        EXPECT_NE(f.what.find(" at byte "), std::string::npos) << f.what;
+    }
+    EXPECT_NE(fault_of("{\"a\":1,}").what.find("at byte 7"), std::string::npos);
+}
+
+TEST(to_text, keeps_order_and_plain_numbers) {
+    for (std::string_view text :
+         {R"({"z":1,"a":{"y":null,"b":[true,false]},"m":"é\n\"\\"})", "[0.5,1.0,-0.0,1e+20,1e-07]",
+          "[18446744073709551615,-9223372036854775808,123456.789]", "{}", "[]", "\"\"", "0.1"})
+        EXPECT_EQ(to_text(parsed(text)), text);
+}
+
+TEST(to_text, every_double_survives_reading_and_writing) {
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 20000; ++i) {
+        double number = static_cast<double>(random() % 1'000'000'000) / (i % 2 ? 1000.0 : 1e12);
+        char digits[64];
+        auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+        std::string text(digits, end);
+        EXPECT_EQ(parsed(text).to_number<double>(), number) << text;
+    }
+    EXPECT_EQ(to_text(parsed("1e-999")), "0.0");
+}
+
+TEST(json_cursor, errors_carry_the_path_and_what_was_found) {
+    json::value document = parsed(R"({"messages":[{"content":[{"text":7}]}],"n":null})");
+    json_cursor root(document, "");
+    auto text = root.at("messages")->item(0).at("content")->item(0).at("text");
+    ASSERT_TRUE(text);
+    auto fault = text->as_string();
+    ASSERT_FALSE(fault);
+    EXPECT_EQ(fault.error().code, errc::bad_value);
+    EXPECT_EQ(fault.error().what, "messages.0.content.0.text: expected a string, found a number");
+    EXPECT_EQ(fault.error().path, "messages.0.content.0.text");
+    EXPECT_EQ(root.at("gone").error().what, "gone: field required");
+    EXPECT_EQ(root.at("gone").error().code, errc::missing_field);
+    EXPECT_EQ(root.at("n")->as_array().error().what, "n: expected an array, found null");
+    EXPECT_EQ(root.as_string().error().what, "the body: expected a string, found an object");
+    EXPECT_EQ(root.at("messages")->at("x").error().what,
+              "messages: expected an object, found an array");
+}
+
+TEST(json_cursor, absent_and_null_fields_are_both_not_found) {
+    json::value document = parsed(R"({"n":null,"x":false})");
+    json_cursor root(document, "");
+    EXPECT_FALSE(root.find("n"));
+    EXPECT_FALSE(root.find("gone"));
+    ASSERT_TRUE(root.find("x"));
+    EXPECT_FALSE(*root.find("x")->as_bool());
+}
+
+TEST(json_cursor, integers_are_exact_and_bounded) {
+    json::value document = parsed(R"([5, 5.0, 5.5, "5", 18446744073709551615, 1e300, -1, 6])");
+    json_cursor list(document, "n");
+    EXPECT_EQ(*list.item(0).as_integer(0, 5), 5);
+    EXPECT_EQ(*list.item(1).as_integer(0, 5), 5);
+    EXPECT_EQ(list.item(2).as_integer(0, 9).error().what, "n.2: expected an integer, found 5.5");
+    EXPECT_EQ(list.item(3).as_integer(0, 9).error().what,
+              "n.3: expected an integer, found a string");
+    EXPECT_EQ(list.item(4).as_integer(0, 9).error().what,
+              "n.4: must be between 0 and 9, is 18446744073709551615");
+    EXPECT_EQ(list.item(5).as_integer(0, 9).error().what,
+              "n.5: must be between 0 and 9, is 1e+300");
+    EXPECT_EQ(list.item(6).as_integer(0, 9).error().what, "n.6: must be between 0 and 9, is -1");
+    EXPECT_EQ(list.item(7).as_integer(0, 5).error().what, "n.7: must be between 0 and 5, is 6");
+}
+
+TEST(json_cursor, numbers_are_bounded) {
+    json::value document = parsed(R"([2, 2.0, 2.01, "2", -0.1])");
+    json_cursor list(document, "t");
+    EXPECT_EQ(*list.item(0).as_number(0, 2), 2.0);
+    EXPECT_EQ(*list.item(1).as_number(0, 2), 2.0);
+    EXPECT_EQ(list.item(2).as_number(0, 2).error().what, "t.2: must be between 0 and 2, is 2.01");
+    EXPECT_EQ(list.item(3).as_number(0, 2).error().what, "t.3: expected a number, found a string");
+    EXPECT_EQ(list.item(4).as_number(0, 2).error().what, "t.4: must be between 0 and 2, is -0.1");
+}
+
+}  // namespace
+}  // namespace semantic::protocol

@@ -1,0 +1,98 @@
+#include "protocol/models.hpp"
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace semantic::protocol {
+namespace {
+
+std::vector<model_card> some(int count) {
+    std::vector<model_card> models;
+    for (int i = 0; i < count; ++i)
+        models.push_back({std::string("m").append(std::to_string(i)), "", 0, 8192});
+    return models;
+}
+
+/// "m1 m2 | more" for a page.
+std::string page(const std::vector<model_card>& models, const models_query& query) {
+    auto body = models_body(models, query);
+    if (!body) return body.error().what;
+    auto value = boost::json::parse(*body);
+    std::string ids;
+    for (const auto& item : value.at("data").as_array()) {
+        ids += item.at("id").as_string();
+        ids += ' ';
+    }
+    return ids + (value.at("has_more").as_bool() ? "| more" : "|");
+}
+
+TEST(models, one_object_serves_both_vendors) {
+    auto body = models_body({{"semantic-tiny", "Semantic Tiny", 1'781'913'600, 8192}}, {});
+    ASSERT_TRUE(body);
+    EXPECT_EQ(*body,
+              R"({"object":"list","data":[{"id":"semantic-tiny","object":"model","type":"model",)"
+              R"("display_name":"Semantic Tiny","created":1781913600,)"
+              R"("created_at":"2026-06-20T00:00:00Z","owned_by":"semantic",)"
+              R"("max_input_tokens":8192}],"has_more":false,"first_id":"semantic-tiny",)"
+              R"("last_id":"semantic-tiny"})");
+}
+
+TEST(models, one_model_is_found_by_name_and_an_unknown_one_is_not) {
+    auto body = model_body(some(2), "m1");
+    ASSERT_TRUE(body);
+    EXPECT_EQ(boost::json::parse(*body).at("id").as_string(), "m1");
+    EXPECT_EQ(boost::json::parse(*body).at("display_name").as_string(), "m1");
+    auto missing = model_body(some(2), "m2");
+    ASSERT_FALSE(missing);
+    EXPECT_EQ(missing.error().code, errc::not_found);
+    EXPECT_EQ(missing.error().what, "there is no model \"m2\"");
+}
+
+TEST(models, pages_follow_limit_after_and_before) {
+    EXPECT_EQ(page(some(0), {}), "|");
+    EXPECT_EQ(page(some(3), {"2", {}, {}}), "m0 m1 | more");
+    EXPECT_EQ(page(some(3), {"3", {}, {}}), "m0 m1 m2 |");
+    EXPECT_EQ(page(some(3), {"1000", {}, {}}), "m0 m1 m2 |");
+    EXPECT_EQ(page(some(3), {"1", "m0", {}}), "m1 | more");
+    EXPECT_EQ(page(some(3), {{}, "m1", {}}), "m2 |");
+    EXPECT_EQ(page(some(3), {{}, "m2", {}}), "|");
+    EXPECT_EQ(page(some(3), {"1", {}, "m2"}), "m1 | more");
+    EXPECT_EQ(page(some(3), {{}, {}, "m2"}), "m0 m1 |");
+}
+
+TEST(models, page_without_limit_ends_at_twenty) {
+    std::string ids = page(some(21), {});
+    EXPECT_TRUE(ids.ends_with("m19 | more")) << ids;
+}
+
+TEST(models, empty_page_has_no_first_or_last) {
+    auto body = models_body({}, {});
+    ASSERT_TRUE(body);
+    EXPECT_EQ(*body,
+              R"({"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null})");
+}
+
+TEST(models, bad_query_is_refused_by_name) {
+    for (std::string limit : {"0", "1001", "-1", "x", "", "1x", "99999999999999999999999"})
+        EXPECT_EQ(page(some(1), {limit, {}, {}}),
+                  "limit: must be a whole number between 1 and 1000");
+    EXPECT_EQ(page(some(1), {{}, "zz", {}}), "after_id: there is no such model");
+    EXPECT_EQ(page(some(1), {{}, {}, "zz"}), "before_id: there is no such model");
+    EXPECT_EQ(page(some(1), {{}, "m0", "m0"}), "before_id: cannot be given together with after_id");
+}
+
+TEST(check_model, only_the_loaded_model_is_known) {
+    EXPECT_TRUE(check_model("tiny", "tiny"));
+    auto other = check_model("gpt-4o", "tiny");
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().code, errc::not_found);
+    EXPECT_EQ(other.error().what, R"(there is no model "gpt-4o" here; this server runs "tiny")");
+    EXPECT_EQ(other.error().path, "model");
+    EXPECT_EQ(other.error().error_code, "model_not_found");
+}
+
+}  // namespace
+}  // namespace semantic::protocol

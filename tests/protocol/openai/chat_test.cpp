@@ -1,0 +1,206 @@
+#include "protocol/openai/chat.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/protocol/outline.hpp"
+
+namespace semantic::protocol::openai {
+namespace {
+
+/// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
+std::string body(const std::string& fields = "",
+                 const std::string& messages = R"([{"role":"user","content":"Hi"}])") {
+    return R"({"model":"m","messages":)" + messages + fields + "}";
+}
+
+chat_request parsed(const std::string& text) {
+    auto request = parse_chat(text);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    return request ? std::move(*request) : chat_request{};
+}
+
+chat_request saying(const std::string& messages) { return parsed(body("", messages)); }
+
+TEST(parse_chat, smallest_request_leaves_the_rest_to_the_model) {
+    chat_request request = parsed(body());
+    EXPECT_EQ(request.model, "m");
+    EXPECT_FALSE(request.agent);
+    EXPECT_EQ(outline(request.chat), "user: [Hi]\n");
+    EXPECT_EQ(request.chat.system, "");
+    EXPECT_TRUE(request.chat.tools.empty());
+    EXPECT_EQ(request.max_tokens, chat_limits{}.max_tokens_max);
+    EXPECT_TRUE(request.stops.empty());
+    EXPECT_FALSE(request.stream);
+    EXPECT_FALSE(request.include_usage);
+    EXPECT_FALSE(request.sampling.temperature);
+    EXPECT_FALSE(request.sampling.top_p);
+    EXPECT_FALSE(request.sampling.top_k);
+    EXPECT_FALSE(request.sampling.seed);
+    EXPECT_FALSE(request.tool_calls_max);
+}
+
+TEST(parse_chat, every_field_arrives) {
+    chat_request request =
+        parsed(body(R"(,"stream":true,"stream_options":{"include_usage":true},"temperature":0.25,
+               "top_p":0.5,"top_k":40,"seed":-7,"stop":["a","\n\nHuman:"],
+               "max_completion_tokens":9,"tool_choice":"auto")"));
+    EXPECT_TRUE(request.stream);
+    EXPECT_TRUE(request.include_usage);
+    EXPECT_EQ(request.max_tokens, 9);
+    engine::generation_request wanted = request.take_generation(std::nullopt, std::nullopt);
+    EXPECT_FALSE(wanted.agent);
+    EXPECT_EQ(wanted.max_tokens, 9);
+    EXPECT_EQ(wanted.sampling.temperature, 0.25f);
+    EXPECT_EQ(wanted.sampling.top_p, 0.5f);
+    EXPECT_EQ(wanted.sampling.top_k, 40);
+    EXPECT_EQ(wanted.sampling.seed, static_cast<std::uint64_t>(-7));
+    EXPECT_EQ(wanted.stop_sequences, (std::vector<std::string>{"a", "\n\nHuman:"}));
+    EXPECT_EQ(outline(wanted.chat), "user: [Hi]\n");
+}
+
+TEST(parse_chat, null_means_absent) {
+    chat_request request = parsed(body(
+        R"(,"stream":null,"stream_options":null,"temperature":null,"top_p":null,"seed":null,
+            "stop":null,"max_tokens":null,"max_completion_tokens":null,"tools":null,"n":null,
+            "tool_choice":null,"parallel_tool_calls":null,"logprobs":null,"top_logprobs":null,
+            "logit_bias":null,"response_format":null,"frequency_penalty":null,
+            "presence_penalty":null,"session_id":null,"prompt_cache_key":null,"modalities":null,
+            "audio":null,"functions":null,"web_search_options":null)"));
+    EXPECT_EQ(request.max_tokens, chat_limits{}.max_tokens_max);
+    EXPECT_FALSE(request.agent);
+}
+
+TEST(parse_chat, fields_that_change_nothing_at_their_neutral_value_pass) {
+    parsed(body(R"(,"n":1,"logprobs":false,"top_logprobs":0,"logit_bias":{},"functions":[],
+                    "frequency_penalty":0,"presence_penalty":0.0,"modalities":["text"],
+                    "response_format":{"type":"text"})"));
+}
+
+TEST(parse_chat, fields_about_accounts_and_storage_are_ignored) {
+    parsed(body(R"(,"user":"u","metadata":{"a":"b"},"store":true,"service_tier":"flex",
+                    "safety_identifier":"s","prompt_cache_options":{},"reasoning_effort":"low",
+                    "prediction":{"type":"content","content":"x"},"verbosity":"low","new":[{}])"));
+}
+
+TEST(parse_chat, system_that_opens_the_conversation_is_its_system_text) {
+    for (const char* role : {"system", "developer"}) {
+        chat_request request =
+            saying(R"([{"role":")" + std::string(role) +
+                   R"(","content":"Be brief."},{"role":"user","content":"Hi"}])");
+        EXPECT_EQ(request.chat.system, "Be brief.");
+        EXPECT_EQ(outline(request.chat), "user: [Hi]\n");
+    }
+}
+
+TEST(parse_chat, later_system_messages_stay_where_they_are) {
+    chat_request request = saying(R"([{"role":"system","content":"A"},
+        {"role":"developer","content":"B"},{"role":"user","content":"Hi"},
+        {"role":"system","content":[{"type":"text","text":"C"},{"type":"text","text":"D"}]}])");
+    EXPECT_EQ(request.chat.system, "A");
+    EXPECT_EQ(outline(request.chat), "system: [B]\nuser: [Hi]\nsystem: [C\nD]\n");
+}
+
+TEST(parse_chat, system_message_alone_is_still_a_message) {
+    chat_request request = saying(R"([{"role":"system","content":"A"}])");
+    EXPECT_EQ(request.chat.system, "");
+    EXPECT_EQ(outline(request.chat), "system: [A]\n");
+}
+
+TEST(parse_chat, text_parts_arrive_one_by_one) {
+    chat_request request = saying(R"([{"role":"user","content":[{"type":"text","text":"a"},
+        {"type":"text","text":"é"}]},{"role":"assistant","content":[{"type":"text","text":"b"},
+        {"type":"refusal","refusal":"no"}]},{"role":"user","content":[]}])");
+    EXPECT_EQ(outline(request.chat), "user: [a] [é]\nassistant: [b] [no]\nuser:\n");
+}
+
+TEST(parse_chat, assistant_may_have_null_content_text_and_calls) {
+    chat_request request = saying(R"([{"role":"user","content":"Hi"},
+        {"role":"assistant","content":null},{"role":"assistant","content":null,"refusal":"no"},
+        {"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls",
+            "arguments":"{\"path\": \"/\", \"n\": 0.5}"}},{"id":"c2","function":{"name":"pwd",
+            "arguments":""}}]},
+        {"role":"tool","tool_call_id":"c1","content":"a.txt"},
+        {"role":"tool","tool_call_id":"c2","content":[{"type":"text","text":"x"},
+            {"type":"text","text":"y"}]},
+        {"role":"assistant","content":"Done.","tool_calls":[]}])");
+    EXPECT_EQ(outline(request.chat),
+              "user: [Hi]\nassistant: []\nassistant: [no]\n"
+              "assistant: [call c1 ls {\"path\":\"/\",\"n\":0.5}] [call c2 pwd {}]\n"
+              "tool: [result c1 a.txt]\ntool: [result c2 x\ny]\nassistant: [Done.]\n");
+}
+
+TEST(parse_chat, older_function_calls_and_results_are_tools_named_by_their_function) {
+    chat_request request = saying(R"([{"role":"assistant","content":null,
+        "function_call":{"name":"ls","arguments":"{}"}},
+        {"role":"function","name":"ls","content":"a.txt"}])");
+    EXPECT_EQ(outline(request.chat), "assistant: [call ls ls {}]\ntool: [result ls a.txt]\n");
+}
+
+TEST(parse_chat, tools_keep_name_description_and_schema) {
+    chat_request request = parsed(body(R"(,"tools":[{"type":"function","function":{"name":"ls",
+        "description":"Lists.","strict":true,"parameters":{"type":"object","properties":
+        {"n":{"type":"number","default":0.5}}}}},{"type":"function","function":{"name":"pwd"}}])"));
+    ASSERT_EQ(request.chat.tools.size(), 2u);
+    EXPECT_EQ(request.chat.tools[0].name, "ls");
+    EXPECT_EQ(request.chat.tools[0].description, "Lists.");
+    EXPECT_EQ(request.chat.tools[0].parameters_json,
+              R"({"type":"object","properties":{"n":{"type":"number","default":0.5}}})");
+    EXPECT_EQ(request.chat.tools[1].description, "");
+    EXPECT_EQ(request.chat.tools[1].parameters_json, R"({"type":"object","properties":{}})");
+}
+
+TEST(parse_chat, tools_arrive_without_any_system_message) {
+    chat_request request =
+        parsed(body(R"(,"tools":[{"type":"function","function":{"name":"f"}}])"));
+    EXPECT_EQ(request.chat.system, "");
+    EXPECT_EQ(request.chat.tools.size(), 1u);
+}
+
+TEST(parse_chat, tool_choice_and_parallel_calls_bound_the_calls) {
+    EXPECT_FALSE(parsed(body(R"(,"parallel_tool_calls":true)")).tool_calls_max);
+    EXPECT_EQ(parsed(body(R"(,"parallel_tool_calls":false)")).tool_calls_max, 1u);
+    EXPECT_EQ(parsed(body(R"(,"parallel_tool_calls":false,"tool_choice":"auto")")).tool_calls_max,
+              1u);
+    EXPECT_EQ(parsed(body(R"(,"parallel_tool_calls":false,"tool_choice":"none")")).tool_calls_max,
+              0u);
+}
+
+TEST(parse_chat, stop_may_be_one_string) {
+    EXPECT_EQ(parsed(body(R"(,"stop":"END")")).stops, std::vector<std::string>{"END"});
+}
+
+TEST(parse_chat, both_spellings_of_the_token_limit_count) {
+    EXPECT_EQ(parsed(body(R"(,"max_tokens":7)")).max_tokens, 7);
+    EXPECT_EQ(parsed(body(R"(,"max_completion_tokens":8)")).max_tokens, 8);
+    EXPECT_EQ(parsed(body(R"(,"max_completion_tokens":8,"max_tokens":8)")).max_tokens, 8);
+    EXPECT_EQ(parsed(body(R"(,"max_tokens":0)")).max_tokens, 0);
+}
+
+TEST(parse_chat, session_id_names_the_agent_and_prompt_cache_key_stands_in_for_it) {
+    EXPECT_EQ(parsed(body(R"(,"session_id":"a.b:C_9-")")).agent->str(), "oai_a.b:C_9-");
+    EXPECT_EQ(parsed(body(R"(,"prompt_cache_key":"k")")).agent->str(), "oai_k");
+    EXPECT_EQ(parsed(body(R"(,"prompt_cache_key":"k","session_id":"s")")).agent->str(), "oai_s");
+}
+
+TEST(parse_chat, whole_fields_of_a_generation_are_taken) {
+    chat_request request = parsed(body(R"(,"session_id":"s")"));
+    auto deadline = std::chrono::steady_clock::now();
+    auto agent = request.agent;
+    engine::generation_request wanted = request.take_generation(agent, deadline);
+    EXPECT_EQ(wanted.agent->str(), "oai_s");
+    EXPECT_EQ(wanted.deadline, deadline);
+    EXPECT_EQ(request.model, "m");
+}
+
+TEST(system_fingerprint, same_state_same_name_and_another_state_another) {
+    std::string name = system_fingerprint("tiny avx2 4");
+    EXPECT_EQ(name.size(), 13u);
+    EXPECT_TRUE(name.starts_with("fp_"));
+    EXPECT_EQ(name, system_fingerprint("tiny avx2 4"));
+    EXPECT_NE(name, system_fingerprint("tiny avx2 8"));
+}
+
+}  // namespace
+}  // namespace semantic::protocol::openai

@@ -1,0 +1,147 @@
+#include "tests/protocol/wire_golden.hpp"
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace semantic::protocol::wire_golden {
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+std::string read(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    EXPECT_TRUE(file) << path;
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+void expect_golden(const fs::path& path, const std::string& actual) {
+    if (std::getenv("SEMANTIC_UPDATE_GOLDEN")) {
+        std::ofstream(path, std::ios::binary) << actual;
+        return;
+    }
+    EXPECT_EQ(actual, read(path)) << path;
+}
+
+template <class Enum>
+Enum named(const json::value& name, Enum last) {
+    for (int i = 0; i <= static_cast<int>(last); ++i)
+        if (name.as_string() == engine::to_string(static_cast<Enum>(i)))
+            return static_cast<Enum>(i);
+    ADD_FAILURE() << name;
+    return last;
+}
+
+engine::admitted admitted_of(const json::value& fields) {
+    auto number = [&](const char* name) { return fields.at(name).to_number<int>(); };
+    std::string agent(fields.at("agent").as_string());
+    engine::admitted event{*storage::agent_id::parse(agent), {}};
+    event.usage.reused_tokens = number("reused");
+    event.usage.created_tokens = number("created");
+    event.usage.recomputed_tokens = number("recomputed");
+    event.usage.restored_tokens = number("restored");
+    event.usage.prompt_tokens = number("reused") + number("created") + number("recomputed");
+    event.usage.why = named(fields.at("why"), engine::miss_reason::too_short);
+    return event;
+}
+
+engine::finished finished_of(const json::value& fields) {
+    engine::finished event;
+    event.why = named(fields.at("why"), engine::stop_reason::deadline);
+    if (event.why == engine::stop_reason::stop_sequence)
+        event.stop_sequence = fields.at("stop_sequence").as_string().c_str();
+    event.output_tokens = fields.at("output_tokens").to_number<int>();
+    event.saved = fields.at("saved").as_bool();
+    return event;
+}
+
+struct replies {
+    std::string sse;
+    std::string body;
+};
+
+replies play(const json::array& events, dialect d, repliers with) {
+    reply_stream& stream = *with.stream;
+    reply_collector& collector = *with.collector;
+    replies out;
+    auto fail = [&](const failure& f) { out.body = error_body(d, f, "req_golden"); };
+    for (const json::value& event : events) {
+        const auto& field = *event.as_object().begin();
+        const json::value& value = field.value();
+        if (field.key() == "admitted") {
+            out.sse += stream.on_admitted(admitted_of(value));
+            collector.on_admitted(admitted_of(value));
+        } else if (field.key() == "text") {
+            out.sse += stream.on_text(value.as_string());
+            collector.on_text(value.as_string());
+        } else if (field.key() == "tool_call") {
+            auto name = value.at("name").as_string();
+            auto arguments = value.at("arguments").as_string();
+            out.sse += stream.on_tool_call(name, arguments);
+            collector.on_tool_call(name, arguments);
+        } else if (field.key() == "ping") {
+            out.sse += stream.ping();
+        } else if (field.key() == "failed") {
+            failure f =
+                from_engine({engine::failure_kind::internal, std::string(value.as_string())});
+            out.sse += stream.on_failed(f);
+            fail(f);
+        } else {
+            out.sse += stream.on_finished(finished_of(value));
+            auto body = collector.on_finished(finished_of(value));
+            if (body)
+                out.body = *body;
+            else
+                fail(body.error());
+        }
+    }
+    return out;
+}
+
+void run_case(const fs::path& request_file, dialect d, const parser& parse) {
+    std::string name = request_file.filename().string();
+    name.resize(name.size() - std::string(".request.json").size());
+    SCOPED_TRACE(name);
+    const fs::path folder = request_file.parent_path();
+    auto with = parse(read(request_file));
+    fs::path events_file = folder / (name + ".events.json");
+    fs::path body_file = folder / (name + ".expected.json");
+    if (!fs::exists(events_file)) {
+        ASSERT_FALSE(with);
+        expect_golden(body_file, error_body(d, with.error(), "req_golden"));
+        return;
+    }
+    ASSERT_TRUE(with) << with.error().what;
+    json::array events = json::parse(read(events_file)).as_array();
+    replies out = play(events, d, std::move(*with));
+    expect_golden(folder / (name + ".expected.sse"), out.sse);
+    expect_golden(body_file, out.body);
+}
+
+}  // namespace
+
+std::function<std::uint64_t()> counting() {
+    return [draws = std::uint64_t{0}]() mutable { return ++draws; };
+}
+
+int run_all(const std::string& folder_name, dialect d, const parser& parse) {
+    int cases = 0;
+    const fs::path folder = fs::path(SEMANTIC_SOURCE_DIR) / "tests/golden/wire" / folder_name;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        if (!entry.path().string().ends_with(".request.json")) continue;
+        ++cases;
+        run_case(entry.path(), d, parse);
+    }
+    return cases;
+}
+
+}  // namespace semantic::protocol::wire_golden

@@ -1,0 +1,334 @@
+#include "server/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <unistd.h>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::server {
+namespace {
+
+using environment = std::map<std::string, std::string>;
+
+/// Of this process's variables those that the server reads, replaced for as long as this lives.
+class scoped_environment {
+  public:
+    explicit scoped_environment(const environment& variables) {
+        for (char** entry = environ; *entry != nullptr; ++entry) {
+            std::string text(*entry);
+            std::string name = text.substr(0, text.find('='));
+            if (name.starts_with("SEMANTIC_") || name == "ANTHROPIC_API_KEY")
+                before_[name] = text.substr(name.size() + 1);
+        }
+        replace(before_, variables);
+        now_ = variables;
+    }
+    ~scoped_environment() { replace(now_, before_); }
+    scoped_environment(const scoped_environment&) = delete;
+    scoped_environment& operator=(const scoped_environment&) = delete;
+
+  private:
+    static void replace(const environment& old, const environment& fresh) {
+        for (const auto& [name, value] : old) unsetenv(name.c_str());
+        for (const auto& [name, value] : fresh) setenv(name.c_str(), value.c_str(), 1);
+    }
+    environment before_;
+    environment now_;
+};
+
+parsed_config parse(const std::vector<std::string>& arguments, const environment& variables) {
+    scoped_environment scope(variables);
+    return parse_config(arguments);
+}
+
+std::string fault(const std::vector<std::string>& arguments, const environment& variables = {}) {
+    try {
+        parse(arguments, variables);
+    } catch (const config_error& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+/// A config file with that text.
+class config_file {
+  public:
+    explicit config_file(const std::string& text) { std::ofstream(path()) << text; }
+    std::string path() const { return dir_ / "server.conf"; }
+
+  private:
+    tests::temp_dir dir_;
+};
+
+const config_setting& setting(const parsed_config& parsed, std::string_view name) {
+    for (const config_setting& one : parsed.settings)
+        if (one.option->name == name) return one;
+    throw std::runtime_error("no such option");
+}
+
+TEST(config, defaults_are_those_of_the_design) {
+    config values = parse({}, {}).values;
+    EXPECT_EQ(values.host, "127.0.0.1");
+    EXPECT_EQ(values.port, 8001);
+    EXPECT_EQ(values.cache_directory, "~/.semantic/caches");
+    EXPECT_EQ(values.kv_bits, 4);
+    EXPECT_EQ(values.kv_group_size, 64);
+    EXPECT_EQ(values.block_tokens, 256);
+    EXPECT_EQ(values.prefill_min_chunk_tokens, 512);
+    EXPECT_EQ(values.prefill_max_chunk_tokens, 4096);
+    EXPECT_EQ(values.chunked_prefill_threshold_tokens, 2048);
+    EXPECT_EQ(values.max_batch, 16);
+    EXPECT_EQ(values.io_threads, 1);
+    EXPECT_TRUE(values.api_keys.empty());
+}
+
+TEST(config, flag_beats_environment_beats_file) {
+    config_file file("# comment\nport = 1001\n  max-batch=3\nhost = 10.0.0.1\n");
+    environment variables{{"SEMANTIC_PORT", "1002"}, {"SEMANTIC_HOST", "10.0.0.2"}};
+    auto parsed = parse({"--config", file.path(), "--port=1003"}, variables);
+    EXPECT_EQ(parsed.values.port, 1003);
+    EXPECT_EQ(parsed.values.host, "10.0.0.2");
+    EXPECT_EQ(parsed.values.max_batch, 3);
+    EXPECT_EQ(setting(parsed, "port").source, "flag --port");
+    EXPECT_EQ(setting(parsed, "host").source, "SEMANTIC_HOST");
+    EXPECT_EQ(setting(parsed, "max-batch").source, file.path() + ":3");
+    EXPECT_EQ(setting(parsed, "kv-bits").source, "default");
+}
+
+TEST(config, comments_may_follow_values) {
+    config_file file("host = a#b  # the host\n#port = 1\n");
+    config values = parse({"--config", file.path()}, {}).values;
+    EXPECT_EQ(values.host, "a#b");
+    EXPECT_EQ(values.port, 8001);
+}
+
+TEST(config, file_can_be_named_by_the_environment) {
+    config_file file("port = 1001\n");
+    EXPECT_EQ(parse({}, {{"SEMANTIC_CONFIG", file.path()}}).values.port, 1001);
+}
+
+TEST(config, every_option_has_three_spellings) {
+    for (const config_option& option : config_options()) {
+        if (option.secret) continue;
+        std::string value = option.print(config{});
+        if (value.empty()) value = "x";
+        std::string name(option.name);
+        auto by_flag = parse({"--" + name, value}, {});
+        EXPECT_EQ(setting(by_flag, name).source, "flag --" + name);
+        auto by_variable = parse({}, {{environment_name(name), value}});
+        EXPECT_EQ(setting(by_variable, name).source, environment_name(name));
+        config_file file(name + " = " + value + "\n");
+        auto by_file = parse({"--config", file.path()}, {});
+        EXPECT_EQ(setting(by_file, name).source, file.path() + ":1");
+    }
+}
+
+TEST(config, names_of_the_earlier_system_are_aliases) {
+    environment variables{{"SEMANTIC_MLX_MODEL_ID", "/models/a"},
+                          {"SEMANTIC_MLX_MAX_BATCH_SIZE", "2"},
+                          {"SEMANTIC_MLX_CHUNKED_PREFILL_THRESHOLD", "1024"},
+                          {"SEMANTIC_MLX_CHUNKED_PREFILL_MIN_CHUNK", "256"},
+                          {"SEMANTIC_MLX_CHUNKED_PREFILL_MAX_CHUNK", "2048"},
+                          {"SEMANTIC_MLX_KV_BITS", "none"},
+                          {"SEMANTIC_MLX_KV_GROUP_SIZE", "64"},
+                          {"SEMANTIC_MLX_BLOCK_TOKENS", "128"},
+                          {"SEMANTIC_MLX_CACHE_BUDGET_MB", "512"},
+                          {"SEMANTIC_AGENT_MAX_AGENTS_IN_MEMORY", "12"},
+                          {"SEMANTIC_AGENT_CACHE_DIR", "/caches"},
+                          {"SEMANTIC_SERVER_HOST", "0.0.0.0"},
+                          {"SEMANTIC_SERVER_PORT", "8000"},
+                          {"SEMANTIC_SERVER_LOG_LEVEL", "WARNING"},
+                          {"ANTHROPIC_API_KEY", "k1, k2"}};
+    config values = parse({}, variables).values;
+    EXPECT_EQ(values.model, "/models/a");
+    EXPECT_EQ(values.max_batch, 2);
+    EXPECT_EQ(values.chunked_prefill_threshold_tokens, 1024);
+    EXPECT_EQ(values.prefill_min_chunk_tokens, 256);
+    EXPECT_EQ(values.prefill_max_chunk_tokens, 2048);
+    EXPECT_EQ(values.kv_bits, 16);
+    EXPECT_EQ(values.kv_group_size, 64);
+    EXPECT_EQ(values.block_tokens, 128);
+    EXPECT_EQ(values.cache_budget_mb, 512u);
+    EXPECT_EQ(values.max_hot_agents, 12);
+    EXPECT_EQ(values.cache_directory, "/caches");
+    EXPECT_EQ(values.host, "0.0.0.0");
+    EXPECT_EQ(values.port, 8000);
+    EXPECT_EQ(values.log_from, log_level::warning);
+    EXPECT_EQ(values.api_keys, (std::vector<std::string>{"k1", "k2"}));
+}
+
+TEST(config, own_name_beats_its_alias) {
+    environment variables{{"SEMANTIC_SERVER_PORT", "1"}, {"SEMANTIC_PORT", "2"}};
+    EXPECT_EQ(parse({}, variables).values.port, 2);
+}
+
+TEST(config, doubled_underscores_and_the_infix_change_nothing) {
+    EXPECT_EQ(parse({}, {{"SEMANTIC_MLX__MODEL_ID", "/m"}}).values.model, "/m");
+    EXPECT_EQ(parse({}, {{"SEMANTIC_MLX_CACHE_DIR", "/c"}}).values.cache_directory, "/c");
+}
+
+TEST(config, of_two_aliases_the_first_by_name_counts) {
+    environment variables{{"SEMANTIC_SERVER_PORT", "1"}, {"SEMANTIC_MLX_PORT", "2"}};
+    EXPECT_EQ(parse({}, variables).values.port, 2);
+}
+
+TEST(config, names_without_a_counterpart_are_warned_about_and_change_nothing) {
+    for (const char* name : {"SEMANTIC_MLX_MAX_CONTEXT_LENGTH",
+                             "SEMANTIC_MLX_PREFILL_STEP_SIZE",
+                             "SEMANTIC_MLX_CHUNKED_PREFILL_ENABLED",
+                             "SEMANTIC_MLX_REASONING_EXTRA_TOKENS",
+                             "SEMANTIC_MLX_SCHEDULER_ENABLED",
+                             "SEMANTIC_MLX_SCHEDULER_INTERLEAVE_THRESHOLD",
+                             "SEMANTIC_MLX_DEFAULT_MAX_TOKENS",
+                             "SEMANTIC_MLX_DEFAULT_TEMPERATURE",
+                             "SEMANTIC_AGENT_BATCH_WINDOW_MS",
+                             "SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
+                             "SEMANTIC_AGENT_EVICT_TO_DISK",
+                             "SEMANTIC_AGENT_VALIDATE_MODEL_TAG",
+                             "SEMANTIC_SERVER_WORKERS",
+                             "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
+                             "SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
+                             "SEMANTIC_SERVER_CORS_ORIGINS",
+                             "SEMANTIC_AUTH_DISABLED",
+                             "SEMANTIC_ADMIN_KEY",
+                             "SEMANTIC_DISABLE_FUSED_ATTN",
+                             "SEMANTIC_ENABLE_METAL_DECODE",
+                             "SEMANTIC_SCHEDULER_ENABLED"}) {
+        auto parsed = parse({}, {{name, "hunter2"}});
+        ASSERT_EQ(parsed.warnings.size(), 1u) << name;
+        EXPECT_TRUE(parsed.warnings[0].starts_with(std::string(name) + " has no effect here: "));
+        EXPECT_EQ(parsed.warnings[0].find("hunter2"), std::string::npos);
+        EXPECT_EQ(print_config(parsed), print_config(parse({}, {}))) << name;
+        EXPECT_TRUE(parse({}, {{name, ""}}).warnings.empty()) << name;
+    }
+}
+
+TEST(config, no_ignored_name_is_one_of_an_option) {
+    for (const ignored_variable& ignored : ignored_variables())
+        for (const config_option& option : config_options()) {
+            EXPECT_NE(ignored.name, environment_name(option.name));
+            for (std::string_view alias : option.aliases) EXPECT_NE(ignored.name, alias);
+        }
+}
+
+TEST(config, flags_are_whole_names) {
+    EXPECT_EQ(fault({"--por", "1"}), "unknown option --por (see --help)");
+    EXPECT_EQ(fault({"--api-ke=hunter2"}), "unknown option --api-ke (see --help)");
+    EXPECT_EQ(fault({"-p", "1"}), "unknown option -p (see --help)");
+    config_file file("por = 1\n");
+    EXPECT_EQ(fault({"--config", file.path()}), file.path() + ":1: unknown key 'por'");
+}
+
+TEST(config, flags_that_need_a_value_and_those_that_take_none) {
+    EXPECT_EQ(fault({"--port="}), "--port needs a value");
+    EXPECT_EQ(fault({"--port", "-h"}), "--port needs a value");
+    EXPECT_EQ(fault({"--help=yes"}), "--help takes no value");
+    EXPECT_EQ(fault({"--port", "-1"}), "--port '-1' must be a whole number from 0 to 65535");
+    EXPECT_EQ(fault({"--", "x"}), "unexpected argument 'x' (options start with --; see --help)");
+    EXPECT_EQ(parse({"-h"}, {}).action, config_action::help);
+    EXPECT_EQ(parse({"--port", "1", "--port", "2"}, {}).values.port, 2);
+}
+
+TEST(config, empty_flag_beats_the_environment) {
+    EXPECT_TRUE(parse({"--api-key", ""}, {{"SEMANTIC_API_KEY", "k"}}).values.api_keys.empty());
+}
+
+TEST(config, unknown_names_are_errors_that_name_them) {
+    EXPECT_EQ(fault({"--prot", "1"}), "unknown option --prot (see --help)");
+    EXPECT_EQ(fault({}, {{"SEMANTIC_PROT", "1"}}),
+              "unknown environment variable SEMANTIC_PROT (see --help)");
+    config_file file("\nprot = 1\n");
+    EXPECT_EQ(fault({"--config", file.path()}), file.path() + ":2: unknown key 'prot'");
+}
+
+TEST(config, bad_values_are_errors_that_name_the_place) {
+    EXPECT_EQ(fault({"--port", "65536"}), "--port '65536' must be a whole number from 0 to 65535");
+    EXPECT_EQ(fault({}, {{"SEMANTIC_MLX_KV_BITS", "5"}}),
+              "SEMANTIC_MLX_KV_BITS '5' must be 4, 8 or 16");
+    config_file file("port = 80x\n");
+    EXPECT_EQ(fault({"--config", file.path()}),
+              file.path() + ":1: port '80x' must be a whole number from 0 to 65535");
+    EXPECT_EQ(fault({"--port"}), "--port needs a value");
+    EXPECT_EQ(fault({"8001"}), "unexpected argument '8001' (options start with --; see --help)");
+    EXPECT_EQ(fault({"--prefill-min-chunk", "4096", "--prefill-max-chunk", "512"}),
+              "prefill-min-chunk (4096) is larger than prefill-max-chunk (512)");
+    EXPECT_EQ(fault({"--config", "/nonexistent"}), "cannot read the config file /nonexistent");
+}
+
+TEST(config, file_faults_name_their_line) {
+    config_file no_equals("port 80\n");
+    EXPECT_EQ(fault({"--config", no_equals.path()}),
+              no_equals.path() + ":1: expected 'key = value', found 'port 80'");
+    config_file section("\n[network]\nport = 1\n");
+    EXPECT_EQ(fault({"--config", section.path()}),
+              section.path() + ":2: expected 'key = value', found '[network]'");
+    config_file action("help = 1\n");
+    EXPECT_EQ(fault({"--config", action.path()}), action.path() + ":1: unknown key 'help'");
+    config_file nameless("= 1\n");
+    EXPECT_EQ(fault({"--config", nameless.path()}), nameless.path() + ":1: unknown key ''");
+    config_file twice("port = 1\nport = 2\n");
+    EXPECT_EQ(fault({"--config", twice.path()}), twice.path() + ":2: 'port' is set twice");
+}
+
+TEST(config, empty_variable_counts_as_unset) {
+    auto parsed = parse({}, {{"SEMANTIC_PORT", ""}, {"ANTHROPIC_API_KEY", ""}});
+    EXPECT_EQ(parsed.values.port, 8001);
+    EXPECT_TRUE(parsed.values.api_keys.empty());
+}
+
+TEST(config, keys_are_never_printed) {
+    auto parsed = parse({"--api-key", "hunter2"}, {});
+    std::string shown = print_config(parsed);
+    EXPECT_EQ(shown.find("hunter2"), std::string::npos);
+    EXPECT_NE(shown.find("1 set"), std::string::npos);
+    EXPECT_EQ(fault({"--api-key", "hunter2,,b"}).find("hunter2"), std::string::npos);
+}
+
+TEST(config, printed_configuration_can_be_read_back) {
+    auto parsed = parse({"--port", "99", "--kv-bits", "8"}, {});
+    config_file file(print_config(parsed));
+    auto again = parse({"--config", file.path()}, {});
+    EXPECT_EQ(again.values.port, 99);
+    EXPECT_EQ(again.values.kv_bits, 8);
+}
+
+TEST(config, help_names_every_option) {
+    std::string text = help_text();
+    for (const config_option& option : config_options())
+        EXPECT_NE(text.find("--" + std::string(option.name) + " "), std::string::npos)
+            << option.name;
+}
+
+TEST(config, home_is_expanded_for_the_engine) {
+    config values;
+    EXPECT_EQ(make_engine_options(values, "/m", "/home/me").cache_directory,
+              "/home/me/.semantic/caches");
+    EXPECT_THROW(make_engine_options(values, "/m", ""), config_error);
+}
+
+// The shipped file states every key once, with its default.
+TEST(config, shipped_file_agrees_with_the_schema) {
+    std::ifstream file(SEMANTIC_SOURCE_DIR "/etc/semantic-server.conf");
+    ASSERT_TRUE(file);
+    std::set<std::string> seen;
+    std::string line;
+    while (std::getline(file, line)) {
+        if (!line.starts_with("#") || line.find(" = ") == std::string::npos) continue;
+        std::string name = line.substr(1, line.find(" = ") - 1);
+        for (const config_option& option : config_options()) {
+            if (option.name != name) continue;
+            EXPECT_TRUE(seen.insert(name).second) << name << " stands there twice";
+            EXPECT_EQ(line.substr(line.find(" = ") + 3), option.print(config{})) << name;
+        }
+    }
+    for (const config_option& option : config_options())
+        EXPECT_TRUE(seen.contains(std::string(option.name))) << option.name << " is missing";
+}
+
+}  // namespace
+}  // namespace semantic::server

@@ -1,0 +1,84 @@
+#include "server/runtime/metrics.hpp"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+/// What is wrong with a text of the Prometheus format, as far as these rules go; empty when nothing
+/// is.
+std::string fault_of(const std::string& text) {
+    static const std::regex sample(
+        R"(([a-z_]+)(\{([a-z_]+="(\\.|[^"\\])*",?)+\})? (-?[0-9.e+-]+|\+Inf))");
+    std::set<std::string> families;
+    std::string family;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("# HELP ")) {
+            family = line.substr(7, line.find(' ', 7) - 7);
+            if (!families.insert(family).second) return "family twice: " + family;
+        } else if (line.starts_with("# TYPE ")) {
+            if (!line.starts_with("# TYPE " + family + " ")) return "TYPE apart from HELP: " + line;
+        } else {
+            std::smatch found;
+            if (!std::regex_match(line, found, sample)) return "no sample: " + line;
+            if (!found[1].str().starts_with(family)) return "sample outside its family: " + line;
+        }
+    }
+    return families.empty() ? "empty" : "";
+}
+
+TEST(metrics, text_is_well_formed_with_and_without_an_engine) {
+    server_probe probe;
+    probe.count_request("/v1/messages", "POST", 200, 0.5);
+    probe.count_request("unmatched", "other", 404, 0.001);
+    EXPECT_EQ(fault_of(render_metrics(probe, nullptr)), "");
+    tests::scripted_engine engine;
+    EXPECT_EQ(fault_of(render_metrics(probe, &engine)), "");
+}
+
+TEST(metrics, histograms_are_cumulative_and_end_at_the_count) {
+    server_probe probe;
+    for (double seconds : {0.0005, 0.02, 500.0}) probe.count_request("/", "GET", 200, seconds);
+    std::string text = render_server_metrics(probe);
+    auto has = [&](const std::string& line) { return text.find(line + "\n") != std::string::npos; };
+    const std::string name = "semantic_http_request_duration_seconds";
+    EXPECT_TRUE(has(name + R"(_bucket{route="/",le="0.001"} 1)")) << text;
+    EXPECT_TRUE(has(name + R"(_bucket{route="/",le="0.025"} 2)")) << text;
+    EXPECT_TRUE(has(name + R"(_bucket{route="/",le="120"} 2)")) << text;
+    EXPECT_TRUE(has(name + R"(_bucket{route="/",le="+Inf"} 3)")) << text;
+    EXPECT_TRUE(has(name + R"(_count{route="/"} 3)")) << text;
+}
+
+TEST(metrics, clients_cannot_invent_series) {
+    test_server server;
+    server.ready();
+    tests::http_client client(server.port());
+    client.request(tests::get("/made-up-1"));
+    client.request(tests::get("/made-up-2"));
+    client.request("BREW /made-up-3 HTTP/1.1\r\nhost: x\r\n\r\n");
+    std::string text = client.request(tests::get("/metrics")).body;
+    EXPECT_EQ(text.find("made-up"), std::string::npos);
+    EXPECT_NE(text.find(R"({route="unmatched",method="GET",status="404"} 2)"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find(R"({route="unmatched",method="other",status="404"} 1)"), std::string::npos)
+        << text;
+}
+
+TEST(metrics, engine_counters_are_shown_by_source_and_reason) {
+    tests::scripted_engine engine;
+    engine.counters().tokens_reused_disk = 5;
+    engine.counters().misses[static_cast<std::size_t>(engine::miss_reason::evicted)] = 2;
+    std::string text = render_metrics(server_probe{}, &engine);
+    EXPECT_NE(text.find("semantic_tokens_reused_total{source=\"disk\"} 5\n"), std::string::npos);
+    EXPECT_NE(text.find("semantic_cache_misses_total{reason=\"evicted\"} 2\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace semantic::server

@@ -1,0 +1,270 @@
+// HTTP as strangers speak it: limits, halves, silence, and the order of things.
+
+#include <gtest/gtest.h>
+
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+using tests::answer_with;
+using tests::get;
+using tests::http_client;
+using tests::http_reply;
+using tests::post;
+
+app_options small_limits() {
+    app_options options = test_server::default_options();
+    options.settings.body_limit_mb = 1;
+    options.limits.header_bytes_max = 4096;
+    return options;
+}
+
+constexpr std::size_t one_mib = 1 << 20;
+
+TEST(session, body_one_byte_over_the_limit_is_413_from_every_endpoint) {
+    test_server server(small_limits());
+    server.ready();
+    for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
+        http_client over(server.port());
+        http_reply refused = over.request(post(path, std::string(one_mib + 1, ' ')));
+        EXPECT_EQ(refused.status, 413) << path;
+        EXPECT_NE(refused.body.find("request_too_large"), std::string::npos) << refused.body;
+        http_client exact(server.port());
+        EXPECT_EQ(exact.request(post(path, std::string(one_mib, ' '))).status, 400) << path;
+    }
+    EXPECT_EQ(server.engine().request_count(), 0u);
+}
+
+TEST(session, chunked_body_over_the_limit_is_413) {
+    test_server server(small_limits());
+    server.ready();
+    http_client client(server.port());
+    client.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    std::string chunk = "40000\r\n" + std::string(0x40000, ' ') + "\r\n";
+    for (int i = 0; i < 5; ++i) client.send(chunk);
+    EXPECT_EQ(client.read_reply().status, 413);
+}
+
+TEST(session, chunked_upload_is_read) {
+    test_server server;
+    server.ready().engine().on_submit = answer_with({"x"});
+    http_client client(server.port());
+    std::string body = message_body(false);
+    char size[16];
+    std::snprintf(size, sizeof size, "%zx\r\n", body.size());
+    client.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" +
+                std::string(size) + body + "\r\n0\r\n\r\n");
+    EXPECT_EQ(client.read_reply().status, 200);
+}
+
+TEST(session, header_over_the_limit_is_431) {
+    test_server server(small_limits());
+    server.ready();
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("/health/live", "x: " + std::string(5000, 'a') + "\r\n")).status,
+              431);
+    http_client below(server.port());
+    EXPECT_EQ(below.request(get("/health/live", "x: " + std::string(3000, 'a') + "\r\n")).status,
+              200);
+}
+
+TEST(session, what_is_not_http_is_400) {
+    test_server server;
+    server.ready();
+    for (const char* bytes :
+         {"hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET  / HTTP/1.1\r\n\r\n",
+          "POST /v1/messages HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+          "POST /v1/messages HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+          "POST /v1/messages HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"}) {
+        http_client client(server.port());
+        http_reply reply = client.request(bytes);
+        EXPECT_EQ(reply.status, 400) << bytes;
+        EXPECT_TRUE(reply.fields.contains("request-id"));
+        EXPECT_TRUE(client.is_closed_by_server()) << bytes;
+    }
+}
+
+TEST(session, unknown_route_and_wrong_method_speak_the_dialect) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    http_reply missing = client.request(get("/v1/messages/nowhere"));
+    EXPECT_EQ(missing.status, 404);
+    EXPECT_NE(missing.body.find(R"("type":"error")"), std::string::npos) << missing.body;
+    http_reply wrong = client.request(get("/v1/messages"));
+    EXPECT_EQ(wrong.status, 405);
+    EXPECT_EQ(wrong.fields["allow"], "POST");
+    EXPECT_EQ(client.request(get("/nowhere")).status, 404);
+}
+
+TEST(session, keys_are_asked_for_when_configured) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"k1", "k2"};
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({"x"});
+    auto status = [&](const char* fields) {
+        http_client client(server.port());
+        return client.request(post("/v1/messages", message_body(false), fields)).status;
+    };
+    EXPECT_EQ(status(""), 401);
+    EXPECT_EQ(status("x-api-key: k3\r\n"), 401);
+    EXPECT_EQ(status("x-api-key: k\r\n"), 401);
+    EXPECT_EQ(status("authorization: Basic k1\r\n"), 401);
+    EXPECT_EQ(status("x-api-key: k2\r\n"), 200);
+    EXPECT_EQ(status("Authorization: Bearer k1\r\n"), 200);
+    http_client probe(server.port());
+    EXPECT_EQ(probe.request(get("/health")).status, 200);
+}
+
+TEST(session, expect_100_continue_is_answered_before_the_body) {
+    test_server server(small_limits());
+    server.ready().engine().on_submit = answer_with({"x"});
+    http_client client(server.port());
+    std::string body = message_body(false);
+    std::string head =
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: ";
+    client.send(head + std::to_string(body.size()) + "\r\n\r\n");
+    EXPECT_EQ(client.read_head().status, 100);
+    client.send(body);
+    EXPECT_EQ(client.read_reply().status, 200);
+    http_client large(server.port());
+    large.send(head + std::to_string(one_mib + 1) + "\r\n\r\n");
+    EXPECT_EQ(large.read_reply().status, 413);  // without having sent the body
+}
+
+TEST(session, compressed_bodies_and_other_expectations_are_refused_clearly) {
+    test_server server;
+    server.ready();
+    http_client zipped(server.port());
+    EXPECT_EQ(zipped.request(post("/v1/messages", "x", "content-encoding: gzip\r\n")).status, 415);
+    http_client hopeful(server.port());
+    EXPECT_EQ(hopeful.request(post("/v1/messages", "x", "expect: miracles\r\n")).status, 417);
+}
+
+TEST(session, head_has_the_length_but_no_body) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    client.send("HEAD /health/live HTTP/1.1\r\nhost: x\r\n\r\n");
+    http_reply head = client.read_reply(false);
+    EXPECT_EQ(head.status, 200);
+    EXPECT_EQ(head.fields["content-length"], "18");
+    EXPECT_EQ(client.request(get("/health/live")).body, R"({"status":"alive"})");
+}
+
+TEST(session, pipelined_requests_are_answered_in_order) {
+    test_server server;
+    server.ready().engine().on_submit = answer_with({"x"});
+    http_client client(server.port());
+    client.send(get("/health/live") + post("/v1/messages", message_body(false)) + get("/nowhere") +
+                post("/v1/messages", message_body(true)) + get("/health/live"));
+    for (int status : {200, 200, 404, 200, 200}) EXPECT_EQ(client.read_reply().status, status);
+}
+
+// Sent while the answer is being made, so the eye on the client reads it and must not lose it.
+TEST(session, request_sent_during_an_answer_is_answered_after_it) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    client.send(post("/v1/messages", message_body(false)));
+    engine::request_id id = server.engine().wait_for_request(1);
+    client.send(get("/nowhere"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    server.engine().admit(id);
+    server.engine().finish(id);
+    EXPECT_EQ(client.read_reply().status, 200);
+    EXPECT_EQ(client.read_reply().status, 404);
+}
+
+TEST(session, connection_close_is_honoured) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    http_reply reply = client.request(get("/health/live", "connection: close\r\n"));
+    EXPECT_EQ(reply.fields["connection"], "close");
+    EXPECT_TRUE(client.is_closed_by_server());
+}
+
+TEST(session, half_a_request_and_a_goodbye_leave_no_trace) {
+    test_server server;
+    server.ready();
+    std::string whole = post("/v1/messages", message_body(true));
+    for (std::size_t length : {std::size_t{1}, whole.size() / 2, whole.size() - 1}) {
+        http_client client(server.port());
+        client.send(whole.substr(0, length));
+        client.close(length == 1);
+    }
+    http_client after(server.port());
+    EXPECT_EQ(after.request(get("/health/live")).status, 200);
+    EXPECT_EQ(server.engine().request_count(), 0u);
+}
+
+TEST(session, half_a_request_and_silence_is_408) {
+    app_options options = test_server::default_options();
+    options.limits.header = std::chrono::milliseconds(100);
+    options.limits.body = std::chrono::milliseconds(100);
+    test_server server(std::move(options));
+    server.ready();
+    std::string whole = post("/v1/messages", message_body(true));
+    for (std::size_t length : {std::size_t{10}, whole.size() - 1}) {
+        http_client client(server.port());
+        client.send(whole.substr(0, length));
+        EXPECT_EQ(client.read_reply().status, 408) << length;
+        EXPECT_TRUE(client.is_closed_by_server());
+    }
+}
+
+TEST(session, idle_connection_is_closed) {
+    app_options options = test_server::default_options();
+    options.limits.idle = std::chrono::milliseconds(100);
+    test_server server(std::move(options));
+    server.ready();
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("/health/live")).status, 200);
+    EXPECT_TRUE(client.is_closed_by_server());
+}
+
+TEST(session, connections_beyond_the_limit_wait_until_one_leaves) {
+    app_options options = test_server::default_options();
+    options.settings.max_connections = 2;
+    test_server server(std::move(options));
+    server.ready();
+    auto first = std::make_unique<http_client>(server.port());
+    http_client second(server.port());
+    EXPECT_EQ(first->request(get("/health/live")).status, 200);
+    EXPECT_EQ(second.request(get("/health/live")).status, 200);
+    http_client third(server.port());
+    third.send(get("/health/live"));
+    EXPECT_FALSE(third.has_input(150));
+    first.reset();
+    EXPECT_EQ(third.read_reply().status, 200);
+}
+
+TEST(session, request_deadline_reaches_the_engine) {
+    app_options options = test_server::default_options();
+    options.settings.request_timeout = std::chrono::seconds(7);
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({});
+    http_client client(server.port());
+    auto before = std::chrono::steady_clock::now();
+    client.request(post("/v1/messages", message_body(false)));
+    auto left = *server.engine().request_of(1).deadline - before;
+    EXPECT_GE(left, std::chrono::seconds(7));
+    EXPECT_LT(left, std::chrono::seconds(9));
+}
+
+TEST(session, models_are_listed_in_a_shape_for_both_vendors) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    http_reply list = client.request(get("/v1/models?limit=1000"));
+    EXPECT_EQ(list.status, 200);
+    EXPECT_NE(list.body.find(R"("id":"scripted")"), std::string::npos) << list.body;
+    EXPECT_EQ(client.request(get("/v1/models/scripted")).status, 200);
+    EXPECT_EQ(client.request(get("/v1/models/other")).status, 404);
+    EXPECT_EQ(client.request(get("/v1/models?limit=x")).status, 400);
+}
+
+}  // namespace
+}  // namespace semantic::server

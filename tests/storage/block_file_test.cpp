@@ -1,0 +1,221 @@
+#include "storage/block_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "storage/safetensors.hpp"
+#include "tests/storage/store_fixture.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::storage {
+namespace {
+
+using namespace semantic::storage::tests;
+using semantic::tests::temp_dir;
+
+std::string read_text(const std::string& path) {
+    return read_whole(posix_file_system(), path, 1 << 24).value();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+    auto file = posix_file_system().create(path);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE((*file)->write(std::as_bytes(std::span(text))));
+}
+
+/// A block of `count` tokens written to `path`.
+struct written_block {
+    written_block(const std::string& file_path, int count, int bits = 4)
+        : path(file_path),
+          layout(small_layout(bits)),
+          pool(layout, layout.frame_bytes() * 8),
+          tokens(some_tokens(count)),
+          state(make_state(pool, "a", tokens)),
+          identity{fingerprint_of("model"), "salt", {}, tokens} {
+        written = write_block_file(posix_file_system(), path, identity, layout, *state.blocks[0]);
+    }
+    result<block_read> read(const block_identity& expected) {
+        return read_block_file(posix_file_system(), path, expected, pool);
+    }
+
+    std::string path;
+    kv_layout layout;
+    block_pool pool;
+    std::vector<token_id> tokens;
+    agent_state state;
+    block_identity identity;
+    result<std::uint64_t> written = std::uint64_t{0};
+};
+
+// The vectors of FORMAT.md; a change here is a change of format.
+TEST(block_name, equals_the_published_vectors) {
+    const std::vector<token_id> first = {1, 2, 3};
+    const std::vector<token_id> second = {4, -1};
+    block_hash fingerprint;
+    for (std::size_t i = 0; i < 16; ++i) fingerprint.bytes[i] = static_cast<std::uint8_t>(i);
+    const block_hash a = block_name({fingerprint, "salt", {}, first});
+    const block_hash b = block_name({fingerprint, "salt", a, second});
+    EXPECT_EQ(block_name({{}, "", {}, {}}).hex(), "2b0f3fef7d7810ca54fb936bac3de906");
+    EXPECT_EQ(a.hex(), "a2bf97dfea9839b0945b60a874a56a80");
+    EXPECT_EQ(b.hex(), "183dc8221b68bbedca451685923f72be");
+    const std::string format = read_text(std::string(SEMANTIC_SOURCE_DIR) + "/storage/FORMAT.md");
+    for (const block_hash& each : {a, b, block_name({{}, "", {}, {}})})
+        EXPECT_NE(format.find(each.hex()), std::string::npos) << "FORMAT.md lacks " << each.hex();
+    EXPECT_EQ(block_path(a), "blocks/" + a.hex().substr(0, 2) + "/" + a.hex() + ".safetensors");
+}
+
+TEST(block_name, differs_with_every_field) {
+    const std::vector<token_id> tokens = {1, 2};
+    const std::vector<token_id> others = {1, 3};
+    const block_hash zero;
+    const block_hash one = checksum128("one");
+    const block_hash base = block_name({zero, "salt", zero, tokens});
+    EXPECT_NE(base, block_name({one, "salt", zero, tokens}));
+    EXPECT_NE(base, block_name({zero, "tlas", zero, tokens}));
+    EXPECT_NE(base, block_name({zero, "salt", one, tokens}));
+    EXPECT_NE(base, block_name({zero, "salt", zero, others}));
+    // Bytes that move from one field to the next change the name, because lengths are part of it.
+    EXPECT_NE(block_name({zero, std::string(16, '\0'), zero, {}}),
+              block_name({zero, "", zero, std::vector<token_id>(4, 0)}));
+}
+
+TEST(block_names, chain_over_whole_blocks_and_a_tail) {
+    const auto tokens = some_tokens(19);
+    const auto names = block_names({}, "salt", tokens, 8);
+    ASSERT_EQ(names.size(), 3u);
+    EXPECT_EQ(names[2], block_name({{}, "salt", names[1], std::span(tokens).subspan(16)}));
+    const auto longer = block_names({}, "salt", some_tokens(24), 8);
+    EXPECT_EQ(longer[1], names[1]);
+    EXPECT_NE(longer[2], names[2]);
+    EXPECT_TRUE(block_names({}, "salt", {}, 8).empty());
+}
+
+TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
+    const temp_dir directory;
+    for (int bits : {4, 8, 16})
+        for (int count = 1; count <= block_tokens; ++count) {
+            written_block block(directory / "block", count, bits);
+            ASSERT_TRUE(block.written) << block.written.error().what;
+            EXPECT_EQ(*block.written, read_text(block.path).size());
+            const auto read = block.read(block.identity);
+            ASSERT_TRUE(read) << read.error().what;
+            EXPECT_TRUE(holds(block.layout, {read->block}, block.tokens, count));
+            EXPECT_EQ(read->bytes, *block.written);
+        }
+}
+
+TEST(block_file, any_safetensors_reader_finds_the_documented_names_and_shapes) {
+    const temp_dir directory;
+    const written_block block(directory / "block", 5);
+    const auto file = safetensors_file::open(block.path);
+    ASSERT_TRUE(file) << file.error().what;
+    const auto& tensors = file->view().tensors;
+    EXPECT_EQ(tensors.size(), 12u);
+    const auto& weights = tensors.at("layer_1_v_weights");
+    EXPECT_EQ(weights.type, dtype::u32);
+    EXPECT_EQ(weights.shape, (std::vector<std::int64_t>{1, 2, 5, 4}));
+    EXPECT_EQ(tensors.at("layer_1_v_scales").shape, (std::vector<std::int64_t>{1, 2, 5, 2}));
+    EXPECT_EQ(tensors.at("layer_0_k_biases").type, dtype::f16);
+    const auto& metadata = file->view().metadata;
+    EXPECT_EQ(metadata.at("token_count"), "5");
+    EXPECT_EQ(metadata.at("hash"), block_name(block.identity).hex());
+
+    const written_block wide(directory / "wide", 5, 16);
+    const auto plain = safetensors_file::open(wide.path);
+    ASSERT_TRUE(plain);
+    EXPECT_EQ(plain->view().tensors.at("layer_1_v").shape,
+              (std::vector<std::int64_t>{1, 2, 5, 32}));
+}
+
+TEST(block_file, of_something_else_is_refused) {
+    const temp_dir directory;
+    written_block block(directory / "block", 8);
+    block_identity other = block.identity;
+    other.fingerprint = fingerprint_of("another model");
+    EXPECT_EQ(block.read(other).error().code, errc::incompatible);
+
+    other = block.identity;
+    other.tenant_salt = "another tenant";
+    EXPECT_EQ(block.read(other).error().code, errc::corrupt);
+
+    other = block.identity;
+    other.parent = checksum128("another parent");
+    EXPECT_EQ(block.read(other).error().code, errc::corrupt);
+
+    auto tokens = block.tokens;
+    tokens[3] ^= 1;
+    other = block.identity;
+    other.tokens = tokens;
+    EXPECT_EQ(block.read(other).error().code, errc::corrupt);
+    other.tokens = std::span(block.tokens).first(7);
+    EXPECT_EQ(block.read(other).error().code, errc::corrupt);
+}
+
+TEST(block_file, of_another_geometry_is_refused) {
+    const temp_dir directory;
+    const written_block block(directory / "block", 8);
+    const kv_layout wider({{1, 16, 16, 0}, {2, 32, 32, 0}}, {4, 16}, block_tokens);
+    const kv_layout deeper({{1, 16, 16, 0}, {2, 16, 32, 0}, {1, 16, 16, 0}}, {4, 16}, block_tokens);
+    for (const kv_layout& layout : {wider, deeper}) {
+        block_pool pool(layout, layout.frame_bytes() * 8);
+        const auto read = read_block_file(posix_file_system(), block.path, block.identity, pool);
+        ASSERT_FALSE(read);
+        EXPECT_EQ(read.error().code, errc::corrupt);
+        EXPECT_EQ(pool.held_count(), 0u);
+    }
+}
+
+TEST(block_file, of_a_later_format_is_incompatible) {
+    const temp_dir directory;
+    written_block block(directory / "block", 8);
+    std::string text = read_text(block.path);
+    const std::string field = "\"format_version\":\"1\"";
+    text.replace(text.find(field), field.size(), "\"format_version\":\"2\"");
+    write_text(block.path, text);
+    EXPECT_EQ(block.read(block.identity).error().code, errc::incompatible);
+}
+
+TEST(block_file, a_full_pool_is_reported_as_such) {
+    const temp_dir directory;
+    written_block block(directory / "block", 8);
+    const auto held = block.pool.allocate(block.pool.free_count());
+    EXPECT_EQ(block.read(block.identity).error().code, errc::pool_exhausted);
+    block.pool.release(*held);
+}
+
+// Goal: no damage yields wrong bytes. Method: every byte of the file in turn with one bit flipped,
+// and every truncation; what is still accepted (a flip in the header's padding) must hold the right
+// bytes.
+TEST(block_file, no_flip_and_no_truncation_yields_wrong_bytes) {
+    const temp_dir directory;
+    for (int count : {3, 8}) {
+        written_block block(directory / "block", count);
+        const std::string whole = read_text(block.path);
+        const std::size_t held = block.pool.held_count();
+        int accepted = 0;
+        for (std::size_t at = 0; at < whole.size(); ++at) {
+            std::string damaged = whole;
+            damaged[at] ^= static_cast<char>(1 << (at % 8));
+            write_text(block.path, damaged);
+            const auto read = block.read(block.identity);
+            if (!read) {
+                EXPECT_TRUE(read.error().code == errc::corrupt ||
+                            read.error().code == errc::incompatible);
+                EXPECT_NE(read.error().what.find(block.path), std::string::npos);
+            } else {
+                ++accepted;
+                ASSERT_TRUE(holds(block.layout, {read->block}, block.tokens, count)) << at;
+            }
+        }
+        EXPECT_LT(accepted, 8);
+        for (std::size_t kept = 0; kept < whole.size(); kept += 5) {
+            write_text(block.path, whole.substr(0, kept));
+            EXPECT_EQ(block.read(block.identity).error().code, errc::corrupt);
+        }
+        EXPECT_EQ(block.pool.held_count(), held);
+    }
+}
+
+}  // namespace
+}  // namespace semantic::storage

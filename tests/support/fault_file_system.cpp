@@ -1,0 +1,272 @@
+#include "tests/support/fault_file_system.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace semantic::tests {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+std::string contents(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+class fault_file_system::faulty_writable final : public storage::writable_file {
+  public:
+    faulty_writable(fault_file_system& owner, std::string path, std::shared_ptr<node> into,
+                    std::unique_ptr<storage::writable_file> file)
+        : owner_(owner), path_(std::move(path)), into_(std::move(into)), file_(std::move(file)) {}
+    result<void> write(std::span<const std::byte> bytes) override {
+        return owner_.write(*file_, path_, into_, bytes);
+    }
+    result<void> sync() override { return owner_.sync(*file_, path_, into_); }
+
+  private:
+    fault_file_system& owner_;
+    std::string path_;
+    std::shared_ptr<node> into_;
+    std::unique_ptr<storage::writable_file> file_;
+};
+
+class fault_file_system::faulty_readable final : public storage::readable_file {
+  public:
+    faulty_readable(fault_file_system& owner, std::string path,
+                    std::unique_ptr<storage::readable_file> file)
+        : owner_(owner), path_(std::move(path)), file_(std::move(file)) {}
+    result<std::uint64_t> size() override { return file_->size(); }
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+        if (auto ok = owner_.read(path_); !ok) return ok;
+        return file_->read_at(offset, into);
+    }
+
+  private:
+    fault_file_system& owner_;
+    std::string path_;
+    std::unique_ptr<storage::readable_file> file_;
+};
+
+fault_file_system::fault_file_system(std::string root) : root_(std::move(root)) {
+    for (const auto& each : std::filesystem::recursive_directory_iterator(root_)) {
+        if (!each.is_regular_file()) continue;
+        const std::string text = contents(each.path().string());
+        live_[each.path().string()] = std::make_shared<node>(node{text, text});
+    }
+    lasting_ = live_;
+}
+
+void fault_file_system::fail_at(int n, fault kind) {
+    std::lock_guard lock(mutex_);
+    count_ = 0;
+    fail_at_ = n;
+    kind_ = kind;
+    fired_ = false;
+}
+
+void fault_file_system::fail_read_at(int n) {
+    std::lock_guard lock(mutex_);
+    reads_ = 0;
+    fail_read_at_ = n;
+}
+
+int fault_file_system::operations() const {
+    std::lock_guard lock(mutex_);
+    return count_;
+}
+
+void fault_file_system::reset() {
+    std::lock_guard lock(mutex_);
+    count_ = fail_at_ = fail_read_at_ = 0;
+    bytes_written_ = 0;
+    fired_ = false;
+    log_.clear();
+}
+
+bool fault_file_system::has_fired() const {
+    std::lock_guard lock(mutex_);
+    return fired_;
+}
+
+std::vector<std::string> fault_file_system::log() const {
+    std::lock_guard lock(mutex_);
+    return log_;
+}
+
+std::uint64_t fault_file_system::bytes_written() const {
+    std::lock_guard lock(mutex_);
+    return bytes_written_;
+}
+
+void fault_file_system::restart(lost what, unsigned seed) {
+    std::lock_guard lock(mutex_);
+    std::mt19937 random(seed);
+    const auto keeps = [&] {
+        return what == lost::nothing || (what == lost::at_random && random() % 2);
+    };
+    std::set<std::string> paths;
+    for (const auto* each : {&live_, &lasting_})
+        for (const auto& [path, file] : *each) paths.insert(path);
+    entries survived;
+    std::map<node*, std::string> left;
+    for (const std::string& path : paths) {
+        const entries& from = keeps() ? live_ : lasting_;
+        std::filesystem::remove(path);
+        const auto found = from.find(path);
+        if (found == from.end()) continue;
+        const auto& file = found->second;
+        if (!left.contains(file.get())) {
+            left[file.get()] = keeps() ? file->live : file->synced;
+            // Bytes may reach the disk in part.
+            if (what == lost::at_random && left[file.get()] != file->synced && random() % 2)
+                left[file.get()].resize(random() % (left[file.get()].size() + 1));
+        }
+        const std::string& text = left[file.get()];
+        std::ofstream(path, std::ios::binary)
+            .write(text.data(), static_cast<std::streamsize>(text.size()));
+        survived[path] = std::make_shared<node>(node{text, text});
+    }
+    live_ = survived;
+    lasting_ = survived;
+    down_ = false;
+    fail_at_ = 0;
+}
+
+std::optional<fault> fault_file_system::next(const std::string& what) {
+    log_.push_back(what);
+    if (++count_ != fail_at_) return std::nullopt;
+    fired_ = true;
+    if (kind_ == fault::power_cut) down_ = true;
+    return kind_;
+}
+
+failure fault_file_system::down(const std::string& what) const {
+    if (kind_ == fault::no_space) return {errc::out_of_space, what + ": no space, on order"};
+    return {errc::io, what + ": failed, on order"};
+}
+
+/// Requires: the mutex is held.
+result<void> fault_file_system::change(const std::string& what) {
+    if (down_ || next(what)) return down(what);
+    return {};
+}
+
+result<void> fault_file_system::read(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("read " + path);
+    if (++reads_ == fail_read_at_) return failure{errc::io, path + ": read failed, on order"};
+    return {};
+}
+
+result<void> fault_file_system::write(storage::writable_file& file, const std::string& path,
+                                      const std::shared_ptr<node>& into,
+                                      std::span<const std::byte> bytes) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("write " + path);
+    const auto trouble = next("write " + path);
+    if (trouble && *trouble == fault::io_error) return down("write " + path);
+    if (trouble) bytes = bytes.first(bytes.size() / 2);
+    if (auto ok = file.write(bytes); !ok) return ok;
+    into->live += as_text(bytes);
+    if (trouble) return down("write " + path);
+    bytes_written_ += bytes.size();
+    return {};
+}
+
+result<void> fault_file_system::sync(storage::writable_file& file, const std::string& path,
+                                     const std::shared_ptr<node>& into) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("sync " + path); !ok) return ok;
+    (void)file;  // the model is what lasts here; a real fsync would only make the tests slow
+    into->synced = into->live;
+    return {};
+}
+
+result<std::unique_ptr<storage::readable_file>> fault_file_system::open(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("open " + path);
+    auto file = real_.open(path);
+    if (!file) return file.error();
+    return std::unique_ptr<storage::readable_file>(
+        new faulty_readable(*this, path, std::move(*file)));
+}
+
+result<std::unique_ptr<storage::writable_file>> fault_file_system::create(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("create " + path); !ok) return ok.error();
+    auto file = real_.create(path);
+    if (!file) return file.error();
+    auto& entry = live_[path];
+    if (entry == nullptr) entry = std::make_shared<node>();
+    *entry = node{};  // an existing file is emptied, at once and perhaps for good
+    return std::unique_ptr<storage::writable_file>(
+        new faulty_writable(*this, path, entry, std::move(*file)));
+}
+
+result<void> fault_file_system::rename(const std::string& from, const std::string& to) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("rename " + to); !ok) return ok;
+    if (auto ok = real_.rename(from, to); !ok) return ok;
+    live_[to] = live_[from];
+    live_.erase(from);
+    return {};
+}
+
+result<void> fault_file_system::unlink(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("unlink " + path); !ok) return ok;
+    if (auto ok = real_.unlink(path); !ok) return ok;
+    live_.erase(path);
+    return {};
+}
+
+result<void> fault_file_system::sync_directory(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("sync_directory " + path); !ok) return ok;
+    const auto inside = [&](const std::string& file) {
+        return file.substr(0, file.rfind('/')) == path;
+    };
+    std::erase_if(lasting_, [&](const auto& each) { return inside(each.first); });
+    for (const auto& [file, contents_of] : live_)
+        if (inside(file)) lasting_[file] = contents_of;
+    return {};
+}
+
+result<void> fault_file_system::make_directory(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("make_directory " + path); !ok) return ok;
+    // Directories last at once here, and need no real fsync for it.
+    std::error_code failed;
+    std::filesystem::create_directories(path, failed);
+    if (failed) return failure{errc::io, path + ": " + failed.message()};
+    return {};
+}
+
+result<std::vector<storage::directory_entry>> fault_file_system::list(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("list " + path);
+    return real_.list(path);
+}
+
+result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(const std::string& path) {
+    return real_.lock(path);
+}
+
+result<storage::disk_space> fault_file_system::space(const std::string& path) {
+    return real_.space(path);
+}
+
+}  // namespace semantic::tests

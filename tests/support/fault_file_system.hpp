@@ -1,0 +1,99 @@
+#pragma once
+// The real file system below one directory, with trouble on order: an operation that fails, a write
+// that stops half way, a power cut that takes what was not synced. It keeps a model of what would
+// survive and, after a cut, makes the directory equal to it. Thread: safe from any thread; the
+// order of operations is the order in which they come.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "storage/file.hpp"
+
+namespace semantic::tests {
+
+enum class fault {
+    io_error,    // the operation fails with EIO, nothing happens
+    no_space,    // ENOSPC; a write leaves its first half behind
+    torn_write,  // a write leaves its first half behind and fails with EIO; other operations fail
+                 // with EIO
+    power_cut,   // this operation and every later one fail, until restart()
+};
+
+/// What a power cut takes of that which was not synced.
+enum class lost { everything, nothing, at_random };
+
+class fault_file_system final : public storage::file_system {
+  public:
+    /// Takes what is below `root` now as lasting.
+    explicit fault_file_system(std::string root);
+
+    /// Orders trouble for the n-th changing operation from now on, counted from 1.
+    void fail_at(int n, fault kind);
+    /// Orders that reading the n-th file from now on, counted from 1, fails with EIO.
+    void fail_read_at(int n);
+    /// Changing operations since the last fail_at() or reset().
+    int operations() const;
+    void reset();
+    bool has_fired() const;
+    /// Ends a power cut: the directory then holds what survived.
+    void restart(lost what, unsigned seed = 1);
+    /// Every changing operation as "create path", for tests of order and amount.
+    std::vector<std::string> log() const;
+    /// Bytes of all writes that succeeded since reset().
+    std::uint64_t bytes_written() const;
+
+    storage::result<std::unique_ptr<storage::readable_file>> open(const std::string& path) override;
+    storage::result<std::unique_ptr<storage::writable_file>> create(
+        const std::string& path) override;
+    storage::result<void> rename(const std::string& from, const std::string& to) override;
+    storage::result<void> unlink(const std::string& path) override;
+    storage::result<void> sync_directory(const std::string& path) override;
+    storage::result<void> make_directory(const std::string& path) override;
+    storage::result<std::vector<storage::directory_entry>> list(const std::string& path) override;
+    storage::result<std::unique_ptr<storage::directory_lock>> lock(
+        const std::string& path) override;
+    storage::result<storage::disk_space> space(const std::string& path) override;
+
+  private:
+    class faulty_writable;
+    class faulty_readable;
+    struct node {
+        std::string live;    // contents as a reader sees them
+        std::string synced;  // contents that a cut leaves
+    };
+    using entries = std::map<std::string, std::shared_ptr<node>>;
+
+    /// Counts one changing operation. Returns: the trouble that was ordered for it.
+    std::optional<fault> next(const std::string& what);
+    storage::result<void> change(const std::string& what);
+    storage::failure down(const std::string& what) const;
+    storage::result<void> write(storage::writable_file& file, const std::string& path,
+                                const std::shared_ptr<node>& into,
+                                std::span<const std::byte> bytes);
+    storage::result<void> sync(storage::writable_file& file, const std::string& path,
+                               const std::shared_ptr<node>& into);
+    storage::result<void> read(const std::string& path);
+
+    const std::string root_;
+    storage::file_system& real_ = storage::posix_file_system();
+    mutable std::mutex mutex_;
+    entries live_;     // path to file, as a reader sees it
+    entries lasting_;  // as a cut leaves it
+    std::vector<std::string> log_;
+    std::uint64_t bytes_written_ = 0;
+    int count_ = 0;
+    int fail_at_ = 0;
+    int reads_ = 0;
+    int fail_read_at_ = 0;
+    fault kind_ = fault::io_error;
+    bool fired_ = false;
+    bool down_ = false;
+};
+
+}  // namespace semantic::tests

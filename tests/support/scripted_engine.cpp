@@ -1,0 +1,147 @@
+#include "tests/support/scripted_engine.hpp"
+
+#include <thread>
+
+namespace semantic::tests {
+
+namespace {
+
+constexpr std::chrono::seconds patience{5};
+
+}  // namespace
+
+scripted_engine::scripted_engine() {
+    info_.id = "scripted";
+    info_.family = "none";
+    info_.chat_template = "chatml";
+    info_.kernels = "none";
+    info_.context_tokens_max = 4096;
+    info_.kv_bits = 4;
+    info_.pool_bytes = 100 * 4096;
+    info_.kv_bytes_per_token = 16;
+    info_.created_unix = 1'700'000'000;
+}
+
+scripted_engine::request_id scripted_engine::submit(
+    request wanted, std::shared_ptr<semantic::engine::generation_sink> sink) {
+    request_id id = 0;
+    {
+        std::lock_guard lock(mutex_);
+        id = requests_.size() + 1;
+        requests_[id] = {std::move(wanted), std::move(sink), false};
+    }
+    changed_.notify_all();
+    if (on_submit) on_submit(*this, id);
+    return id;
+}
+
+void scripted_engine::cancel(request_id id) {
+    {
+        std::lock_guard lock(mutex_);
+        auto found = requests_.find(id);
+        if (found == requests_.end() || found->second.sink == nullptr) return;
+        found->second.cancelled = true;
+    }
+    semantic::engine::finished end;
+    end.why = semantic::engine::stop_reason::cancelled;
+    push(id, end);
+    changed_.notify_all();
+}
+
+storage::result<int> scripted_engine::count_tokens(
+    const semantic::engine::conversation& chat) const {
+    return on_count ? on_count(chat) : storage::result<int>(7);
+}
+
+void scripted_engine::drain(std::chrono::steady_clock::time_point deadline) {
+    auto running = [this] {
+        std::vector<request_id> ids;
+        for (const auto& [id, one] : requests_)
+            if (one.sink != nullptr) ids.push_back(id);
+        return ids;
+    };
+    std::vector<request_id> late;
+    {
+        std::unique_lock lock(mutex_);
+        changed_.wait_until(lock, deadline, [&] { return running().empty(); });
+        drained_ = true;
+        late = running();
+    }
+    for (request_id id : late) cancel(id);
+}
+
+void scripted_engine::push(request_id id, event what) {
+    std::shared_ptr<semantic::engine::generation_sink> sink;
+    {
+        std::lock_guard lock(mutex_);
+        entry& one = requests_.at(id);
+        sink = one.sink;
+        bool is_last = std::holds_alternative<semantic::engine::finished>(what) ||
+                       std::holds_alternative<semantic::engine::failed>(what);
+        if (is_last) one.sink.reset();
+    }
+    changed_.notify_all();
+    if (sink) sink->on_event(std::move(what));
+}
+
+void scripted_engine::admit(request_id id, int prompt_tokens, int reused_tokens) {
+    semantic::engine::prompt_usage prompt;
+    prompt.prompt_tokens = prompt_tokens;
+    prompt.reused_tokens = reused_tokens;
+    prompt.created_tokens = prompt_tokens - reused_tokens - 1;
+    prompt.recomputed_tokens = 1;
+    push(id, semantic::engine::admitted{*storage::agent_id::parse("agent_1"), prompt});
+}
+
+void scripted_engine::say(request_id id, const std::string& text) {
+    push(id, semantic::engine::token_text{text, 1});
+}
+
+void scripted_engine::finish(request_id id, int output_tokens) {
+    semantic::engine::finished end;
+    end.output_tokens = output_tokens;
+    end.saved = true;
+    push(id, end);
+}
+
+scripted_engine::request_id scripted_engine::wait_for_request(std::size_t number) {
+    std::unique_lock lock(mutex_);
+    bool there = changed_.wait_for(lock, patience, [&] { return requests_.size() >= number; });
+    return there ? number : 0;
+}
+
+bool scripted_engine::wait_for_cancel(request_id id) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return requests_.at(id).cancelled; });
+}
+
+bool scripted_engine::is_cancelled(request_id id) const {
+    std::lock_guard lock(mutex_);
+    return requests_.at(id).cancelled;
+}
+
+std::size_t scripted_engine::request_count() const {
+    std::lock_guard lock(mutex_);
+    return requests_.size();
+}
+
+scripted_engine::request scripted_engine::request_of(request_id id) const {
+    std::lock_guard lock(mutex_);
+    return requests_.at(id).wanted;
+}
+
+bool scripted_engine::was_drained() const {
+    std::lock_guard lock(mutex_);
+    return drained_;
+}
+
+std::function<void(scripted_engine&, scripted_engine::request_id)> answer_with(
+    std::vector<std::string> words) {
+    return [words = std::move(words)](scripted_engine& engine, scripted_engine::request_id id) {
+        engine.admit(id);
+        for (const std::string& word : words) engine.say(id, word);
+        engine.finish(id, static_cast<int>(words.size()));
+    };
+}
+
+}  // namespace semantic::tests

@@ -1,0 +1,81 @@
+#pragma once
+// An engine whose events and timing the test decides.
+// Thread: any. A test pushes events from its own thread, as an engine thread would.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace semantic::tests {
+
+class scripted_engine final : public engine::engine {
+  public:
+    using request_id = semantic::engine::request_id;
+    using request = semantic::engine::generation_request;
+    using event = semantic::engine::generation_event;
+
+    scripted_engine();
+
+    /// What happens inside submit(), if anything: called without a lock, after the request was
+    /// recorded.
+    std::function<void(scripted_engine&, request_id)> on_submit;
+    /// What count_tokens() says.
+    std::function<storage::result<int>(const semantic::engine::conversation&)> on_count;
+    semantic::engine::pool_usage usage{100, 0, 4096, 0, 0, 0};
+
+    request_id submit(request wanted,
+                      std::shared_ptr<semantic::engine::generation_sink> sink) override;
+    /// Ends the request with finished{cancelled}, once.
+    void cancel(request_id id) override;
+    storage::result<int> count_tokens(const semantic::engine::conversation& chat) const override;
+    /// Cancels what still runs at the deadline.
+    void drain(std::chrono::steady_clock::time_point deadline) override;
+    const semantic::engine::model_info& info() const noexcept override { return info_; }
+    const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
+    const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
+    semantic::engine::pool_usage pool() const override { return usage; }
+
+    /// Delivers one event; after finished or failed the request is over and further ones are
+    /// dropped.
+    void push(request_id id, event what);
+    void admit(request_id id, int prompt_tokens = 10, int reused_tokens = 4);
+    void say(request_id id, const std::string& text);
+    void finish(request_id id, int output_tokens = 1);
+
+    /// Waits up to 5 s. Returns: the id of the `number`-th request (from 1), or 0.
+    request_id wait_for_request(std::size_t number);
+    /// Waits up to 5 s. Returns: whether the request was cancelled.
+    bool wait_for_cancel(request_id id);
+    bool is_cancelled(request_id id) const;
+    std::size_t request_count() const;
+    request request_of(request_id id) const;
+    bool was_drained() const;
+    semantic::engine::engine_probe& counters() { return probe_; }
+
+  private:
+    struct entry {
+        request wanted;
+        std::shared_ptr<semantic::engine::generation_sink> sink;  // null once over
+        bool cancelled = false;
+    };
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<request_id, entry> requests_;
+    bool drained_ = false;
+    semantic::engine::model_info info_;
+    semantic::engine::engine_probe probe_;
+    storage::store_probe store_probe_;
+};
+
+/// `admitted`, the words, `finished`: a whole answer at once.
+std::function<void(scripted_engine&, scripted_engine::request_id)> answer_with(
+    std::vector<std::string> words);
+
+}  // namespace semantic::tests

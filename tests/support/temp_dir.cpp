@@ -1,0 +1,34 @@
+#include "tests/support/temp_dir.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+namespace semantic::tests {
+
+namespace {
+
+/// Memory where there is some: tests replace small files thousands of times, and a disk would make
+/// them wait for each. TMPDIR, when set, decides.
+std::filesystem::path base() {
+    const std::filesystem::path memory = "/dev/shm";
+    constexpr std::uintmax_t wanted_bytes = 256u << 20;
+    std::error_code failed;
+    const auto space = std::filesystem::space(memory, failed);
+    if (std::getenv("TMPDIR") == nullptr && !failed && space.available >= wanted_bytes)
+        return memory;
+    return std::filesystem::temp_directory_path();
+}
+
+}  // namespace
+
+temp_dir::temp_dir() : path_((base() / "semantic-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp failed for " + path_);
+}
+
+temp_dir::~temp_dir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace semantic::tests

@@ -1,0 +1,90 @@
+#pragma once
+// A sink that remembers everything a request was told, and waits for its end.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace semantic::tests {
+
+class transcript final : public engine::generation_sink {
+  public:
+    void on_event(engine::generation_event event) noexcept override {
+        std::lock_guard lock(mutex_);
+        if (auto* start = std::get_if<engine::admitted>(&event)) {
+            usage = start->usage;
+            agent = start->agent.str();
+        } else if (auto* token = std::get_if<engine::token_text>(&event)) {
+            text += token->text;
+            tokens.push_back(token->token);
+        } else {
+            ++ends;
+            if (auto* end = std::get_if<engine::finished>(&event)) finished = *end;
+            if (auto* end = std::get_if<engine::failed>(&event)) failed = *end;
+        }
+        if (on_event_hook) on_event_hook(event);
+        changed_.notify_all();
+    }
+
+    /// Returns: false when the request has not ended within `limit`.
+    bool wait(std::chrono::seconds limit = std::chrono::seconds(120)) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, limit, [this] { return ends > 0; });
+    }
+    bool wait_for_tokens(std::size_t count,
+                         std::chrono::seconds limit = std::chrono::seconds(120)) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, limit, [&] { return tokens.size() >= count || ends > 0; });
+    }
+
+    engine::prompt_usage usage;
+    std::string agent;
+    std::string text;
+    std::vector<storage::token_id> tokens;
+    std::optional<engine::finished> finished;
+    std::optional<engine::failed> failed;
+    int ends = 0;  // finished and failed events; must end at 1
+    std::function<void(const engine::generation_event&)> on_event_hook;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+};
+
+/// A chat of alternating user and assistant texts, the user first.
+inline engine::conversation chat_of(const std::vector<std::string>& turns,
+                                    std::string system = {}) {
+    engine::conversation chat;
+    chat.system = std::move(system);
+    for (std::size_t i = 0; i < turns.size(); ++i)
+        chat.messages.push_back({i % 2 == 0 ? engine::role::user : engine::role::assistant,
+                                 {engine::text_part{turns[i]}}});
+    return chat;
+}
+
+inline engine::generation_request ask(const std::string& agent, engine::conversation chat,
+                                      int max_tokens = 48) {
+    engine::generation_request request;
+    if (!agent.empty()) request.agent = *storage::agent_id::parse(agent);
+    request.chat = std::move(chat);
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0.0f;
+    return request;
+}
+
+/// Submits, waits for the end and returns everything that was said.
+inline std::shared_ptr<transcript> run(engine::engine& on, engine::generation_request request) {
+    auto sink = std::make_shared<transcript>();
+    on.submit(std::move(request), sink);
+    sink->wait();
+    return sink;
+}
+
+}  // namespace semantic::tests

@@ -1,0 +1,186 @@
+// The rules that look into functions: their length, and what coroutines may not do.
+
+#include <algorithm>
+#include <cctype>
+#include <regex>
+#include <string_view>
+
+#include "tests/tidy/rules.hpp"
+
+namespace semantic::tidy {
+namespace {
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+/// A source's code in one string, with the line of each position.
+struct flat_code {
+    std::string text;
+    std::vector<std::size_t> line_of;
+
+    explicit flat_code(const source& file) {
+        bool continued = false;
+        for (std::size_t i = 0; i < file.code.size(); ++i) {
+            const std::string& line = file.code[i];
+            // Directives are not statements; their braces would confuse whoever counts.
+            const auto first = line.find_first_not_of(' ');
+            const bool directive = continued || (first != line.npos && line[first] == '#');
+            continued = directive && line.ends_with('\\');
+            text += directive ? std::string(line.size(), ' ') : line;
+            text += '\n';
+            line_of.resize(text.size(), i + 1);
+        }
+    }
+
+    /// Returns: the position of the bracket that closes the one at `open`, or the end.
+    std::size_t closing(std::size_t open) const {
+        int depth = 0;
+        for (std::size_t i = open; i < text.size(); ++i) {
+            if (std::string_view("([{").find(text[i]) != std::string_view::npos) ++depth;
+            if (std::string_view(")]}").find(text[i]) != std::string_view::npos && --depth == 0) {
+                return i;
+            }
+        }
+        return text.size();
+    }
+
+    std::size_t next_visible(std::size_t at) const {
+        return std::min(text.find_first_not_of(" \n\t", at), text.size());
+    }
+};
+
+/// The name in front of the parameter list of `head`, for example "pool::allocate"; empty when it
+/// declares no function.
+std::string function_name(const std::string& head) {
+    static const std::regex no_function(
+        R"(^\s*(namespace|class|struct|union|enum|extern)\b|^[^(]*[^=!<>o]=[^=])");
+    static const std::regex name(R"(((?:\w+::)*(?:operator\s*[^\s\w(]+|~?\w+))\s*\()");
+    if (std::regex_search(head, no_function)) return {};
+    std::smatch found;
+    return std::regex_search(head, found, name) ? found[1].str() : std::string{};
+}
+
+struct function_span {
+    std::string name;
+    std::size_t first_line;
+    std::size_t last_line;
+};
+
+/// The functions of a source, found by counting braces: what has a parameter list in front of its
+/// outermost brace.
+std::vector<function_span> find_functions(const source& file) {
+    const flat_code code(file);
+    std::vector<function_span> found;
+    std::size_t head = 0;  // where the current declaration starts
+    for (std::size_t i = 0; i < code.text.size(); ++i) {
+        const char c = code.text[i];
+        if (c == ';' || c == '}') head = i + 1;
+        if (c != '{') continue;
+        const std::string name = function_name(code.text.substr(head, i - head));
+        if (name.empty()) {
+            // The braces of a type or namespace are looked into, those of an initialiser are not.
+            const bool value = code.text.substr(head, i - head).find('=') != std::string::npos;
+            i = value ? std::min(code.closing(i), code.text.size() - 1) : i;
+            head = i + 1;
+            continue;
+        }
+        const std::size_t start = code.next_visible(head);
+        // Member initialisers in braces come in front of the body.
+        std::size_t end = code.closing(i);
+        for (auto next = code.next_visible(end + 1);
+             next < code.text.size() && (code.text[next] == ',' || code.text[next] == '{');
+             next = code.next_visible(end + 1)) {
+            end = code.closing(std::min(code.text.find('{', next), code.text.size()));
+        }
+        end = std::min(end, code.text.size() - 1);
+        found.push_back({name, code.line_of[start], code.line_of[end]});
+        i = end;
+        head = end + 1;
+    }
+    return found;
+}
+
+/// The end of the expression at `at`: its semicolon, or the bracket that closes around it.
+std::size_t expression_end(const flat_code& code, std::size_t at) {
+    for (std::size_t i = at; i < code.text.size(); ++i) {
+        const char c = code.text[i];
+        if (c == ';' || c == ')' || c == ']' || c == '}') return i;
+        if (c == '(' || c == '[' || c == '{') i = code.closing(i);
+    }
+    return code.text.size();
+}
+
+/// Position of the first lambda with captures in [from, to), or npos. A subscript follows a value,
+/// a lambda does not.
+std::size_t find_capturing_lambda(const flat_code& code, std::size_t from, std::size_t to) {
+    char before = '(';
+    for (std::size_t i = from; i < to; ++i) {
+        const char c = code.text[i];
+        if (c == '[' && !is_word(before) && before != ')' && before != ']') {
+            const auto inside = code.next_visible(i + 1);
+            if (code.text[inside] != ']' && code.text[inside] != '[') return i;
+        }
+        if (c != ' ' && c != '\n') before = c;
+    }
+    return std::string_view::npos;
+}
+
+void check_awaits(const source& file, const flat_code& code, findings& found) {
+    for (auto at = code.text.find("co_await"); at != std::string::npos;
+         at = code.text.find("co_await", at + 1)) {
+        const auto lambda = find_capturing_lambda(code, at + 8, expression_end(code, at + 8));
+        if (lambda == std::string_view::npos) continue;
+        found.push_back(
+            {file.path, code.line_of[lambda],
+             "a capturing lambda inside a co_await expression is destroyed twice by GCC 12: "
+             "name a coroutine with by-value parameters"});
+    }
+}
+
+void check_spawns(const source& file, const flat_code& code, findings& found) {
+    for (auto at = code.text.find("co_spawn"); at != std::string::npos;
+         at = code.text.find("co_spawn", at + 1)) {
+        const auto open = code.next_visible(at + 8);
+        if (open >= code.text.size() || code.text[open] != '(') continue;
+        const auto close = code.closing(open);
+        for (auto brace = code.text.find('}', open); brace < close;
+             brace = code.text.find('}', brace + 1)) {
+            if (code.text[code.next_visible(brace + 1)] != '(') continue;
+            found.push_back({file.path, code.line_of[brace],
+                             "a lambda called inside co_spawn dies before its coroutine runs: "
+                             "spawn a named coroutine with by-value parameters"});
+        }
+    }
+}
+
+}  // namespace
+
+findings function_lengths(const tree& files, const std::vector<exception>& allowed) {
+    findings found;
+    for (const source& file : files) {
+        if (!is_cpp(file)) continue;
+        for (const function_span& f : find_functions(file)) {
+            const auto count = f.last_line - f.first_line + 1;
+            const bool excused = std::any_of(
+                allowed.begin(), allowed.end(),
+                [&](const exception& e) { return e.file == file.path && e.subject == f.name; });
+            if (count <= function_lines_max || excused) continue;
+            found.push_back({file.path, f.first_line,
+                             f.name + " has " + std::to_string(count) + " lines, at most " +
+                                 std::to_string(function_lines_max) + " are allowed"});
+        }
+    }
+    return found;
+}
+
+findings coroutine_lambdas(const tree& files) {
+    findings found;
+    for (const source& file : files) {
+        if (!is_cpp(file)) continue;
+        const flat_code code(file);
+        check_awaits(file, code, found);
+        check_spawns(file, code, found);
+    }
+    return found;
+}
+
+}  // namespace semantic::tidy

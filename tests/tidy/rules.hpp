@@ -1,0 +1,53 @@
+#pragma once
+// The rules of the house. Each takes the whole tree and returns what breaks it; an empty answer is
+// a clean tree. Pure functions: rules_test.cpp feeds each of them a snippet that must fail.
+
+#include <string>
+#include <vector>
+
+#include "tests/tidy/source_tree.hpp"
+
+namespace semantic::tidy {
+
+struct finding {
+    std::string file;
+    std::size_t line;  // from 1; 0: the file as a whole
+    std::string what;
+};
+
+using tree = std::vector<source>;
+using findings = std::vector<finding>;
+
+// Limits, with the reason for each.
+inline constexpr std::size_t columns_max = 100;        // two files side by side on one screen
+inline constexpr std::size_t function_lines_max = 70;  // a function is seen whole
+inline constexpr std::size_t file_lines_max = 600;     // a file has one subject
+
+/// A place where a rule does not hold, and why it may.
+struct exception {
+    const char* file;
+    const char* subject;  // the function's name; empty for rules about files
+    const char* reason;
+};
+
+findings layers(const tree& files);  // server -> protocol -> engine -> storage
+findings doors(const tree& files);   // each library is included where it belongs
+findings columns(const tree& files);
+findings function_lengths(const tree& files, const std::vector<exception>& allowed);
+findings file_lengths(const tree& files, const std::vector<exception>& allowed);
+findings headers_guarded(const tree& files);    // #pragma once
+findings headers_clean(const tree& files);      // no `using namespace`
+findings leftovers(const tree& files);          // notes to oneself
+findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their captures twice
+findings detached_work(const tree& files);      // whatever is spawned is waited for
+findings module_readmes(const tree& files);     // each folder says what it is
+findings readme_paths(const tree& files);       // what a README names exists
+findings named_tests(const tree& files);        // tests/README.md promises what is tested
+findings machine_paths(const tree& files);      // nothing depends on where it was written
+findings unreachable(const tree& files);        // nothing is dead weight
+
+/// Allowed exceptions that nothing needs any more.
+findings stale(const tree& files, const std::vector<exception>& long_functions,
+               const std::vector<exception>& long_files);
+
+}  // namespace semantic::tidy

@@ -1,0 +1,278 @@
+// Each rule is fed a snippet that breaks it and must say so, at the right line, and a near miss
+// that it must leave alone.
+
+#include "tests/tidy/rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace semantic::tidy {
+namespace {
+
+std::string repeated(const std::string& line, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += line;
+    return text;
+}
+
+/// The one finding of a tree of one file; a failure when there is not exactly one.
+finding only(const findings& found) {
+    EXPECT_EQ(found.size(), 1U);
+    return found.empty() ? finding{"", 999, ""} : found.front();
+}
+
+TEST(tidy_rules, an_upward_include_breaks_the_layers) {
+    const auto f = only(layers({make_source(
+        "storage/file.cpp", "#include \"storage/file.hpp\"\n#include \"engine/engine.hpp\"\n")}));
+    EXPECT_EQ(f.file, "storage/file.cpp");
+    EXPECT_EQ(f.line, 2U);
+}
+
+TEST(tidy_rules, protocol_sees_only_types_of_the_engine) {
+    const auto f = only(layers({make_source(
+        "protocol/sse.cpp",
+        "#include \"engine/types/generation.hpp\"\n#include \"engine/engine.hpp\"\n")}));
+    EXPECT_EQ(f.line, 2U);
+}
+
+TEST(tidy_rules, an_include_in_a_comment_is_none) {
+    EXPECT_TRUE(layers({make_source("storage/file.cpp",
+                                    "// #include \"engine/engine.hpp\"\n"
+                                    "/*\n#include \"server/app.hpp\"\n*/\n")})
+                    .empty());
+}
+
+TEST(tidy_rules, every_library_has_a_door_that_closes) {
+    const std::vector<std::pair<const char*, const char*>> intruders{
+        {"protocol/sse.cpp", "boost/beast/http.hpp"},
+        {"engine/engine.cpp", "boost/program_options.hpp"},
+        {"storage/file.cpp", "boost/log/trivial.hpp"},
+        {"storage/file.cpp", "boost/asio.hpp"},
+        {"engine/scheduler/plan.cpp", "boost/json.hpp"},
+        {"storage/block_pool.cpp", "tbb/parallel_for.h"},
+        {"engine/kernels/kernels_avx2.cpp", "oneapi/tbb/flow_graph.h"},
+        {"engine/model/attention.cpp", "cblas.h"},
+        {"engine/kernels/gemm.cpp", "immintrin.h"},
+        {"engine/kernels/dispatch.cpp", "arm_neon.h"},
+        {"protocol/coordination/session.cpp", "yaml-cpp/yaml.h"},
+        {"engine/model/transformer.cpp", "fcntl.h"},
+        {"engine/model/transformer.cpp", "sys/mman.h"},
+    };
+    for (const auto& [file, include] : intruders) {
+        const auto text = "#include <" + std::string(include) + ">\n";
+        EXPECT_EQ(doors({make_source(file, text)}).size(), 1U) << file << " " << include;
+    }
+}
+
+TEST(tidy_rules, doors_let_in_whom_they_are_for) {
+    EXPECT_TRUE(
+        doors({make_source("server/http/session.cpp", "#include <boost/beast.hpp>\n"),
+               make_source("storage/agent_strands.hpp", "#include <boost/asio/strand.hpp>\n"),
+               make_source("engine/scheduler/graph.cpp", "#include <tbb/flow_graph.h>\n"),
+               make_source("engine/kernels/kernels_avx2.cpp", "#include <immintrin.h>\n"),
+               make_source("tests/engine/gemm_test.cpp", "#include <cblas.h>\n")})
+            .empty());
+}
+
+TEST(tidy_rules, column_101_is_one_too_many) {
+    const std::string line(columns_max, 'x');
+    EXPECT_TRUE(columns({make_source("server/a.cpp", line + "\n")}).empty());
+    EXPECT_EQ(only(columns({make_source("server/a.cpp", "\n" + line + "x\n")})).line, 2U);
+    // Characters count, not bytes: each of these has two.
+    EXPECT_TRUE(columns({make_source("server/a.cpp", "// " + repeated("\u00e9", 97))}).empty());
+}
+
+TEST(tidy_rules, a_function_of_71_lines_is_too_long) {
+    const auto body = [](std::size_t lines) {
+        return "namespace a {\n\nvoid b::run(int x) {\n" + repeated("    f({1, 2});\n", lines) +
+               "}\n}\n";
+    };
+    EXPECT_TRUE(function_lengths({make_source("server/a.cpp", body(68))}, {}).empty());
+    const auto f = only(function_lengths({make_source("server/a.cpp", body(69))}, {}));
+    EXPECT_EQ(f.line, 3U);
+    EXPECT_NE(f.what.find("b::run"), std::string::npos) << f.what;
+}
+
+TEST(tidy_rules, constructors_methods_and_tests_are_functions_too) {
+    const auto lines = repeated("    f();\n", 70);
+    for (const std::string head :
+         {"a::a(int x) : x_{x}, y_(2) {\n", "bool operator==(const a& b) {\n",
+          "TEST(suite, name) {\n", "int main() {\n"}) {
+        const auto text = "namespace n {\n" + head + lines + "}\n}\n";
+        EXPECT_EQ(function_lengths({make_source("server/a.cpp", text)}, {}).size(), 1U) << head;
+    }
+    const auto method =
+        "struct s {\n    int x = 0;\n    void run(int x = 1) {\n" + lines + "}\n};\n";
+    EXPECT_EQ(function_lengths({make_source("server/a.cpp", method)}, {}).size(), 1U);
+}
+
+TEST(tidy_rules, types_and_tables_are_no_functions) {
+    const auto fields = repeated("    int x;\n", 80);
+    const auto entries = repeated("    entry{1, make(2)},\n", 80);
+    EXPECT_TRUE(function_lengths(
+                    {make_source("server/a.cpp", "struct wide {\n" + fields + "};\n"),
+                     make_source("server/b.cpp", "const entry table[] = {\n" + entries + "};\n")},
+                    {})
+                    .empty());
+}
+
+TEST(tidy_rules, an_exception_excuses_and_is_itself_checked) {
+    const tree files{
+        make_source("server/a.cpp", "void run() {\n" + repeated("    f();\n", 90) + "}\n")};
+    const std::vector<exception> allowed{{"server/a.cpp", "run", "a table in code"}};
+    EXPECT_TRUE(function_lengths(files, allowed).empty());
+    EXPECT_TRUE(stale(files, allowed, {}).empty());
+    EXPECT_EQ(stale({make_source("server/a.cpp", "void run() {}\n")}, allowed, {}).size(), 1U);
+    EXPECT_EQ(stale(files, {}, {{"server/a.cpp", "", "generated"}}).size(), 1U);
+}
+
+TEST(tidy_rules, a_file_of_601_lines_is_too_long) {
+    const auto lines = [](std::size_t count) {
+        return make_source("server/a.cpp", repeated("\n", count));
+    };
+    EXPECT_TRUE(file_lengths({lines(600)}, {}).empty());
+    EXPECT_EQ(file_lengths({lines(601)}, {}).size(), 1U);
+}
+
+TEST(tidy_rules, a_header_without_guard_is_found) {
+    EXPECT_EQ(headers_guarded({make_source("server/a.hpp", "// #pragma once\nint x;\n")}).size(),
+              1U);
+    EXPECT_TRUE(headers_guarded({make_source("server/a.hpp", "#pragma once\n")}).empty());
+}
+
+TEST(tidy_rules, a_using_directive_in_a_header_is_found) {
+    const std::string text = "#pragma once\nusing  namespace std;\n";
+    EXPECT_EQ(only(headers_clean({make_source("server/a.hpp", text)})).line, 2U);
+    EXPECT_TRUE(headers_clean({make_source("server/a.cpp", text)}).empty());
+}
+
+TEST(tidy_rules, a_note_to_oneself_is_found_in_any_file) {
+    for (const std::string note : {"FIX"
+                                   "ME",
+                                   "TO"
+                                   "DO",
+                                   "XX"
+                                   "X"}) {
+        EXPECT_EQ(leftovers({make_source("etc/a.sh", "# " + note + ": later\n")}).size(), 1U)
+            << note;
+    }
+    EXPECT_TRUE(leftovers({make_source("storage/a.cpp",
+                                       "auto t = \"tmp."
+                                       "XX"
+                                       "XX"
+                                       "XX\";\n")})
+                    .empty());
+}
+
+TEST(tidy_rules, a_capturing_lambda_inside_co_await_is_found) {
+    const auto check = [](const std::string& statement) {
+        return coroutine_lambdas(
+            {make_source("server/a.cpp", "awaitable<void> f() {\n" + statement + "\n}\n")});
+    };
+    EXPECT_EQ(
+        only(check("co_await co_spawn(ex,\n[s]() -> awaitable<void> { co_return; }, use);")).line,
+        3U);
+    EXPECT_EQ(check("co_await run([&] { return 1; });").size(), 1U);
+    EXPECT_EQ(check("x = co_await run(1, [this](int a) mutable { return a; });").size(), 1U);
+    // No captures, a subscript, a structured binding and a lambda of the next statement are all
+    // harmless.
+    EXPECT_TRUE(check("co_await run([](int a) { return a; });").empty());
+    EXPECT_TRUE(check("co_await queues[index].pop(list()[i], m[0][j]);").empty());
+    EXPECT_TRUE(check("auto [ec, n] = co_await read();\nauto g = [n] { return n; };").empty());
+}
+
+TEST(tidy_rules, a_lambda_called_inside_co_spawn_is_found) {
+    const std::string head = "void f() {\nco_spawn(ex, ";
+    EXPECT_EQ(only(coroutine_lambdas({make_source(
+                       "server/a.cpp",
+                       head + "[x]() -> awaitable<void> {\nco_return; }(), done);\n}\n")}))
+                  .line,
+              3U);
+    EXPECT_TRUE(
+        coroutine_lambdas({make_source("server/a.cpp", head + "serve(std::move(s)), done);\n}\n")})
+            .empty());
+}
+
+TEST(tidy_rules, detached_work_is_found) {
+    EXPECT_EQ(
+        detached_work({make_source("server/a.cpp", "co_spawn(ex, f(), asio::detached);\n")}).size(),
+        1U);
+    EXPECT_EQ(detached_work({make_source("server/a.cpp", "std::thread(f).detach();\n")}).size(),
+              1U);
+    EXPECT_TRUE(detached_work({make_source("server/a.cpp", "// never detached\n")}).empty());
+}
+
+TEST(tidy_rules, a_folder_without_a_sentence_about_itself_is_found) {
+    const auto code = make_source("storage/file.cpp", "");
+    EXPECT_EQ(only(module_readmes({code})).file, "storage/README.md");
+    EXPECT_EQ(
+        module_readmes({code, make_source("storage/README.md", "# storage\n\n## Files\n")}).size(),
+        1U);
+    EXPECT_TRUE(module_readmes({code, make_source("storage/README.md",
+                                                  "# storage\n\nKeeps blocks and files.\n")})
+                    .empty());
+}
+
+TEST(tidy_rules, a_readme_that_names_a_missing_file_is_found) {
+    const auto code = make_source("storage/file.cpp", "");
+    const auto names = [&](const std::string& text) {
+        return readme_paths({code, make_source("storage/README.md", "# storage\n" + text + "\n")});
+    };
+    EXPECT_EQ(only(names("see `storage/pool.cpp`")).line, 2U);
+    EXPECT_EQ(names("see `pool.hpp`").size(), 1U);
+    // Files, pairs, patterns, routes, types and commands.
+    EXPECT_TRUE(names("`storage/file.cpp` `storage/file` `file.cpp` `storage/` `kernels_*.cpp` "
+                      "`/v1/messages` `text/event-stream` `storage::file` `ctest -R x`")
+                    .empty());
+}
+
+TEST(tidy_rules, a_promise_without_its_test_is_found) {
+    const auto code = make_source("tests/storage/pool_test.cpp",
+                                  "TEST(pool, keeps) {}\nTEST_F(pool,\n       grows) {}\n");
+    const auto list = make_source("tests/conformance/CMakeLists.txt", "conformance_test(exact)\n");
+    const auto promises = [&](const std::string& text) {
+        return named_tests({code, list, make_source("tests/README.md", text)});
+    };
+    EXPECT_TRUE(
+        promises("`pool.keeps` `pool.grows` `conformance.exact` `pool_test.cpp`\n").empty());
+    EXPECT_EQ(promises("`pool.shrinks`\n").size(), 1U);
+    EXPECT_EQ(promises("`conformance.exac`\n").size(), 1U);
+}
+
+TEST(tidy_rules, a_path_of_one_machine_is_found) {
+    const std::string at_work = std::string("/wo") + "rk/data";
+    const std::string at_home = std::string("/ro") + "ot";
+    EXPECT_EQ(machine_paths({make_source("etc/a.conf", "dir = " + at_work + "\n")}).size(), 1U);
+    EXPECT_EQ(machine_paths({make_source("etc/a.sh", "cd \"" + at_home + "\"\n")}).size(), 1U);
+    EXPECT_TRUE(
+        machine_paths({make_source("etc/a.sh", "cd net" + at_work + " etc" + at_home + "\n")})
+            .empty());
+}
+
+TEST(tidy_rules, a_header_or_source_that_nobody_reaches_is_found) {
+    const auto lonely = make_source("storage/lonely.hpp", "#pragma once\n");
+    const auto user = make_source("storage/user.cpp", "#include \"storage/lonely.hpp\"\n");
+    EXPECT_EQ(unreachable({lonely}).size(), 1U);
+    EXPECT_TRUE(unreachable({lonely, user}).empty());
+    const auto test = make_source("tests/perf/run_test.cpp", "");
+    const auto program = make_source("tests/CMakeLists.txt", "\nsemantic_tests(perf bench)\n");
+    EXPECT_EQ(unreachable({test}).size(), 1U);
+    EXPECT_TRUE(unreachable({test, program}).empty());
+    const auto bench = make_source("perf/bench.cpp", "");
+    EXPECT_EQ(unreachable({bench}).size(), 1U);
+    EXPECT_TRUE(
+        unreachable({bench, make_source("perf/CMakeLists.txt", "add_executable(b bench.cpp)\n")})
+            .empty());
+}
+
+TEST(tidy_source, literals_and_comments_are_blanked_and_code_stays_in_place) {
+    const auto code = [](const char* text) { return make_source("server/a.cpp", text).code.at(0); };
+    EXPECT_EQ(code("f(\"a{b\\\"\", '{', '\\''); // {"), "f(\"     \", ' ', '  ');     ");
+    EXPECT_EQ(code("auto n = 1'000'000 + x{1};"), "auto n = 1'000'000 + x{1};");
+    EXPECT_EQ(code("auto s = R\"x(a)\"{)x\" + b;"), "auto s = R\"        \" + b;");
+}
+
+}  // namespace
+}  // namespace semantic::tidy

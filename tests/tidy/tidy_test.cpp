@@ -1,0 +1,60 @@
+// The rules of the house, held against the whole tree. What breaks one is printed as file:line.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/tidy/rules.hpp"
+
+namespace semantic::tidy {
+namespace {
+
+const std::vector<exception> long_functions{};
+const std::vector<exception> long_files{};
+
+const tree& project() {
+    static const tree files = read_tree(SEMANTIC_SOURCE_DIR);
+    return files;
+}
+
+std::string listed(const findings& found) {
+    std::string text;
+    for (const finding& f : found) {
+        text += "\n" + f.file + ":" + std::to_string(f.line) + ": " + f.what;
+    }
+    return text;
+}
+
+#define EXPECT_CLEAN(rule)                           \
+    do {                                             \
+        const findings found = rule;                 \
+        EXPECT_TRUE(found.empty()) << listed(found); \
+    } while (false)
+
+TEST(tidy, the_tree_is_found) {
+    EXPECT_GT(project().size(), 30U) << "nothing to check below " << SEMANTIC_SOURCE_DIR;
+}
+TEST(tidy, includes_point_down_never_up) { EXPECT_CLEAN(layers(project())); }
+TEST(tidy, each_library_has_one_door) { EXPECT_CLEAN(doors(project())); }
+TEST(tidy, lines_fit_100_columns) { EXPECT_CLEAN(columns(project())); }
+TEST(tidy, functions_are_seen_whole) { EXPECT_CLEAN(function_lengths(project(), long_functions)); }
+TEST(tidy, files_have_one_subject) { EXPECT_CLEAN(file_lengths(project(), long_files)); }
+TEST(tidy, headers_are_guarded) { EXPECT_CLEAN(headers_guarded(project())); }
+TEST(tidy, headers_open_no_namespace) { EXPECT_CLEAN(headers_clean(project())); }
+TEST(tidy, nothing_is_left_for_later) { EXPECT_CLEAN(leftovers(project())); }
+TEST(tidy, no_capturing_lambda_is_awaited_or_spawned) {
+    EXPECT_CLEAN(coroutine_lambdas(project()));
+}
+TEST(tidy, nothing_is_detached) { EXPECT_CLEAN(detached_work(project())); }
+TEST(tidy, every_folder_says_what_it_is) { EXPECT_CLEAN(module_readmes(project())); }
+TEST(tidy, readmes_name_files_that_exist) { EXPECT_CLEAN(readme_paths(project())); }
+TEST(tidy, every_promise_has_its_test) { EXPECT_CLEAN(named_tests(project())); }
+TEST(tidy, no_path_belongs_to_one_machine) { EXPECT_CLEAN(machine_paths(project())); }
+TEST(tidy, every_header_and_source_is_reached) { EXPECT_CLEAN(unreachable(project())); }
+TEST(tidy, every_exception_is_needed) {
+    EXPECT_CLEAN(stale(project(), long_functions, long_files));
+}
+
+}  // namespace
+}  // namespace semantic::tidy
