@@ -232,9 +232,11 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
 
     const finished* last = std::get_if<finished>(&ended.last);
     bool wait = ended.memory && last;
+    // First of all: a client that has seen the end may send its next turn at once, and must find
+    // the agent free. Messages to resolve keep their order.
+    std::get<0>(out).try_put(released{work});
     if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
     if (ended.memory) save(agent, wait ? work->id : 0);
-    std::get<0>(out).try_put(released{work});
     if (!wait) std::get<1>(out).try_put({work, ended.last});
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -313,6 +314,30 @@ TEST(engine, an_anonymous_conversation_is_recognised_by_its_content) {
     EXPECT_GT(second->usage.reused_tokens, first->usage.prompt_tokens);
     auto other = run(*engine, ask("", chat_of({"Quite another matter."})));
     EXPECT_NE(other->agent, first->agent);
+}
+
+// The end of an answer may reach the client on one thread while another still cleans up behind it.
+TEST(engine, an_agent_is_free_the_moment_its_answer_has_ended) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    std::atomic<bool> done{false};
+    std::vector<std::thread> neighbours;  // make the threads of the scheduler wait for a core
+    for (int i = 0; i < 4; ++i)
+        neighbours.emplace_back([&] {
+            while (!done.load(std::memory_order_relaxed)) {
+            }
+        });
+    std::vector<std::string> turns{"My dog is called Biscuit."};
+    std::string agent;
+    for (int i = 0; i < 12; ++i) {
+        auto said = run(*engine, ask("", chat_of(turns)));
+        if (i == 0) agent = said->agent;
+        EXPECT_EQ(said->agent, agent) << "turn " << i;
+        turns.push_back(said->text);
+        turns.push_back("Good.");
+    }
+    done = true;
+    for (std::thread& neighbour : neighbours) neighbour.join();
 }
 
 TEST(engine, an_agent_starts_from_the_longest_prefix_that_another_has_stored) {
