@@ -1,14 +1,8 @@
 #include "storage/agent_cache_store.hpp"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <set>
-#include <unordered_map>
 
-#include "storage/block_file.hpp"
-#include "storage/block_files.hpp"
-#include "storage/manifest.hpp"
+#include "storage/agent_cache_store_impl.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -16,8 +10,6 @@ namespace semantic::storage {
 namespace {
 
 using clock = std::chrono::system_clock;
-using block_ptr = std::shared_ptr<const kv_block>;
-using state_ptr = std::shared_ptr<const agent_state>;
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
@@ -43,182 +35,6 @@ shortfall shortfall_of(errc code) {
 }
 
 }  // namespace
-
-struct agent_cache_store::impl {
-    /// What the index knows of one agent.
-    struct record {
-        state_ptr state;                // the newest
-        std::vector<block_hash> names;  // of the newest state's blocks
-        std::uint64_t version = 0;      // rises whenever the agent becomes dirty
-        bool dirty = false;
-        clock::time_point last_used{};
-        std::vector<block_hash> saved;  // retained for the manifest on disk
-        std::vector<block_hash>
-            attempted;  // retained for manifests whose write failed, perhaps too late to be undone
-        std::uint64_t manifest_bytes = 0;
-    };
-    /// A full block that some agent has in the pool, and what it must be of to be taken for
-    /// another's.
-    struct known_block {
-        std::weak_ptr<const kv_block> block;
-        block_hash parent;
-        std::vector<token_id> tokens;
-    };
-    /// Everything about one block of a state but its bytes.
-    struct block_place {
-        block_hash name;
-        block_identity identity;
-        bool full = false;
-    };
-
-    class turn;
-
-    impl(store_options given, block_pool& frames)
-        : options(std::move(given)),
-          files(options.files != nullptr ? *options.files : posix_file_system()),
-          pool(frames),
-          block_tokens(frames.layout().block_tokens()),
-          blocks(files, options.directory, probe) {}
-
-    // --- opening ---
-    result<void> open();
-    result<void> read_manifests(bool& all_understood);
-    result<void> read_manifest(const std::string& relative, bool& all_understood);
-    void index_manifest(const std::string& relative, manifest found, std::uint64_t bytes);
-
-    // --- blocks ---
-    std::vector<block_hash> names_of(const agent_state& state) const;
-    block_place place(const agent_state& state, const std::vector<block_hash>& names,
-                      std::size_t index) const;
-    block_ptr find_known(const block_place& at);
-    block_ptr adopt(const block_place& at, block_ptr block);
-    block_ptr find_hot(const agent_state& state, std::size_t index, const block_place& at);
-    void count_damage(const block_place& at, errc code);
-    void publish(const agent_id& id, const std::vector<block_hash>& names,
-                 const std::vector<block_ptr>& restored);
-    state_ptr let_go(record& agent);
-
-    // --- saving ---
-    result<save_report> write_out(const std::string& relative, const agent_state& state,
-                                  const std::vector<block_hash>& names,
-                                  std::uint64_t& manifest_bytes);
-    std::vector<block_hash> take_foreign(const std::string& relative);
-
-    std::string full_path(const std::string& relative) const {
-        return options.directory + "/" + relative;
-    }
-    std::string path_of(const agent_id& id) const {
-        return manifest_path(options.tenant_salt, id.str());
-    }
-
-    const store_options options;
-    file_system& files;
-    block_pool& pool;
-    const int block_tokens;
-    store_probe probe;
-    block_files blocks;
-    std::unique_ptr<directory_lock> directory;
-
-    std::mutex mutex;  // guards everything below; never held during I/O
-    std::condition_variable idle;
-    std::unordered_map<agent_id, record> agents;
-    std::unordered_map<block_hash, known_block> known;
-    std::set<agent_id> busy;  // being saved or erased
-    std::map<std::string, std::vector<block_hash>>
-        foreign;  // manifests that are not ours to read: what they retain
-    std::map<std::string, shortfall> absent;  // by manifest path
-    std::size_t purge_known_at = 1024;
-};
-
-// --- opening ---
-
-result<void> agent_cache_store::impl::open() {
-    for (const char* each : {"", "/agents", "/blocks"})
-        if (auto ok = files.make_directory(options.directory + each); !ok) return ok;
-    auto lock = files.lock(full_path("lock"));
-    if (!lock) {
-        if (lock.error().code != errc::locked) return lock.error();
-        return failure{errc::locked,
-                       options.directory + ": another process uses this cache directory"};
-    }
-    directory = std::move(*lock);
-    bool all_understood = true;
-    if (auto ok = read_manifests(all_understood); !ok) return ok;
-    // A manifest of a later format may need files that this program cannot know of.
-    return blocks.scan(!all_understood);
-}
-
-result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
-    const auto entries = files.list(full_path("agents"));
-    if (!entries) return entries.error();
-    for (const directory_entry& entry : *entries) {
-        const std::string relative = "agents/" + entry.name;
-        if (entry.is_directory) continue;
-        if (entry.name.ends_with(".tmp")) {
-            if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
-        } else if (entry.name.ends_with(".json")) {
-            if (auto ok = read_manifest(relative, all_understood); !ok) return ok;
-        }
-    }
-    return {};
-}
-
-result<void> agent_cache_store::impl::read_manifest(const std::string& relative,
-                                                    bool& all_understood) {
-    const auto bytes = read_whole(files, full_path(relative), manifest_file_bytes_max);
-    if (!bytes && bytes.error().code != errc::corrupt) return bytes.error();
-    auto found = bytes ? decode_manifest(*bytes) : result<manifest>(bytes.error());
-    if (found) {
-        index_manifest(relative, std::move(*found), bytes->size());
-        return {};
-    }
-    if (found.error().code == errc::incompatible) {
-        ++probe.manifests_incompatible;
-        absent[relative] = shortfall::incompatible;
-        foreign[relative] = {};
-        all_understood = false;
-        return {};
-    }
-    // Nothing in it can be trusted, so nothing is lost with it.
-    ++probe.manifests_corrupt;
-    absent[relative] = shortfall::corrupt;
-    return files.unlink(full_path(relative));
-}
-
-void agent_cache_store::impl::index_manifest(const std::string& relative, manifest found,
-                                             std::uint64_t bytes) {
-    std::vector<block_hash> listed;
-    for (const manifest_block& block : found.blocks) listed.push_back(block.name);
-    auto id = agent_id::parse(found.agent);
-    ASSERT(id);  // decode_manifest has checked it
-    // What belongs to another model, tenant or block size stays as it is, with its blocks, until
-    // its agent is saved anew.
-    const bool ours =
-        found.fingerprint == options.fingerprint && path_of(*id) == relative &&
-        listed == block_names(options.fingerprint, options.tenant_salt, found.tokens, block_tokens);
-    blocks.retain(listed);
-    if (!ours) {
-        ++probe.manifests_incompatible;
-        absent[relative] = shortfall::incompatible;
-        foreign[relative] = std::move(listed);
-        return;
-    }
-    agent_state state{*id,
-                      std::move(found.tokens),
-                      std::move(found.text),
-                      std::move(found.token_ends),
-                      std::vector<block_ptr>(listed.size()),
-                      found.created,
-                      found.last_used,
-                      std::move(found.notes)};
-    record agent;
-    agent.last_used = state.last_used;
-    agent.state = std::make_shared<const agent_state>(std::move(state));
-    agent.names = listed;
-    agent.saved = std::move(listed);
-    agent.manifest_bytes = bytes;
-    agents.emplace(*id, std::move(agent));
-}
 
 // --- blocks ---
 
@@ -367,27 +183,6 @@ std::vector<block_hash> agent_cache_store::impl::take_foreign(const std::string&
     foreign.erase(found);
     return names;
 }
-
-/// While it lives, nobody else saves or erases the agent.
-class agent_cache_store::impl::turn {
-  public:
-    turn(impl& store, const agent_id& id) : store_(store), id_(id) {
-        std::unique_lock lock(store_.mutex);
-        store_.idle.wait(lock, [&] { return !store_.busy.contains(id_); });
-        store_.busy.insert(id_);
-    }
-    ~turn() {
-        std::lock_guard lock(store_.mutex);
-        store_.busy.erase(id_);
-        store_.idle.notify_all();
-    }
-    turn(const turn&) = delete;
-    turn& operator=(const turn&) = delete;
-
-  private:
-    impl& store_;
-    const agent_id id_;
-};
 
 // --- the public face ---
 
