@@ -108,7 +108,7 @@ std::vector<token_id> stop_tokens(const model_config& config, const chat_templat
 scheduler_options local_engine::options_for_scheduler(engine_options options) const {
     scheduler_options out;
     out.batch.chunks = {options.prefill_min_chunk_tokens, options.prefill_max_chunk_tokens,
-                        options.chunked_prefill_threshold_tokens};
+                        options.chunked_prefill_threshold_tokens, options.decode_latency};
     out.batch.max_batch = options.max_batch;
     out.batch.vocabulary = config_.vocabulary;
     out.batch.answers = {stop_tokens(config_, template_, tokenizer_), info_.context_tokens_max,

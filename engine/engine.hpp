@@ -28,6 +28,8 @@ struct engine_options {
     int prefill_min_chunk_tokens = 512;
     int prefill_max_chunk_tokens = 4096;
     int chunked_prefill_threshold_tokens = 2048;
+    /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
+    std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
     int max_queued = 256;          // requests waiting behind the running ones
     int max_hot_agents = 0;        // 0: as many as the pool holds

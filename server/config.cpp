@@ -344,6 +344,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.prefill_min_chunk_tokens = from.prefill_min_chunk_tokens;
     options.prefill_max_chunk_tokens = from.prefill_max_chunk_tokens;
     options.chunked_prefill_threshold_tokens = from.chunked_prefill_threshold_tokens;
+    options.decode_latency = from.decode_latency;
     options.max_batch = from.max_batch;
     options.max_queued = from.max_queued;
     options.max_hot_agents = from.max_hot_agents;

@@ -38,6 +38,7 @@ struct config {
     int prefill_min_chunk_tokens = 512;
     int prefill_max_chunk_tokens = 4096;
     int chunked_prefill_threshold_tokens = 2048;
+    std::chrono::milliseconds decode_latency{200};
 
     std::string cache_directory = "~/.semantic/caches";
     std::size_t cache_budget_mb = 0;  // 0: min(8192, 40 % of RAM)

@@ -270,6 +270,15 @@ const std::array options{
                   false,
                   set_number<&config::chunked_prefill_threshold_tokens, 16, million>,
                   print_number<&config::chunked_prefill_threshold_tokens>},
+    config_option{"decode-latency-ms",
+                  "Model",
+                  "MS",
+                  "how long running answers wait for a token while a prompt is read, in "
+                  "milliseconds",
+                  {},
+                  false,
+                  set_duration<&config::decode_latency, 1, million>,
+                  print_duration<&config::decode_latency>},
 
     config_option{"cache-dir", "Cache", "DIR", "where the agents' memory is kept", cache_dir_names,
                   false, set_text<&config::cache_directory>, print_text<&config::cache_directory>},

@@ -192,7 +192,7 @@ bool batch::make_ready(sequence& run, int tokens) {
 std::vector<std::pair<sequence*, int>> batch::choose() {
     std::vector<sequence_view> views;
     for (const auto& run : running_) views.push_back(run->view());
-    step_plan plan = plan_step(views, options_.chunks, last_prefilled_);
+    step_plan plan = plan_step(views, options_.chunks, cost_, last_prefilled_);
     std::vector<std::pair<sequence*, int>> chosen;
     for (std::size_t index : plan.decode)
         if (make_ready(*running_[index], 1)) chosen.emplace_back(running_[index].get(), 1);
@@ -209,6 +209,7 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
     std::vector<sequence_step> steps;
     std::vector<int> last(chosen.size());
     std::vector<std::pair<sequence*, const float*>> sampled;
+    step_sample measured;
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         auto [run, count] = chosen[i];
         last[i] = count - 1;
@@ -218,14 +219,21 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
                          sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
                          sample_it ? logits : nullptr});
         if (sample_it) sampled.emplace_back(run, logits);
-        if (!run->prompt_done())
-            probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(count),
-                                              std::memory_order_relaxed);
+        if (run->prompt_done()) {
+            ++measured.decoding;
+            continue;
+        }
+        measured.chunk_position = run->view().position;
+        measured.chunk_tokens = count;
+        probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(count),
+                                          std::memory_order_relaxed);
     }
     auto begin = clock::now();
     model_.forward(steps);
+    measured.seconds = seconds_since(begin);
+    cost_.learn(measured);
     probe_.steps.fetch_add(1, std::memory_order_relaxed);
-    probe_.step_duration.observe(seconds_since(begin));
+    probe_.step_duration.observe(measured.seconds);
     for (auto [run, logits] : sampled) try {
             sample(*run, {logits, vocabulary});
         } catch (const std::exception& error) {

@@ -88,6 +88,7 @@ class batch {
     std::vector<std::unique_ptr<sequence>> running_;
     std::set<request_id> ended_;  // of this step; removed at its end
     request_id last_prefilled_ = 0;
+    step_cost cost_;
     std::uint64_t seeds_;        // state of the generator of seeds for requests without one
     std::vector<float> logits_;  // [max_batch + 1, vocabulary]
 };

@@ -11,6 +11,12 @@ constexpr int half_from = 2000;
 constexpr int quarter_from = 8000;
 constexpr int smallest_from = 20000;
 
+// A chunk beside decoding sequences is a multiple of this, which is how many rows kernels like to
+// take at once, and never less.
+constexpr int chunk_grain = 16;
+// Before any chunk was measured: short enough for the slowest machine, long enough to measure.
+constexpr int first_chunk = 64;
+
 // Whose turn it is among those that prefill: the lowest id above `last`, else the lowest of all.
 std::optional<std::size_t> next_prefill(std::span<const sequence_view> running, request_id last) {
     std::optional<std::size_t> above, lowest;
@@ -24,8 +30,7 @@ std::optional<std::size_t> next_prefill(std::span<const sequence_view> running, 
 
 }  // namespace
 
-int chunk_tokens(int position, int pending, bool others_decode, const chunk_policy& policy) {
-    if (others_decode) return std::min(pending, policy.min_tokens);
+int chunk_tokens(int position, int pending, const chunk_policy& policy) {
     if (pending <= policy.threshold_tokens) return std::min(pending, policy.max_tokens);
     int chunk = position < half_from       ? policy.max_tokens
                 : position < quarter_from  ? policy.max_tokens / 2
@@ -34,15 +39,30 @@ int chunk_tokens(int position, int pending, bool others_decode, const chunk_poli
     return std::min(pending, std::max(chunk, policy.min_tokens));
 }
 
+int chunk_tokens_beside(int decoding, int position, int pending, const chunk_policy& policy,
+                        const step_cost& cost) {
+    int alone = chunk_tokens(position, pending, policy);
+    std::optional<double> token_seconds = cost.prefill_seconds(position);
+    if (!token_seconds) return std::min(alone, first_chunk);
+    double left = std::chrono::duration<double>(policy.decode_latency).count() -
+                  cost.decode_seconds(decoding);
+    double fitting = std::clamp(left / *token_seconds, 0.0, static_cast<double>(alone));
+    int grains = static_cast<int>(fitting) / chunk_grain;
+    return fitting >= alone ? alone : std::min(alone, std::max(grains, 1) * chunk_grain);
+}
+
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
-                    request_id last_prefilled) {
+                    const step_cost& cost, request_id last_prefilled) {
     step_plan step;
     for (std::size_t i = 0; i < running.size(); ++i)
         if (running[i].decoding) step.decode.push_back(i);
     if (auto index = next_prefill(running, last_prefilled)) {
         const sequence_view& sequence = running[*index];
-        step.prefill = prefill_chunk{*index, chunk_tokens(sequence.position, sequence.pending,
-                                                          !step.decode.empty(), policy)};
+        int decoding = static_cast<int>(step.decode.size());
+        int tokens = decoding == 0 ? chunk_tokens(sequence.position, sequence.pending, policy)
+                                   : chunk_tokens_beside(decoding, sequence.position,
+                                                         sequence.pending, policy, cost);
+        step.prefill = prefill_chunk{*index, tokens};
     }
     return step;
 }

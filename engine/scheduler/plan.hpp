@@ -3,11 +3,13 @@
 // threads or clocks. One step = one token for every sequence that decodes, plus at most one chunk
 // of one sequence that prefills.
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "engine/scheduler/step_cost.hpp"
 #include "engine/types/generation.hpp"
 
 namespace semantic::engine {
@@ -25,6 +27,7 @@ struct chunk_policy {
     int max_tokens = 4096;
     int threshold_tokens =
         2048;  // a prompt rest up to this long is run as one chunk when nobody decodes
+    std::chrono::milliseconds decode_latency{200};  // what a step may take while anybody decodes
 };
 
 struct prefill_chunk {
@@ -38,14 +41,18 @@ struct step_plan {
     bool empty() const { return decode.empty() && !prefill; }
 };
 
-/// Tokens of the next chunk of a prompt whose first `position` tokens are done: attention makes
-/// later chunks dearer, so they get shorter; while others decode a chunk is the smallest, so that
-/// their next token is not late.
-int chunk_tokens(int position, int pending, bool others_decode, const chunk_policy& policy);
+/// Tokens of the next chunk of a prompt whose first `position` tokens are done, when nobody
+/// decodes: attention makes later chunks dearer, so they get shorter.
+int chunk_tokens(int position, int pending, const chunk_policy& policy);
+
+/// The same while `decoding` sequences wait for their next token: as many as the step has time for,
+/// and a few in every step whatever they cost, so that no prompt starves.
+int chunk_tokens_beside(int decoding, int position, int pending, const chunk_policy& policy,
+                        const step_cost& cost);
 
 /// `last_prefilled`: whose chunk the step before ran; prefills take turns in order of id, starting
 /// behind it.
 step_plan plan_step(std::span<const sequence_view> running, const chunk_policy& policy,
-                    request_id last_prefilled);
+                    const step_cost& cost, request_id last_prefilled);
 
 }  // namespace semantic::engine

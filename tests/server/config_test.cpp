@@ -82,6 +82,7 @@ TEST(config, defaults_are_those_of_the_design) {
     EXPECT_EQ(values.prefill_min_chunk_tokens, 512);
     EXPECT_EQ(values.prefill_max_chunk_tokens, 4096);
     EXPECT_EQ(values.chunked_prefill_threshold_tokens, 2048);
+    EXPECT_EQ(values.decode_latency.count(), 200);
     EXPECT_EQ(values.max_batch, 16);
     EXPECT_EQ(values.io_threads, 1);
     EXPECT_TRUE(values.api_keys.empty());

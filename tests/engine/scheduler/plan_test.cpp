@@ -3,25 +3,50 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string>
+#include <vector>
 
 namespace semantic::engine {
 namespace {
 
-constexpr chunk_policy policy{512, 4096, 2048};
+constexpr chunk_policy policy{512, 4096, 2048, std::chrono::milliseconds(200)};
+const step_cost unknown;
 
-TEST(plan_step, nothing_running_is_an_empty_step) { EXPECT_TRUE(plan_step({}, policy, 0).empty()); }
+// A machine on which a decoding sequence costs 10 ms a step, and a chunk's token 1 ms and more the
+// deeper it is.
+double seconds_of(const step_sample& step) {
+    double depth = step.chunk_position + step.chunk_tokens / 2.0;
+    return 0.010 * step.decoding + step.chunk_tokens * 0.001 * (1 + depth / 8000);
+}
+
+step_cost learnt_from(std::vector<step_sample> steps) {
+    step_cost cost;
+    for (step_sample step : steps) {
+        if (step.seconds == 0) step.seconds = seconds_of(step);
+        cost.learn(step);
+    }
+    return cost;
+}
+
+TEST(plan_step, nothing_running_is_an_empty_step) {
+    EXPECT_TRUE(plan_step({}, policy, unknown, 0).empty());
+}
 
 TEST(plan_step, every_decoding_sequence_gets_one_token_in_each_step) {
     std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}, {3, 700, 1, true}};
-    step_plan step = plan_step(running, policy, 0);
+    step_plan step = plan_step(running, policy, unknown, 0);
     EXPECT_EQ(step.decode, (std::vector<std::size_t>{0, 2}));
     ASSERT_TRUE(step.prefill);
     EXPECT_EQ(step.prefill->index, 1u);
 }
 
-TEST(plan_step, a_chunk_beside_decoding_sequences_is_the_smallest) {
+TEST(plan_step, a_chunk_beside_decoding_sequences_fills_the_time_they_leave) {
     std::vector<sequence_view> running{{1, 10, 1, true}, {2, 0, 9000, false}};
-    EXPECT_EQ(plan_step(running, policy, 0).prefill->tokens, 512);
+    EXPECT_EQ(plan_step(running, policy, unknown, 0).prefill->tokens, 64);  // the first is a guess
+    step_cost cost = learnt_from({{1, 0, 0, 0.050}, {0, 0, 1000, 1.0}});
+    EXPECT_EQ(plan_step(running, policy, cost, 0).prefill->tokens, 144);  // 150 ms for 1 ms each
+    running[0].decoding = false;
+    EXPECT_EQ(plan_step(running, policy, cost, 1).prefill->tokens, 4096);
 }
 
 TEST(plan_step, prefills_take_turns_chunk_by_chunk) {
@@ -30,7 +55,7 @@ TEST(plan_step, prefills_take_turns_chunk_by_chunk) {
     request_id last = 0;
     std::vector<request_id> order;
     for (int i = 0; i < 6; ++i) {
-        last = running[plan_step(running, policy, last).prefill->index].id;
+        last = running[plan_step(running, policy, unknown, last).prefill->index].id;
         order.push_back(last);
     }
     EXPECT_EQ(order, (std::vector<request_id>{2, 5, 9, 2, 5, 9}));
@@ -42,23 +67,120 @@ TEST(chunk_tokens, alone_a_long_prompt_gets_shorter_chunks_the_deeper_it_is) {
     };
     for (row r : {row{0, 4096}, row{1999, 4096}, row{2000, 2048}, row{7999, 2048}, row{8000, 1024},
                   row{19999, 1024}, row{20000, 512}, row{100000, 512}})
-        EXPECT_EQ(chunk_tokens(r.position, 50000, false, policy), r.expected) << r.position;
+        EXPECT_EQ(chunk_tokens(r.position, 50000, policy), r.expected) << r.position;
 }
 
 TEST(chunk_tokens, a_rest_up_to_the_threshold_runs_as_one_chunk) {
-    EXPECT_EQ(chunk_tokens(30000, 2048, false, policy), 2048);
-    EXPECT_EQ(chunk_tokens(30000, 2049, false, policy), 512);
+    EXPECT_EQ(chunk_tokens(30000, 2048, policy), 2048);
+    EXPECT_EQ(chunk_tokens(30000, 2049, policy), 512);
 }
 
 TEST(chunk_tokens, never_exceeds_what_is_pending_or_the_largest_chunk) {
-    for (int pending : {1, 2, 511, 512, 513, 4095, 4096, 4097})
-        for (bool busy : {false, true}) {
-            int tokens = chunk_tokens(0, pending, busy, policy);
-            EXPECT_GE(tokens, 1);
-            EXPECT_LE(tokens, std::min(pending, policy.max_tokens));
+    step_cost fast = learnt_from({{1, 0, 0, 1e-6}, {1, 0, 1000, 1e-5}});
+    for (int pending : {1, 2, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097}) {
+        int alone = chunk_tokens(0, pending, policy);
+        EXPECT_GE(alone, 1);
+        EXPECT_LE(alone, std::min(pending, policy.max_tokens));
+        for (const step_cost& cost : {unknown, fast}) {
+            int beside = chunk_tokens_beside(1, 0, pending, policy, cost);
+            EXPECT_GE(beside, 1);
+            EXPECT_LE(beside, alone);
         }
+        EXPECT_EQ(chunk_tokens_beside(1, 0, pending, policy, fast), alone) << "all of it fits";
+    }
     chunk_policy small{16, 32, 2048};
-    EXPECT_EQ(chunk_tokens(0, 2000, false, small), 32);
+    EXPECT_EQ(chunk_tokens(0, 2000, small), 32);
+}
+
+TEST(chunk_tokens, a_step_that_has_no_time_left_still_runs_a_few) {
+    step_cost slow = learnt_from({{16, 0, 0, 0.5}, {0, 0, 1000, 5.0}});
+    EXPECT_EQ(chunk_tokens_beside(16, 0, 9000, policy, slow), 16);
+    EXPECT_EQ(chunk_tokens_beside(16, 0, 3, policy, slow), 3);
+}
+
+TEST(chunk_tokens, beside_decoding_sequences_it_is_whole_grains_of_16) {
+    step_cost cost = learnt_from({{1, 0, 0, 0.1}, {0, 0, 1000, 1.0}});  // 1 ms a token
+    struct row {
+        int milliseconds, expected;
+    };
+    for (row r : {row{101, 16}, row{115, 16}, row{131, 16}, row{133, 32}, row{147, 32},
+                  row{149, 48}, row{50, 16}}) {
+        chunk_policy tight = policy;
+        tight.decode_latency = std::chrono::milliseconds(r.milliseconds);
+        EXPECT_EQ(chunk_tokens_beside(1, 0, 9000, tight, cost), r.expected) << r.milliseconds;
+    }
+}
+
+TEST(step_cost, says_nothing_before_it_has_seen_anything) {
+    EXPECT_EQ(unknown.decode_seconds(4), 0);
+    EXPECT_EQ(unknown.prefill_seconds(0), std::nullopt);
+    step_cost useless = learnt_from({{0, 0, 0, 1.0}, {1, 0, 15, 1.0}, {1, 0, 0, -1.0}});
+    EXPECT_EQ(useless.decode_seconds(1), 0);
+    EXPECT_EQ(useless.prefill_seconds(0), std::nullopt);
+}
+
+TEST(step_cost, a_mean_moves_a_quarter_of_the_way_to_each_sample) {
+    step_cost cost = learnt_from({{1, 0, 0, 0.1}, {1, 0, 0, 0.2}});
+    EXPECT_DOUBLE_EQ(cost.decode_seconds(1), 0.125);
+    cost = learnt_from({{0, 0, 100, 1.0}, {0, 0, 100, 2.0}});
+    EXPECT_DOUBLE_EQ(*cost.prefill_seconds(0), 0.0125);
+}
+
+TEST(step_cost, what_was_not_measured_is_taken_from_what_is_nearest) {
+    step_cost cost = learnt_from({{4, 0, 0, 0.4}, {0, 2000, 1000, 1.0}});
+    for (int decoding : {1, 2, 3, 4, 5, 16, 1000})
+        EXPECT_DOUBLE_EQ(cost.decode_seconds(decoding), 0.4) << decoding;
+    struct row {
+        int position;
+        double expected;
+    };
+    // 1K to 3K was measured; a depth is at most twice as dear as the one below.
+    for (row r : {row{0, 0.001}, row{1024, 0.001}, row{3071, 0.001}, row{3072, 0.002},
+                  row{7167, 0.002}, row{7168, 0.004}, row{2'000'000, 0.128}})
+        EXPECT_DOUBLE_EQ(*cost.prefill_seconds(r.position), r.expected) << r.position;
+}
+
+TEST(step_cost, the_first_chunk_is_charged_what_the_decoding_beside_it_does_not_explain) {
+    step_cost cost = learnt_from({{2, 0, 0, 0.1}, {2, 0, 100, 0.3}});
+    EXPECT_DOUBLE_EQ(*cost.prefill_seconds(0), 0.002);
+    // A step that was over sooner than its decoding alone was before.
+    cost = learnt_from({{2, 0, 0, 0.1}, {2, 0, 100, 0.05}});
+    EXPECT_DOUBLE_EQ(*cost.prefill_seconds(0), 0.00005);
+}
+
+TEST(step_cost, a_step_that_took_longer_than_expected_makes_both_its_parts_dearer) {
+    step_cost cost = learnt_from({{2, 0, 0, 0.1}, {2, 0, 100, 0.2}, {2, 0, 100, 0.4}});
+    EXPECT_DOUBLE_EQ(cost.decode_seconds(2), 0.125);
+    EXPECT_DOUBLE_EQ(*cost.prefill_seconds(0), 0.00125);
+}
+
+// What the two promise together: from whatever was known before, steps soon take the time they may,
+// to the end of a long prompt.
+TEST(step_cost, steps_beside_decoding_sequences_settle_on_the_latency_asked_for) {
+    double wanted = std::chrono::duration<double>(policy.decode_latency).count();
+    std::map<std::string, step_cost> beginnings{
+        {"nothing known", unknown},
+        {"a stall was measured", learnt_from({{4, 0, 0, 0.04}, {0, 0, 4096, 60.0}})},
+        {"far too cheap", learnt_from({{4, 0, 0, 0.001}, {0, 0, 4096, 0.4}})},
+        {"prompts alone", learnt_from({{0, 0, 4096, 0}, {0, 4096, 2048, 0}})},
+        {"decoding dearer than it is", learnt_from({{4, 0, 0, 0.15}})}};
+    for (auto& [name, cost] : beginnings) {
+        double seconds = 0;
+        int position = 0, steps = 0;
+        for (; position + 400 < 32000; ++steps) {
+            int tokens = chunk_tokens_beside(4, position, 32000 - position, policy, cost);
+            step_sample ran{4, position, tokens, 0};
+            ran.seconds = seconds_of(ran);
+            if (steps >= 16) {
+                EXPECT_LE(ran.seconds, 2 * wanted) << name << " at " << position;
+            }
+            seconds += ran.seconds;
+            cost.learn(ran);
+            position += tokens;
+            ASSERT_LT(steps, 2000) << name;
+        }
+        EXPECT_NEAR(seconds / steps, wanted, 0.25 * wanted) << name;
+    }
 }
 
 }  // namespace
