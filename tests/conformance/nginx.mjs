@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,7 +11,9 @@ import { fileURLToPath } from 'node:url';
 
 import { free_port, main, make_folder, Server, user } from './harness.mjs';
 
-if (spawnSync('nginx', ['-v']).error) {
+const unpacked = process.env.CONFORMANCE_NGINX ?? '';
+const nginx = existsSync(unpacked) ? unpacked : 'nginx';
+if (spawnSync(nginx, ['-v']).error) {
   console.log('skipped: nginx is not installed');
   process.exit(77);
 }
@@ -49,7 +51,7 @@ async function proxy(server) {
   const port = await free_port();
   const file = join(folder, 'nginx.conf');
   writeFileSync(file, configuration(folder, port, server.port));
-  const child = spawn('nginx', ['-p', folder, '-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(nginx, ['-p', folder, '-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
   let complaints = '';
   child.stderr.on('data', (bytes) => (complaints += bytes));
   const ended = new Promise((resolve) => child.on('close', resolve));

@@ -303,7 +303,7 @@ TEST(messages_timing, log_says_after_what_time_the_first_token_came) {
             std::this_thread::sleep_for(std::chrono::milliseconds(60));
             server.engine().admit(id);
             server.engine().say(id, "a");
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            std::this_thread::sleep_for(std::chrono::milliseconds(600));
             server.engine().say(id, "b");
             server.engine().finish(id);
             EXPECT_EQ(client.read_reply().status, 200);
@@ -314,7 +314,7 @@ TEST(messages_timing, log_says_after_what_time_the_first_token_came) {
         ASSERT_NE(at, std::string::npos) << text;
         double waited = std::stod(text.substr(at + 18));
         EXPECT_GE(waited, 55.0) << text;
-        EXPECT_LT(waited, 200.0) << text;
+        EXPECT_LT(waited, 600.0) << text;  // "b" came later than that
     }
 }
 

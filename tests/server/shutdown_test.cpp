@@ -44,7 +44,6 @@ TEST(shutdown, new_requests_on_open_connections_are_refused_clearly) {
     busy.send(post("/v1/messages", message_body(false)));
     engine::request_id id = server.engine().wait_for_request(1);
     server.begin_stop();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     http_reply refused = idle.request(post("/v1/messages", message_body(false)));
     EXPECT_TRUE(refused.status == 503 || refused.status == 529) << refused.status;
     EXPECT_NE(refused.body.find("shutting down"), std::string::npos) << refused.body;
@@ -66,7 +65,6 @@ TEST(shutdown, readiness_turns_red_first) {
     busy.send(post("/v1/messages", message_body(false)));
     engine::request_id id = server.engine().wait_for_request(1);
     server.begin_stop();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(probe.request(get("/health/ready")).status, 503);
     server.engine().finish(id);
     EXPECT_EQ(server.wait(), 0);

@@ -48,7 +48,19 @@ class test_server {
         return status_.get();
     }
     int wait() { return status_.get(); }
-    void begin_stop() { app_->stop(); }
+    /// Returns when the server has begun to stop: nobody can connect any more.
+    void begin_stop() {
+        app_->stop();
+        for (int i = 0; i < 2000; ++i) {
+            try {
+                tests::http_client late(port());
+            } catch (const std::runtime_error&) {
+                return;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        throw std::runtime_error("the server did not begin to stop");
+    }
     bool has_ended_within(std::chrono::milliseconds time) {
         return status_.wait_for(time) == std::future_status::ready;
     }
