@@ -149,7 +149,7 @@ model_info describe(const engine_options& options, const model_config& config,
     info.kernels = kernels.name;
     info.layers = layout.layer_count();
     info.kv_heads = config.kv_heads;
-    info.head_dim = config.head_dim;
+    info.head_dim = layout.k(0).dim;
     info.vocabulary = config.vocabulary;
     info.context_tokens_max = static_cast<int>(
         std::min<std::size_t>(static_cast<std::size_t>(config.context_tokens_max), pool_tokens));

@@ -53,8 +53,10 @@ std::vector<tensor_plan> plan_tensors(const kv_layout& layout) {
     std::vector<tensor_plan> plans;
     for (int layer = 0; layer < layout.layer_count(); ++layer) {
         const std::string prefix = "layer_" + std::to_string(layer);
-        add_region(plans, prefix + "_k", layer, layout.k(layer), layout.recipe().bits);
-        add_region(plans, prefix + "_v", layer, layout.v(layer), layout.recipe().bits);
+        const char* names[] = {"_k", "_v"};
+        for (std::size_t i = 0; i < layout.stored(layer).size(); ++i)
+            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i],
+                       layout.recipe().bits);
     }
     return plans;
 }

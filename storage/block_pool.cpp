@@ -138,8 +138,8 @@ void kv_block::copy_from(const kv_block& from, int tokens) {
     ASSERT(from.frames_.size() == frames_.size());
     ASSERT(tokens >= 0 && tokens <= layout.block_tokens());
     for (int layer = 0; layer < layout.layer_count(); ++layer)
-        for (const kv_region* region : {&layout.k(layer), &layout.v(layer)})
-            copy_region(*region, layout.block_tokens(), tokens, from.frame(layer), frame(layer));
+        for (const kv_region& region : layout.stored(layer))
+            copy_region(region, layout.block_tokens(), tokens, from.frame(layer), frame(layer));
 }
 
 kv_sequence::kv_sequence(block_pool& pool, std::vector<std::shared_ptr<const kv_block>> prefix,

@@ -45,6 +45,10 @@ void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
     if (layer.window < 0)
         throw std::invalid_argument(prefix + "window must not be negative, this is " +
                                     std::to_string(layer.window));
+    if (layer.values_in_keys && layer.v_dim > layer.k_dim)
+        throw std::invalid_argument(prefix + "values of v_dim " + std::to_string(layer.v_dim) +
+                                    " do not lie inside keys of k_dim " +
+                                    std::to_string(layer.k_dim));
     if (recipe.bits == 16) return;
     for (int dim : {layer.k_dim, layer.v_dim})
         if (dim % recipe.group_size != 0)
@@ -87,10 +91,14 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
         const kv_layer& each = layer(index);
         require_layer(each, index, recipe_);
         std::size_t offset = 0;
-        k_.push_back(place(offset, each.kv_heads, each.k_dim, recipe_, block_tokens_));
-        v_.push_back(place(offset, each.kv_heads, each.v_dim, recipe_, block_tokens_));
+        const kv_region keys = place(offset, each.kv_heads, each.k_dim, recipe_, block_tokens_);
+        kv_region values = keys;
+        values.dim = each.v_dim;
+        if (!each.values_in_keys)
+            values = place(offset, each.kv_heads, each.v_dim, recipe_, block_tokens_);
+        regions_.push_back({keys, values});
         frame_bytes_ = std::max(frame_bytes_, offset);
-        bytes_per_token_ += row_cost(k_.back()) + row_cost(v_.back());
+        for (const kv_region& region : stored(index)) bytes_per_token_ += row_cost(region);
     }
 }
 

@@ -4,7 +4,9 @@
 // have one size. Immutable after construction; safe to share between threads. Byte layout:
 // storage/FORMAT.md.
 
+#include <array>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace semantic::storage {
@@ -22,13 +24,17 @@ struct kv_layer {
     int k_dim = 0;   // elements of a key of one head
     int v_dim = 0;   // elements of a value of one head
     int window = 0;  // tokens a query sees, itself included; 0 means all
+    /// A value is the first v_dim elements of its key, as in latent attention; nothing is stored
+    /// for it apart.
+    bool values_in_keys = false;
     bool operator==(const kv_layer&) const = default;
 };
 
-/// Where K (or V) of a layer lies inside a frame. Offsets and sizes in bytes.
+/// Where K (or V) of a layer lies inside a frame. Offsets and sizes in bytes. Values inside keys
+/// have the keys' region, with a smaller dim.
 struct kv_region {
     int heads = 0;
-    int dim = 0;
+    int dim = 0;                // elements that count; a row may hold more behind them
     int groups = 0;             // scales and biases a row; 0 at 16 bit
     std::size_t row_bytes = 0;  // one token of one head, packed
     std::size_t weights = 0;    // [heads, block_tokens, row_bytes]
@@ -52,15 +58,21 @@ struct kv_region {
 class kv_layout {
   public:
     /// Requires: at least one layer, positive sizes, bits in {4, 8, 16}, dims that are multiples of
-    /// the group size unless bits is 16. Throws std::invalid_argument naming the value otherwise.
+    /// the group size unless bits is 16, values inside keys no longer than these. Throws
+    /// std::invalid_argument naming the value otherwise.
     kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
 
     int layer_count() const noexcept { return static_cast<int>(layers_.size()); }
     int block_tokens() const noexcept { return block_tokens_; }
     const kv_recipe& recipe() const noexcept { return recipe_; }
     const kv_layer& layer(int index) const { return layers_[static_cast<std::size_t>(index)]; }
-    const kv_region& k(int layer) const { return k_[static_cast<std::size_t>(layer)]; }
-    const kv_region& v(int layer) const { return v_[static_cast<std::size_t>(layer)]; }
+    const kv_region& k(int layer) const { return regions_[static_cast<std::size_t>(layer)][0]; }
+    const kv_region& v(int layer) const { return regions_[static_cast<std::size_t>(layer)][1]; }
+    /// What a frame of the layer holds: K and V, or K alone where values lie inside the keys.
+    std::span<const kv_region> stored(int index) const {
+        return std::span(regions_[static_cast<std::size_t>(index)])
+            .first(layer(index).values_in_keys ? 1 : 2);
+    }
     /// Bytes of one frame, a multiple of 64: the largest layer's need.
     std::size_t frame_bytes() const noexcept { return frame_bytes_; }
     /// Bytes that one more token costs over all layers, windows ignored.
@@ -71,7 +83,7 @@ class kv_layout {
     std::vector<kv_layer> layers_;
     kv_recipe recipe_;
     int block_tokens_;
-    std::vector<kv_region> k_, v_;
+    std::vector<std::array<kv_region, 2>> regions_;  // [layer][K, V]
     std::size_t frame_bytes_ = 0;
     std::size_t bytes_per_token_ = 0;
 };

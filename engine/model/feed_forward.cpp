@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <span>
 
 #include "engine/kernels/gemm.hpp"
 
@@ -21,7 +23,8 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
                            const task_runner& tasks, int rows_max)
     : config_(config), kernels_(kernels), tasks_(tasks) {
     const mixture_config& mixture = config.mixture;
-    const int inner = std::max(config.intermediate, mixture.intermediate);
+    const int inner =
+        std::max({config.intermediate, mixture.intermediate, mixture.shared_intermediate});
     const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // an expert's may be doubled
     wide_ = aligned_buffer<float>(2 * area(rows, inner));
     linear_scratch_ =
@@ -34,7 +37,8 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
     assigned_.resize(experts);
     for (auto& list : assigned_) list.reserve(static_cast<std::size_t>(rows_max));
     order_.resize(experts);
-    chosen_.resize(experts);
+    groups_.resize(static_cast<std::size_t>(mixture.groups));
+    weights_.resize(experts);
 }
 
 void feed_forward::run(const layer_weights& w, const float* x, int count, float* y) {
@@ -120,26 +124,51 @@ void feed_forward::run_mixture(const layer_weights& w, const float* x, int count
     }
 }
 
+/// Leaves in order_ the experts of the groups whose best scores are highest, of equal ones the
+/// first. Returns: how many they are.
+int feed_forward::keep_best_groups(const float* scores) {
+    const mixture_config& mixture = config_.mixture;
+    const int each = mixture.experts / mixture.groups;
+    const auto best = [&](int group) {
+        return *std::max_element(scores + group * each, scores + (group + 1) * each);
+    };
+    std::iota(groups_.begin(), groups_.end(), 0);
+    std::partial_sort(groups_.begin(), groups_.begin() + mixture.groups_per_token, groups_.end(),
+                      [&](int a, int b) { return best(a) != best(b) ? best(a) > best(b) : a < b; });
+    for (int i = 0; i < mixture.groups_per_token; ++i) {
+        const auto first = order_.begin() + i * each;
+        std::iota(first, first + each, groups_[static_cast<std::size_t>(i)] * each);
+    }
+    return mixture.groups_per_token * each;
+}
+
 /// Assigns `row` to the experts with the highest scores, of equal ones the first. Their weights are
 /// a softmax over the chosen or, where the model was trained so, their part of one over all.
 void feed_forward::choose(const float* scores, int row) {
     const mixture_config& mixture = config_.mixture;
-    std::iota(order_.begin(), order_.end(), 0);
-    std::partial_sort(
-        order_.begin(), order_.begin() + mixture.per_token, order_.end(),
-        [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    const int summed = mixture.softmax_over_all ? mixture.experts : mixture.per_token;
-    for (int i = 0; i < summed; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        chosen_[at] = scores[order_[at]] - scores[order_[0]];
+    int eligible = mixture.experts;
+    if (mixture.groups > 1) {
+        eligible = keep_best_groups(scores);
+    } else {
+        std::iota(order_.begin(), order_.end(), 0);
     }
-    kernels_.exp(chosen_.data(), chosen_.data(), static_cast<std::size_t>(summed));
-    float sum = 0.0f;
-    for (int i = 0; i < summed; ++i) sum += chosen_[static_cast<std::size_t>(i)];
-    for (int i = 0; i < mixture.per_token; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        assigned_[static_cast<std::size_t>(order_[at])].push_back(
-            {row, chosen_[at] / sum * mixture.scale});
+    std::partial_sort(
+        order_.begin(), order_.begin() + mixture.per_token, order_.begin() + eligible,
+        [&](int a, int b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+    const std::span<const int> chosen(order_.data(), static_cast<std::size_t>(mixture.per_token));
+    const float highest = scores[chosen[0]];
+    for (int expert = 0; expert < mixture.experts; ++expert) {
+        weights_[static_cast<std::size_t>(expert)] = mixture.softmax_over_all
+                                                         ? scores[expert] - highest
+                                                         : -std::numeric_limits<float>::infinity();
+    }
+    for (const int expert : chosen)
+        weights_[static_cast<std::size_t>(expert)] = scores[expert] - highest;
+    kernels_.exp(weights_.data(), weights_.data(), weights_.size());
+    const float sum = std::accumulate(weights_.begin(), weights_.end(), 0.0f);
+    for (const int expert : chosen) {
+        const auto at = static_cast<std::size_t>(expert);
+        assigned_[at].push_back({row, weights_[at] / sum * mixture.scale});
     }
 }
 

@@ -38,6 +38,7 @@ class feed_forward {
     void keep_rounding(const float* x, int n, float* rest, float* scratch) const;
     void activate(float* gate, const float* up, std::size_t n) const;
     void run_mixture(const layer_weights& w, const float* x, int count, float* y);
+    int keep_best_groups(const float* scores);
     void choose(const float* scores, int row);
     void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,
                     float* y);
@@ -52,7 +53,8 @@ class feed_forward {
     aligned_buffer<float> gathered_, answers_;       // [rows, hidden]
     std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
     std::vector<int> order_;                         // [experts]
-    std::vector<float> chosen_;                      // [experts]
+    std::vector<int> groups_;                        // [groups]
+    std::vector<float> weights_;                     // [experts]
 };
 
 }  // namespace semantic::engine

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/model/config_fields.hpp"
+#include "engine/model/rope_config.hpp"
 #include "storage/file.hpp"
 #include "storage/strict_json.hpp"
 
@@ -35,8 +36,7 @@ struct family_defaults {
     int head_dim = 0;  // 0: hidden / heads
     int context = 2048;
     double norm_eps = 1e-6;
-    double rope_theta = 10000.0;
-    double rope_theta_sliding = 0.0;  // 0: sliding layers turn as full ones do
+    rope_defaults rope = {};
     bool tied_head = false;
     int eos = -1;  // none
     window_rule windows = window_rule::never;
@@ -54,8 +54,8 @@ struct family_defaults {
     const char* activation_name = "silu";
     activation_kind activation = activation_kind::silu;
     int experts = 0;
-    int experts_per_token = 0;
-    const char* rope_scaling = nullptr;     // assumed when a file has no rope at all
+    int experts_per_token = 0;  // 0: the file must say
+    bool latent = false;        // latent attention, and experts that are routed to or shared
     const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
 };
 constexpr family_defaults families[] = {
@@ -84,8 +84,7 @@ constexpr family_defaults families[] = {
      .kv_heads = 4,
      .head_dim = 256,
      .context = 131072,
-     .rope_theta = 1e6,
-     .rope_theta_sliding = 10000.0,
+     .rope = {.theta = 1e6, .theta_sliding = 10000.0},
      .tied_head = true,
      .eos = 1,
      .windows = window_rule::all_but_every_nth,
@@ -108,134 +107,26 @@ constexpr family_defaults families[] = {
      .head_dim = 64,
      .context = 131072,
      .norm_eps = 1e-5,
-     .rope_theta = 150000.0,
+     .rope = {.theta = 150000.0,
+              .scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
+                             "original_max_position_embeddings": 4096})"},
      .windows = window_rule::all_but_every_second,
      .window = 128,
      .attention_bias = true,
      .sinks = true,
      .activation = activation_kind::swiglu_clamped,
      .experts = 128,
-     .experts_per_token = 4,
-     .rope_scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
-                         "original_max_position_embeddings": 4096})"},
+     .experts_per_token = 4},
+    {.model_type = "deepseek_v2",
+     .vocabulary = 102400,
+     .eos = 2,
+     .may_have_mlp_bias = true,
+     .experts = 64,
+     .latent = true},
 };
 
 constexpr int dimension_max = 1 << 20;
 constexpr int vocabulary_max = 1 << 22;
-constexpr int context_max = 1 << 24;
-
-double yarn_amplitude(double factor, double weight) {
-    return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
-}
-
-void read_llama3(fields& in, int context, rope_parameters& rope) {
-    rope.type = rope_parameters::scaling::llama3;
-    rope.low_freq_factor = in.real("low_freq_factor", 1.0, 0.0, 1e6);
-    rope.high_freq_factor = in.real("high_freq_factor", 4.0, 0.0, 1e6);
-    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
-    if (rope.high_freq_factor <= rope.low_freq_factor) {
-        in.refuse("high_freq_factor", json::value(rope.high_freq_factor),
-                  "it must be above low_freq_factor");
-    }
-}
-
-void read_yarn(fields& in, int context, rope_parameters& rope) {
-    rope.type = rope_parameters::scaling::yarn;
-    rope.beta_fast = in.real("beta_fast", 32.0, 0.0, 1e6);
-    rope.beta_slow = in.real("beta_slow", 1.0, 0.0, 1e6);
-    rope.truncate = in.boolean("truncate", true);
-    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
-    const double one = in.real("mscale", 0.0, -1e-9, 100.0),
-                 all = in.real("mscale_all_dim", 0.0, -1e-9, 100.0);
-    const double missing = one != 0.0 && all != 0.0
-                               ? yarn_amplitude(rope.factor, one) / yarn_amplitude(rope.factor, all)
-                               : yarn_amplitude(rope.factor, 1.0);
-    rope.amplitude = in.real("attention_factor", missing, 0.0, 100.0);
-}
-
-/// The scaling part, from `rope_scaling` or `rope_parameters`.
-void read_rope_scaling(fields in, int context, rope_parameters& rope) {
-    const char* spelling = in.has("rope_type") ? "rope_type" : "type";
-    const std::string type = in.string(spelling, "default");
-    if (type == "default") return;
-    if (type != "linear" && type != "llama3" && type != "yarn") {
-        in.refuse(spelling, json::value(type), "supported are default, linear, llama3 and yarn");
-        return;
-    }
-    if (!in.has("factor")) {
-        in.complain(in.path("factor") + " is missing, " + type + " scaling needs it");
-        return;
-    }
-    rope.factor = in.real("factor", 1.0, 0.0, 1e6);
-    if (type == "linear") rope.type = rope_parameters::scaling::linear;
-    if (type == "llama3") read_llama3(in, context, rope);
-    if (type == "yarn") read_yarn(in, context, rope);
-}
-
-/// One kind of layer's, from an object that has base and scaling together.
-rope_parameters read_joint_rope(fields in, double theta_missing, int context) {
-    rope_parameters rope;
-    rope.theta = in.real("rope_theta", theta_missing, 0.0, 1e12);
-    if (in.real("partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
-        in.refuse("partial_rotary_factor", in.raw().at("partial_rotary_factor"),
-                  "only 1 is supported");
-    }
-    read_rope_scaling(in, context, rope);
-    return rope;
-}
-
-struct layer_ropes {
-    rope_parameters full, sliding;
-};
-
-/// Published configs have `rope_theta`, `rope_local_base_freq` and `rope_scaling` at top level,
-/// newer ones a single `rope_parameters`, with an object for each kind of layer where they differ.
-layer_ropes read_rope(fields& in, const family_defaults& family, int context) {
-    layer_ropes out;
-    const bool apart = family.rope_theta_sliding != 0.0;
-    const double theta = in.real("rope_theta", family.rope_theta, 0.0, 1e12);
-    const double theta_sliding =
-        apart ? in.real("rope_local_base_freq", family.rope_theta_sliding, 0.0, 1e12) : theta;
-    out.full.theta = theta;
-    out.sliding.theta = theta_sliding;
-    const json::object* joint = in.object("rope_parameters");
-    if (joint == nullptr) {
-        json::value assumed;
-        const json::object* scaling = in.object("rope_scaling");
-        if (scaling == nullptr && family.rope_scaling != nullptr) {
-            assumed = json::parse(family.rope_scaling);
-            scaling = &assumed.get_object();
-        }
-        if (scaling != nullptr) {
-            read_rope_scaling(fields(*scaling, "rope_scaling.", in.complaint()), context, out.full);
-        }
-        if (!apart) out.sliding = out.full;
-        return out;
-    }
-    fields inner(*joint, "rope_parameters.", in.complaint());
-    bool nested = false;
-    for (const auto& [name, value] : *joint) {
-        if (!value.is_object()) continue;
-        nested = true;
-        if (!apart || (name != "full_attention" && name != "sliding_attention")) {
-            inner.refuse(name, value, "rope parameters of this kind of layer are not supported");
-        }
-    }
-    if (!nested) {
-        out.full = read_joint_rope(inner, theta, context);
-        if (!apart) out.sliding = out.full;
-        return out;
-    }
-    const auto kind = [&](const char* name, double missing, rope_parameters& rope) {
-        if (const json::object* object = inner.object(name)) {
-            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), missing,
-                                   context);
-        }
-    };
-    kind("full_attention", theta, out.full);
-    kind("sliding_attention", theta_sliding, out.sliding);
-    return out;
-}
 
 /// MLX writes its affine quantisation as `quantization`, newer versions also as
 /// `quantization_config`; every other tool's `quantization_config` names its method and is refused.
@@ -344,6 +235,36 @@ void read_attention_shape(fields& in, const family_defaults& family, model_confi
     out.sinks = family.sinks;
 }
 
+/// Null says that queries come from the stream; a missing field that they have the class's rank.
+int read_query_rank(fields& in) {
+    if (in.raw().contains("q_lora_rank") && !in.has("q_lora_rank")) return 0;
+    return in.integer("q_lora_rank", 1536, 1, dimension_max);
+}
+
+void read_latent_attention(fields& in, const family_defaults& family, model_config& out) {
+    latent_config& latent = out.latent;
+    out.hidden = in.integer("hidden_size", family.hidden, 1, dimension_max);
+    out.heads = in.integer("num_attention_heads", family.heads, 1, 4096);
+    if (in.integer("num_key_value_heads", out.heads, 1, 4096) != out.heads) {
+        in.refuse(
+            "num_key_value_heads", *in.find("num_key_value_heads"),
+            "latent attention has as many as num_attention_heads, " + std::to_string(out.heads));
+    }
+    latent.rank = in.integer("kv_lora_rank", 512, 1, 4096);
+    latent.query_rank = read_query_rank(in);
+    latent.plain_dim = in.integer("qk_nope_head_dim", 128, 1, 1024);
+    latent.rope_dim = in.integer("qk_rope_head_dim", 64, 2, 1024);
+    latent.value_dim = in.integer("v_head_dim", 128, 1, 1024);
+    if (latent.rope_dim % 2 != 0) {
+        in.complain("qk_rope_head_dim is " + std::to_string(latent.rope_dim) +
+                    ": rotary embedding needs an even number");
+    }
+    out.kv_heads = 1;
+    out.head_dim = latent.rope_dim;
+    out.attention_scale = read_rope_sharpening(in) / std::sqrt(latent.plain_dim + latent.rope_dim);
+    out.qkv_bias = out.o_bias = in.boolean("attention_bias", false);
+}
+
 /// Which layers slide, from `layer_types` or by the family's rule.
 std::vector<bool> read_sliding(fields& in, const family_defaults& family, int count) {
     std::vector<bool> slides(static_cast<std::size_t>(count), false);
@@ -390,11 +311,16 @@ std::vector<bool> read_sliding(fields& in, const family_defaults& family, int co
 
 void read_layers(fields& in, const family_defaults& family, model_config& out) {
     const int count = in.integer("num_hidden_layers", family.layers, 1, 4096);
-    const layer_ropes ropes = read_rope(in, family, out.context_tokens_max);
+    const layer_ropes ropes = read_rope(in, family.rope, out.context_tokens_max);
     const int window = in.integer("sliding_window", family.window, 1, context_max);
+    const int first_mixture = family.latent ? in.integer("first_k_dense_replace", 0, 0, 4096) : 0;
+    const int mixture_every = family.latent ? in.integer("moe_layer_freq", 1, 1, 4096) : 1;
     for (const bool slides : read_sliding(in, family, count)) {
-        out.layers.push_back(slides ? layer_config{window, ropes.sliding}
-                                    : layer_config{0, ropes.full});
+        const int i = static_cast<int>(out.layers.size());
+        const bool mixture =
+            out.mixture.experts > 0 && i >= first_mixture && i % mixture_every == 0;
+        out.layers.push_back(slides ? layer_config{window, ropes.sliding, mixture}
+                                    : layer_config{0, ropes.full, mixture});
     }
 }
 
@@ -409,8 +335,46 @@ void read_mlp(fields& in, const family_defaults& family, model_config& out) {
     }
 }
 
+/// Experts chosen by the softmax over all, beside an MLP that every token takes.
+void read_routed_mixture(fields& in, const family_defaults& family, model_config& out) {
+    mixture_config& mixture = out.mixture;
+    mixture.fused = false;
+    mixture.softmax_over_all = true;
+    mixture.experts = in.integer("n_routed_experts", family.experts, 1, 4096);
+    if (!in.has("num_experts_per_tok")) in.complain("num_experts_per_tok is missing");
+    mixture.per_token = in.integer("num_experts_per_tok", 1, 1, mixture.experts);
+    mixture.intermediate = in.integer("moe_intermediate_size", 1407, 1, dimension_max);
+    const bool none = in.raw().contains("n_shared_experts") && !in.has("n_shared_experts");
+    mixture.shared_intermediate =
+        mixture.intermediate * (none ? 0 : in.integer("n_shared_experts", 2, 0, 1024));
+    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+    if (const std::string by = in.string("scoring_func", "softmax"); by != "softmax")
+        in.refuse("scoring_func", json::value(by), "supported is softmax");
+    // Implementations differ in what they make of it, and no published model has it.
+    if (in.boolean("norm_topk_prob", false))
+        in.refuse("norm_topk_prob", true, "supported is false");
+    const std::string method = in.string("topk_method", "greedy");
+    if (method == "greedy") return;
+    if (method != "group_limited_greedy") {
+        return in.refuse("topk_method", json::value(method),
+                         "supported are greedy and group_limited_greedy");
+    }
+    mixture.groups = in.integer("n_group", 1, 1, mixture.experts);
+    mixture.groups_per_token = in.integer("topk_group", 1, 1, mixture.groups);
+    if (mixture.experts % mixture.groups != 0) {
+        return in.refuse("n_group", json::value(mixture.groups),
+                         "it must divide n_routed_experts " + std::to_string(mixture.experts));
+    }
+    const int within = mixture.experts / mixture.groups * mixture.groups_per_token;
+    if (mixture.per_token > within) {
+        in.refuse("num_experts_per_tok", json::value(mixture.per_token),
+                  "the groups of a token have " + std::to_string(within) + " experts");
+    }
+}
+
 void read_mixture(fields& in, const family_defaults& family, model_config& out) {
     if (family.experts == 0) return;
+    if (family.latent) return read_routed_mixture(in, family, out);
     out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
     out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
     out.mixture.per_token =
@@ -429,7 +393,11 @@ model_config read_config(fields& in, const family_defaults& family) {
     out.family = family.model_type;
     out.vocabulary = in.integer("vocab_size", family.vocabulary, 1, vocabulary_max);
     out.context_tokens_max = in.integer("max_position_embeddings", family.context, 1, context_max);
-    read_attention_shape(in, family, out);
+    if (family.latent) {
+        read_latent_attention(in, family, out);
+    } else {
+        read_attention_shape(in, family, out);
+    }
     read_mlp(in, family, out);
     read_mixture(in, family, out);
     out.norm_eps = static_cast<float>(in.real("rms_norm_eps", family.norm_eps, 0.0, 1.0));
@@ -544,7 +512,13 @@ storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe
     std::vector<storage::kv_layer> layers;
     layers.reserve(config.layers.size());
     for (const layer_config& layer : config.layers) {
-        layers.push_back({config.kv_heads, config.head_dim, config.head_dim, layer.window});
+        const latent_config& latent = config.latent;
+        if (latent.rank > 0) {
+            const int values = latent.stored_rank();
+            layers.push_back({1, values + latent.stored_rope(), values, layer.window, true});
+        } else {
+            layers.push_back({config.kv_heads, config.head_dim, config.head_dim, layer.window});
+        }
     }
     return storage::kv_layout(std::move(layers), recipe, block_tokens);
 }

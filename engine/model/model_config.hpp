@@ -39,11 +39,33 @@ struct mixture_config {
     int intermediate = 0;           // of one expert
     bool softmax_over_all = false;  // or over the chosen ones
     float scale = 1.0f;             // of the chosen ones' weights
+    int groups = 1;                 // neighbouring experts, as many in each
+    int groups_per_token = 1;       // whose best expert is best; the others' are not chosen
+    int shared_intermediate = 0;    // of the MLP that every token takes; 0: there is none
+    bool fused = true;              // one tensor for all experts, and biases; or neither
+};
+
+/// Multi-head latent attention. Of a token the cache holds one latent vector and one rotated piece
+/// of key for all heads. A head's key would be its own expansion of the latent with that piece
+/// behind it, its value another expansion; instead, its query is carried to the latent and what it
+/// attends to is expanded afterwards. Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.
+struct latent_config {
+    int rank = 0;        // of the latent; 0: heads have keys and values of their own
+    int query_rank = 0;  // of the latent that queries come from; 0: from the stream itself
+    int plain_dim = 0;   // of a head's query and key without position
+    int rope_dim = 0;    // of their rotated rest; neighbouring elements turn together
+    int value_dim = 0;   // of a head's value
+    /// The norms of both latents have an epsilon of their own.
+    static constexpr float norm_eps = 1e-6f;
+    /// In the cache each part fills whole groups of 64; what is behind it is zero.
+    int stored_rank() const { return (rank + 63) / 64 * 64; }
+    int stored_rope() const { return (rope_dim + 63) / 64 * 64; }
 };
 
 struct layer_config {
     int window = 0;  // 0: full attention
     rope_parameters rope;
+    bool mixture = false;  // of experts, or one MLP
 };
 
 struct model_config {
@@ -51,8 +73,8 @@ struct model_config {
     int hidden = 0;
     int intermediate = 0;
     int heads = 0;
-    int kv_heads = 0;
-    int head_dim = 0;
+    int kv_heads = 0;  // latent attention: 1
+    int head_dim = 0;  // latent attention: the part that is rotated
     int vocabulary = 0;
     int context_tokens_max = 0;
     float norm_eps = 1e-6f;
@@ -69,11 +91,18 @@ struct model_config {
     activation_kind activation = activation_kind::silu;
     float activation_limit = 0.0f;
     mixture_config mixture;
+    latent_config latent;
     std::vector<layer_config> layers;
     int quantization_bits = 0;  // MLX affine weights: 4 or 8; 0 when not quantised
     int quantization_group = 64;
     sampling_rules sampling;  // generation_config.json's preference; temperature 1 without one
     std::vector<storage::token_id> eos_tokens;  // from config.json and generation_config.json
+
+    /// All heads' queries, and all heads' values where attention hands them on.
+    int query_width() const {
+        return heads * (latent.rank > 0 ? latent.plain_dim + latent.rope_dim : head_dim);
+    }
+    int value_width() const { return heads * (latent.rank > 0 ? latent.value_dim : head_dim); }
 
     /// Errors: incompatible, one line that names the field and the value that this program does not
     /// support.

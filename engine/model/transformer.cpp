@@ -9,6 +9,7 @@
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
+#include "engine/model/head_products.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/task_runner.hpp"
 #include "engine/model/weights.hpp"
@@ -44,10 +45,14 @@ struct transformer::impl {
     void embed(std::span<const sequence_step> batch);
     void project(int layer, bool queries, bool keys_and_values);
     void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
-    void sharpen_keys_and_values(const layer_weights& w, int begin, int end, float* k, float* v);
+    void project_latent_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
+    void sharpen(std::span<const linear_job> jobs, int count);
     void place_query(int layer, int row, const float* q);
+    void place_latent_queries(int layer, int begin, int end, const float* q);
     void append(int layer, int row, float* k, const float* v);
+    void append_latent(int layer, int row, float* latent, float* key);
     void attend(int layer);
+    const float* expand_values(int layer, int begin, int end);
     void mix_and_expand(int layer);
     void keep_asked_rows(std::span<const sequence_step> batch);
     void write_logits(std::span<const sequence_step> batch);
@@ -57,6 +62,9 @@ struct transformer::impl {
     void rebuild_rows(int rows);
     void norm(int begin, int end, const std::vector<float>& weight);
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
+    void rotate_pairs(int layer, int row, const float* x, float* out) const;
+    void store(int row, int layer, const storage::kv_region& region, int head,
+               const float* values) const;
     void scale(float* x, std::size_t n, float by) const;
     void add_bias(const linear_weights& weights, float* y, int count);
     void add_to_hidden(int begin, int end, float* y, const std::vector<float>& post_norm);
@@ -68,8 +76,10 @@ struct transformer::impl {
     const model_weights weights;
     const task_runner tasks;
     const int group;     // query heads that share a KV head
-    const int q_width;   // heads * head_dim
-    const int kv_width;  // kv_heads * head_dim
+    const int q_width;   // of all heads' queries, as projected
+    const int kv_width;  // of all that a token's keys and values are made of, as projected
+    const int key_dim;   // of one head's queries and keys in the cache
+    const int value_dim;
     const int panel_rows;
 
     // One step's rows: every token of every sequence, sequence after sequence.
@@ -79,7 +89,7 @@ struct transformer::impl {
     std::vector<attention_span> spans_;
     aligned_buffer<float> hidden_;  // [rows_max, hidden], the residual stream
     query_rows queries_;
-    aligned_buffer<float> attended_;  // [rows_max, q_width]
+    aligned_buffer<float> attended_;  // [rows_max, heads, value_dim]
     rope_angles angles_;
     attention attention_;
     feed_forward feed_forward_;
@@ -89,6 +99,11 @@ struct transformer::impl {
     aligned_buffer<float> wide_;    // [panel_rows, q, k, v and once more k, v]
     aligned_buffer<float> linear_scratch_;
     aligned_buffer<float> residual_scales_;  // [panel_rows, 2, hidden / 64]
+    // Of latent attention.
+    head_products head_products_;
+    aligned_buffer<float> query_latents_;  // [panel_rows, query rank]
+    aligned_buffer<float> latent_keys_;    // [panel_rows, key_dim]
+    aligned_buffer<float> values_;         // [panel_rows, heads, value_dim of the config]
 };
 
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
@@ -100,23 +115,32 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       limits(limits_in),
       weights(std::move(weights_in)),
       group(config.heads / config.kv_heads),
-      q_width(config.heads * config.head_dim),
-      kv_width(config.kv_heads * config.head_dim),
+      q_width(config.query_width()),
+      kv_width(config.latent.rank > 0 ? config.latent.rank + config.latent.rope_dim
+                                      : 2 * config.kv_heads * config.head_dim),
+      key_dim(layout.k(0).dim),
+      value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
       caches_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
-      queries_(config.kv_heads, group, config.head_dim, limits.rows_max,
-               layout.recipe().bits != 16),
-      attended_(area(limits.rows_max, q_width)),
+      queries_(config.kv_heads, group, key_dim, limits.rows_max, layout.recipe().bits != 16),
+      attended_(area(limits.rows_max, config.heads * value_dim)),
       angles_(config, limits.rows_max),
       attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max),
       feed_forward_(config, kernels, tasks, panel_rows),
       narrow_(area(panel_rows, config.hidden)),
       answer_(area(panel_rows, config.hidden)),
-      wide_(area(panel_rows, q_width + 4 * kv_width)),
-      linear_scratch_(linear_scratch_floats(panel_rows, std::max(config.hidden, q_width))),
-      residual_scales_(area(2 * panel_rows, config.hidden / group_size)) {
+      wide_(area(panel_rows, q_width + 2 * kv_width)),
+      linear_scratch_(linear_scratch_floats(
+          panel_rows, std::max({config.hidden, config.value_width(), config.latent.query_rank}))),
+      residual_scales_(area(2 * panel_rows, config.hidden / group_size)),
+      head_products_(
+          kernels, tasks,
+          config.latent.rank > 0 ? std::max(config.latent.rank, config.latent.plain_dim) : 0),
+      query_latents_(area(panel_rows, config.latent.query_rank)),
+      latent_keys_(config.latent.rank > 0 ? area(panel_rows, key_dim) : 0),
+      values_(config.latent.rank > 0 ? area(panel_rows, config.value_width()) : 0) {
     spans_.reserve(static_cast<std::size_t>(limits.rows_max));
 }
 
@@ -191,7 +215,12 @@ void transformer::impl::embed(std::span<const sequence_step> batch) {
 /// Queries go to queries_; keys and values, packed, to the frames of their sequences.
 void transformer::impl::project(int layer, bool queries, bool keys_and_values) {
     for (int begin = 0; begin < rows_; begin += panel_rows) {
-        project_panel(layer, begin, std::min(begin + panel_rows, rows_), queries, keys_and_values);
+        const int end = std::min(begin + panel_rows, rows_);
+        if (config.latent.rank > 0) {
+            project_latent_panel(layer, begin, end, queries, keys_and_values);
+        } else {
+            project_panel(layer, begin, end, queries, keys_and_values);
+        }
     }
 }
 
@@ -199,12 +228,13 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
                                       bool keys_and_values) {
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
     const int count = end - begin;
+    const int k_width = kv_width / 2;
     float* q = wide_.data();
     float* k = q + area(panel_rows, q_width);
-    float* v = k + area(panel_rows, kv_width);
+    float* v = k + area(panel_rows, k_width);
     const linear_job jobs[] = {{&w.q.matrix, q, static_cast<std::size_t>(q_width)},
-                               {&w.k.matrix, k, static_cast<std::size_t>(kv_width)},
-                               {&w.v.matrix, v, static_cast<std::size_t>(kv_width)}};
+                               {&w.k.matrix, k, static_cast<std::size_t>(k_width)},
+                               {&w.v.matrix, v, static_cast<std::size_t>(k_width)}};
     const std::span<const linear_job> all(jobs);
     const auto wanted =
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 2u : 0u));
@@ -213,25 +243,68 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
     linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
     if (queries) add_bias(w.q, q, count);
     if (keys_and_values) {
-        sharpen_keys_and_values(w, begin, end, k, v);
+        sharpen(all.last(2), count);
         add_bias(w.k, k, count);
         add_bias(w.v, v, count);
     }
-    tasks.for_rows(begin, end, 4 * (q_width + 2 * kv_width), [&](int row) {
+    tasks.for_rows(begin, end, 4 * (q_width + kv_width), [&](int row) {
         const int i = row - begin;
         if (queries) place_query(layer, row, q + area(i, q_width));
-        if (keys_and_values) append(layer, row, k + area(i, kv_width), v + area(i, kv_width));
+        if (keys_and_values) append(layer, row, k + area(i, k_width), v + area(i, k_width));
     });
 }
 
-/// Adds what 8-bit activations left out. An error in a query or in the MLP stays as small as it is,
-/// but one in K or V may push it to the next of 16 levels: projecting the rounding error of the
-/// input as well halves the error of the logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and
-/// costs a second pass over the two smallest matrices.
-void transformer::impl::sharpen_keys_and_values(const layer_weights& w, int begin, int end,
-                                                float* k, float* v) {
-    if (!w.k.matrix.quantized() && !w.v.matrix.quantized()) return;
-    const int groups = config.hidden / group_size, count = end - begin;
+/// The same where keys and values come from one latent of each token.
+void transformer::impl::project_latent_panel(int layer, int begin, int end, bool queries,
+                                             bool keys_and_values) {
+    const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
+    const int count = end - begin, query_rank = config.latent.query_rank;
+    float* q = wide_.data();
+    float* latent = q + area(panel_rows, q_width);
+    const linear_job from_stream = {&w.q.matrix, q, static_cast<std::size_t>(q_width)};
+    const linear_job down = {&w.q_down.matrix, query_latents_.data(),
+                             static_cast<std::size_t>(query_rank)};
+    const linear_job jobs[] = {query_rank > 0 ? down : from_stream,
+                               {&w.kv_down.matrix, latent, static_cast<std::size_t>(kv_width)}};
+    const std::span<const linear_job> all(jobs);
+    const auto wanted =
+        all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
+
+    norm(begin, end, w.attention_norm);
+    linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    if (keys_and_values) {
+        sharpen(all.last(1), count);
+        add_bias(w.kv_down, latent, count);
+        tasks.for_rows(begin, end, 4 * kv_width, [&](int row) {
+            append_latent(layer, row, latent + area(row - begin, kv_width),
+                          latent_keys_.data() + area(row - begin, key_dim));
+        });
+    }
+    if (!queries) return;
+    if (query_rank > 0) {
+        add_bias(w.q_down, query_latents_.data(), count);
+        tasks.for_rows(0, count, query_rank, [&](int i) {
+            float* x = query_latents_.data() + area(i, query_rank);
+            kernels.rms_norm(x, w.q_down_norm.data(), x, query_rank, latent_config::norm_eps,
+                             config.norm_one_plus);
+        });
+        linear(kernels, {&from_stream, 1}, query_latents_.data(), count, query_rank,
+               linear_scratch_.data());
+    }
+    place_latent_queries(layer, begin, end, q);
+}
+
+/// Adds what 8-bit activations left out, of the panel in narrow_, to products that go to the cache.
+/// An error in a query or in the MLP stays as small as it is, but one in K or V may push it to the
+/// next of 16 levels: projecting the rounding error of the input as well halves the error of the
+/// logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the smallest
+/// matrices. narrow_ is used up.
+void transformer::impl::sharpen(std::span<const linear_job> jobs, int count) {
+    if (std::none_of(jobs.begin(), jobs.end(),
+                     [](const linear_job& job) { return job.weights->quantized(); })) {
+        return;
+    }
+    const int groups = config.hidden / group_size;
     auto* q = reinterpret_cast<std::int8_t*>(linear_scratch_.data());
     float* scales = residual_scales_.data();
     tasks.for_rows(0, count, config.hidden, [&](int i) {
@@ -242,13 +315,18 @@ void transformer::impl::sharpen_keys_and_values(const layer_weights& w, int begi
         for (int j = 0; j < config.hidden; ++j)
             x[j] -= scale[j / group_size] * static_cast<float>(levels[j]);
     });
-    float* more_k = v + area(panel_rows, kv_width);
-    float* more_v = more_k + area(panel_rows, kv_width);
-    const linear_job jobs[] = {{&w.k.matrix, more_k, static_cast<std::size_t>(kv_width)},
-                               {&w.v.matrix, more_v, static_cast<std::size_t>(kv_width)}};
-    linear(kernels, jobs, narrow_.data(), count, config.hidden, linear_scratch_.data());
-    if (w.k.matrix.quantized()) kernels.add(k, more_k, area(count, kv_width));
-    if (w.v.matrix.quantized()) kernels.add(v, more_v, area(count, kv_width));
+    float* to = wide_.data() + area(panel_rows, q_width + kv_width);
+    linear_job more[2];
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        more[i] = {jobs[i].weights, to, jobs[i].ldy};
+        to += area(panel_rows, jobs[i].weights->rows);
+    }
+    linear(kernels, {more, jobs.size()}, narrow_.data(), count, config.hidden,
+           linear_scratch_.data());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        if (jobs[i].weights->quantized())
+            kernels.add(jobs[i].y, more[i].y, area(count, jobs[i].weights->rows));
+    }
 }
 
 void transformer::impl::place_query(int layer, int row, const float* q) {
@@ -266,33 +344,90 @@ void transformer::impl::place_query(int layer, int row, const float* q) {
     }
 }
 
+/// A head's query meets keys of its own as often as it meets the latents that they would be
+/// expanded from: carried to the latent, it needs no keys.
+void transformer::impl::place_latent_queries(int layer, int begin, int end, const float* q) {
+    const latent_config& latent = config.latent;
+    const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
+    const int head_dim = latent.plain_dim + latent.rope_dim, plain = latent.stored_rank();
+    const auto dim = static_cast<std::size_t>(key_dim);
+    head_products_.run(w.k_up, {q, area(1, q_width), area(1, head_dim)}, end - begin,
+                       {queries_.at(0, begin), area(group, key_dim), dim});
+    tasks.for_rows(begin, end, 4 * q_width, [&](int row) {
+        const float* from = q + area(row - begin, q_width) + latent.plain_dim;
+        float* to = queries_.at(0, row);
+        for (int head = 0; head < group; ++head, from += head_dim, to += key_dim) {
+            std::fill(to + latent.rank, to + plain, 0.0f);
+            rotate_pairs(layer, row, from, to + plain);
+            std::fill(to + plain + latent.rope_dim, to + key_dim, 0.0f);
+        }
+        queries_.quantize(kernels, 0, row);
+    });
+}
+
+/// Neighbours turn together here, halves in the kernel: the elements are brought into its order.
+/// Queries and keys both are, so their products do not change.
+void transformer::impl::rotate_pairs(int layer, int row, const float* x, float* out) const {
+    const int half_dim = config.latent.rope_dim / 2;
+    for (int i = 0; i < half_dim; ++i) {
+        out[i] = x[2 * i];
+        out[half_dim + i] = x[2 * i + 1];
+    }
+    kernels.rope(out, angles_.cosines(layer, row), angles_.sines(layer, row), 2 * half_dim);
+}
+
 /// Quantised before anything reads them, so that a fresh token and a restored one are the same
 /// bytes.
-void transformer::impl::append(int layer, int row, float* k, const float* v) {
+void transformer::impl::store(int row, int layer, const storage::kv_region& region, int head,
+                              const float* values) const {
     const int position = positions_[static_cast<std::size_t>(row)],
               block_tokens = layout.block_tokens();
     const auto block = static_cast<std::size_t>(position / block_tokens);
-    const int token = position % block_tokens, bits = layout.recipe().bits;
+    const int token = position % block_tokens;
     std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
-    const auto store = [&](const storage::kv_region& region, int head, const float* values) {
-        std::byte* scales = frame + region.scale_at(block_tokens, head, token);
-        kernels.quantize_kv(values, region.dim, bits,
-                            frame + region.row_at(block_tokens, head, token),
-                            reinterpret_cast<half*>(scales),
-                            reinterpret_cast<half*>(scales + (region.biases - region.scales)));
-    };
+    std::byte* scales = frame + region.scale_at(block_tokens, head, token);
+    kernels.quantize_kv(values, region.dim, layout.recipe().bits,
+                        frame + region.row_at(block_tokens, head, token),
+                        reinterpret_cast<half*>(scales),
+                        reinterpret_cast<half*>(scales + (region.biases - region.scales)));
+}
+
+void transformer::impl::append(int layer, int row, float* k, const float* v) {
     for (int head = 0; head < config.kv_heads; ++head) {
         float* key = k + head * config.head_dim;
         norm_in_place(key, config.head_dim, weights.layers[static_cast<std::size_t>(layer)].k_norm);
         kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row), config.head_dim);
-        store(layout.k(layer), head, key);
-        store(layout.v(layer), head, v + head * config.head_dim);
+        store(row, layer, layout.k(layer), head, key);
+        store(row, layer, layout.v(layer), head, v + head * config.head_dim);
     }
+}
+
+/// `latent`: the latent and the rotated piece of key, as projected. `key`: room for them as stored.
+void transformer::impl::append_latent(int layer, int row, float* latent, float* key) {
+    const int rank = config.latent.rank, plain = config.latent.stored_rank();
+    const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
+    std::fill_n(key, key_dim, 0.0f);
+    kernels.rms_norm(latent, w.kv_down_norm.data(), key, rank, latent_config::norm_eps,
+                     config.norm_one_plus);
+    rotate_pairs(layer, row, latent + rank, key + plain);
+    store(row, layer, layout.k(layer), 0, key);
 }
 
 void transformer::impl::attend(int layer) {
     attention_.run(layer, spans_, queries_, weights.layers[static_cast<std::size_t>(layer)].sinks,
                    attended_.data());
+}
+
+/// What the heads of the rows [begin, end) attended to, as the output projection reads it.
+const float* transformer::impl::expand_values(int layer, int begin, int end) {
+    const float* attended = attended_.data() + area(begin, config.heads * value_dim);
+    if (config.latent.rank == 0) return attended;
+    const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
+    head_products_.run(
+        w.v_up, {attended, area(config.heads, value_dim), static_cast<std::size_t>(value_dim)},
+        end - begin,
+        {values_.data(), area(1, config.value_width()), area(1, config.latent.value_dim)});
+    return values_.data();
 }
 
 /// The rest of a layer: output projection and MLP, each added to the residual stream.
@@ -301,7 +436,7 @@ void transformer::impl::mix_and_expand(int layer) {
     float* answer = answer_.data();
     for (int begin = 0; begin < rows_; begin += panel_rows) {
         const int end = std::min(begin + panel_rows, rows_), count = end - begin;
-        linear(kernels, w.o.matrix, attended_.data() + area(begin, q_width), count, answer,
+        linear(kernels, w.o.matrix, expand_values(layer, begin, end), count, answer,
                static_cast<std::size_t>(config.hidden), linear_scratch_.data());
         add_bias(w.o, answer, count);
         add_to_hidden(begin, end, answer, w.attention_post_norm);
@@ -398,7 +533,7 @@ storage::result<std::unique_ptr<transformer>> transformer::load(
     const kernel_table& kernels, transformer_limits limits,
     const std::function<void(double)>& progress) {
     if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
-        layout.layer(0).kv_heads != config.kv_heads || layout.layer(0).k_dim != config.head_dim) {
+        layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
         return incompatible(directory + ": the KV layout is not this model's");
     }
     if (layout.recipe().bits != 16 && layout.recipe().group_size != group_size) {

@@ -5,16 +5,17 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <span>
 #include <sys/mman.h>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/model/tensor_reader.hpp"
+#include "engine/model/weight_plan.hpp"
 #include "storage/file.hpp"
 #include "storage/safetensors.hpp"
 
@@ -27,52 +28,12 @@ using storage::errc;
 using storage::failure;
 using storage::result;
 using storage::safetensors_file;
-using storage::tensor_view;
 
 /// Source bytes that one packing task takes; how far the packed copy and its source may overlap in
 /// memory, for each thread.
 constexpr std::size_t task_source_bytes = 1u << 20;
 /// Bytes hashed between two drops of their pages.
 constexpr std::size_t hash_piece_bytes = 8u << 20;
-
-std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-std::string shown(const std::vector<std::int64_t>& shape) {
-    std::string text = "[";
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-    }
-    return text + "]";
-}
-
-struct weight_file {
-    std::string path;
-    safetensors_file file;
-};
-
-/// A tensor and the file whose pages it lies in.
-struct found_tensor {
-    const weight_file* from;
-    const tensor_view* view;
-};
-
-/// How a matrix lies in its tensor. Fused experts hold gate and up in turns: the matrix's row r is
-/// row r * turns + turn of the tensor or, transposed, its column of that number.
-struct source_order {
-    bool transposed = false;
-    int turns = 1;
-    int turn = 0;
-};
-
-/// One matrix to pack, and where from.
-struct packing {
-    packed_matrix* to;
-    const weight_file* from[3];           // per part
-    std::span<const std::byte> parts[3];  // float: the matrix; MLX: words, scales, biases;
-                                          // MXFP4: blocks, scales
-    std::size_t offset;                   // in the arena
-    source_order order;
-};
 
 /// Source bytes of the rows [begin, end) of a part whose rows all take the same space.
 std::span<const std::byte> row_bytes(std::span<const std::byte> part, int rows, int begin,
@@ -136,217 +97,6 @@ storage::block_hash hash_files(const std::vector<weight_file>& files) {
                       [&](std::size_t i) { hashes[i] = hash_file(files[i].file); });
     return hash_of(XXH3_128bits(hashes.data(), hashes.size() * sizeof hashes[0]));
 }
-
-float read_element(dtype type, const std::byte* at) {
-    if (type == dtype::f32) {
-        float value;
-        std::memcpy(&value, at, sizeof value);
-        return value;
-    }
-    std::uint16_t bits;
-    std::memcpy(&bits, at, sizeof bits);
-    return type == dtype::f16 ? to_float(bits) : bfloat_to_float(bits);
-}
-
-bool is_float(dtype type) {
-    return type == dtype::f32 || type == dtype::f16 || type == dtype::bf16;
-}
-
-/// Finds, checks and plans; the first complaint is kept and later look-ups do nothing.
-class tensor_reader {
-  public:
-    tensor_reader(const std::vector<weight_file>& files, const model_config& config)
-        : config_(config) {
-        for (const weight_file& file : files) {
-            for (const auto& [name, view] : file.file.view().tensors) {
-                const auto [at, fresh] = tensors_.emplace(name, found_tensor{&file, &view});
-                if (!fresh) {
-                    refuse(errc::corrupt, file.path + ": tensor " + name + " is in " +
-                                              at->second.from->path + " too");
-                }
-            }
-            where_ += (where_.empty() ? "" : ", ") + file.path;
-        }
-    }
-
-    /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases, as a matrix to pack
-    /// later.
-    void matrix(const std::string& name, int rows, int cols, packed_matrix& out) {
-        out.rows = rows;
-        out.cols = cols;
-        packing plan{&out, {}, {}, 0, {}};
-        if (config_.quantization_bits != 0 && tensors_.contains(name + ".scales")) {
-            mlx_parts(name, plan);
-        } else if (const found_tensor* t = find(name + ".weight", {rows, cols})) {
-            if (!set_float_kind(name + ".weight", *t, out)) return;
-            add_part(plan, 0, *t);
-        }
-        place(plan);
-    }
-
-    /// A small tensor, widened to f32 at once.
-    void vector(const std::string& name, int count, std::vector<float>& out) {
-        const found_tensor* t = find(name, {count});
-        if (t == nullptr) return;
-        if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
-        out.resize(static_cast<std::size_t>(count));
-        const std::size_t each = storage::dtype_bytes(t->view->type);
-        for (std::size_t i = 0; i < out.size(); ++i) {
-            out[i] = read_element(t->view->type, t->view->bytes.data() + i * each);
-        }
-    }
-
-    void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out) {
-        matrix(name, rows, cols, out.matrix);
-        if (has_bias) vector(name + ".bias", rows, out.bias);
-    }
-
-    /// Expert `expert` of a tensor [experts, ...] that holds one matrix of each: floats or, as
-    /// NAME_blocks and NAME_scales, MXFP4, which is not transposed.
-    void expert_matrix(const std::string& name, int expert, int rows, int cols, source_order order,
-                       packed_matrix& out) {
-        out.rows = rows;
-        out.cols = cols;
-        packing plan{&out, {}, {}, 0, order};
-        if (contains(name + "_blocks")) {
-            mxfp4_parts(name, expert, plan);
-        } else if (const found_tensor* t =
-                       find(name, {config_.mixture.experts, cols, rows * order.turns})) {
-            if (!set_float_kind(name, *t, out)) return;
-            add_expert_part(plan, 0, *t, expert);
-        }
-        place(plan);
-    }
-
-    /// The elements of row `expert` of a tensor [experts, count * turns] that are of this turn.
-    void expert_vector(const std::string& name, int expert, int count, source_order order,
-                       std::vector<float>& out) {
-        const found_tensor* t = find(name, {config_.mixture.experts, count * order.turns});
-        if (t == nullptr) return;
-        if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
-        const std::size_t each = storage::dtype_bytes(t->view->type);
-        for (int i = 0; i < count; ++i) {
-            const int at = (expert * count + i) * order.turns + order.turn;
-            out.push_back(read_element(
-                t->view->type, t->view->bytes.data() + static_cast<std::size_t>(at) * each));
-        }
-    }
-
-    bool contains(const std::string& name) const { return tensors_.contains(name); }
-    bool failed() const { return !complaint_.what.empty(); }
-    const failure& complaint() const { return complaint_; }
-    const std::vector<packing>& plans() const { return plans_; }
-    std::size_t bytes() const { return bytes_; }
-
-  private:
-    void mlx_parts(const std::string& name, packing& plan) {
-        const int bits = config_.quantization_bits;
-        packed_matrix& out = *plan.to;
-        if (out.cols % group_size != 0) {
-            return refuse(errc::incompatible, name + ": quantised over " +
-                                                  std::to_string(out.cols) +
-                                                  " inputs, which is no multiple of 64");
-        }
-        const found_tensor* words = find(name + ".weight", {out.rows, out.cols * bits / 32});
-        const found_tensor* scales = find(name + ".scales", {out.rows, out.cols / group_size});
-        const found_tensor* biases = find(name + ".biases", {out.rows, out.cols / group_size});
-        if (words == nullptr || scales == nullptr || biases == nullptr) return;
-        if (words->view->type != dtype::u32) return wrong_type(name + ".weight", *words, "U32");
-        if (!is_float(scales->view->type))
-            return wrong_type(name + ".scales", *scales, "F16, BF16 and F32");
-        if (biases->view->type != scales->view->type) {
-            return wrong_type(name + ".biases", *biases, storage::to_string(scales->view->type));
-        }
-        out.kind = bits == 4 ? weight_kind::q4 : weight_kind::q8;
-        out.scales = scales->view->type == dtype::f32   ? scale_kind::f32
-                     : scales->view->type == dtype::f16 ? scale_kind::f16
-                                                        : scale_kind::bf16;
-        add_part(plan, 0, *words);
-        add_part(plan, 1, *scales);
-        add_part(plan, 2, *biases);
-    }
-
-    bool set_float_kind(const std::string& name, const found_tensor& t, packed_matrix& out) {
-        if (!is_float(t.view->type)) {
-            wrong_type(name, t, "F32, F16 and BF16");
-            return false;
-        }
-        out.kind = t.view->type == dtype::f32   ? weight_kind::f32
-                   : t.view->type == dtype::f16 ? weight_kind::f16
-                                                : weight_kind::bf16;
-        return true;
-    }
-
-    void mxfp4_parts(const std::string& name, int expert, packing& plan) {
-        packed_matrix& out = *plan.to;
-        if (out.cols % group_size != 0) {
-            return refuse(errc::incompatible, name + ": MXFP4 over " + std::to_string(out.cols) +
-                                                  " inputs, which is no multiple of 64");
-        }
-        const int experts = config_.mixture.experts, rows = out.rows * plan.order.turns;
-        const found_tensor* blocks = find(name + "_blocks", {experts, rows, out.cols / 32, 16});
-        const found_tensor* scales = find(name + "_scales", {experts, rows, out.cols / 32});
-        if (blocks == nullptr || scales == nullptr) return;
-        if (blocks->view->type != dtype::u8) return wrong_type(name + "_blocks", *blocks, "U8");
-        if (scales->view->type != dtype::u8) return wrong_type(name + "_scales", *scales, "U8");
-        out.kind = weight_kind::mxfp4;
-        plan.order.transposed = false;
-        add_expert_part(plan, 0, *blocks, expert);
-        add_expert_part(plan, 1, *scales, expert);
-    }
-
-    void place(packing plan) {
-        if (failed()) return;
-        plan.offset = bytes_;
-        bytes_ += padded(plan.to->bytes());
-        plans_.push_back(plan);
-    }
-
-    void add_expert_part(packing& plan, int part, const found_tensor& t, int expert) const {
-        const auto each = t.view->bytes.size() / static_cast<std::size_t>(config_.mixture.experts);
-        plan.from[part] = t.from;
-        plan.parts[part] = t.view->bytes.subspan(each * static_cast<std::size_t>(expert), each);
-    }
-
-    static void add_part(packing& plan, int part, const found_tensor& t) {
-        plan.from[part] = t.from;
-        plan.parts[part] = t.view->bytes;
-    }
-
-    const found_tensor* find(const std::string& name, const std::vector<std::int64_t>& shape) {
-        if (failed()) return nullptr;
-        const auto at = tensors_.find(name);
-        if (at == tensors_.end()) {
-            refuse(errc::incompatible,
-                   "tensor " + name + " of shape " + shown(shape) + " is missing in " + where_);
-            return nullptr;
-        }
-        if (at->second.view->shape != shape) {
-            refuse(errc::incompatible, at->second.from->path + ": tensor " + name + " has shape " +
-                                           shown(at->second.view->shape) +
-                                           ", config.json asks for " + shown(shape));
-            return nullptr;
-        }
-        return &at->second;
-    }
-
-    void wrong_type(const std::string& name, const found_tensor& t, const std::string& supported) {
-        refuse(errc::incompatible, t.from->path + ": tensor " + name + " has type " +
-                                       storage::to_string(t.view->type) +
-                                       ", supported: " + supported);
-    }
-    void refuse(errc code, std::string what) {
-        if (!failed()) complaint_ = {code, std::move(what)};
-    }
-
-    const model_config& config_;
-    std::map<std::string, found_tensor, std::less<>> tensors_;
-    std::string where_;
-    failure complaint_{errc::incompatible, ""};
-    std::vector<packing> plans_;
-    std::size_t bytes_ = 0;
-};
-
 /// A run of tiles of one matrix.
 struct packing_task {
     const packing* plan;
@@ -369,6 +119,20 @@ std::vector<packing_task> cut(const std::vector<packing>& plans) {
     return tasks;
 }
 
+/// Element `at` of a matrix of MLX words, as pack_mlx's kernels would widen it.
+float unpacked(const packing& plan, std::size_t at) {
+    const int bits = plan.unpack_bits;
+    const auto word = std::to_integer<unsigned>(plan.parts[0][bits == 8 ? at : at / 2]);
+    const unsigned q = bits == 8 ? word : word >> at % 2 * 4 & 15u;
+    const scale_kind scales = plan.to->scales;
+    const dtype type = scales == scale_kind::f32   ? dtype::f32
+                       : scales == scale_kind::f16 ? dtype::f16
+                                                   : dtype::bf16;
+    const std::size_t group = at / group_size * storage::dtype_bytes(type);
+    return std::fma(read_element(type, plan.parts[1].data() + group), static_cast<float>(q),
+                    read_element(type, plan.parts[2].data() + group));
+}
+
 /// One tile's rows of a transposed matrix, in the order that pack_float reads.
 void gather_tile(const packing& plan, int tile, std::vector<std::byte>& out) {
     const packed_matrix& to = *plan.to;
@@ -379,11 +143,14 @@ void gather_tile(const packing& plan, int tile, std::vector<std::byte>& out) {
     out.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(to.cols) * each);
     std::byte* next = out.data();
     for (int row = first; row < first + rows; ++row) {
-        const std::byte* from =
-            plan.parts[0].data() +
-            static_cast<std::size_t>(row * plan.order.turns + plan.order.turn) * each;
-        for (int col = 0; col < to.cols; ++col, from += pitch * each, next += each) {
-            std::memcpy(next, from, each);
+        auto from = static_cast<std::size_t>(row * plan.order.turns + plan.order.turn);
+        for (int col = 0; col < to.cols; ++col, from += pitch, next += each) {
+            if (plan.unpack_bits == 0) {
+                std::memcpy(next, plan.parts[0].data() + from * each, each);
+            } else {
+                const half value = to_half(unpacked(plan, from));
+                std::memcpy(next, &value, sizeof value);
+            }
         }
     }
 }
@@ -398,9 +165,11 @@ void pack_transposed(const packing_task& task, std::byte* arena) {
         pack_float(one, rows.data(), 0, 1,
                    arena + plan.offset + static_cast<std::size_t>(tile) * one.tile_bytes());
     }
-    // Every tile reads all over the expert's part: it can be let go only as a whole. What another
-    // task still reads comes back from the page cache.
-    if (task.tile_end == plan.to->tiles()) plan.from[0]->file.drop(plan.parts[0]);
+    // Every tile reads all over the source: it can be let go only as a whole. What another task
+    // still reads comes back from the page cache.
+    if (task.tile_end != plan.to->tiles()) return;
+    for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part)
+        plan.from[part]->file.drop(plan.parts[part]);
 }
 
 void pack(const packing_task& task, std::byte* arena) {
@@ -442,84 +211,6 @@ void pack_all(const std::vector<packing>& plans, std::byte* arena,
     for (const packing& plan : plans) plan.to->data = arena + plan.offset;
 }
 
-void plan_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
-                    layer_weights& layer) {
-    const int q_rows = c.heads * c.head_dim, kv_rows = c.kv_heads * c.head_dim;
-    in.linear(prefix + "q_proj", q_rows, c.hidden, c.qkv_bias, layer.q);
-    in.linear(prefix + "k_proj", kv_rows, c.hidden, c.qkv_bias, layer.k);
-    in.linear(prefix + "v_proj", kv_rows, c.hidden, c.qkv_bias, layer.v);
-    in.linear(prefix + "o_proj", c.hidden, q_rows, c.o_bias, layer.o);
-    if (c.sinks) in.vector(prefix + "sinks", c.heads, layer.sinks);
-    if (!c.qk_norm) return;
-    in.vector(prefix + "q_norm.weight", c.head_dim, layer.q_norm);
-    in.vector(prefix + "k_norm.weight", c.head_dim, layer.k_norm);
-}
-
-void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefix,
-              layer_weights& layer) {
-    in.linear(prefix + "gate_proj", c.intermediate, c.hidden, c.mlp_bias, layer.mlp.gate);
-    in.linear(prefix + "up_proj", c.intermediate, c.hidden, c.mlp_bias, layer.mlp.up);
-    in.linear(prefix + "down_proj", c.hidden, c.intermediate, c.mlp_bias, layer.mlp.down);
-}
-
-/// All experts of a layer in one tensor each for gate and up, in turns, and for down.
-void plan_fused_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
-                        layer_weights& layer) {
-    const int inner = c.mixture.intermediate;
-    in.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router);
-    layer.experts.resize(static_cast<std::size_t>(c.mixture.experts));
-    const auto part = [&](const char* name, int expert, int rows, int cols, source_order order,
-                          linear_weights& out) {
-        in.expert_matrix(prefix + name, expert, rows, cols, order, out.matrix);
-        in.expert_vector(prefix + name + "_bias", expert, rows, order, out.bias);
-    };
-    for (int i = 0; i < c.mixture.experts; ++i) {
-        gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
-        part("experts.gate_up_proj", i, inner, c.hidden, {true, 2, 0}, expert.gate);
-        part("experts.gate_up_proj", i, inner, c.hidden, {true, 2, 1}, expert.up);
-        part("experts.down_proj", i, c.hidden, inner, {true, 1, 0}, expert.down);
-    }
-}
-
-/// Published names of the norms differ with their number: with two a layer,
-/// post_attention_layernorm stands before the MLP.
-void plan_norms(tensor_reader& in, const model_config& c, const std::string& prefix,
-                layer_weights& layer) {
-    const auto norm = [&](const char* name, std::vector<float>& out) {
-        in.vector(prefix + name + "_layernorm.weight", c.hidden, out);
-    };
-    norm("input", layer.attention_norm);
-    norm(c.post_norms ? "pre_feedforward" : "post_attention", layer.mlp_norm);
-    if (!c.post_norms) return;
-    norm("post_attention", layer.attention_post_norm);
-    norm("post_feedforward", layer.mlp_post_norm);
-}
-
-/// The tensor names of all families. A language model inside a multimodal one has another prefix.
-void plan(tensor_reader& in, const model_config& c, model_weights& out) {
-    std::string outer, inner = "model.";
-    if (in.contains("language_model.model.embed_tokens.weight")) {
-        outer = "language_model.";
-        inner = "language_model.model.";
-    } else if (in.contains("model.language_model.embed_tokens.weight")) {
-        inner = "model.language_model.";
-    }
-    in.matrix(inner + "embed_tokens", c.vocabulary, c.hidden, out.embedding);
-    out.layers.resize(c.layers.size());
-    for (std::size_t i = 0; i < out.layers.size(); ++i) {
-        const std::string prefix = inner + "layers." + std::to_string(i) + ".";
-        plan_norms(in, c, prefix, out.layers[i]);
-        plan_attention(in, c, prefix + "self_attn.", out.layers[i]);
-        if (c.mixture.experts > 0) {
-            plan_fused_experts(in, c, prefix + "mlp.", out.layers[i]);
-        } else {
-            plan_mlp(in, c, prefix + "mlp.", out.layers[i]);
-        }
-    }
-    in.vector(inner + "norm.weight", c.hidden, out.final_norm);
-    if (!c.tied_head) in.matrix(outer + "lm_head", c.vocabulary, c.hidden, out.head);
-}
-
 }  // namespace
 
 weight_arena::weight_arena(std::size_t bytes) {
@@ -548,7 +239,7 @@ result<model_weights> model_weights::load(const std::string& directory, const mo
     }
     model_weights out;
     tensor_reader reader(files, config);
-    plan(reader, config, out);
+    plan_weights(reader, config, out);
     if (reader.failed()) return reader.complaint();
     out.arena_ = weight_arena(reader.bytes());
     tbb::parallel_invoke([&] { out.hash_ = hash_files(files); },

@@ -36,15 +36,22 @@ struct gated_weights {
 
 struct layer_weights {
     std::vector<float> attention_norm;                      // [hidden]
-    linear_weights q;                                       // [heads * head_dim, hidden]
+    linear_weights q;                                       // [query_width, hidden or query rank]
     linear_weights k, v;                                    // [kv_heads * head_dim, hidden]
     std::vector<float> q_norm, k_norm;                      // [head_dim] or empty
-    linear_weights o;                                       // [hidden, heads * head_dim]
+    linear_weights o;                                       // [hidden, value_width]
     std::vector<float> attention_post_norm, mlp_post_norm;  // [hidden] or empty
     std::vector<float> mlp_norm;                            // [hidden]
     std::vector<float> sinks;                               // [heads] or empty
-    gated_weights mlp;      // of a mixture: the shared experts, or empty
-    linear_weights router;  // [experts, hidden] or empty
+    // Latent attention only, in place of k and v.
+    linear_weights q_down;            // [query rank, hidden] or empty
+    std::vector<float> q_down_norm;   // [query rank] or empty
+    linear_weights kv_down;           // [rank + rope_dim, hidden]
+    std::vector<float> kv_down_norm;  // [rank]
+    std::vector<packed_matrix> k_up;  // a head's query to the latent: [rank, plain_dim]
+    std::vector<packed_matrix> v_up;  // the latent to a head's value: [value_dim, rank]
+    gated_weights mlp;                // of a mixture: the shared experts, or empty
+    linear_weights router;            // [experts, hidden] or empty
     std::vector<gated_weights> experts;
 };
 

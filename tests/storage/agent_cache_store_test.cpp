@@ -87,6 +87,24 @@ TEST_F(agent_cache_store_test, a_restart_finds_the_agent_with_every_byte) {
     EXPECT_EQ(store->probe().blocks_read, 3u);
 }
 
+TEST_F(agent_cache_store_test, values_inside_keys_are_restored_as_fully_as_any) {
+    const kv_layout latent = latent_layout();
+    block_pool latents{latent, latent.frame_bytes() * 100};
+    const auto tokens = some_tokens(21);
+    {
+        auto store = agent_cache_store::open(options_for(directory.path()), latents);
+        ASSERT_TRUE(store);
+        (*store)->put(make_state(latents, "a", tokens));
+        ASSERT_TRUE((*store)->save(id_of("a")));
+    }
+    auto store = agent_cache_store::open(options_for(directory.path()), latents);
+    ASSERT_TRUE(store);
+    const auto restored = (*store)->restore(*(*store)->find(id_of("a")), 21);
+    ASSERT_TRUE(restored);
+    EXPECT_EQ(restored->tokens, 21) << restored->detail;
+    EXPECT_TRUE(holds(latent, restored->blocks, tokens, 21));
+}
+
 TEST_F(agent_cache_store_test, restore_reads_only_what_is_asked_for_and_not_hot) {
     const auto tokens = some_tokens(21);
     { put_and_save(*open(), "a", tokens); }

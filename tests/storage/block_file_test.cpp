@@ -27,8 +27,10 @@ void write_text(const std::string& path, const std::string& text) {
 /// A block of `count` tokens written to `path`.
 struct written_block {
     written_block(const std::string& file_path, int count, int bits = 4)
+        : written_block(file_path, count, small_layout(bits)) {}
+    written_block(const std::string& file_path, int count, const kv_layout& of)
         : path(file_path),
-          layout(small_layout(bits)),
+          layout(of),
           pool(layout, layout.frame_bytes() * 8),
           tokens(some_tokens(count)),
           state(make_state(pool, "a", tokens)),
@@ -93,9 +95,14 @@ TEST(block_names, chain_over_whole_blocks_and_a_tail) {
 
 TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
     const temp_dir directory;
-    for (int bits : {4, 8, 16})
+    std::vector<kv_layout> layouts;
+    for (int bits : {4, 8, 16}) {
+        layouts.push_back(small_layout(bits));
+        layouts.push_back(latent_layout(bits));
+    }
+    for (const kv_layout& layout : layouts)
         for (int count = 1; count <= block_tokens; ++count) {
-            written_block block(directory / "block", count, bits);
+            written_block block(directory / "block", count, layout);
             ASSERT_TRUE(block.written) << block.written.error().what;
             EXPECT_EQ(*block.written, read_text(block.path).size());
             const auto read = block.read(block.identity);
@@ -126,6 +133,18 @@ TEST(block_file, any_safetensors_reader_finds_the_documented_names_and_shapes) {
     ASSERT_TRUE(plain);
     EXPECT_EQ(plain->view().tensors.at("layer_1_v").shape,
               (std::vector<std::int64_t>{1, 2, 5, 32}));
+}
+
+TEST(block_file, values_inside_keys_have_no_tensors) {
+    const temp_dir directory;
+    const written_block block(directory / "block", 5, latent_layout());
+    const auto file = safetensors_file::open(block.path);
+    ASSERT_TRUE(file) << file.error().what;
+    const auto& tensors = file->view().tensors;
+    EXPECT_EQ(tensors.size(), 6u);
+    EXPECT_EQ(tensors.at("layer_1_k_weights").shape, (std::vector<std::int64_t>{1, 1, 5, 12}));
+    EXPECT_EQ(tensors.at("layer_1_k_scales").shape, (std::vector<std::int64_t>{1, 1, 5, 3}));
+    EXPECT_FALSE(tensors.contains("layer_1_v_weights"));
 }
 
 TEST(block_file, of_something_else_is_refused) {

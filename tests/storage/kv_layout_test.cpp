@@ -41,6 +41,24 @@ TEST(kv_layout, sixteen_bit_has_no_scales) {
     EXPECT_EQ(layout.frame_bytes(), 2u * 48 * 256);
 }
 
+// DeepSeek-V2-Lite's latent of 512 and rope part of 64 at 8 bit.
+TEST(kv_layout, values_inside_keys_take_no_space_of_their_own) {
+    const kv_layout layout({{1, 576, 512, 0, true}}, {8, 64});
+    const kv_layout keys({{1, 576, 512, 0}}, {8, 64});
+    EXPECT_EQ(layout.stored(0).size(), 1u);
+    EXPECT_EQ(keys.stored(0).size(), 2u);
+    EXPECT_EQ(layout.k(0), keys.k(0));
+    EXPECT_EQ(layout.v(0).dim, 512);
+    EXPECT_EQ(layout.v(0).groups, 9);  // a row is a key's row
+    EXPECT_EQ(layout.v(0).row_bytes, 576u);
+    for (int token : {0, 1, 255}) {
+        EXPECT_EQ(layout.v(0).row_at(256, 0, token), layout.k(0).row_at(256, 0, token));
+        EXPECT_EQ(layout.v(0).scale_at(256, 0, token), layout.k(0).scale_at(256, 0, token));
+    }
+    EXPECT_EQ(layout.bytes_per_token(), 576u + 9 * 4);
+    EXPECT_EQ(layout.frame_bytes(), 256u * (576 + 9 * 4));
+}
+
 // Method: small odd blocks make regions that are no multiple of 64 by themselves.
 TEST(kv_layout, every_region_starts_on_a_64_byte_boundary) {
     for (int block_tokens : {1, 3, 17, 256})
@@ -79,6 +97,8 @@ TEST(kv_layout, impossible_geometry_is_refused) {
     EXPECT_THROW(kv_layout(layers{{1, 12, 12, 0}}, kv_recipe{4, 12}), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 64, 64, 0}}, q4, 0), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{(1 << 20) + 1, 64, 64, 0}}, q4), std::invalid_argument);
+    EXPECT_THROW(kv_layout(layers{{1, 64, 128, 0, true}}, q4), std::invalid_argument);
+    EXPECT_NO_THROW(kv_layout(layers{{1, 64, 64, 0, true}}, q4));
     EXPECT_NO_THROW(kv_layout(layers{{1, 65, 65, 0}}, kv_recipe{16, 64}));
 }
 

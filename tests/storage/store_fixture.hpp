@@ -20,6 +20,11 @@ inline kv_layout small_layout(int bits = 4) {
     return kv_layout({{1, 16, 16, 0}, {2, 16, 32, 0}}, {bits, 16}, block_tokens);
 }
 
+/// Latent attention: values are the first 32 elements of keys of 48.
+inline kv_layout latent_layout(int bits = 8) {
+    return kv_layout({{1, 48, 32, 0, true}, {1, 48, 32, 0, true}}, {bits, 16}, block_tokens);
+}
+
 inline agent_id id_of(const std::string& text) { return agent_id::parse(text).value(); }
 
 inline block_hash fingerprint_of(const std::string& model) { return checksum128(model); }
@@ -28,13 +33,13 @@ inline block_hash fingerprint_of(const std::string& model) { return checksum128(
 template <class Visit>
 void visit_token(const kv_layout& layout, int layer, int token, Visit visit) {
     unsigned part = 0;
-    for (const kv_region* region : {&layout.k(layer), &layout.v(layer)})
-        for (int head = 0; head < region->heads; ++head) {
-            const std::size_t parameter_bytes = static_cast<std::size_t>(region->groups) * 2;
-            const std::size_t scale = region->scale_at(layout.block_tokens(), head, token);
-            visit(region->row_at(layout.block_tokens(), head, token), region->row_bytes, ++part);
+    for (const kv_region& region : layout.stored(layer))
+        for (int head = 0; head < region.heads; ++head) {
+            const std::size_t parameter_bytes = static_cast<std::size_t>(region.groups) * 2;
+            const std::size_t scale = region.scale_at(layout.block_tokens(), head, token);
+            visit(region.row_at(layout.block_tokens(), head, token), region.row_bytes, ++part);
             visit(scale, parameter_bytes, ++part);
-            visit(scale + region->biases - region->scales, parameter_bytes, ++part);
+            visit(scale + region.biases - region.scales, parameter_bytes, ++part);
         }
 }
 

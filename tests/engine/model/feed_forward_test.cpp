@@ -92,7 +92,11 @@ TEST_P(mixture, adds_up_the_chosen_experts_by_their_weights) {
     model_config config;
     config.hidden = hidden;
     config.intermediate = inner;
-    config.mixture = {experts, 2, inner, c.softmax_over_all, c.scale};
+    config.mixture.experts = experts;
+    config.mixture.per_token = 2;
+    config.mixture.intermediate = inner;
+    config.mixture.softmax_over_all = c.softmax_over_all;
+    config.mixture.scale = c.scale;
     const task_runner tasks(1);
     feed_forward forward(config, *find_kernels("auto"), tasks, rows);
     const std::vector<float> x = numbers(rows * hidden, 7);
@@ -146,12 +150,51 @@ TEST(feed_forward, ties_go_to_the_first_experts) {
     model_config config;
     config.hidden = hidden;
     config.intermediate = inner;
-    config.mixture = {experts, 2, inner, false, 1.0f};
+    config.mixture.experts = experts;
+    config.mixture.per_token = 2;
+    config.mixture.intermediate = inner;
     const task_runner tasks(1);
     feed_forward forward(config, *find_kernels("auto"), tasks, 1);
     std::vector<float> y(hidden);
     forward.run(w, x.data(), 1, y.data());
     EXPECT_EQ(y[0], 1.5f);  // (1 + 2) / 2
+}
+
+// Three groups of two, of which the first has the third best expert but the worst best one. Method:
+// an expert's bias says which it is, a zero input leaves nothing else.
+TEST(feed_forward, only_experts_of_the_best_groups_are_chosen) {
+    constexpr int six = 6;
+    const matrix router(six, hidden, 1);
+    const std::vector<float> x(hidden, 0.0f);
+    std::vector<expert> all;
+    layer_weights w;
+    w.router.matrix = router.packed;
+    w.router.bias = {2.0f, 1.0f, 4.0f, 0.0f, -1.0f, 5.0f};
+    for (int i = 0; i < six; ++i) all.emplace_back(static_cast<std::uint32_t>(100 + 10 * i));
+    for (int i = 0; i < six; ++i) {
+        w.experts.push_back(all[static_cast<std::size_t>(i)].weights());
+        w.experts.back().down.bias.assign(hidden, static_cast<float>(1 << 4 * i));
+    }
+    model_config config;
+    config.hidden = hidden;
+    config.intermediate = inner;
+    config.mixture.experts = six;
+    config.mixture.per_token = 3;
+    config.mixture.intermediate = inner;
+    config.mixture.softmax_over_all = true;
+    config.mixture.groups = 3;
+    config.mixture.groups_per_token = 2;
+    const task_runner tasks(1);
+    feed_forward forward(config, *find_kernels("auto"), tasks, 1);
+    std::vector<float> y(hidden);
+    forward.run(w, x.data(), 1, y.data());
+    double sum = 0.0, expected = 0.0;
+    for (const float score : w.router.bias) sum += std::exp(static_cast<double>(score));
+    for (const int chosen : {5, 2, 3}) {  // of all groups it would be 5, 2 and 0
+        expected += std::exp(static_cast<double>(w.router.bias[static_cast<std::size_t>(chosen)])) /
+                    sum * (1 << 4 * chosen);
+    }
+    EXPECT_NEAR(static_cast<double>(y[0]), expected, 1e-5 * expected);
 }
 
 }  // namespace

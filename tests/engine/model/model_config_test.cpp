@@ -136,7 +136,7 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().what,
               "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
-              "gemma3_text, gemma3, gpt_oss");
+              "gemma3_text, gemma3, gpt_oss, deepseek_v2");
 }
 
 /// `fields` under another family.
@@ -302,6 +302,102 @@ TEST(model_config, gpt_oss_is_a_mixture_with_sinks_and_alternating_windows) {
                   .find("num_experts_per_tok is 5"),
               std::string::npos);
     EXPECT_NE(refusal_as("gpt_oss", R"("num_local_experts": 4097)").find("num_local_experts is"),
+              std::string::npos);
+}
+
+// DeepSeek-V2-Lite as published; what it leaves out is the config class's.
+constexpr const char* deepseek_lite = R"("hidden_size": 2048, "intermediate_size": 10944,
+    "moe_intermediate_size": 1408, "num_hidden_layers": 27, "num_attention_heads": 16,
+    "num_key_value_heads": 16, "n_shared_experts": 2, "n_routed_experts": 64,
+    "num_experts_per_tok": 6, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+    "q_lora_rank": null, "max_position_embeddings": 163840, "scoring_func": "softmax",
+    "topk_method": "greedy", "norm_topk_prob": false, "n_group": 1, "topk_group": 1,
+    "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+                     "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1})";
+
+TEST(model_config, deepseek_v2_lite_has_latents_and_experts_behind_one_dense_layer) {
+    const model_config c = parsed_as("deepseek_v2", deepseek_lite);
+    EXPECT_EQ(c.latent.rank, 512);
+    EXPECT_EQ(c.latent.query_rank, 0);
+    EXPECT_EQ(c.latent.plain_dim, 128);
+    EXPECT_EQ(c.latent.rope_dim, 64);
+    EXPECT_EQ(c.latent.value_dim, 128);
+    EXPECT_EQ(c.kv_heads, 1);
+    EXPECT_EQ(c.query_width(), 16 * 192);
+    EXPECT_EQ(c.value_width(), 16 * 128);
+    EXPECT_EQ(c.mixture.experts, 64);
+    EXPECT_EQ(c.mixture.per_token, 6);
+    EXPECT_EQ(c.mixture.intermediate, 1408);
+    EXPECT_EQ(c.mixture.shared_intermediate, 2816);
+    EXPECT_TRUE(c.mixture.softmax_over_all);
+    EXPECT_FALSE(c.mixture.fused);
+    ASSERT_EQ(c.layers.size(), 27u);
+    EXPECT_FALSE(c.layers[0].mixture);
+    EXPECT_TRUE(c.layers[1].mixture && c.layers[26].mixture);
+    EXPECT_EQ(c.layers[0].rope.amplitude, 1.0);
+    const double sharpened = 0.1 * 0.707 * std::log(40.0) + 1.0;
+    EXPECT_NEAR(c.attention_scale, sharpened * sharpened / std::sqrt(192.0), 1e-12);
+    // The seeds' way to keep expanded keys and values would take 16 * (192 + 128) elements a layer.
+    EXPECT_EQ(make_kv_layout(c, {8, 64}, 256).bytes_per_token(), 27u * (576 + 9 * 4));
+    EXPECT_EQ(make_kv_layout(c, {4, 64}, 256).bytes_per_token(), 27u * (288 + 9 * 4));
+}
+
+TEST(model_config, deepseek_v2_takes_its_own_defaults) {
+    const model_config c = parsed_as("deepseek_v2", R"("num_experts_per_tok": 6)");
+    EXPECT_EQ(c.vocabulary, 102400);
+    EXPECT_EQ(c.layers.size(), 32u);
+    EXPECT_EQ(c.latent.rank, 512);
+    EXPECT_EQ(c.latent.query_rank, 1536);
+    EXPECT_EQ(c.mixture.experts, 64);
+    EXPECT_EQ(c.mixture.intermediate, 1407);
+    EXPECT_EQ(c.mixture.shared_intermediate, 2 * 1407);
+    EXPECT_EQ(c.mixture.groups, 1);
+    EXPECT_TRUE(c.layers[0].mixture);
+    EXPECT_EQ(c.eos_tokens, (std::vector<token_id>{2}));
+    EXPECT_NEAR(c.attention_scale, 1.0 / std::sqrt(192.0), 1e-12);
+    const model_config alone =
+        parsed_as("deepseek_v2",
+                  R"("num_experts_per_tok": 6, "n_shared_experts": null, "moe_layer_freq": 2)");
+    EXPECT_EQ(alone.mixture.shared_intermediate, 0);
+    EXPECT_TRUE(alone.layers[2].mixture && !alone.layers[3].mixture);
+    const model_config groups =
+        parsed_as("deepseek_v2", R"("num_experts_per_tok": 6, "topk_method": "group_limited_greedy",
+                          "n_group": 8, "topk_group": 3, "attention_bias": true)");
+    EXPECT_EQ(groups.mixture.groups, 8);
+    EXPECT_EQ(groups.mixture.groups_per_token, 3);
+    EXPECT_TRUE(groups.qkv_bias && groups.o_bias);
+    // Odd sizes fill whole groups of the cache.
+    const model_config odd = parsed_as("deepseek_v2", R"("num_experts_per_tok": 6,
+        "kv_lora_rank": 96, "qk_rope_head_dim": 32, "num_hidden_layers": 1)");
+    const storage::kv_layout layout = make_kv_layout(odd, {4, 64}, 256);
+    EXPECT_EQ(layout.k(0).dim, 192);
+    EXPECT_EQ(layout.v(0).dim, 128);
+}
+
+TEST(model_config, unsupported_deepseek_values_are_refused_by_name) {
+    const std::pair<const char*, const char*> cases[] = {
+        {R"("kv_lora_rank": 4097)", "kv_lora_rank is 4097"},
+        {R"("q_lora_rank": 0)", "q_lora_rank is 0"},
+        {R"("qk_rope_head_dim": 63)", "qk_rope_head_dim is 63"},
+        {R"("qk_nope_head_dim": 1025)", "qk_nope_head_dim is 1025"},
+        {R"("num_key_value_heads": 4)", "num_key_value_heads is 4"},
+        {R"("scoring_func": "sigmoid")", "scoring_func is \"sigmoid\""},
+        {R"("topk_method": "noaux_tc")", "topk_method is \"noaux_tc\""},
+        {R"("norm_topk_prob": true)", "norm_topk_prob is true"},
+        {R"("n_routed_experts": 5)", "num_experts_per_tok is 6"},
+        {R"("topk_method": "group_limited_greedy", "n_group": 7)", "n_group is 7"},
+        {R"("topk_method": "group_limited_greedy", "n_group": 8, "topk_group": 9)",
+         "topk_group is 9"},
+        {R"("topk_method": "group_limited_greedy", "n_group": 16, "topk_group": 1)",
+         "num_experts_per_tok is 6"},
+        {R"("hidden_act": "gelu")", "hidden_act is \"gelu\""},
+    };
+    for (const auto& [fields, said] : cases) {
+        const std::string text =
+            refusal_as("deepseek_v2", std::string(R"("num_experts_per_tok": 6, )") + fields);
+        EXPECT_NE(text.find(said), std::string::npos) << fields << " gave: " << text;
+    }
+    EXPECT_NE(refusal_as("deepseek_v2", R"("hidden_size": 2048)").find("num_experts_per_tok"),
               std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -357,6 +358,138 @@ TEST(model_weights, mxfp4_experts_stay_packed_and_broken_ones_are_named) {
     all = tiny_mixture(false);
     all[name] = filled(dtype::f32, {2, 128, 64});
     expect_parts(complaint(all, config), {name, "[2, 128, 64]", "[3, 128, 64]"});
+}
+
+enum class latent_weights { f32, mlx, mlx_stacked };
+
+/// A two-layer DeepSeek-V2: two heads of 64 + 32 and 64, a latent of 64, three experts of 64 in the
+/// second layer.
+tensors tiny_latent(latent_weights kind) {
+    tensors all = tiny_tensors();
+    const auto put = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
+        if (kind == latent_weights::f32) {
+            all[name + ".weight"] = filled(dtype::f32, {rows, cols});
+            return;
+        }
+        all[name + ".weight"] = filled(dtype::u32, {rows, cols * 8 / 32});
+        all[name + ".scales"] = filled(dtype::f16, {rows, cols / 64});
+        all[name + ".biases"] = filled(dtype::f16, {rows, cols / 64}, 2);
+    };
+    std::erase_if(all, [](const auto& each) { return each.first.starts_with("model.layers."); });
+    for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+        all[layer + "input_layernorm.weight"] = filled(dtype::f32, {64});
+        all[layer + "post_attention_layernorm.weight"] = filled(dtype::f32, {64});
+        put(layer + "self_attn.q_a_proj", 128, 64);
+        all[layer + "self_attn.q_a_layernorm.weight"] = filled(dtype::f32, {128});
+        put(layer + "self_attn.q_b_proj", 192, 128);
+        put(layer + "self_attn.kv_a_proj_with_mqa", 96, 64);
+        all[layer + "self_attn.kv_a_layernorm.weight"] = filled(dtype::f32, {64});
+        put(layer + "self_attn.kv_b_proj", 256, 64);
+        put(layer + "self_attn.o_proj", 64, 128);
+    }
+    const auto gated = [&](const std::string& prefix, std::int64_t inner) {
+        put(prefix + "gate_proj", inner, 64);
+        put(prefix + "up_proj", inner, 64);
+        put(prefix + "down_proj", 64, inner);
+    };
+    gated("model.layers.0.mlp.", 128);
+    const std::string mixture = "model.layers.1.mlp.";
+    all[mixture + "gate.weight"] = filled(dtype::f32, {3, 64});
+    gated(mixture + "shared_experts.", 128);
+    if (kind != latent_weights::mlx_stacked) {
+        for (const char* expert : {"0.", "1.", "2."}) gated(mixture + "experts." + expert, 64);
+        return all;
+    }
+    for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+        all[mixture + "switch_mlp." + name + ".weight"] = filled(dtype::u32, {3, 64, 16});
+        all[mixture + "switch_mlp." + name + ".scales"] = filled(dtype::f16, {3, 64, 1});
+        all[mixture + "switch_mlp." + name + ".biases"] = filled(dtype::f16, {3, 64, 1}, 2);
+    }
+    return all;
+}
+
+model_config tiny_latent_config(bool mlx) {
+    auto config = model_config::parse(
+        std::string(mlx ? R"({"quantization": {"group_size": 64, "bits": 8}, )" : "{") +
+        R"("model_type": "deepseek_v2", "hidden_size": 64, "num_attention_heads": 2,
+           "vocab_size": 40, "intermediate_size": 128, "num_hidden_layers": 2,
+           "q_lora_rank": 128, "kv_lora_rank": 64, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32,
+           "v_head_dim": 64, "first_k_dense_replace": 1, "n_routed_experts": 3,
+           "num_experts_per_tok": 2, "moe_intermediate_size": 64})");
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return *config;
+}
+
+// Element (row, column) of a head's k_up is (column, row) of its rows in kv_b_proj; its v_up are
+// the rows behind those.
+TEST(model_weights, expansions_of_the_latent_are_taken_apart_by_head) {
+    tests::temp_dir dir;
+    tensors all = tiny_latent(latent_weights::f32);
+    tensor& both = all["model.layers.1.self_attn.kv_b_proj.weight"];
+    std::vector<float> values(256 * 64);
+    std::iota(values.begin(), values.end(), 0.0f);
+    std::memcpy(both.bytes.data(), values.data(), both.bytes.size());
+    write(dir / "model.safetensors", all);
+    auto weights = load(dir.path(), tiny_latent_config(false));
+    ASSERT_TRUE(weights) << weights.error().what;
+    const layer_weights& layer = weights->layers[1];
+    ASSERT_EQ(layer.k_up.size(), 2u);
+    std::vector<float> row(64);
+    const kernel_table& kernels = *find_kernels("scalar");
+    for (const int r : {0, 17, 63}) {
+        kernels.embed_row(layer.k_up[1], r, row.data());
+        for (const int c : {0, 5, 63})
+            EXPECT_EQ(row[static_cast<std::size_t>(c)], static_cast<float>((128 + c) * 64 + r));
+        kernels.embed_row(layer.v_up[1], r, row.data());
+        for (const int c : {0, 5, 63})
+            EXPECT_EQ(row[static_cast<std::size_t>(c)], static_cast<float>((192 + r) * 64 + c));
+    }
+    EXPECT_TRUE(weights->layers[0].experts.empty());
+    EXPECT_EQ(layer.experts.size(), 3u);
+    EXPECT_EQ(layer.mlp.gate.matrix.rows, 128);
+    all.erase("model.layers.1.mlp.experts.2.up_proj.weight");
+    expect_parts(complaint(all, tiny_latent_config(false)),
+                 {"model.layers.1.mlp.experts.2.up_proj.weight", "[64, 64]", "missing"});
+    all = tiny_latent(latent_weights::f32);
+    all["model.layers.0.self_attn.kv_b_proj.weight"] = filled(dtype::f32, {192, 64});
+    expect_parts(complaint(all, tiny_latent_config(false)),
+                 {"kv_b_proj.weight", "[192, 64]", "[256, 64]"});
+}
+
+// The transposed half of a quantised kv_b_proj cannot stay quantised; the other half does.
+TEST(model_weights, quantised_expansions_of_the_latent_are_unpacked_where_they_are_transposed) {
+    std::vector<float> stacked(64), apart(64);
+    for (const bool stack : {false, true}) {
+        tests::temp_dir dir;
+        const tensors all = tiny_latent(stack ? latent_weights::mlx_stacked : latent_weights::mlx);
+        write(dir / "model.safetensors", all);
+        auto weights = load(dir.path(), tiny_latent_config(true));
+        ASSERT_TRUE(weights) << weights.error().what;
+        const layer_weights& layer = weights->layers[1];
+        EXPECT_EQ(layer.k_up[0].kind, weight_kind::f16);
+        EXPECT_EQ(layer.v_up[0].kind, weight_kind::q8);
+        EXPECT_EQ(layer.experts[2].down.matrix.kind, weight_kind::q8);
+        const std::string name = "model.layers.1.self_attn.kv_b_proj.";
+        const auto at = [&](const char* part, int row) {
+            half bits;
+            std::memcpy(&bits, all.at(name + part).bytes.data() + 2 * row, sizeof bits);
+            return to_float(bits);
+        };
+        const kernel_table& kernels = *find_kernels("scalar");
+        std::vector<float> row(64);
+        for (const int r : {0, 33}) {
+            kernels.embed_row(layer.k_up[1], r, row.data());
+            for (const int c : {0, 63}) {
+                const auto q = static_cast<unsigned char>(
+                    all.at(name + "weight").bytes[static_cast<std::size_t>((128 + c) * 64 + r)]);
+                const float exact =
+                    std::fma(at("scales", 128 + c), static_cast<float>(q), at("biases", 128 + c));
+                EXPECT_EQ(row[static_cast<std::size_t>(c)], to_float(to_half(exact)));
+            }
+        }
+        kernels.embed_row(layer.experts[0].up.matrix, 3, (stack ? stacked : apart).data());
+    }
+    EXPECT_EQ(stacked, apart);
 }
 
 TEST(model_weights, one_changed_byte_changes_the_hash) {

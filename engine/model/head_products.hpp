@@ -1,0 +1,52 @@
+#pragma once
+// Products with a matrix of its own for each head, as latent attention has them on either side of
+// the cache.
+// Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
+// Exactness: every row and head by itself.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/aligned_buffer.hpp"
+#include "engine/model/task_runner.hpp"
+
+namespace semantic::engine {
+
+/// Rows of floats that hold a vector for each head: from one row to the next, from one head's
+/// vector to the next.
+template <class Element>
+struct head_vectors {
+    Element* data;
+    std::size_t row_step;
+    std::size_t head_step;
+};
+
+class head_products {
+  public:
+    /// `inputs_max`: columns of the widest matrix that run() will get.
+    head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max);
+
+    /// y[row, head] = heads[head] x[row, head] for the rows below `count`. Requires: all matrices
+    /// have the shape of the first; x and y apart.
+    void run(std::span<const packed_matrix> heads, head_vectors<const float> x, int count,
+             head_vectors<float> y);
+
+  private:
+    struct slot_scratch {
+        aligned_buffer<float> rows;  // [block, inputs]
+        aligned_buffer<std::int8_t> levels;
+        aligned_buffer<float> scales, sums;  // [block, inputs / 64]
+    };
+
+    void run_block(const packed_matrix& w, const float* x, std::size_t row_step, int count,
+                   float* y, std::size_t ldy, slot_scratch& scratch) const;
+
+    const kernel_table& kernels_;
+    const task_runner& tasks_;
+    std::vector<slot_scratch> slots_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,130 @@
+#include "engine/model/rope_config.hpp"
+
+#include <cmath>
+
+namespace semantic::engine {
+
+namespace {
+
+double yarn_amplitude(double factor, double weight) {
+    return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+void read_llama3(fields& in, int context, rope_parameters& rope) {
+    rope.type = rope_parameters::scaling::llama3;
+    rope.low_freq_factor = in.real("low_freq_factor", 1.0, 0.0, 1e6);
+    rope.high_freq_factor = in.real("high_freq_factor", 4.0, 0.0, 1e6);
+    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    if (rope.high_freq_factor <= rope.low_freq_factor) {
+        in.refuse("high_freq_factor", json::value(rope.high_freq_factor),
+                  "it must be above low_freq_factor");
+    }
+}
+
+void read_yarn(fields& in, int context, rope_parameters& rope) {
+    rope.type = rope_parameters::scaling::yarn;
+    rope.beta_fast = in.real("beta_fast", 32.0, 0.0, 1e6);
+    rope.beta_slow = in.real("beta_slow", 1.0, 0.0, 1e6);
+    rope.truncate = in.boolean("truncate", true);
+    rope.original_context = in.integer("original_max_position_embeddings", context, 1, context_max);
+    const double one = in.real("mscale", 0.0, -1e-9, 100.0),
+                 all = in.real("mscale_all_dim", 0.0, -1e-9, 100.0);
+    const double missing = one != 0.0 && all != 0.0
+                               ? yarn_amplitude(rope.factor, one) / yarn_amplitude(rope.factor, all)
+                               : yarn_amplitude(rope.factor, 1.0);
+    rope.amplitude = in.real("attention_factor", missing, 0.0, 100.0);
+}
+
+/// The scaling part, from `rope_scaling` or `rope_parameters`.
+void read_rope_scaling(fields in, int context, rope_parameters& rope) {
+    const char* spelling = in.has("rope_type") ? "rope_type" : "type";
+    const std::string type = in.string(spelling, "default");
+    if (type == "default") return;
+    if (type != "linear" && type != "llama3" && type != "yarn") {
+        in.refuse(spelling, json::value(type), "supported are default, linear, llama3 and yarn");
+        return;
+    }
+    if (!in.has("factor")) {
+        in.complain(in.path("factor") + " is missing, " + type + " scaling needs it");
+        return;
+    }
+    rope.factor = in.real("factor", 1.0, 0.0, 1e6);
+    if (type == "linear") rope.type = rope_parameters::scaling::linear;
+    if (type == "llama3") read_llama3(in, context, rope);
+    if (type == "yarn") read_yarn(in, context, rope);
+}
+
+/// One kind of layer's, from an object that has base and scaling together.
+rope_parameters read_joint_rope(fields in, double theta_missing, int context) {
+    rope_parameters rope;
+    rope.theta = in.real("rope_theta", theta_missing, 0.0, 1e12);
+    if (in.real("partial_rotary_factor", 1.0, 0.0, 1.0) != 1.0) {
+        in.refuse("partial_rotary_factor", in.raw().at("partial_rotary_factor"),
+                  "only 1 is supported");
+    }
+    read_rope_scaling(in, context, rope);
+    return rope;
+}
+
+}  // namespace
+
+layer_ropes read_rope(fields& in, const rope_defaults& family, int context) {
+    layer_ropes out;
+    const bool apart = family.theta_sliding != 0.0;
+    const double theta = in.real("rope_theta", family.theta, 0.0, 1e12);
+    const double theta_sliding =
+        apart ? in.real("rope_local_base_freq", family.theta_sliding, 0.0, 1e12) : theta;
+    out.full.theta = theta;
+    out.sliding.theta = theta_sliding;
+    const json::object* joint = in.object("rope_parameters");
+    if (joint == nullptr) {
+        json::value assumed;
+        const json::object* scaling = in.object("rope_scaling");
+        if (scaling == nullptr && family.scaling != nullptr) {
+            assumed = json::parse(family.scaling);
+            scaling = &assumed.get_object();
+        }
+        if (scaling != nullptr) {
+            read_rope_scaling(fields(*scaling, "rope_scaling.", in.complaint()), context, out.full);
+        }
+        if (!apart) out.sliding = out.full;
+        return out;
+    }
+    fields inner(*joint, "rope_parameters.", in.complaint());
+    bool nested = false;
+    for (const auto& [name, value] : *joint) {
+        if (!value.is_object()) continue;
+        nested = true;
+        if (!apart || (name != "full_attention" && name != "sliding_attention")) {
+            inner.refuse(name, value, "rope parameters of this kind of layer are not supported");
+        }
+    }
+    if (!nested) {
+        out.full = read_joint_rope(inner, theta, context);
+        if (!apart) out.sliding = out.full;
+        return out;
+    }
+    const auto kind = [&](const char* name, double missing, rope_parameters& rope) {
+        if (const json::object* object = inner.object(name)) {
+            rope = read_joint_rope(fields(*object, inner.path(name) + ".", in.complaint()), missing,
+                                   context);
+        }
+    };
+    kind("full_attention", theta, out.full);
+    kind("sliding_attention", theta_sliding, out.sliding);
+    return out;
+}
+
+double read_rope_sharpening(fields& in) {
+    const char* name = in.has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+    const json::object* object = in.object(name);
+    if (object == nullptr) return 1.0;
+    fields inner(*object, std::string(name) + ".", in.complaint());
+    const std::string type = inner.string(inner.has("rope_type") ? "rope_type" : "type", "default");
+    const double weight = inner.real("mscale_all_dim", 0.0, -1e-9, 100.0);
+    if (type == "default" || weight == 0.0) return 1.0;
+    const double amplitude = yarn_amplitude(inner.real("factor", 1.0, 0.0, 1e6), weight);
+    return amplitude * amplitude;
+}
+
+}  // namespace semantic::engine

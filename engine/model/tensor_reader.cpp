@@ -1,0 +1,233 @@
+#include "engine/model/tensor_reader.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::dtype;
+using storage::errc;
+
+std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+std::string shown(const std::vector<std::int64_t>& shape) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+    }
+    return text + "]";
+}
+
+bool is_float(dtype type) {
+    return type == dtype::f32 || type == dtype::f16 || type == dtype::bf16;
+}
+
+std::vector<std::int64_t> shape_of(const row_range& rows, int width) {
+    std::vector<std::int64_t> shape = rows.lead;
+    shape.push_back(width);
+    return shape;
+}
+
+/// The bytes of `count` rows of a tensor from the range's first on.
+void add_rows(packing& plan, int part, const found_tensor& t, const row_range& range, int count) {
+    std::size_t rows = 1;
+    for (const std::int64_t each : range.lead) rows *= static_cast<std::size_t>(each);
+    const std::size_t row_bytes = t.view->bytes.size() / rows;
+    plan.from[part] = t.from;
+    plan.parts[part] = t.view->bytes.subspan(row_bytes * static_cast<std::size_t>(range.first),
+                                             row_bytes * static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+float read_element(dtype type, const std::byte* at) {
+    if (type == dtype::f32) {
+        float value;
+        std::memcpy(&value, at, sizeof value);
+        return value;
+    }
+    std::uint16_t bits;
+    std::memcpy(&bits, at, sizeof bits);
+    return type == dtype::f16 ? to_float(bits) : bfloat_to_float(bits);
+}
+
+tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_config& config)
+    : config_(config) {
+    for (const weight_file& file : files) {
+        for (const auto& [name, view] : file.file.view().tensors) {
+            const auto [at, fresh] = tensors_.emplace(name, found_tensor{&file, &view});
+            if (!fresh) {
+                refuse(errc::corrupt,
+                       file.path + ": tensor " + name + " is in " + at->second.from->path + " too");
+            }
+        }
+        where_ += (where_.empty() ? "" : ", ") + file.path;
+    }
+}
+
+void tensor_reader::matrix(const std::string& name, int rows, int cols, packed_matrix& out) {
+    part(name, {{rows}, 0}, false, rows, cols, out);
+}
+
+void tensor_reader::part(const std::string& name, const row_range& from, bool transposed, int rows,
+                         int cols, packed_matrix& out) {
+    out.rows = rows;
+    out.cols = cols;
+    packing plan{&out, {}, {}, 0, {transposed, 1, 0}};
+    if (config_.quantization_bits != 0 && tensors_.contains(name + ".scales")) {
+        mlx_parts(name, from, plan);
+    } else if (const found_tensor* t =
+                   find(name + ".weight", shape_of(from, transposed ? rows : cols))) {
+        if (!set_float_kind(name + ".weight", *t, out)) return;
+        add_rows(plan, 0, *t, from, transposed ? cols : rows);
+    }
+    place(plan);
+}
+
+void tensor_reader::vector(const std::string& name, int count, std::vector<float>& out) {
+    const found_tensor* t = find(name, {count});
+    if (t == nullptr) return;
+    if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
+    out.resize(static_cast<std::size_t>(count));
+    const std::size_t each = storage::dtype_bytes(t->view->type);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] = read_element(t->view->type, t->view->bytes.data() + i * each);
+    }
+}
+
+void tensor_reader::linear(const std::string& name, int rows, int cols, bool has_bias,
+                           linear_weights& out) {
+    matrix(name, rows, cols, out.matrix);
+    if (has_bias) vector(name + ".bias", rows, out.bias);
+}
+
+void tensor_reader::expert_matrix(const std::string& name, int expert, int rows, int cols,
+                                  source_order order, packed_matrix& out) {
+    out.rows = rows;
+    out.cols = cols;
+    packing plan{&out, {}, {}, 0, order};
+    if (contains(name + "_blocks")) {
+        mxfp4_parts(name, expert, plan);
+    } else if (const found_tensor* t =
+                   find(name, {config_.mixture.experts, cols, rows * order.turns})) {
+        if (!set_float_kind(name, *t, out)) return;
+        add_expert_part(plan, 0, *t, expert);
+    }
+    place(plan);
+}
+
+void tensor_reader::expert_vector(const std::string& name, int expert, int count,
+                                  source_order order, std::vector<float>& out) {
+    const found_tensor* t = find(name, {config_.mixture.experts, count * order.turns});
+    if (t == nullptr) return;
+    if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
+    const std::size_t each = storage::dtype_bytes(t->view->type);
+    for (int i = 0; i < count; ++i) {
+        const int at = (expert * count + i) * order.turns + order.turn;
+        out.push_back(read_element(t->view->type,
+                                   t->view->bytes.data() + static_cast<std::size_t>(at) * each));
+    }
+}
+
+void tensor_reader::mlx_parts(const std::string& name, const row_range& from, packing& plan) {
+    const int bits = config_.quantization_bits;
+    packed_matrix& out = *plan.to;
+    const bool transposed = plan.order.transposed;
+    const int rows = transposed ? out.cols : out.rows, width = transposed ? out.rows : out.cols;
+    if (width % group_size != 0) {
+        return refuse(errc::incompatible, name + ": quantised over " + std::to_string(width) +
+                                              " inputs, which is no multiple of 64");
+    }
+    const found_tensor* words = find(name + ".weight", shape_of(from, width * bits / 32));
+    const found_tensor* scales = find(name + ".scales", shape_of(from, width / group_size));
+    const found_tensor* biases = find(name + ".biases", shape_of(from, width / group_size));
+    if (words == nullptr || scales == nullptr || biases == nullptr) return;
+    if (words->view->type != dtype::u32) return wrong_type(name + ".weight", *words, "U32");
+    if (!is_float(scales->view->type))
+        return wrong_type(name + ".scales", *scales, "F16, BF16 and F32");
+    if (biases->view->type != scales->view->type) {
+        return wrong_type(name + ".biases", *biases, storage::to_string(scales->view->type));
+    }
+    out.kind = transposed ? weight_kind::f16 : bits == 4 ? weight_kind::q4 : weight_kind::q8;
+    out.scales = scales->view->type == dtype::f32   ? scale_kind::f32
+                 : scales->view->type == dtype::f16 ? scale_kind::f16
+                                                    : scale_kind::bf16;
+    plan.unpack_bits = transposed ? bits : 0;
+    add_rows(plan, 0, *words, from, rows);
+    add_rows(plan, 1, *scales, from, rows);
+    add_rows(plan, 2, *biases, from, rows);
+}
+
+bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& t,
+                                   packed_matrix& out) {
+    if (!is_float(t.view->type)) {
+        wrong_type(name, t, "F32, F16 and BF16");
+        return false;
+    }
+    out.kind = t.view->type == dtype::f32   ? weight_kind::f32
+               : t.view->type == dtype::f16 ? weight_kind::f16
+                                            : weight_kind::bf16;
+    return true;
+}
+
+void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& plan) {
+    packed_matrix& out = *plan.to;
+    if (out.cols % group_size != 0) {
+        return refuse(errc::incompatible, name + ": MXFP4 over " + std::to_string(out.cols) +
+                                              " inputs, which is no multiple of 64");
+    }
+    const int experts = config_.mixture.experts, rows = out.rows * plan.order.turns;
+    const found_tensor* blocks = find(name + "_blocks", {experts, rows, out.cols / 32, 16});
+    const found_tensor* scales = find(name + "_scales", {experts, rows, out.cols / 32});
+    if (blocks == nullptr || scales == nullptr) return;
+    if (blocks->view->type != dtype::u8) return wrong_type(name + "_blocks", *blocks, "U8");
+    if (scales->view->type != dtype::u8) return wrong_type(name + "_scales", *scales, "U8");
+    out.kind = weight_kind::mxfp4;
+    plan.order.transposed = false;
+    add_expert_part(plan, 0, *blocks, expert);
+    add_expert_part(plan, 1, *scales, expert);
+}
+
+void tensor_reader::place(packing plan) {
+    if (failed()) return;
+    plan.offset = bytes_;
+    bytes_ += padded(plan.to->bytes());
+    plans_.push_back(plan);
+}
+
+void tensor_reader::add_expert_part(packing& plan, int part, const found_tensor& t,
+                                    int expert) const {
+    add_rows(plan, part, t, {{config_.mixture.experts}, expert}, 1);
+}
+
+const found_tensor* tensor_reader::find(const std::string& name,
+                                        const std::vector<std::int64_t>& shape) {
+    if (failed()) return nullptr;
+    const auto at = tensors_.find(name);
+    if (at == tensors_.end()) {
+        refuse(errc::incompatible,
+               "tensor " + name + " of shape " + shown(shape) + " is missing in " + where_);
+        return nullptr;
+    }
+    if (at->second.view->shape != shape) {
+        refuse(errc::incompatible, at->second.from->path + ": tensor " + name + " has shape " +
+                                       shown(at->second.view->shape) + ", config.json asks for " +
+                                       shown(shape));
+        return nullptr;
+    }
+    return &at->second;
+}
+
+void tensor_reader::wrong_type(const std::string& name, const found_tensor& t,
+                               const std::string& supported) {
+    refuse(errc::incompatible, t.from->path + ": tensor " + name + " has type " +
+                                   storage::to_string(t.view->type) + ", supported: " + supported);
+}
+
+void tensor_reader::refuse(errc code, std::string what) {
+    if (!failed()) complaint_ = {code, std::move(what)};
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,108 @@
+#pragma once
+// Looks a model's tensors up by name, checks them against what the config asks for, and notes what
+// is to be packed and where to. Used by weights.cpp and weight_plan.cpp only.
+// Owner: model_weights::load, on its stack. What it notes points into the files, which outlive it.
+// Thread: one.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/model/weights.hpp"
+#include "storage/safetensors.hpp"
+
+namespace semantic::engine {
+
+struct weight_file {
+    std::string path;
+    storage::safetensors_file file;
+};
+
+/// A tensor and the file whose pages it lies in.
+struct found_tensor {
+    const weight_file* from;
+    const storage::tensor_view* view;
+};
+
+/// Which rows of a tensor a matrix takes. A tensor of more than two dimensions counts as its last
+/// two, one below the other.
+struct row_range {
+    std::vector<std::int64_t> lead;  // the tensor's dimensions but the last
+    int first = 0;
+};
+
+/// How a matrix lies in its tensor. Fused experts hold gate and up in turns: the matrix's row r is
+/// row r * turns + turn of the tensor or, transposed, its column of that number.
+struct source_order {
+    bool transposed = false;
+    int turns = 1;
+    int turn = 0;
+};
+
+/// One matrix to pack, and where from.
+struct packing {
+    packed_matrix* to;
+    const weight_file* from[3];           // per part
+    std::span<const std::byte> parts[3];  // float: the matrix; MLX: words, scales, biases;
+                                          // MXFP4: blocks, scales
+    std::size_t offset;                   // in the arena
+    source_order order;
+    int unpack_bits = 0;  // MLX words of so many bits that become floats; 0: kinds are the same
+};
+
+/// One element of a float tensor. Requires: F32, F16 or BF16.
+float read_element(storage::dtype type, const std::byte* at);
+
+/// Finds, checks and plans; the first complaint is kept and later look-ups do nothing.
+class tensor_reader {
+  public:
+    tensor_reader(const std::vector<weight_file>& files, const model_config& config);
+
+    /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases, as a matrix to pack
+    /// later. Shape: [rows, cols].
+    void matrix(const std::string& name, int rows, int cols, packed_matrix& out);
+    /// The same of some rows of NAME.weight or, `transposed`, of their transpose [cols, rows].
+    /// Affine groups run across a transpose's products, so its quantised weights become f16.
+    void part(const std::string& name, const row_range& from, bool transposed, int rows, int cols,
+              packed_matrix& out);
+    /// A small tensor, widened to f32 at once.
+    void vector(const std::string& name, int count, std::vector<float>& out);
+    void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out);
+
+    /// Expert `expert` of a tensor [experts, ...] that holds one matrix of each: floats or, as
+    /// NAME_blocks and NAME_scales, MXFP4, which is not transposed.
+    void expert_matrix(const std::string& name, int expert, int rows, int cols, source_order order,
+                       packed_matrix& out);
+    /// The elements of row `expert` of a tensor [experts, count * turns] that are of this turn.
+    void expert_vector(const std::string& name, int expert, int count, source_order order,
+                       std::vector<float>& out);
+
+    bool contains(const std::string& name) const { return tensors_.contains(name); }
+    bool failed() const { return !complaint_.what.empty(); }
+    const storage::failure& complaint() const { return complaint_; }
+    const std::vector<packing>& plans() const { return plans_; }
+    /// Of the arena that all plans are packed into.
+    std::size_t bytes() const { return bytes_; }
+
+  private:
+    void mlx_parts(const std::string& name, const row_range& from, packing& plan);
+    void mxfp4_parts(const std::string& name, int expert, packing& plan);
+    bool set_float_kind(const std::string& name, const found_tensor& t, packed_matrix& out);
+    void place(packing plan);
+    void add_expert_part(packing& plan, int part, const found_tensor& t, int expert) const;
+    const found_tensor* find(const std::string& name, const std::vector<std::int64_t>& shape);
+    void wrong_type(const std::string& name, const found_tensor& t, const std::string& supported);
+    void refuse(storage::errc code, std::string what);
+
+    const model_config& config_;
+    std::map<std::string, found_tensor, std::less<>> tensors_;
+    std::string where_;
+    storage::failure complaint_{storage::errc::incompatible, ""};
+    std::vector<packing> plans_;
+    std::size_t bytes_ = 0;
+};
+
+}  // namespace semantic::engine
