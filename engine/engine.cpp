@@ -224,6 +224,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     report("scanning caches", 0.95);
     storage::store_options store_options;
     store_options.directory = options.cache_directory;
+    store_options.disk_budget_bytes = options.disk_budget_bytes;
     store_options.fingerprint = fingerprint_of(options, *chat, **model, (*pool)->layout());
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();

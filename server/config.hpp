@@ -42,6 +42,7 @@ struct config {
 
     std::string cache_directory = "~/.semantic/caches";
     std::size_t cache_budget_mb = 0;  // 0: min(8192, 40 % of RAM)
+    std::size_t disk_budget_mb = 0;   // 0: min(10 % of the file system, 64 GiB)
     int max_hot_agents = 0;           // 0: as many as the pool holds
     int kv_bits = 4;
     int kv_group_size = 64;

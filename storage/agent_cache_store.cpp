@@ -13,12 +13,6 @@ using clock = std::chrono::system_clock;
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
-std::vector<block_hash> concatenated(std::vector<block_hash> first,
-                                     const std::vector<block_hash>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-}
-
 bool any_hot(const agent_state& state) {
     return std::ranges::any_of(state.blocks,
                                [](const block_ptr& block) { return block != nullptr; });
@@ -136,25 +130,12 @@ state_ptr agent_cache_store::impl::let_go(record& agent) {
 
 // --- saving ---
 
-result<save_report> agent_cache_store::impl::write_out(const std::string& relative,
-                                                       const agent_state& state,
-                                                       const std::vector<block_hash>& names,
-                                                       std::uint64_t& manifest_bytes) {
-    save_report report;
+result<std::string> agent_cache_store::impl::encode(const agent_state& state,
+                                                    const std::vector<block_hash>& names) const {
     manifest record_of;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const block_place at = place(state, names, i);
-        record_of.blocks.push_back({at.name, static_cast<int>(at.identity.tokens.size())});
-        // A block that is only on disk is saved already; if its file is damaged, nobody here can
-        // mend it.
-        if (state.blocks[i] == nullptr) continue;
-        const auto written = blocks.ensure(at.name, at.identity, pool.layout(), *state.blocks[i]);
-        if (!written) return written.error();
-        report.bytes_written += *written;
-        report.blocks_written += *written == 0 ? 0 : 1;
-    }
-    if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
-
+    for (std::size_t i = 0; i < names.size(); ++i)
+        record_of.blocks.push_back(
+            {names[i], static_cast<int>(place(state, names, i).identity.tokens.size())});
     record_of.fingerprint = options.fingerprint;
     record_of.agent = state.id.str();
     record_of.tokens = state.tokens;
@@ -163,25 +144,61 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
     record_of.created = state.created;
     record_of.last_used = state.last_used;
     record_of.notes = state.notes;
-    const auto encoded = encode_manifest(record_of);
+    return encode_manifest(record_of);
+}
+
+/// Returns: an upper bound for the block files that write_out() will make.
+std::uint64_t agent_cache_store::impl::bytes_to_write(const agent_state& state,
+                                                      const std::vector<block_hash>& names) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (state.blocks[i] != nullptr && !blocks.is_good(names[i]))
+            bytes +=
+                block_file_bytes_max(pool.layout(), place(state, names, i).identity.tokens.size());
+    return bytes;
+}
+
+/// Returns: what was written; its manifest_bytes are the manifest's.
+result<save_report> agent_cache_store::impl::write_out(const std::string& relative,
+                                                       const agent_state& state,
+                                                       const std::vector<block_hash>& names) {
+    const auto encoded = encode(state, names);
     if (!encoded) return encoded.error();
+    auto room = make_disk_room(bytes_to_write(state, names) + encoded->size());
+    if (!room) return room.error();
+    save_report report;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        // A block that is only on disk is saved already; if its file is damaged, nobody here can
+        // mend it.
+        if (state.blocks[i] == nullptr) continue;
+        const block_place at = place(state, names, i);
+        const auto written = blocks.ensure(at.name, at.identity, pool.layout(), *state.blocks[i]);
+        if (!written) return written.error();
+        room->spend(*written);
+        report.bytes_written += *written;
+        report.blocks_written += *written == 0 ? 0 : 1;
+    }
+    if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
     const auto written = replace_manifest(files, full_path(relative), *encoded);
     if (!written) return written.error();
-    manifest_bytes = *written;
+    quota.add(*written);
+    report.manifest_bytes = *written;
     report.bytes_written += *written;
     ++probe.manifests_written;
     probe.bytes_written += *written;
     return report;
 }
 
-/// Returns: what a manifest that is gone now had retained. Requires: the mutex is held.
-std::vector<block_hash> agent_cache_store::impl::take_foreign(const std::string& relative) {
+/// Takes a manifest that is gone, or about to be, off the books of others'. Requires: the mutex is
+/// held.
+agent_cache_store::impl::foreign_manifest agent_cache_store::impl::take_foreign(
+    const std::string& relative) {
     absent.erase(relative);
     const auto found = foreign.find(relative);
     if (found == foreign.end()) return {};
-    std::vector<block_hash> names = std::move(found->second);
+    foreign_manifest taken = std::move(found->second);
     foreign.erase(found);
-    return names;
+    return taken;
 }
 
 // --- the public face ---
@@ -268,10 +285,12 @@ void agent_cache_store::put(agent_state state) {
     agent.names = names;
     ++agent.version;
     agent.dirty = true;
+    agent.save_failed = false;  // this state has not been tried yet
 }
 
 result<save_report> agent_cache_store::save(const agent_id& id) {
-    const impl::turn mine(*impl_, id);
+    const std::string relative = impl_->path_of(id);
+    const impl::turn mine(*impl_, relative);
     state_ptr state;
     std::vector<block_hash> names;
     std::uint64_t version = 0;
@@ -283,23 +302,26 @@ result<save_report> agent_cache_store::save(const agent_id& id) {
         names = found->second.names;
         version = found->second.version;
     }
-    const std::string relative = impl_->path_of(id);
-    std::uint64_t manifest_bytes = 0;
     impl_->blocks.retain(names);
-    auto report = impl_->write_out(relative, *state, names, manifest_bytes);
+    auto report = impl_->write_out(relative, *state, names);
     std::vector<block_hash> dropped;
     {
         std::lock_guard lock(impl_->mutex);
         impl::record& agent = impl_->agents.find(id)->second;
         if (!report) {
             agent.attempted = concatenated(std::move(agent.attempted), names);
+            agent.save_failed = true;
             ++impl_->probe.save_failures;
+            if (report.error().code == errc::out_of_space) ++impl_->probe.saves_out_of_space;
             return report;
         }
+        impl::foreign_manifest replaced = impl_->take_foreign(relative);
         dropped = concatenated(std::exchange(agent.saved, std::move(names)),
                                std::exchange(agent.attempted, {}));
-        dropped = concatenated(std::move(dropped), impl_->take_foreign(relative));
-        agent.manifest_bytes = manifest_bytes;
+        dropped = concatenated(std::move(dropped), replaced.names);
+        impl_->quota.remove(std::exchange(agent.manifest_bytes, report->manifest_bytes) +
+                            replaced.bytes);
+        agent.save_failed = false;
         if (agent.version == version) agent.dirty = false;
     }
     impl_->blocks.release(dropped);
@@ -311,12 +333,23 @@ bool agent_cache_store::make_room(std::size_t frames, const agent_id* keep) {
         state_ptr former;  // its end frees the frames, outside the mutex
         std::lock_guard lock(impl_->mutex);
         impl::record* oldest = nullptr;
+        const agent_id* unsaved = nullptr;
         for (auto& [id, agent] : impl_->agents) {
-            if (agent.dirty || (keep != nullptr && id == *keep) || !any_hot(*agent.state)) continue;
-            if (oldest == nullptr || agent.last_used < oldest->last_used) oldest = &agent;
+            if ((keep != nullptr && id == *keep) || !any_hot(*agent.state)) continue;
+            if (!agent.dirty) {
+                if (oldest == nullptr || agent.last_used < oldest->last_used) oldest = &agent;
+            } else if (agent.save_failed && !impl_->held.contains(id) &&
+                       !impl_->busy.contains(impl_->path_of(id))) {
+                if (unsaved == nullptr || agent.last_used < impl_->agents.at(*unsaved).last_used)
+                    unsaved = &id;
+            }
         }
-        if (oldest == nullptr) return impl_->pool.free_count() >= frames;
-        former = impl_->let_go(*oldest);
+        if (oldest != nullptr)
+            former = impl_->let_go(*oldest);
+        else if (unsaved != nullptr)
+            former = impl_->forget_unsaved(agent_id(*unsaved));
+        else
+            return impl_->pool.free_count() >= frames;
     }
     return true;
 }
@@ -331,25 +364,24 @@ bool agent_cache_store::evict(const agent_id& id) {
 }
 
 result<void> agent_cache_store::erase(const agent_id& id) {
-    const impl::turn mine(*impl_, id);
     const std::string relative = impl_->path_of(id);
+    const impl::turn mine(*impl_, relative);
     {
         std::lock_guard lock(impl_->mutex);
         if (!impl_->agents.contains(id) && !impl_->foreign.contains(relative))
             return failure{errc::not_found, "no agent " + id.str()};
     }
-    auto gone = impl_->files.unlink(impl_->full_path(relative));
-    if (!gone && gone.error().code != errc::not_found) return gone;
-    if (auto ok = impl_->files.sync_directory(impl_->full_path("agents")); !ok) return ok;
+    if (auto gone = impl_->unlink_manifest(relative); !gone) return gone;
     state_ptr former;
     std::vector<block_hash> dropped;
     {
         std::lock_guard lock(impl_->mutex);
-        dropped = impl_->take_foreign(relative);
+        impl::foreign_manifest taken = impl_->take_foreign(relative);
+        dropped = std::move(taken.names);
+        impl_->quota.remove(taken.bytes);
         if (const auto found = impl_->agents.find(id); found != impl_->agents.end()) {
             former = found->second.state;
-            dropped = concatenated(std::move(dropped), found->second.saved);
-            dropped = concatenated(std::move(dropped), found->second.attempted);
+            dropped = concatenated(std::move(dropped), impl_->take_files(found->second));
             impl_->agents.erase(found);
         }
     }
@@ -377,6 +409,19 @@ std::vector<agent_id> agent_cache_store::dirty_agents() const {
         if (agent.dirty) ids.push_back(id);
     std::sort(ids.begin(), ids.end());
     return ids;
+}
+
+agent_cache_store::pin agent_cache_store::hold(const agent_id& id) {
+    std::lock_guard lock(impl_->mutex);
+    ++impl_->held[id];
+    return {*impl_, id};
+}
+
+agent_cache_store::pin::~pin() {
+    if (store_ == nullptr) return;
+    std::lock_guard lock(store_->mutex);
+    const auto found = store_->held.find(id_);
+    if (--found->second == 0) store_->held.erase(found);
 }
 
 const store_probe& agent_cache_store::probe() const noexcept { return impl_->probe; }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "storage/block_pool.hpp"
@@ -46,6 +47,9 @@ struct store_options {
                               // recipe, format version
     std::string tenant_salt;  // secret of the server; part of every block's name
     file_system* files = nullptr;  // not owned; null means the real one
+    /// What all files in the directory may take together; 0: min(10 % of the file system, 64 GiB).
+    /// 5 % of the file system stays free in any case.
+    std::uint64_t disk_budget_bytes = 0;
 };
 
 struct agent_summary {
@@ -68,15 +72,34 @@ struct restored_prefix {
 
 struct save_report {
     std::uint64_t bytes_written = 0;
+    std::uint64_t manifest_bytes = 0;  // part of bytes_written
     int blocks_written = 0;
 };
 
 class agent_cache_store {
+    struct impl;
+
   public:
+    /// While it lives, the agent's files are not removed to make room. Movable; may not outlive the
+    /// store.
+    class pin {
+      public:
+        pin(pin&& other) noexcept
+            : store_(std::exchange(other.store_, nullptr)), id_(std::move(other.id_)) {}
+        pin& operator=(pin&&) = delete;
+        ~pin();
+
+      private:
+        friend class agent_cache_store;
+        pin(impl& store, agent_id id) : store_(&store), id_(std::move(id)) {}
+        impl* store_;
+        agent_id id_;
+    };
+
     /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
-    /// manifest, deletes block files that no manifest needs. A manifest that is torn or of another
-    /// fingerprint makes its agent absent and is counted, never fatal. Errors: locked (naming the
-    /// directory), io.
+    /// manifest, deletes block files that no manifest needs, and agents until the disk budget is
+    /// kept. A manifest that is torn or of another fingerprint makes its agent absent and is
+    /// counted, never fatal. Errors: locked (naming the directory), io.
     static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
     ~agent_cache_store();
 
@@ -98,14 +121,20 @@ class agent_cache_store {
     /// block is in the pool.
     void put(agent_state state);
 
+    /// Marks the agent, which need not exist, as in use.
+    [[nodiscard]] pin hold(const agent_id& id);
+
     /// Blocks. Writes what is new of the agent's newest state (full blocks, tail, manifest), in an
-    /// order that keeps the promise. Does nothing when the agent is clean or gone. Errors: io,
+    /// order that keeps the promise. Where the disk budget is in the way, incompatible files go
+    /// first, then the agents that are dispensed with most easily (tier_policy), never one that is
+    /// dirty, held or being saved. Does nothing when the agent is clean or gone. Errors: io,
     /// out_of_space; the agent stays dirty and usable.
     result<save_report> save(const agent_id& id);
 
     /// Lets go of clean agents' blocks, least recently used first, until the pool has `frames` free
-    /// ones. Returns: whether it has. Never touches `keep` or dirty agents; blocks that a running
-    /// sequence shares free nothing yet.
+    /// ones; where that is not enough, forgets agents whose last save has failed and that nobody
+    /// holds. Returns: whether the pool has them. Never touches `keep` or other dirty agents;
+    /// blocks that a running sequence shares free nothing yet.
     bool make_room(std::size_t frames, const agent_id* keep);
 
     /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or
@@ -120,7 +149,6 @@ class agent_cache_store {
     const store_probe& probe() const noexcept;
 
   private:
-    struct impl;
     explicit agent_cache_store(std::unique_ptr<impl> state);
     std::unique_ptr<impl> impl_;
 };

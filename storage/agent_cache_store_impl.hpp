@@ -13,12 +13,19 @@
 #include "storage/agent_cache_store.hpp"
 #include "storage/block_file.hpp"
 #include "storage/block_files.hpp"
+#include "storage/disk_quota.hpp"
 #include "storage/manifest.hpp"
 
 namespace semantic::storage {
 
 using block_ptr = std::shared_ptr<const kv_block>;
 using state_ptr = std::shared_ptr<const agent_state>;
+
+inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
+                                            const std::vector<block_hash>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
 
 struct agent_cache_store::impl {
     /// What the index knows of one agent.
@@ -27,11 +34,17 @@ struct agent_cache_store::impl {
         std::vector<block_hash> names;  // of the newest state's blocks
         std::uint64_t version = 0;      // rises whenever the agent becomes dirty
         bool dirty = false;
+        bool save_failed = false;  // the last save, of a state that is still dirty
         std::chrono::system_clock::time_point last_used{};
         std::vector<block_hash> saved;  // retained for the manifest on disk
         std::vector<block_hash>
             attempted;  // retained for manifests whose write failed, perhaps too late to be undone
         std::uint64_t manifest_bytes = 0;
+    };
+    /// A manifest that is not ours to use, or no longer in use.
+    struct foreign_manifest {
+        std::vector<block_hash> names;  // what it retains
+        std::uint64_t bytes = 0;
     };
     /// A full block that some agent has in the pool, and what it must be of to be taken for
     /// another's.
@@ -54,12 +67,15 @@ struct agent_cache_store::impl {
           files(options.files != nullptr ? *options.files : posix_file_system()),
           pool(frames),
           block_tokens(frames.layout().block_tokens()),
-          blocks(files, options.directory, probe) {}
+          quota(files, options.directory, probe),
+          blocks(files, options.directory, quota, probe) {}
 
     // --- opening ---
     result<void> open();
+    result<void> count_others();
     result<void> read_manifests(bool& all_understood);
-    result<void> read_manifest(const std::string& relative, bool& all_understood);
+    result<void> read_manifest(const std::string& relative, std::uint64_t bytes,
+                               bool& all_understood);
     void index_manifest(const std::string& relative, manifest found, std::uint64_t bytes);
 
     // --- blocks ---
@@ -75,10 +91,22 @@ struct agent_cache_store::impl {
     state_ptr let_go(record& agent);
 
     // --- saving ---
+    result<std::string> encode(const agent_state& state,
+                               const std::vector<block_hash>& names) const;
+    std::uint64_t bytes_to_write(const agent_state& state,
+                                 const std::vector<block_hash>& names) const;
     result<save_report> write_out(const std::string& relative, const agent_state& state,
-                                  const std::vector<block_hash>& names,
-                                  std::uint64_t& manifest_bytes);
-    std::vector<block_hash> take_foreign(const std::string& relative);
+                                  const std::vector<block_hash>& names);
+    foreign_manifest take_foreign(const std::string& relative);
+
+    // --- removing ---
+    result<disk_quota::promise> make_disk_room(std::uint64_t bytes);
+    bool remove_one(std::set<std::string>& in_vain);
+    bool remove_foreign(const std::string& relative);
+    bool remove_agent(const agent_id& id);
+    result<void> unlink_manifest(const std::string& relative);
+    std::vector<block_hash> take_files(record& agent);
+    state_ptr forget_unsaved(const agent_id& id);
 
     std::string full_path(const std::string& relative) const {
         return options.directory + "/" + relative;
@@ -92,6 +120,7 @@ struct agent_cache_store::impl {
     block_pool& pool;
     const int block_tokens;
     store_probe probe;
+    disk_quota quota;
     block_files blocks;
     std::unique_ptr<directory_lock> directory;
 
@@ -99,24 +128,28 @@ struct agent_cache_store::impl {
     std::condition_variable idle;
     std::unordered_map<agent_id, record> agents;
     std::unordered_map<block_hash, known_block> known;
-    std::set<agent_id> busy;  // being saved or erased
-    std::map<std::string, std::vector<block_hash>>
-        foreign;  // manifests that are not ours to read: what they retain
+    std::set<std::string> busy;  // manifest paths of agents that are being saved or removed
+    std::unordered_map<agent_id, int> held;  // by how many pins
+    std::map<std::string, foreign_manifest> foreign;  // by manifest path
     std::map<std::string, shortfall> absent;  // by manifest path
     std::size_t purge_known_at = 1024;
 };
 
-/// While it lives, nobody else saves or erases the agent.
+/// While it lives, nobody else saves or removes the agent with this manifest.
 class agent_cache_store::impl::turn {
   public:
-    turn(impl& store, const agent_id& id) : store_(store), id_(id) {
+    /// Waits for its turn.
+    turn(impl& store, std::string relative) : store_(store), relative_(std::move(relative)) {
         std::unique_lock lock(store_.mutex);
-        store_.idle.wait(lock, [&] { return !store_.busy.contains(id_); });
-        store_.busy.insert(id_);
+        store_.idle.wait(lock, [&] { return !store_.busy.contains(relative_); });
+        store_.busy.insert(relative_);
     }
+    /// Requires: the caller has put `relative` into store.busy.
+    turn(impl& store, std::string relative, std::adopt_lock_t)
+        : store_(store), relative_(std::move(relative)) {}
     ~turn() {
         std::lock_guard lock(store_.mutex);
-        store_.busy.erase(id_);
+        store_.busy.erase(relative_);
         store_.idle.notify_all();
     }
     turn(const turn&) = delete;
@@ -124,7 +157,7 @@ class agent_cache_store::impl::turn {
 
   private:
     impl& store_;
-    const agent_id id_;
+    const std::string relative_;
 };
 
 }  // namespace semantic::storage

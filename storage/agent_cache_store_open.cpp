@@ -15,10 +15,30 @@ result<void> agent_cache_store::impl::open() {
                        options.directory + ": another process uses this cache directory"};
     }
     directory = std::move(*lock);
+    if (auto ok = quota.set_budget(options.disk_budget_bytes); !ok) return ok;
+    if (auto ok = count_others(); !ok) return ok;
     bool all_understood = true;
     if (auto ok = read_manifests(all_understood); !ok) return ok;
     // A manifest of a later format may need files that this program cannot know of.
-    return blocks.scan(!all_understood);
+    if (auto ok = blocks.scan(!all_understood); !ok) return ok;
+    std::set<std::string> in_vain;
+    while (quota.is_over_budget())
+        if (!remove_one(in_vain)) break;
+    return {};
+}
+
+/// Files that are nobody's business here take room all the same.
+result<void> agent_cache_store::impl::count_others() {
+    const auto entries = files.list(options.directory);
+    if (!entries) return entries.error();
+    for (const directory_entry& entry : *entries) {
+        if (entry.is_directory && (entry.name == "agents" || entry.name == "blocks")) continue;
+        const auto bytes =
+            entry.is_directory ? bytes_below(files, full_path(entry.name)) : entry.bytes;
+        if (!bytes) return bytes.error();
+        quota.add(*bytes);
+    }
+    return {};
 }
 
 result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
@@ -26,36 +46,44 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
     if (!entries) return entries.error();
     for (const directory_entry& entry : *entries) {
         const std::string relative = "agents/" + entry.name;
-        if (entry.is_directory) continue;
-        if (entry.name.ends_with(".tmp")) {
+        if (!entry.is_directory && entry.name.ends_with(".tmp")) {
             if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
-        } else if (entry.name.ends_with(".json")) {
-            if (auto ok = read_manifest(relative, all_understood); !ok) return ok;
+        } else if (!entry.is_directory && entry.name.ends_with(".json")) {
+            quota.add(entry.bytes);
+            if (auto ok = read_manifest(relative, entry.bytes, all_understood); !ok) return ok;
+        } else {
+            const auto bytes =
+                entry.is_directory ? bytes_below(files, full_path(relative)) : entry.bytes;
+            if (!bytes) return bytes.error();
+            quota.add(*bytes);
         }
     }
     return {};
 }
 
 result<void> agent_cache_store::impl::read_manifest(const std::string& relative,
+                                                    std::uint64_t file_bytes,
                                                     bool& all_understood) {
     const auto bytes = read_whole(files, full_path(relative), manifest_file_bytes_max);
     if (!bytes && bytes.error().code != errc::corrupt) return bytes.error();
     auto found = bytes ? decode_manifest(*bytes) : result<manifest>(bytes.error());
     if (found) {
-        index_manifest(relative, std::move(*found), bytes->size());
+        index_manifest(relative, std::move(*found), file_bytes);
         return {};
     }
     if (found.error().code == errc::incompatible) {
         ++probe.manifests_incompatible;
         absent[relative] = shortfall::incompatible;
-        foreign[relative] = {};
+        foreign[relative] = {{}, file_bytes};
         all_understood = false;
         return {};
     }
     // Nothing in it can be trusted, so nothing is lost with it.
     ++probe.manifests_corrupt;
     absent[relative] = shortfall::corrupt;
-    return files.unlink(full_path(relative));
+    if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
+    quota.remove(file_bytes);
+    return {};
 }
 
 void agent_cache_store::impl::index_manifest(const std::string& relative, manifest found,
@@ -73,7 +101,7 @@ void agent_cache_store::impl::index_manifest(const std::string& relative, manife
     if (!ours) {
         ++probe.manifests_incompatible;
         absent[relative] = shortfall::incompatible;
-        foreign[relative] = std::move(listed);
+        foreign[relative] = {std::move(listed), bytes};
         return;
     }
     agent_state state{*id,

@@ -204,6 +204,16 @@ std::string block_path(const block_hash& name) {
     return block_directory(name) + "/" + name.hex() + ".safetensors";
 }
 
+std::uint64_t block_file_bytes_max(const kv_layout& layout, std::size_t tokens) {
+    // What the header holds beside tensors is below 1 KiB; an entry of a tensor, its checksum
+    // included, below 320 bytes; a token id below 11 digits and a comma.
+    constexpr std::uint64_t fixed_bytes = 1024, tensor_header_bytes = 320, token_header_bytes = 12;
+    std::uint64_t bytes = fixed_bytes + tokens * token_header_bytes;
+    for (const tensor_plan& plan : plan_tensors(layout))
+        bytes += tensor_header_bytes + as_size(plan.heads) * tokens * plan.row_bytes;
+    return bytes;
+}
+
 result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
                                        const block_identity& identity, const kv_layout& layout,
                                        const kv_block& block) {

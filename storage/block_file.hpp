@@ -38,6 +38,9 @@ std::string block_path(const block_hash& name);
 /// The fan-out directory that the file lies in: "blocks/ab".
 std::string block_directory(const block_hash& name);
 
+/// Returns: an upper bound of a file's size with `tokens` tokens.
+std::uint64_t block_file_bytes_max(const kv_layout& layout, std::size_t tokens);
+
 /// Blocks. Writes the first identity.tokens.size() tokens of `block` to a file of exactly this path
 /// and syncs its bytes. Returns: bytes written. Errors: io, out_of_space.
 result<std::uint64_t> write_block_file(file_system& files, const std::string& path,

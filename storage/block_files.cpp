@@ -16,15 +16,19 @@ result<block_hash> name_of(std::string_view file_name) {
 
 }  // namespace
 
-block_files::block_files(file_system& files, std::string directory, store_probe& probe)
-    : files_(files), directory_(std::move(directory)), probe_(probe) {}
+block_files::block_files(file_system& files, std::string directory, disk_quota& quota,
+                         store_probe& probe)
+    : files_(files), directory_(std::move(directory)), quota_(quota), probe_(probe) {}
 
 result<void> block_files::scan(bool keep_orphans) {
     const std::string root = directory_ + "/blocks";
     const auto fan_outs = files_.list(root);
     if (!fan_outs) return fan_outs.error();
     for (const directory_entry& each : *fan_outs) {
-        if (!each.is_directory) continue;
+        if (!each.is_directory) {
+            quota_.add(each.bytes);
+            continue;
+        }
         fan_outs_.insert("blocks/" + each.name);
         if (auto ok = scan_directory(root + "/" + each.name, keep_orphans); !ok) return ok;
     }
@@ -41,7 +45,12 @@ result<void> block_files::scan_directory(const std::string& directory, bool keep
             continue;
         }
         const auto name = name_of(entry.name);
-        if (!name || found != path(*name)) continue;  // not ours
+        if (!name || found != path(*name)) {  // not ours, but it takes room
+            const auto bytes = entry.is_directory ? bytes_below(files_, found) : entry.bytes;
+            if (!bytes) return bytes.error();
+            quota_.add(*bytes);
+            continue;
+        }
         const bool needed = needed_by_.contains(*name);
         if (!needed && !keep_orphans) {
             if (auto ok = files_.unlink(found); !ok) return ok;
@@ -50,6 +59,7 @@ result<void> block_files::scan_directory(const std::string& directory, bool keep
         // A manifest is written after the directories of its files were synced; an orphan proves
         // nothing.
         known_[*name] = file_state{entry.bytes, needed, true};
+        quota_.add(entry.bytes);
     }
     return {};
 }
@@ -66,16 +76,36 @@ void block_files::release(std::span<const block_hash> names) {
         ASSERT(found != needed_by_.end() && found->second > 0);
         if (--found->second == 0) needed_by_.erase(found);
     }
-    for (const block_hash& name : names) {
-        idle_.wait(lock, [&] { return !busy_.contains(name); });
-        if (needed_by_.contains(name) || known_.erase(name) == 0) continue;
-        busy_.insert(name);
-        lock.unlock();
-        (void)files_.unlink(path(name));
-        lock.lock();
-        busy_.erase(name);
-        idle_.notify_all();
-    }
+    for (const block_hash& name : names) remove_if_unneeded(name, lock);
+}
+
+std::size_t block_files::remove_unneeded() {
+    std::unique_lock lock(mutex_);
+    std::vector<block_hash> unneeded;
+    for (const auto& [name, file] : known_)
+        if (!needed_by_.contains(name)) unneeded.push_back(name);
+    std::size_t removed = 0;
+    for (const block_hash& name : unneeded) removed += remove_if_unneeded(name, lock) ? 1 : 0;
+    return removed;
+}
+
+/// Requires: `lock` holds the mutex; it is let go while the file is deleted.
+bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock) {
+    idle_.wait(lock, [&] { return !busy_.contains(name); });
+    const auto found = known_.find(name);
+    if (found == known_.end() || needed_by_.contains(name)) return false;
+    const file_state file = found->second;
+    known_.erase(found);
+    busy_.insert(name);
+    lock.unlock();
+    const auto gone = files_.unlink(path(name));
+    const bool removed = gone || gone.error().code == errc::not_found;
+    if (removed) quota_.remove(file.bytes);
+    lock.lock();
+    if (!removed) known_[name] = file;
+    busy_.erase(name);
+    idle_.notify_all();
+    return removed;
 }
 
 result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
@@ -90,7 +120,13 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
     auto written = write(name, identity, layout, block);
     lock.lock();
     busy_.erase(name);
-    if (written) known_[name] = file_state{*written, false, true};
+    if (written) {
+        // A damaged file that stood there is gone.
+        const auto former = known_.find(name);
+        if (former != known_.end()) quota_.remove(former->second.bytes);
+        known_[name] = file_state{*written, false, true};
+        quota_.add(*written);
+    }
     idle_.notify_all();
     return written;
 }
@@ -104,7 +140,9 @@ result<std::uint64_t> block_files::write(const block_hash& name, const block_ide
     if (written)
         if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
     if (!written) {
-        (void)files_.unlink(temporary);  // best effort: scan() removes what is left
+        // Best effort: scan() removes what is left, and until then it is counted at its most.
+        if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
+            quota_.add(block_file_bytes_max(layout, identity.tokens.size()));
         return written;
     }
     ++probe_.blocks_written;

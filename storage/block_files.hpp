@@ -15,6 +15,7 @@
 
 #include "storage/block_file.hpp"
 #include "storage/block_pool.hpp"
+#include "storage/disk_quota.hpp"
 #include "storage/file.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/probe.hpp"
@@ -23,17 +24,20 @@ namespace semantic::storage {
 
 class block_files {
   public:
-    block_files(file_system& files, std::string directory, store_probe& probe);
+    block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
-    /// nothing has retained. Errors: io.
+    /// nothing has retained; counts what stays. Errors: io.
     result<void> scan(bool keep_orphans);
 
     /// Says that one more manifest needs these files, whether they exist yet or not.
     void retain(std::span<const block_hash> names);
     /// Blocks. The opposite; deletes the files that nobody needs any more. A file that cannot be
-    /// deleted stays for scan().
+    /// deleted stays for remove_unneeded() and scan().
     void release(std::span<const block_hash> names);
+    /// Blocks. Deletes the files that nobody needs: kept orphans, and those that could not be
+    /// deleted before. Returns: how many are gone.
+    std::size_t remove_unneeded();
 
     /// Blocks. Writes the file unless it is there and good. Returns: bytes written. Errors: io,
     /// out_of_space. Requires: the name is retained.
@@ -60,6 +64,7 @@ class block_files {
     };
 
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
+    bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
                                 const kv_layout& layout, const kv_block& block);
     result<void> make_fan_out(const std::string& directory);
@@ -67,6 +72,7 @@ class block_files {
 
     file_system& files_;
     const std::string directory_;
+    disk_quota& quota_;
     store_probe& probe_;
     mutable std::mutex mutex_;
     std::condition_variable idle_;

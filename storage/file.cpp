@@ -236,4 +236,20 @@ result<std::string> read_whole(file_system& files, const std::string& path,
     return text;
 }
 
+result<std::uint64_t> bytes_below(file_system& files, const std::string& directory) {
+    const auto entries = files.list(directory);
+    if (!entries) return entries.error();
+    std::uint64_t bytes = 0;
+    for (const directory_entry& entry : *entries) {
+        if (entry.is_directory) {
+            const auto below = bytes_below(files, directory + "/" + entry.name);
+            if (!below) return below;
+            bytes += *below;
+        } else {
+            bytes += entry.bytes;
+        }
+    }
+    return bytes;
+}
+
 }  // namespace semantic::storage

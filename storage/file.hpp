@@ -80,4 +80,8 @@ file_system& posix_file_system();
 result<std::string> read_whole(file_system& files, const std::string& path,
                                std::uint64_t bytes_max);
 
+/// Blocks. Returns: the bytes of all regular files in the directory and below. Errors: those of
+/// list.
+result<std::uint64_t> bytes_below(file_system& files, const std::string& directory);
+
 }  // namespace semantic::storage

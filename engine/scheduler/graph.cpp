@@ -195,6 +195,8 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         if (!prompt) return give_up(failure_kind::bad_request, prompt.error().what);
         work->prompt = std::move(*prompt);
         behind.try_emplace(work->prompt->agent);
+        work->pins.push_back(store.hold(work->prompt->agent));
+        if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
         std::get<0>(out).try_put(resolved{work});
     } catch (const std::exception& error) {
         give_up(failure_kind::internal, error.what());
@@ -255,6 +257,7 @@ void scheduler::impl::on_emit(const emission& message) {
     message.work->sink->on_event(message.event);
     if (!last) return;
     message.work->sink.reset();
+    message.work->pins.clear();
     std::lock_guard lock(jobs_mutex);
     jobs.erase(message.work->id);
     jobs_changed.notify_all();

@@ -21,6 +21,8 @@ struct job {
     std::atomic<bool> cancelled{false};
 
     std::optional<resolved_prompt> prompt;  // after resolve
+    /// The agent and the one it continues: their files stay while the request runs.
+    std::vector<storage::agent_cache_store::pin> pins;
     std::optional<storage::restored_prefix>
         restored;  // after restore; what of the prefix is really there
 };

@@ -85,6 +85,12 @@ response get_health(const services& with, const request&) {
     json::object body{{"status", "ok"}};
     for (auto& [name, value] : now.body)
         body.emplace(name == "status" ? "readiness" : json::string_view(name), std::move(value));
+    if (engine::engine* engine = with.engines.get(); engine != nullptr) {
+        const storage::store_probe& store = engine->store_probe();
+        body["disk"] = {{"bytes", store.disk_bytes.load()},
+                        {"budget_bytes", store.disk_budget_bytes.load()},
+                        {"saves_out_of_space", store.saves_out_of_space.load()}};
+    }
     return status_reply(200, std::move(body));
 }
 

@@ -126,7 +126,7 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
 }
 
 void write_store(exposition& out, const storage::store_probe& probe) {
-    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 11>
+    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 15>
         counters{{
             {"semantic_store_blocks_written_total", "Block files written.", &probe.blocks_written},
             {"semantic_store_blocks_read_total", "Block files read.", &probe.blocks_read},
@@ -147,8 +147,22 @@ void write_store(exposition& out, const storage::store_probe& probe) {
              &probe.manifests_incompatible},
             {"semantic_store_evictions_total", "Agents whose blocks left the pool.",
              &probe.evictions},
+            {"semantic_store_saves_out_of_space_total",
+             "Saves that failed because nothing more could be removed from the disk.",
+             &probe.saves_out_of_space},
+            {"semantic_store_disk_removals_total", "Agents removed to keep the disk budget.",
+             &probe.disk_removals},
+            {"semantic_store_incompatible_removals_total",
+             "Manifests of another model or format removed to keep the disk budget.",
+             &probe.incompatible_removals},
+            {"semantic_store_agents_lost_total",
+             "Agents that left the pool although they could not be saved.", &probe.agents_lost},
         }};
     for (const auto& [name, help, value] : counters) out.one(name, "counter", help, load(*value));
+    out.one("semantic_disk_bytes", "gauge", "Bytes of all files in the cache directory.",
+            load(probe.disk_bytes));
+    out.one("semantic_disk_budget_bytes", "gauge", "What they may take.",
+            load(probe.disk_budget_bytes));
 }
 
 void write_pool(exposition& out, const engine::pool_usage& pool) {

@@ -163,6 +163,13 @@ TEST(config, names_of_the_earlier_system_are_aliases) {
     EXPECT_EQ(values.api_keys, (std::vector<std::string>{"k1", "k2"}));
 }
 
+TEST(config, disk_budget_is_given_in_mebibytes) {
+    EXPECT_EQ(parse({"--disk-budget-mb", "3"}, {}).values.disk_budget_mb, 3u);
+    config values;
+    values.disk_budget_mb = 3;
+    EXPECT_EQ(make_engine_options(values, "/m", "/home/me").disk_budget_bytes, 3u << 20);
+}
+
 TEST(config, own_name_beats_its_alias) {
     environment variables{{"SEMANTIC_SERVER_PORT", "1"}, {"SEMANTIC_PORT", "2"}};
     EXPECT_EQ(parse({}, variables).values.port, 2);

@@ -146,5 +146,15 @@ TEST(health, root_names_the_server_and_its_endpoints) {
     EXPECT_NE(root.body.find(std::string(server_version())), std::string::npos);
 }
 
+TEST(health, tells_what_the_memory_takes_on_disk) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    auto overall = client.request(get("/health"));
+    EXPECT_NE(overall.body.find(R"("disk":{"bytes":0,"budget_bytes":0,"saves_out_of_space":0})"),
+              std::string::npos)
+        << overall.body;
+}
+
 }  // namespace
 }  // namespace semantic::server

@@ -80,5 +80,15 @@ TEST(metrics, engine_counters_are_shown_by_source_and_reason) {
     EXPECT_NE(text.find("semantic_cache_misses_total{reason=\"evicted\"} 2\n"), std::string::npos);
 }
 
+TEST(metrics, what_the_disk_holds_and_what_gave_way_is_shown) {
+    tests::scripted_engine engine;
+    std::string text = render_metrics(server_probe{}, &engine);
+    for (const char* name :
+         {"semantic_disk_bytes", "semantic_disk_budget_bytes", "semantic_store_disk_removals_total",
+          "semantic_store_incompatible_removals_total", "semantic_store_saves_out_of_space_total",
+          "semantic_store_agents_lost_total"})
+        EXPECT_NE(text.find("\n" + std::string(name) + " 0\n"), std::string::npos) << name;
+}
+
 }  // namespace
 }  // namespace semantic::server

@@ -265,7 +265,15 @@ result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(const s
     return real_.lock(path);
 }
 
+void fault_file_system::set_space(storage::disk_space space) {
+    std::lock_guard lock(mutex_);
+    space_ = space;
+}
+
 result<storage::disk_space> fault_file_system::space(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("space " + path);
+    if (space_) return *space_;
     return real_.space(path);
 }
 

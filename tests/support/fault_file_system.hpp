@@ -37,6 +37,8 @@ class fault_file_system final : public storage::file_system {
     void fail_at(int n, fault kind);
     /// Orders that reading the n-th file from now on, counted from 1, fails with EIO.
     void fail_read_at(int n);
+    /// What space() tells from now on, whatever the disk really has.
+    void set_space(storage::disk_space space);
     /// Changing operations since the last fail_at() or reset().
     int operations() const;
     void reset();
@@ -92,6 +94,7 @@ class fault_file_system final : public storage::file_system {
     int reads_ = 0;
     int fail_read_at_ = 0;
     fault kind_ = fault::io_error;
+    std::optional<storage::disk_space> space_;
     bool fired_ = false;
     bool down_ = false;
 };
