@@ -36,6 +36,7 @@ struct tool_definition {
     std::string name;
     std::string description;
     std::string parameters_json;  // JSON schema of the arguments, an object
+    bool strict = false;          // its calls must satisfy that schema
 };
 
 struct conversation {

@@ -36,6 +36,20 @@ struct sampling_params {
     }
 };
 
+/// What the answer must look like, whatever the model would rather say.
+struct output_form {
+    enum class kind {
+        free,          // anything
+        json,          // one JSON value, and nothing else
+        calls,         // tool calls, and nothing else
+        strict_calls,  // anything; but what begins a tool call is one, with arguments as declared
+    };
+    kind what = kind::free;
+    std::string schema_json{};         // json: what the value satisfies; empty: any object
+    std::vector<std::string> tools{};  // calls: names of those that may be called; empty: all
+    bool several_calls = true;         // calls: more than one, where the model's family can
+};
+
 struct generation_request {
     /// Whose memory this extends. Absent: the engine finds the longest stored prefix or makes a new
     /// `msg_…` agent.
@@ -43,6 +57,7 @@ struct generation_request {
     conversation chat;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
+    output_form form{};
     sampling_params sampling;
     std::optional<std::chrono::steady_clock::time_point> deadline;
 };

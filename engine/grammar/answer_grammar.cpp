@@ -1,0 +1,257 @@
+#include "engine/grammar/answer_grammar.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json.hpp>
+#include <map>
+
+#include "engine/grammar/json_grammar.hpp"
+#include "engine/text/json_text.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using symbol = grammar_builder::symbol;
+using sequence = grammar_builder::sequence;
+
+constexpr std::size_t recent_max = 32;
+
+class invalid_form : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// Any text up to the first `mark`, the mark, and `behind`. `may_end`: the text may also end without
+/// a mark. The automaton of Knuth, Morris and Pratt, a rule for each of its states.
+symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bool may_end) {
+    std::vector<symbol> states;
+    for (std::size_t i = 0; i < mark.size(); ++i) states.push_back(out.new_rule());
+    for (std::size_t state = 0; state < mark.size(); ++state) {
+        std::map<std::size_t, byte_set> ways;  // key: the state behind
+        for (int byte = 0; byte < 256; ++byte) {
+            std::string seen(mark.substr(0, state));
+            seen += static_cast<char>(byte);
+            std::size_t next = seen.size();
+            while (!mark.starts_with(std::string_view(seen).substr(seen.size() - next))) --next;
+            ways[next].set(static_cast<std::size_t>(byte));
+        }
+        if (may_end) out.add(states[state], {});
+        for (const auto& [next, bytes] : ways)
+            out.add(states[state],
+                    {out.bytes(bytes), next < mark.size() ? states[next] : behind});
+    }
+    return states[0];
+}
+
+// Builds one grammar. The forms of calls are those that engine/text's parsers read.
+class form_builder {
+  public:
+    form_builder(const tokenizer& words, std::string_view family, const generation_request& request)
+        : tokenizer_(words),
+          family_(family),
+          request_(request),
+          json_(out_, request.form.what == output_form::kind::json ? json_spacing::free
+                                                                   : json_spacing::templates) {}
+
+    grammar build() && {
+        sequence all;
+        switch (request_.form.what) {
+            case output_form::kind::json: all = json_answer(); break;
+            case output_form::kind::calls: all = calls(); break;
+            default: all = {free_text_with_calls()}; break;
+        }
+        symbol root = out_.any_of({all});
+        grammar made = std::move(out_).build(root);
+        if (made.rules[made.root].empty())
+            throw invalid_form("no finite answer satisfies the schema");
+        return made;
+    }
+
+  private:
+    bool harmony() const { return family_ == "harmony"; }
+    bool llama3() const { return family_ == "llama3"; }
+    bool hermes() const {
+        constexpr std::array<std::string_view, 4> names{"chatml", "qwen2", "qwen3", "smollm2"};
+        return std::find(names.begin(), names.end(), family_) != names.end();
+    }
+
+    symbol special(std::string_view spelling) {
+        token_id id = tokenizer_.find(spelling);
+        if (id < 0) throw invalid_form("the vocabulary has no " + std::string(spelling));
+        return out_.token(id);
+    }
+
+    // Reasoning comes before what the form is about.
+    sequence reasoning() {
+        if (family_ == "qwen3") {
+            symbol closed = out_.any_of({out_.literal("\n\n")});
+            symbol thought = text_up_to(out_, "</think>", closed, false);
+            return {out_.any_of({{}, out_.literal("<think>") + thought})};
+        }
+        if (!harmony()) return {};
+        byte_set all;
+        symbol text = out_.repeat({out_.bytes(all.set())}, 0, -1);
+        sequence thought = sequence{special("<|channel|>")} + out_.literal("analysis") +
+                           special("<|message|>") + text + special("<|end|>") +
+                           special("<|start|>") + out_.literal("assistant");
+        return {out_.any_of({{}, thought})};
+    }
+
+    sequence json_answer() {
+        symbol value = json_.any_object();
+        if (!request_.form.schema_json.empty())
+            value = json_.of_schema(parsed(request_.form.schema_json, "schema"));
+        if (!harmony()) return reasoning() + value;
+        return reasoning() + special("<|channel|>") + out_.literal("final") +
+               special("<|message|>") + value;
+    }
+
+    boost::json::value parsed(const std::string& text, const std::string& owner) const {
+        boost::system::error_code error;
+        boost::json::parse_options options;
+        options.max_depth = 256;
+        boost::json::value value = boost::json::parse(text, error, {}, options);
+        if (error) throw invalid_form(owner + " is not JSON: " + error.message());
+        return value;
+    }
+
+    const tool_definition& tool(const std::string& name) const {
+        for (const tool_definition& tool : request_.chat.tools)
+            if (tool.name == name) return tool;
+        throw invalid_form("there is no tool '" + name + "'");
+    }
+
+    // A tool that is not strict may have a schema that cannot be held to; then any object will do.
+    symbol arguments(const tool_definition& tool) {
+        if (tool.parameters_json.empty()) return json_.any_object();
+        try {
+            return json_.of_schema(parsed(tool.parameters_json, "the schema of its arguments"));
+        } catch (const std::runtime_error& error) {
+            if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
+        }
+        return json_.any_object();
+    }
+
+    symbol one_of_the_calls(std::string_view before, std::string_view between,
+                            std::string_view behind) {
+        std::vector<sequence> ways;
+        for (const std::string& name : callable())
+            ways.push_back(out_.literal(std::string(before) + quoted(name) +
+                                        std::string(between)) +
+                           arguments(tool(name)) + out_.literal(behind));
+        return out_.any_of(std::move(ways));
+    }
+
+    std::vector<std::string> callable() const {
+        if (!request_.form.tools.empty()) return request_.form.tools;
+        std::vector<std::string> names;
+        for (const tool_definition& tool : request_.chat.tools) names.push_back(tool.name);
+        if (names.empty()) throw invalid_form("there are no tools to call");
+        return names;
+    }
+
+    symbol llama3_call() { return one_of_the_calls("{\"name\": ", ", \"parameters\": ", "}"); }
+
+    sequence harmony_call() {
+        std::vector<sequence> ways;
+        for (const std::string& name : callable())
+            ways.push_back(out_.literal("commentary to=functions." + name + " ") +
+                           special("<|constrain|>") + out_.literal("json") +
+                           special("<|message|>") + arguments(tool(name)));
+        return {special("<|channel|>"), out_.any_of(std::move(ways))};
+    }
+
+    // The call is what ends the turn in Llama 3 and in Harmony: there is one.
+    sequence calls() {
+        if (llama3()) return {llama3_call()};
+        if (harmony()) return reasoning() + harmony_call();
+        if (!hermes())
+            throw invalid_form("models of the chat template family '" + std::string(family_) +
+                               "' have no tool calls that an answer can be held to");
+        symbol call = one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ",
+                                       "}\n</tool_call>");
+        int more = request_.form.several_calls ? -1 : 0;
+        return reasoning() + call + out_.repeat(out_.literal("\n") + call, 0, more);
+    }
+
+    // Text as the model likes; only what begins a call must go on as one.
+    symbol free_text_with_calls() {
+        if (llama3()) {
+            byte_set other;
+            other.set();
+            byte_set any = other;
+            other.reset('{');
+            return out_.any_of(
+                {{}, {llama3_call()}, {out_.bytes(other), out_.repeat({out_.bytes(any)}, 0, -1)}});
+        }
+        if (harmony()) {
+            byte_set all;
+            symbol text = out_.repeat({out_.bytes(all.set())}, 0, -1);
+            sequence said = sequence{special("<|channel|>")} + out_.literal("final") +
+                            special("<|message|>") + text;
+            symbol end = out_.any_of({said, harmony_call()});
+            return out_.any_of({reasoning() + end});
+        }
+        if (!hermes())
+            throw invalid_form("models of the chat template family '" + std::string(family_) +
+                               "' have no tool calls that an answer can be held to");
+        symbol rest = out_.new_rule();
+        symbol call = one_of_the_calls("\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
+        symbol behind = out_.any_of({{call, rest}});
+        out_.add(rest, {text_up_to(out_, "<tool_call>", behind, true)});
+        return rest;
+    }
+
+    grammar_builder out_;
+    const tokenizer& tokenizer_;
+    const std::string_view family_;
+    const generation_request& request_;
+    json_grammar json_;
+};
+
+std::string key_of(const generation_request& request) {
+    std::string key;
+    auto add = [&](const std::string& part) {
+        key += std::to_string(part.size()) + ':' + part;
+    };
+    add(std::to_string(static_cast<int>(request.form.what)));
+    add(request.form.schema_json);
+    add(request.form.several_calls ? "several" : "one");
+    for (const std::string& name : request.form.tools) add(name);
+    if (request.form.what == output_form::kind::json) return key;
+    for (const tool_definition& tool : request.chat.tools) {
+        add(tool.name);
+        add(tool.parameters_json);
+        add(tool.strict ? "strict" : "free");
+    }
+    return key;
+}
+
+}  // namespace
+
+answer_grammars::answer_grammars(const tokenizer& words, std::string family)
+    : tokenizer_(words), family_(std::move(family)) {}
+
+storage::result<std::shared_ptr<const grammar>> answer_grammars::of(
+    const generation_request& request) {
+    if (request.form.what == output_form::kind::free) return std::shared_ptr<const grammar>();
+    std::string key = key_of(request);
+    auto found = std::find_if(recent_.begin(), recent_.end(),
+                              [&](const known& entry) { return entry.key == key; });
+    if (found != recent_.end()) {
+        recent_.splice(recent_.begin(), recent_, found);
+        return recent_.front().rules;
+    }
+    try {
+        auto made = std::make_shared<const grammar>(
+            form_builder(tokenizer_, family_, request).build());
+        recent_.push_front({std::move(key), std::move(made)});
+        if (recent_.size() > recent_max) recent_.pop_back();
+        return recent_.front().rules;
+    } catch (const std::runtime_error& error) {
+        return storage::failure{storage::errc::bad_value, error.what()};
+    }
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,79 @@
+#pragma once
+// A context-free grammar over bytes and special tokens: what an answer may look like. Built once,
+// then immutable and safe to share between threads.
+
+#include <bitset>
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+using storage::token_id;
+
+using byte_set = std::bitset<256>;
+
+struct grammar {
+    enum class kind : std::uint8_t { bytes, token, rule };
+    struct symbol {
+        kind what = kind::bytes;
+        std::uint32_t index = 0;  // into byte_sets, a token id, or into rules
+        bool operator==(const symbol&) const = default;
+    };
+    using sequence = std::vector<symbol>;  // one after another; empty: nothing at all
+
+    std::vector<byte_set> byte_sets;
+    std::vector<std::vector<sequence>> rules;  // alternatives; none: nothing matches
+    std::uint32_t root = 0;
+};
+
+/// A description that would become larger than a grammar may be.
+class grammar_too_large : public std::runtime_error {
+  public:
+    grammar_too_large() : std::runtime_error("it describes more than an answer can be held to") {}
+};
+
+class grammar_builder {
+  public:
+    using symbol = grammar::symbol;
+    using sequence = grammar::sequence;
+
+    /// Symbols in all alternatives together. Far above what people write; a repetition of a million
+    /// is not.
+    static constexpr std::size_t symbols_max = 400'000;
+
+    symbol bytes(const byte_set& set);
+    symbol token(token_id id) const;
+    sequence literal(std::string_view text);
+    /// An empty rule, to be filled by add(): what a description that refers to itself needs.
+    symbol new_rule();
+    /// Throws grammar_too_large.
+    void add(symbol rule, sequence alternative);
+
+    symbol any_of(std::vector<sequence> alternatives);
+    /// `unit` from `least` to `most` times; `most` < 0: without end. Throws grammar_too_large.
+    symbol repeat(const sequence& unit, int least, int most);
+
+    /// The finished grammar, without alternatives that can never be completed: whatever a matcher
+    /// has taken, an end remains within reach. `root` is left without alternatives when nothing
+    /// matches.
+    grammar build(symbol root) &&;
+
+  private:
+    grammar made_;
+    std::size_t symbols_ = 0;
+};
+
+inline grammar::sequence operator+(grammar::sequence a, const grammar::sequence& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+inline grammar::sequence operator+(grammar::sequence a, grammar::symbol b) {
+    a.push_back(b);
+    return a;
+}
+
+}  // namespace semantic::engine

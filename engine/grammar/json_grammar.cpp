@@ -1,0 +1,172 @@
+#include "engine/grammar/json_grammar.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using symbol = grammar_builder::symbol;
+
+// Line breaks with more blanks than this in front of a value are a model that has lost its way.
+constexpr int indent_max = 32;
+// What a double holds exactly; beyond it a reader's number may not be the one that was written.
+constexpr int digits_max = 15;
+
+byte_set range(int first, int last) {
+    byte_set set;
+    for (int byte = first; byte <= last; ++byte) set.set(static_cast<std::size_t>(byte));
+    return set;
+}
+
+byte_set one_of(std::string_view characters) {
+    byte_set set;
+    for (char c : characters) set.set(static_cast<unsigned char>(c));
+    return set;
+}
+
+}  // namespace
+
+json_grammar::json_grammar(grammar_builder& out, json_spacing spacing)
+    : out_(out), spacing_(spacing) {}
+
+template <class Make>
+symbol json_grammar::once(shared_rule& rule, Make make) {
+    if (!rule.made) {
+        // Known before it is filled: values hold values.
+        rule = {true, out_.new_rule()};
+        for (auto& alternative : make()) out_.add(rule.rule, std::move(alternative));
+    }
+    return rule.rule;
+}
+
+using alternatives = std::vector<grammar::sequence>;
+
+symbol json_grammar::blank() {
+    return once(blank_, [&]() -> alternatives {
+        if (spacing_ == json_spacing::templates) return {{}};
+        symbol indent = out_.repeat(out_.literal(" "), 0, indent_max);
+        return {{}, out_.literal(" "), out_.literal("\n") + indent};
+    });
+}
+
+symbol json_grammar::colon() {
+    return once(colon_, [&]() -> alternatives {
+        if (spacing_ == json_spacing::templates) return {out_.literal(": ")};
+        return {out_.literal(":"), out_.literal(": ")};
+    });
+}
+
+symbol json_grammar::comma() {
+    return once(comma_, [&]() -> alternatives {
+        if (spacing_ == json_spacing::templates) return {out_.literal(", ")};
+        return {out_.literal(",") + blank()};
+    });
+}
+
+// UTF-8 in its well-formed table (Unicode 15, table 3-7).
+symbol json_grammar::beyond_ascii() {
+    return once(beyond_ascii_, [&]() -> alternatives {
+        auto bytes = [&](int first, int last) { return out_.bytes(range(first, last)); };
+        symbol more = bytes(0x80, 0xbf);
+        return {
+            {bytes(0xc2, 0xdf), more},
+            {bytes(0xe0, 0xe0), bytes(0xa0, 0xbf), more},
+            {bytes(0xe1, 0xec), more, more},
+            {bytes(0xed, 0xed), bytes(0x80, 0x9f), more},
+            {bytes(0xee, 0xef), more, more},
+            {bytes(0xf0, 0xf0), bytes(0x90, 0xbf), more, more},
+            {bytes(0xf1, 0xf3), more, more, more},
+            {bytes(0xf4, 0xf4), bytes(0x80, 0x8f), more, more},
+        };
+    });
+}
+
+// Escapes as RFC 8259 has them, surrogates only in pairs.
+symbol json_grammar::character() {
+    return once(character_, [&]() -> alternatives {
+        byte_set plain = range(0x20, 0x7f);
+        plain.reset('"');
+        plain.reset('\\');
+        symbol hex = out_.bytes(one_of("0123456789abcdefABCDEF"));
+        symbol not_d = out_.bytes(one_of("0123456789abcefABCEF"));
+        symbol d = out_.bytes(one_of("dD"));
+        grammar::sequence u = out_.literal("\\u");
+        return {
+            {out_.bytes(plain)},
+            {beyond_ascii()},
+            out_.literal("\\") + out_.bytes(one_of("\"\\/bfnrt")),
+            u + not_d + hex + hex + hex,
+            u + d + out_.bytes(one_of("01234567")) + hex + hex,
+            u + d + out_.bytes(one_of("89abAB")) + hex + hex + u + d +
+                out_.bytes(one_of("cdefCDEF")) + hex + hex,
+        };
+    });
+}
+
+symbol json_grammar::string() {
+    return once(string_, [&]() -> alternatives {
+        return {out_.literal("\"") + out_.repeat({character()}, 0, -1) + out_.literal("\"")};
+    });
+}
+
+symbol json_grammar::integer() {
+    return once(integer_, [&]() -> alternatives {
+        symbol digit = out_.bytes(one_of("0123456789"));
+        symbol whole = out_.any_of(
+            {out_.literal("0"), grammar::sequence{out_.bytes(one_of("123456789")),
+                                                  out_.repeat({digit}, 0, digits_max - 1)}});
+        return {{whole}, out_.literal("-") + whole};
+    });
+}
+
+symbol json_grammar::number() {
+    return once(number_, [&]() -> alternatives {
+        symbol digit = out_.bytes(one_of("0123456789"));
+        symbol fraction =
+            out_.any_of({{}, out_.literal(".") + out_.repeat({digit}, 1, digits_max)});
+        symbol sign = out_.any_of({{}, {out_.bytes(one_of("+-"))}});
+        symbol exponent = out_.any_of(
+            {{}, grammar::sequence{out_.bytes(one_of("eE")), sign, out_.repeat({digit}, 1, 2)}});
+        return {{integer(), fraction, exponent}};
+    });
+}
+
+symbol json_grammar::boolean() {
+    return once(boolean_, [&]() -> alternatives {
+        return {out_.literal("true"), out_.literal("false")};
+    });
+}
+
+symbol json_grammar::null() {
+    return once(null_, [&]() -> alternatives { return {out_.literal("null")}; });
+}
+
+symbol json_grammar::array_of(symbol element, int least, int most) {
+    grammar::sequence open = out_.literal("[") + blank();
+    grammar::sequence close = grammar::sequence{blank()} + out_.literal("]");
+    alternatives ways;
+    if (least <= 0) ways.push_back(out_.literal("[") + blank() + out_.literal("]"));
+    if (most != 0) {
+        symbol more =
+            out_.repeat({comma(), element}, least > 0 ? least - 1 : 0, most < 0 ? -1 : most - 1);
+        ways.push_back(open + element + more + close);
+    }
+    return out_.any_of(std::move(ways));
+}
+
+symbol json_grammar::any_value() {
+    return once(any_value_, [&]() -> alternatives {
+        return {{string()}, {number()}, {boolean()}, {null()},
+                {any_object()}, {array_of(any_value(), 0, -1)}};
+    });
+}
+
+symbol json_grammar::any_object() {
+    return once(any_object_, [&]() -> alternatives {
+        grammar::sequence member{string(), colon(), any_value()};
+        symbol more = out_.repeat(grammar::sequence{comma()} + member, 0, -1);
+        return {out_.literal("{") + blank() + out_.literal("}"),
+                out_.literal("{") + blank() + member + more + blank() + out_.literal("}")};
+    });
+}
+
+}  // namespace semantic::engine

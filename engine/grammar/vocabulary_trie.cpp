@@ -1,0 +1,39 @@
+#include "engine/grammar/vocabulary_trie.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace semantic::engine {
+
+vocabulary_trie::vocabulary_trie(const tokenizer& words) {
+    std::vector<std::pair<std::string_view, token_id>> sorted;
+    for (token_id id = 0; id < words.vocabulary(); ++id)
+        if (std::string_view bytes = words.bytes(id); !bytes.empty() && !words.is_special(id))
+            sorted.emplace_back(bytes, id);
+    std::sort(sorted.begin(), sorted.end());
+
+    std::vector<std::uint32_t> open;  // nodes on the way to the token before
+    auto close_to = [&](std::size_t depth) {
+        for (; open.size() > depth; open.pop_back())
+            nodes[open.back()].end = static_cast<std::uint32_t>(nodes.size());
+    };
+    std::string_view before;
+    for (const auto& [bytes, id] : sorted) {
+        auto part = std::mismatch(before.begin(), before.end(), bytes.begin(), bytes.end()).first;
+        auto shared = static_cast<std::size_t>(part - before.begin());
+        close_to(shared);
+        for (std::size_t depth = shared; depth < bytes.size(); ++depth) {
+            open.push_back(static_cast<std::uint32_t>(nodes.size()));
+            nodes.push_back({0, static_cast<std::uint32_t>(tokens.size()),
+                             static_cast<std::uint16_t>(depth + 1),
+                             static_cast<unsigned char>(bytes[depth])});
+        }
+        tokens.push_back(id);
+        before = bytes;
+    }
+    close_to(0);
+    nodes.push_back({static_cast<std::uint32_t>(nodes.size() + 1),
+                     static_cast<std::uint32_t>(tokens.size()), 0, 0});
+}
+
+}  // namespace semantic::engine

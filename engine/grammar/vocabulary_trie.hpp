@@ -1,0 +1,26 @@
+#pragma once
+// The vocabulary's tokens by their bytes, so that all those that a grammar lets through are found
+// in one walk. Immutable after construction; safe to share between threads.
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/text/tokenizer.hpp"
+
+namespace semantic::engine {
+
+/// Nodes in depth-first order, children by byte. A node's subtree ends where `end` says.
+struct vocabulary_trie {
+    struct node {
+        std::uint32_t end;          // index behind the last node below this one
+        std::uint32_t first_token;  // into tokens; this node's are those before the next node's
+        std::uint16_t depth;        // bytes from the root, 1 for its children
+        unsigned char byte;
+    };
+    std::vector<node> nodes;       // without the root; one sentinel at the end
+    std::vector<token_id> tokens;  // special tokens and those without bytes are left out
+
+    explicit vocabulary_trie(const tokenizer& words);
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,206 @@
+// Answers drawn from random logits: whatever a model would rather say, what comes out has the form
+// that was asked for.
+
+#include "engine/grammar/answer_grammar.hpp"
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <random>
+
+#include "engine/grammar/output_constraint.hpp"
+#include "engine/text/output_parser.hpp"
+
+namespace semantic::engine {
+namespace {
+
+const tokenizer& words() {
+    static const tokenizer made =
+        *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
+    return made;
+}
+
+const vocabulary_trie& trie() {
+    static const vocabulary_trie made(words());
+    return made;
+}
+
+const std::vector<token_id>& stops() {
+    static const std::vector<token_id> made{words().find("<|im_end|>")};
+    return made;
+}
+
+generation_request weather_request(output_form form) {
+    generation_request request;
+    request.chat.tools = {
+        {"weather", "", R"({"type":"object","properties":{"city":{"type":"string","maxLength":8},
+            "days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],
+            "additionalProperties":false})",
+         true},
+        {"stop", "", R"({"type":"object","properties":{},"additionalProperties":false})", false}};
+    request.form = std::move(form);
+    return request;
+}
+
+std::shared_ptr<const grammar> compile(const std::string& family,
+                                       const generation_request& request) {
+    auto made = answer_grammars(words(), family).of(request);
+    if (!made) throw std::runtime_error(made.error().what);
+    return *made;
+}
+
+// The likeliest token of random logits, held to the grammar; ends at the stop token.
+std::string drawn(const std::shared_ptr<const grammar>& rules, std::mt19937& random) {
+    output_constraint constraint(rules, words(), trie(), stops());
+    std::vector<float> logits(static_cast<std::size_t>(words().vocabulary()));
+    std::string text;
+    for (int i = 0; i < 600; ++i) {
+        for (float& logit : logits) logit = std::normal_distribution<float>()(random);
+        // So that strings and lists end some time.
+        for (token_id stop : stops()) logits[static_cast<std::size_t>(stop)] = 9.0f;
+        for (const char* close : {"\"", "}", "]", "</tool_call>", "\"}"})
+            if (token_id id = words().find(close); id >= 0 && i > 40)
+                logits[static_cast<std::size_t>(id)] = 5.0f;
+        auto masked = constraint.masked(logits);
+        if (masked.empty()) return text + " and nothing may follow";
+        auto best = static_cast<token_id>(std::max_element(masked.begin(), masked.end()) -
+                                          masked.begin());
+        EXPECT_TRUE(constraint.allows(best));
+        constraint.take(best);
+        if (best == stops()[0]) return text;
+        text += words().bytes(best);
+    }
+    return text + " and so on";
+}
+
+TEST(answer_grammar, a_forced_call_is_one_whatever_the_model_would_rather_say) {
+    std::mt19937 random(1);
+    auto rules = compile("chatml", weather_request({.what = output_form::kind::calls}));
+    for (int i = 0; i < 60; ++i) {
+        std::string text = drawn(rules, random);
+        auto parser = make_output_parser("chatml", true);
+        std::vector<answer_piece> pieces = parser->push(text);
+        for (auto& piece : parser->finish()) pieces.push_back(std::move(piece));
+        ASSERT_FALSE(pieces.empty()) << text;
+        for (const answer_piece& piece : pieces) {
+            const auto* call = std::get_if<answer_call>(&piece);
+            ASSERT_TRUE(call) << text;
+            boost::json::object arguments = boost::json::parse(call->arguments_json).as_object();
+            if (call->name == "stop") {
+                EXPECT_TRUE(arguments.empty()) << text;
+                continue;
+            }
+            ASSERT_EQ(call->name, "weather") << text;
+            EXPECT_TRUE(arguments.at("city").is_string()) << text;
+            if (const auto* days = arguments.if_contains("days")) {
+                EXPECT_GE(days->to_number<int>(), 1) << text;
+                EXPECT_LE(days->to_number<int>(), 14) << text;
+            }
+        }
+    }
+}
+
+TEST(answer_grammar, one_named_tool_and_one_call_can_be_asked_for) {
+    std::mt19937 random(2);
+    auto rules = compile("qwen2", weather_request({.what = output_form::kind::calls,
+                                                   .tools = {"stop"},
+                                                   .several_calls = false}));
+    for (int i = 0; i < 5; ++i)
+        EXPECT_EQ(drawn(rules, random),
+                  "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>");
+}
+
+TEST(answer_grammar, llama3_calls_in_its_own_form) {
+    std::mt19937 random(3);
+    auto rules = compile("llama3",
+                         weather_request({.what = output_form::kind::calls, .tools = {"stop"}}));
+    EXPECT_EQ(drawn(rules, random), "{\"name\": \"stop\", \"parameters\": {}}");
+}
+
+TEST(answer_grammar, a_json_answer_is_one_value_that_satisfies_its_schema) {
+    std::mt19937 random(4);
+    generation_request request;
+    request.form = {.what = output_form::kind::json,
+                    .schema_json = R"({"type":"array","items":{"enum":["a","b"]},"minItems":2,
+                                       "maxItems":4})"};
+    auto rules = compile("gemma3", request);
+    for (int i = 0; i < 40; ++i) {
+        boost::json::array list = boost::json::parse(drawn(rules, random)).as_array();
+        EXPECT_GE(list.size(), 2u);
+        EXPECT_LE(list.size(), 4u);
+    }
+    request.form.schema_json.clear();
+    for (int i = 0; i < 10; ++i)
+        EXPECT_TRUE(boost::json::parse(drawn(compile("gemma3", request), random)).is_object());
+}
+
+bool matches(const std::shared_ptr<const grammar>& rules, std::string_view text) {
+    grammar_matcher matcher(rules);
+    auto state = matcher.start();
+    for (char c : text) state = matcher.step(state, static_cast<unsigned char>(c));
+    return matcher.accepts(state);
+}
+
+TEST(answer_grammar, strict_tools_leave_text_free_and_hold_calls_to_their_schema) {
+    auto rules = compile("chatml", weather_request({.what = output_form::kind::strict_calls}));
+    auto call = [](const std::string& arguments) {
+        return "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + arguments +
+               "}\n</tool_call>";
+    };
+    EXPECT_TRUE(matches(rules, "Just text, with < and <tool but no more."));
+    EXPECT_TRUE(matches(rules, ""));
+    EXPECT_TRUE(matches(rules, "Well: " + call(R"({"city": "Rome"})")));
+    EXPECT_TRUE(matches(rules, call(R"({"city": "Rome"})") + "\n" + call(R"({"city": ""})") + "."));
+    EXPECT_FALSE(matches(rules, call(R"({"town": "Rome"})")));
+    EXPECT_FALSE(matches(rules, call(R"({"city": "Rome", "days": 15})")));
+    EXPECT_FALSE(matches(rules, "<tool_call>oops"));
+    EXPECT_FALSE(matches(rules, "<tool_<tool_call>oops"));
+    auto llama = compile("llama3", weather_request({.what = output_form::kind::strict_calls}));
+    EXPECT_TRUE(matches(llama, "Text { with braces }"));
+    EXPECT_FALSE(matches(llama, "{ text"));
+    EXPECT_TRUE(matches(llama, R"({"name": "stop", "parameters": {}})"));
+}
+
+TEST(answer_grammar, reasoning_may_come_first_where_the_family_has_it) {
+    generation_request request;
+    request.form = {.what = output_form::kind::json, .schema_json = R"({"type":"null"})"};
+    auto rules = compile("qwen3", request);
+    EXPECT_TRUE(matches(rules, "null"));
+    EXPECT_TRUE(matches(rules, "<think>\nlet </thi me\n</think>\n\nnull"));
+    EXPECT_FALSE(matches(rules, "<think>\nnull"));
+    EXPECT_FALSE(matches(compile("qwen2", request), "<think>\n</think>\n\nnull"));
+}
+
+TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
+    auto refusal = [](const std::string& family, generation_request request) {
+        auto made = answer_grammars(words(), family).of(request);
+        return made ? std::string() : made.error().what;
+    };
+    output_form calls{.what = output_form::kind::calls};
+    EXPECT_NE(refusal("gemma3", weather_request(calls)).find("gemma3"), std::string::npos);
+    calls.tools = {"nobody"};
+    EXPECT_EQ(refusal("chatml", weather_request(calls)), "there is no tool 'nobody'");
+    generation_request request = weather_request({.what = output_form::kind::calls});
+    request.chat.tools[0].parameters_json = R"({"not":{}})";
+    EXPECT_EQ(refusal("chatml", request), "tool 'weather': #: 'not' is not supported");
+    request.chat.tools[0].strict = false;
+    EXPECT_EQ(refusal("chatml", request), "");
+    request.form = {.what = output_form::kind::json, .schema_json = "{"};
+    EXPECT_NE(refusal("chatml", request).find("schema is not JSON"), std::string::npos);
+    request.form.schema_json = R"({"type":"integer","minimum":2,"maximum":1})";
+    EXPECT_EQ(refusal("chatml", request), "no finite answer satisfies the schema");
+}
+
+TEST(answer_grammar, a_form_met_before_is_not_compiled_again) {
+    answer_grammars grammars(words(), "chatml");
+    auto request = weather_request({.what = output_form::kind::calls});
+    auto first = *grammars.of(request);
+    EXPECT_EQ(first, *grammars.of(request));
+    request.chat.tools[1].name = "halt";
+    EXPECT_NE(first, *grammars.of(request));
+    request.form = {};
+    EXPECT_EQ(*grammars.of(request), nullptr);
+}
+
+}  // namespace
+}  // namespace semantic::engine
