@@ -1,8 +1,9 @@
 #include "engine/grammar/answer_grammar.hpp"
 
+#include <boost/json.hpp>
+
 #include <algorithm>
 #include <array>
-#include <boost/json.hpp>
 #include <map>
 
 #include "engine/grammar/json_grammar.hpp"
@@ -22,8 +23,8 @@ class invalid_form : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Any text up to the first `mark`, the mark, and `behind`. `may_end`: the text may also end without
-/// a mark. The automaton of Knuth, Morris and Pratt, a rule for each of its states.
+/// Any text up to the first `mark`, the mark, and `behind`. `may_end`: the text may also end
+/// without a mark. The automaton of Knuth, Morris and Pratt, a rule for each of its states.
 symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bool may_end) {
     std::vector<symbol> states;
     for (std::size_t i = 0; i < mark.size(); ++i) states.push_back(out.new_rule());
@@ -38,8 +39,7 @@ symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bo
         }
         if (may_end) out.add(states[state], {});
         for (const auto& [next, bytes] : ways)
-            out.add(states[state],
-                    {out.bytes(bytes), next < mark.size() ? states[next] : behind});
+            out.add(states[state], {out.bytes(bytes), next < mark.size() ? states[next] : behind});
     }
     return states[0];
 }
@@ -57,9 +57,15 @@ class form_builder {
     grammar build() && {
         sequence all;
         switch (request_.form.what) {
-            case output_form::kind::json: all = json_answer(); break;
-            case output_form::kind::calls: all = calls(); break;
-            default: all = {free_text_with_calls()}; break;
+            case output_form::kind::json:
+                all = json_answer();
+                break;
+            case output_form::kind::calls:
+                all = calls();
+                break;
+            default:
+                all = {free_text_with_calls()};
+                break;
         }
         symbol root = out_.any_of({all});
         grammar made = std::move(out_).build(root);
@@ -137,8 +143,7 @@ class form_builder {
                             std::string_view behind) {
         std::vector<sequence> ways;
         for (const std::string& name : callable())
-            ways.push_back(out_.literal(std::string(before) + quoted(name) +
-                                        std::string(between)) +
+            ways.push_back(out_.literal(std::string(before) + quoted(name) + std::string(between)) +
                            arguments(tool(name)) + out_.literal(behind));
         return out_.any_of(std::move(ways));
     }
@@ -169,8 +174,8 @@ class form_builder {
         if (!hermes())
             throw invalid_form("models of the chat template family '" + std::string(family_) +
                                "' have no tool calls that an answer can be held to");
-        symbol call = one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ",
-                                       "}\n</tool_call>");
+        symbol call =
+            one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
         int more = request_.form.several_calls ? -1 : 0;
         return reasoning() + call + out_.repeat(out_.literal("\n") + call, 0, more);
     }
@@ -212,9 +217,7 @@ class form_builder {
 
 std::string key_of(const generation_request& request) {
     std::string key;
-    auto add = [&](const std::string& part) {
-        key += std::to_string(part.size()) + ':' + part;
-    };
+    auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
     add(std::to_string(static_cast<int>(request.form.what)));
     add(request.form.schema_json);
     add(request.form.several_calls ? "several" : "one");
@@ -244,8 +247,8 @@ storage::result<std::shared_ptr<const grammar>> answer_grammars::of(
         return recent_.front().rules;
     }
     try {
-        auto made = std::make_shared<const grammar>(
-            form_builder(tokenizer_, family_, request).build());
+        auto made =
+            std::make_shared<const grammar>(form_builder(tokenizer_, family_, request).build());
         recent_.push_front({std::move(key), std::move(made)});
         if (recent_.size() > recent_max) recent_.pop_back();
         return recent_.front().rules;

@@ -155,8 +155,8 @@ symbol json_grammar::array_of(symbol element, int least, int most) {
 
 symbol json_grammar::any_value() {
     return once(any_value_, [&]() -> alternatives {
-        return {{string()}, {number()}, {boolean()}, {null()},
-                {any_object()}, {array_of(any_value(), 0, -1)}};
+        return {{string()}, {number()},     {boolean()},
+                {null()},   {any_object()}, {array_of(any_value(), 0, -1)}};
     });
 }
 

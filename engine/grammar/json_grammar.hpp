@@ -62,8 +62,8 @@ class json_grammar {
 
     grammar_builder& out_;
     json_spacing spacing_;
-    shared_rule any_value_, any_object_, colon_, comma_, blank_, character_, beyond_ascii_, string_, number_,
-        integer_, boolean_, null_;
+    shared_rule any_value_, any_object_, colon_, comma_, blank_, character_, beyond_ascii_, string_,
+        number_, integer_, boolean_, null_;
 };
 
 /// Lower and upper bound of a number as decimals; empty: none.

@@ -1,8 +1,9 @@
 // A JSON Schema (draft 2020-12) as a grammar. What a grammar cannot hold to is refused by name.
 
+#include <boost/json.hpp>
+
 #include <algorithm>
 #include <array>
-#include <boost/json.hpp>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -24,18 +25,29 @@ constexpr int depth_max = 64;      // of schemas within schemas
 constexpr int count_max = 10'000;  // minLength, maxItems and their like
 
 // What other keywords of a schema would take back, or what a grammar would have to count.
-constexpr std::array<std::string_view, 19> unsupported{
-    "not",           "if",           "then",
-    "else",          "contains",     "minContains",
-    "maxContains",   "uniqueItems",  "patternProperties",
-    "propertyNames", "multipleOf",   "dependentRequired",
-    "dependencies",  "minProperties", "maxProperties",
-    "$dynamicRef",   "dependentSchemas", "unevaluatedProperties",
-    "unevaluatedItems"};
+constexpr std::array<std::string_view, 19> unsupported{"not",
+                                                       "if",
+                                                       "then",
+                                                       "else",
+                                                       "contains",
+                                                       "minContains",
+                                                       "maxContains",
+                                                       "uniqueItems",
+                                                       "patternProperties",
+                                                       "propertyNames",
+                                                       "multipleOf",
+                                                       "dependentRequired",
+                                                       "dependencies",
+                                                       "minProperties",
+                                                       "maxProperties",
+                                                       "$dynamicRef",
+                                                       "dependentSchemas",
+                                                       "unevaluatedProperties",
+                                                       "unevaluatedItems"};
 // What only tells people something.
 constexpr std::array<std::string_view, 12> annotations{
-    "title",    "description", "default",     "examples", "$schema",         "$id",
-    "$comment", "deprecated",  "readOnly",    "writeOnly", "$anchor", "strict"};
+    "title",    "description", "default",  "examples",  "$schema", "$id",
+    "$comment", "deprecated",  "readOnly", "writeOnly", "$anchor", "strict"};
 constexpr std::array<std::string_view, 2> definitions{"$defs", "definitions"};
 
 constexpr std::array<std::string_view, 7> all_types{"object",  "array",   "string", "number",
@@ -45,11 +57,13 @@ constexpr std::array<std::string_view, 7> all_types{"object",  "array",   "strin
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> formats{{
     {"date", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"},
     {"time", "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
-    {"date-time", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:"
-                  "[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
+    {"date-time",
+     "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:"
+     "[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
     {"uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
-    {"ipv4", "^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|"
-             "1[0-9][0-9]|[1-9]?[0-9])$"},
+    {"ipv4",
+     "^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|"
+     "1[0-9][0-9]|[1-9]?[0-9])$"},
     {"email", "^[a-z0-9]+(\\.[a-z0-9]+){0,3}@[a-z0-9]+(\\.[a-z0-9]+){0,3}\\.[a-z]{2,6}$"},
 }};
 
@@ -60,17 +74,23 @@ bool among(const List& list, std::string_view name) {
 
 std::string_view type_of(const json::value& value) {
     switch (value.kind()) {
-        case json::kind::object: return "object";
-        case json::kind::array: return "array";
-        case json::kind::string: return "string";
-        case json::kind::bool_: return "boolean";
-        case json::kind::null: return "null";
+        case json::kind::object:
+            return "object";
+        case json::kind::array:
+            return "array";
+        case json::kind::string:
+            return "string";
+        case json::kind::bool_:
+            return "boolean";
+        case json::kind::null:
+            return "null";
         case json::kind::double_: {
             double number = value.get_double();
             return number == static_cast<double>(static_cast<std::int64_t>(number)) ? "integer"
                                                                                     : "number";
         }
-        default: return "integer";
+        default:
+            return "integer";
     }
 }
 
@@ -194,8 +214,7 @@ class schema_compiler {
         return out;
     }
 
-    symbol alternatives(const json::object& schema, std::string_view key,
-                        const std::string& path) {
+    symbol alternatives(const json::object& schema, std::string_view key, const std::string& path) {
         json::object base = schema;
         base.erase(key);
         for (std::string_view definition : definitions) base.erase(definition);
@@ -220,8 +239,9 @@ class schema_compiler {
         for (std::size_t i = 0; i < list.size(); ++i)
             for (std::size_t j = 0; j < i; ++j)
                 if (!apart(object_at(list[i], path), object_at(list[j], path)))
-                    refuse(path, "'oneOf' is supported where its schemas differ in type, or in a "
-                                 "constant of a required property; use 'anyOf'");
+                    refuse(path,
+                           "'oneOf' is supported where its schemas differ in type, or in a "
+                           "constant of a required property; use 'anyOf'");
     }
 
     bool apart(const json::object& a, const json::object& b) const {
@@ -248,8 +268,7 @@ class schema_compiler {
             if (!other || !property.is_object() || !other->is_object()) continue;
             if (!needed_a.contains(std::string(name)) || !needed_b.contains(std::string(name)))
                 continue;
-            if (constants(property.get_object()).empty() ||
-                constants(other->get_object()).empty())
+            if (constants(property.get_object()).empty() || constants(other->get_object()).empty())
                 continue;
             if (apart(property.get_object(), other->get_object())) return true;
         }
@@ -269,7 +288,8 @@ class schema_compiler {
         for (const auto& [key, value] : schema)
             if (key != "const" && key != "enum" && key != "type" && !among(annotations, key) &&
                 !among(definitions, key))
-                refuse(path, "'" + std::string(key) + "' beside 'enum' or 'const' is not supported");
+                refuse(path,
+                       "'" + std::string(key) + "' beside 'enum' or 'const' is not supported");
         if (schema.contains("enum")) list_at(schema, "enum", path);
         std::set<std::string_view> allowed = types(schema, path);
         std::vector<sequence> ways;
@@ -338,8 +358,8 @@ class schema_compiler {
         boost::system::error_code error;
         int number = value->to_number<int>(error);
         if (error || number < 0 || number > count_max)
-            refuse(path, "'" + std::string(key) + "' is not a whole number from 0 to 10000: " +
-                             shown(*value));
+            refuse(path, "'" + std::string(key) +
+                             "' is not a whole number from 0 to 10000: " + shown(*value));
         return number;
     }
 
@@ -361,13 +381,14 @@ class schema_compiler {
         if (pattern.empty()) {
             if (least == 0 && most < 0) return out_.string();
             if (most >= 0 && most < least) refuse(path, "'maxLength' is less than 'minLength'");
-            return builder_.any_of(
-                {builder_.literal("\"") + builder_.repeat({out_.character()}, least, most) +
-                 builder_.literal("\"")});
+            return builder_.any_of({builder_.literal("\"") +
+                                    builder_.repeat({out_.character()}, least, most) +
+                                    builder_.literal("\"")});
         }
         if (least > 0 || most >= 0)
-            refuse(path, "'minLength' and 'maxLength' beside 'pattern' or 'format' are not "
-                         "supported");
+            refuse(path,
+                   "'minLength' and 'maxLength' beside 'pattern' or 'format' are not "
+                   "supported");
         try {
             return strings_matching(out_, pattern);
         } catch (const unsupported_schema& error) {
@@ -472,8 +493,8 @@ class schema_compiler {
             if (!declared->is_object()) refuse(path, "'properties' is not an object");
             for (const auto& [name, value] : declared->get_object()) {
                 std::string key(name);
-                properties.push_back({key, of(value, path + "/properties/" + key),
-                                      needed.erase(key) > 0});
+                properties.push_back(
+                    {key, of(value, path + "/properties/" + key), needed.erase(key) > 0});
             }
         }
         const json::value* more = schema.if_contains("additionalProperties");
@@ -492,7 +513,8 @@ class schema_compiler {
 
     // From the last property to the first: what may follow when nothing, and when something, has
     // been written.
-    symbol object_of(const std::vector<declared_property>& properties, const std::optional<symbol>& others) {
+    symbol object_of(const std::vector<declared_property>& properties,
+                     const std::optional<symbol>& others) {
         std::vector<sequence> first{{}}, later{{}};
         if (others) {
             sequence member{other_key(properties), out_.colon(), *others};
@@ -545,9 +567,9 @@ class schema_compiler {
             free.reset(static_cast<unsigned char>(c));
             ways.push_back(builder_.literal(std::string(1, c)) + key_behind(written + c, names));
         }
-        ways.push_back(sequence{builder_.bytes(free),
-                                builder_.repeat({builder_.bytes(key_bytes())}, 0, -1)} +
-                       builder_.literal("\""));
+        ways.push_back(
+            sequence{builder_.bytes(free), builder_.repeat({builder_.bytes(key_bytes())}, 0, -1)} +
+            builder_.literal("\""));
         return builder_.any_of(std::move(ways));
     }
 

@@ -41,7 +41,7 @@ struct limit {
 class decimal_digits {
   public:
     decimal_digits(grammar_builder& out, const limit& least, const std::optional<limit>& most,
-           bool fractions)
+                   bool fractions)
         : out_(out), least_(least), most_(most), fractions_(fractions) {}
 
     symbol all() {

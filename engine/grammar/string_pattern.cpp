@@ -160,13 +160,26 @@ class pattern_compiler {
             bool word = digit || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
             bool space = c == ' ' || (c >= '\t' && c <= '\r');
             switch (name) {
-                case 'd': members.set(c, digit); break;
-                case 'D': members.set(c, !digit); break;
-                case 'w': members.set(c, word); break;
-                case 'W': members.set(c, !word); break;
-                case 's': members.set(c, space); break;
-                case 'S': members.set(c, !space); break;
-                default: return false;
+                case 'd':
+                    members.set(c, digit);
+                    break;
+                case 'D':
+                    members.set(c, !digit);
+                    break;
+                case 'w':
+                    members.set(c, word);
+                    break;
+                case 'W':
+                    members.set(c, !word);
+                    break;
+                case 's':
+                    members.set(c, space);
+                    break;
+                case 'S':
+                    members.set(c, !space);
+                    break;
+                default:
+                    return false;
             }
         }
         // Readers disagree on whether 0x1c to 0x1f are blanks.
@@ -181,14 +194,22 @@ class pattern_compiler {
         if (!more()) refuse("'\\' at the end");
         char c = pattern_[at_++];
         switch (c) {
-            case 'n': return '\n';
-            case 'r': return '\r';
-            case 't': return '\t';
-            case 'f': return '\f';
-            case 'v': return '\v';
-            case 'x': return by_number(2);
-            case 'u': return by_number(4);
-            default: break;
+            case 'n':
+                return '\n';
+            case 'r':
+                return '\r';
+            case 't':
+                return '\t';
+            case 'f':
+                return '\f';
+            case 'v':
+                return '\v';
+            case 'x':
+                return by_number(2);
+            case 'u':
+                return by_number(4);
+            default:
+                break;
         }
         bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
                                (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;

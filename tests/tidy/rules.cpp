@@ -45,7 +45,7 @@ constexpr std::array doors_table{
     door{"Boost.Log", "boost/log.*", "server/.*"},
     door{"Asio", "boost/asio.*", "server/.*|storage/(agent_strands|separate).*"},
     door{"Boost.JSON", "boost/json.*",
-         "protocol/.*|server/.*|storage/[^/]*|engine/(text|model|eval)/.*"},
+         "protocol/.*|server/.*|storage/[^/]*|engine/(text|grammar|model|eval)/.*"},
     door{"oneTBB", "(oneapi/)?tbb/.*",
          R"(engine/(scheduler/.*|kernels/gemm\.cpp|model/[^/]*\.cpp|engine[^/]*\.cpp))"},
     door{"BLAS", "cblas.*|openblas.*", R"(engine/kernels/gemm\.cpp)"},

@@ -3,9 +3,10 @@
 
 #include "engine/grammar/answer_grammar.hpp"
 
+#include <boost/json.hpp>
+
 #include <gtest/gtest.h>
 
-#include <boost/json.hpp>
 #include <random>
 
 #include "engine/grammar/output_constraint.hpp"
@@ -63,8 +64,8 @@ std::string drawn(const std::shared_ptr<const grammar>& rules, std::mt19937& ran
                 logits[static_cast<std::size_t>(id)] = 5.0f;
         auto masked = constraint.masked(logits);
         if (masked.empty()) return text + " and nothing may follow";
-        auto best = static_cast<token_id>(std::max_element(masked.begin(), masked.end()) -
-                                          masked.begin());
+        auto best =
+            static_cast<token_id>(std::max_element(masked.begin(), masked.end()) - masked.begin());
         EXPECT_TRUE(constraint.allows(best));
         constraint.take(best);
         if (best == stops()[0]) return text;
@@ -112,8 +113,8 @@ TEST(answer_grammar, one_named_tool_and_one_call_can_be_asked_for) {
 
 TEST(answer_grammar, llama3_calls_in_its_own_form) {
     std::mt19937 random(3);
-    auto rules = compile("llama3",
-                         weather_request({.what = output_form::kind::calls, .tools = {"stop"}}));
+    auto rules =
+        compile("llama3", weather_request({.what = output_form::kind::calls, .tools = {"stop"}}));
     EXPECT_EQ(drawn(rules, random), "{\"name\": \"stop\", \"parameters\": {}}");
 }
 

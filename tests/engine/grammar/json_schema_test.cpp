@@ -1,6 +1,7 @@
+#include <boost/json.hpp>
+
 #include <gtest/gtest.h>
 
-#include <boost/json.hpp>
 #include <random>
 
 #include "engine/grammar/grammar_matcher.hpp"
@@ -83,8 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
         matching{R"({"enum":["a",1,null]})", "2", false},
         matching{R"({"type":"string","enum":["a",1]})", "1", false},
         matching{R"({"const":"x\"y"})", R"("x\"y")", true},
-        matching{R"({})", R"({"a": [1, "b", {}], "c": null})", true},
-        matching{"true", "[]", true},
+        matching{R"({})", R"({"a": [1, "b", {}], "c": null})", true}, matching{"true", "[]", true},
         matching{R"({"type":"object"})", R"({"any": {"thing": 1}})", true},
         matching{R"({"type":"object"})", "[]", false}));
 
@@ -132,8 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
     objects_and_arrays, json_schema,
     ::testing::Values(
         matching{person, R"({"name": "Ada", "age": 36})", true},
-        matching{person, R"({"name":"Ada"})", true},
-        matching{person, R"({"age": 36})", false},
+        matching{person, R"({"name":"Ada"})", true}, matching{person, R"({"age": 36})", false},
         matching{person, R"({"name": "Ada", "x": 1})", false},
         matching{person, "{\n  \"name\": \"Ada\",\n  \"age\": 36\n}", true},
         matching{person, "{\n\n\"name\": \"Ada\"}", false},
@@ -142,11 +141,14 @@ INSTANTIATE_TEST_SUITE_P(
         matching{R"({"properties":{"a":{},"b":{}}})", R"({"b": 1})", true},
         matching{R"({"properties":{"a":{},"b":{}}})", "{}", true},
         matching{R"({"type":"object","properties":{"ab":{"type":"null"}},
-                     "additionalProperties":{"type":"integer"}})", R"({"ab": null, "a": 1})", true},
+                     "additionalProperties":{"type":"integer"}})",
+                 R"({"ab": null, "a": 1})", true},
         matching{R"({"type":"object","properties":{"ab":{"type":"null"}},
-                     "additionalProperties":{"type":"integer"}})", R"({"abc": 2, "": 3})", true},
+                     "additionalProperties":{"type":"integer"}})",
+                 R"({"abc": 2, "": 3})", true},
         matching{R"({"type":"object","properties":{"ab":{"type":"null"}},
-                     "additionalProperties":{"type":"integer"}})", R"({"a": 1, "ab": 1})", false},
+                     "additionalProperties":{"type":"integer"}})",
+                 R"({"a": 1, "ab": 1})", false},
         matching{R"({"required":["k"]})", R"({"k": [1]})", true},
         matching{R"({"required":["k"]})", "{}", false},
         matching{R"({"type":"array","items":{"type":"null"},"minItems":1,"maxItems":2})", "[]",
@@ -174,29 +176,29 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     patterns, json_schema,
-    ::testing::Values(
-        matching{R"({"pattern":"^a+b?$"})", R"("aab")", true},
-        matching{R"({"pattern":"^a+b?$"})", R"("b")", false},
-        matching{R"({"pattern":"b"})", R"("abc")", true},
-        matching{R"({"pattern":"b"})", R"("ac")", false},
-        matching{R"({"pattern":"^(ab|c){2,3}$"})", R"("abcab")", true},
-        matching{R"({"pattern":"^(ab|c){2,3}$"})", R"("c")", false},
-        matching{R"({"pattern":"^x$|^y"})", R"("yes")", true},
-        matching{R"({"pattern":"^x$|^y"})", R"("xes")", false},
-        matching{R"({"pattern":"^[^a-c]$"})", R"("d")", true},
-        matching{R"({"pattern":"^[^a-c]$"})", R"("b")", false},
-        matching{R"({"pattern":"^[\"\\\\]$"})", R"("\"")", true},
-        matching{R"({"pattern":"^[\"\\\\]$"})", R"("\\")", true},
-        matching{R"({"pattern":"^\\d{3}-\\w+\\.$"})", R"("123-x_9.")", true},
-        matching{R"({"pattern":"^\\s$"})", R"("\n")", true},
-        matching{R"({"pattern":"^.$"})", "\"\xc3\xa9\"", true},
-        matching{R"({"pattern":"^é$"})", "\"\xc3\xa9\"", true},
-        matching{R"({"pattern":"^a{0}$"})", R"("")", true},
-        matching{R"({"format":"date"})", R"("2026-02-28")", true},
-        matching{R"({"format":"date"})", R"("2026-13-01")", false},
-        matching{R"({"format":"ipv4"})", R"("192.168.0.255")", true},
-        matching{R"({"format":"ipv4"})", R"("192.168.0.256")", false},
-        matching{R"({"type":"string","format":"of-my-own"})", R"("anything")", true}));
+    ::testing::Values(matching{R"({"pattern":"^a+b?$"})", R"("aab")", true},
+                      matching{R"({"pattern":"^a+b?$"})", R"("b")", false},
+                      matching{R"({"pattern":"b"})", R"("abc")", true},
+                      matching{R"({"pattern":"b"})", R"("ac")", false},
+                      matching{R"({"pattern":"^(ab|c){2,3}$"})", R"("abcab")", true},
+                      matching{R"({"pattern":"^(ab|c){2,3}$"})", R"("c")", false},
+                      matching{R"({"pattern":"^x$|^y"})", R"("yes")", true},
+                      matching{R"({"pattern":"^x$|^y"})", R"("xes")", false},
+                      matching{R"({"pattern":"^[^a-c]$"})", R"("d")", true},
+                      matching{R"({"pattern":"^[^a-c]$"})", R"("b")", false},
+                      matching{R"({"pattern":"^[\"\\\\]$"})", R"("\"")", true},
+                      matching{R"({"pattern":"^[\"\\\\]$"})", R"("\\")", true},
+                      matching{R"({"pattern":"^\\d{3}-\\w+\\.$"})", R"("123-x_9.")", true},
+                      matching{R"({"pattern":"^\\s$"})", R"("\n")", true},
+                      matching{R"({"pattern":"^.$"})", "\"\xc3\xa9\"", true},
+                      matching{R"({"pattern":"^é$"})", "\"\xc3\xa9\"", true},
+                      matching{R"({"pattern":"^a{0}$"})", R"("")", true},
+                      matching{R"({"format":"date"})", R"("2026-02-28")", true},
+                      matching{R"({"format":"date"})", R"("2026-13-01")", false},
+                      matching{R"({"format":"ipv4"})", R"("192.168.0.255")", true},
+                      matching{R"({"format":"ipv4"})", R"("192.168.0.256")", false},
+                      matching{R"({"type":"string","format":"of-my-own"})", R"("anything")",
+                               true}));
 
 TEST(json_schema_refusals, name_the_place_and_the_keyword) {
     EXPECT_EQ(refusal(R"({"type":"object","properties":{"a":{"not":{}}}})"),
@@ -213,8 +215,9 @@ TEST(json_schema_refusals, name_the_place_and_the_keyword) {
               std::string::npos);
     EXPECT_NE(refusal("false"), "");
     EXPECT_NE(refusal("[1]"), "");
-    EXPECT_NE(refusal(R"({"allOf":[{"minimum":1},{"minimum":2}]})").find("'minimum' is given twice"),
-              std::string::npos);
+    EXPECT_NE(
+        refusal(R"({"allOf":[{"minimum":1},{"minimum":2}]})").find("'minimum' is given twice"),
+        std::string::npos);
     EXPECT_NE(refusal(R"({"type":"string","maxLength":10001})").find("10000"), std::string::npos);
     EXPECT_EQ(refusal(R"({"type":"string","maxLength":10000})"), "");
     EXPECT_NE(refusal(R"({"type":"number","minimum":1e15})").find("15 digits"), std::string::npos);
