@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <unistd.h>
 
 #include "engine/fingerprint.hpp"
@@ -195,11 +196,13 @@ storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_opt
 storage::result<std::unique_ptr<engine>> load_engine(
     engine_options options, const std::function<void(load_progress)>& progress) {
     auto report = [&](const char* stage, double fraction) {
-        if (progress) progress({stage, fraction});
+        if (progress) progress({stage, fraction, {}});
     };
     report("reading configuration", 0.0);
     auto kernels = choose_kernels(options.kernels);
     if (!kernels) return kernels.error();
+    const std::optional<weight_form> form = find_weight_form(options.weights);
+    if (!form) return unusable("weights: '" + options.weights + "' is not native, q8 or q4");
     auto config = model_config::load(options.model_directory);
     if (!config) return config.error();
     report("reading tokenizer", 0.02);
@@ -215,9 +218,12 @@ storage::result<std::unique_ptr<engine>> load_engine(
                               options.max_batch + 1};
     storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
     arena->run([&] {
-        model = transformer::load(
-            options.model_directory, *config, (*pool)->layout(), **kernels, limits,
-            [&](double part) { report("reading weights", 0.05 + 0.9 * part); });
+        model = transformer::load(options.model_directory, *config, (*pool)->layout(), **kernels,
+                                  limits, *form,
+                                  [&](double part, const std::vector<file_progress>& files) {
+                                      if (progress)
+                                          progress({"reading weights", 0.05 + 0.9 * part, files});
+                                  });
     });
     if (!model) return model.error();
 

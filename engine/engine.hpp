@@ -12,6 +12,7 @@
 
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
+#include "engine/types/load_progress.hpp"
 #include "engine/types/probe.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/probe.hpp"
@@ -32,21 +33,17 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
-    int max_queued = 256;          // requests waiting behind the running ones
-    int max_hot_agents = 0;        // 0: as many as the pool holds
-    int compute_threads = 0;       // 0: all cores
-    std::string kernels = "auto";  // auto | scalar | avx2 | avx512
+    int max_queued = 256;            // requests waiting behind the running ones
+    int max_hot_agents = 0;          // 0: as many as the pool holds
+    int compute_threads = 0;         // 0: all cores
+    std::string kernels = "auto";    // auto | scalar | avx2 | avx512
+    std::string weights = "native";  // native | q8 | q4: what matrices are quantised to at load
     /// How long the end of an answer waits for its memory to reach the disk before it goes out
     /// unsaved.
     std::chrono::milliseconds save_wait{1000};
     /// Background trouble worth a log line (a failed save, a corrupt block). Called from any engine
     /// thread; may be empty.
     std::function<void(std::string)> on_warning;
-};
-
-struct load_progress {
-    std::string stage;      // "reading weights", "scanning caches", ...
-    double fraction = 0.0;  // of the whole load
 };
 
 struct model_info {

@@ -5,6 +5,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -120,7 +121,14 @@ void app::show_progress(const engine::load_progress& progress) {
     char line[160];
     std::snprintf(line, sizeof line, "%sloading: %s, %.0f %%", erase_line, progress.stage.c_str(),
                   progress.fraction * 100);
-    *options_.err << line << (progress.fraction >= 1.0 ? erase_line : "") << std::flush;
+    std::string files;
+    if (progress.files.size() > 1) {
+        const auto done = std::count_if(progress.files.begin(), progress.files.end(),
+                                        [](const auto& file) { return file.fraction >= 1.0; });
+        files =
+            ", " + std::to_string(done) + " of " + std::to_string(progress.files.size()) + " files";
+    }
+    *options_.err << line << files << (progress.fraction >= 1.0 ? erase_line : "") << std::flush;
 }
 
 void app::on_loaded() {

@@ -351,6 +351,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.max_hot_agents = from.max_hot_agents;
     options.compute_threads = from.compute_threads;
     options.kernels = from.kernels;
+    options.weights = from.weights;
     options.save_wait = from.save_wait;
     return options;
 }

@@ -91,6 +91,15 @@ std::string set_kernels(config& into, std::string_view text) {
     return "must be auto, avx512, avx2, portable or scalar";
 }
 
+std::string set_weights(config& into, std::string_view text) {
+    for (std::string_view name : {"native", "q8", "q4"}) {
+        if (text != name) continue;
+        into.weights = text;
+        return {};
+    }
+    return "must be native, q8 or q4";
+}
+
 std::string set_kv_bits(config& into, std::string_view text) {
     std::string name = lower(text);
     if (name == "4" || name == "8" || name == "16") {
@@ -230,6 +239,14 @@ const std::array options{
                   false,
                   set_kernels,
                   print_text<&config::kernels>},
+    config_option{"weights",
+                  "Model",
+                  "FORM",
+                  "what matrices are quantised to while they load: native (not at all), q8, q4",
+                  {},
+                  false,
+                  set_weights,
+                  print_text<&config::weights>},
     config_option{"strict-model-names",
                   "Model",
                   "on|off",

@@ -428,6 +428,25 @@ failure incompatible(std::string what) { return {errc::incompatible, std::move(w
 
 }  // namespace
 
+const char* to_string(weight_form form) noexcept {
+    switch (form) {
+        case weight_form::native:
+            return "native";
+        case weight_form::q8:
+            return "q8";
+        case weight_form::q4:
+            return "q4";
+    }
+    return "";
+}
+
+std::optional<weight_form> find_weight_form(std::string_view name) noexcept {
+    for (const weight_form form : {weight_form::native, weight_form::q8, weight_form::q4}) {
+        if (name == to_string(form)) return form;
+    }
+    return std::nullopt;
+}
+
 result<model_config> model_config::parse(std::string_view config_json,
                                          std::string_view generation_config_json) {
     auto root = parse_object("config.json", config_json);

@@ -32,6 +32,13 @@ struct rope_parameters {
 
 enum class activation_kind { silu, gelu_tanh, swiglu_clamped };
 
+/// What a model's matrices are held as once they are loaded: as published, or at most 8 or 4 bits.
+enum class weight_form { native, q8, q4 };
+
+/// Returns: the form of that name, or nothing.
+std::optional<weight_form> find_weight_form(std::string_view name) noexcept;
+const char* to_string(weight_form form) noexcept;  // "native", "q8", "q4"
+
 /// Experts of which a router picks some for each token.
 struct mixture_config {
     int experts = 0;  // 0: the layers have one MLP

@@ -40,8 +40,6 @@ void add_rows(packing& plan, int part, const found_tensor& t, const row_range& r
                                              row_bytes * static_cast<std::size_t>(count));
 }
 
-}  // namespace
-
 float read_element(dtype type, const std::byte* at) {
     if (type == dtype::f32) {
         float value;
@@ -53,8 +51,20 @@ float read_element(dtype type, const std::byte* at) {
     return type == dtype::f16 ? to_float(bits) : bfloat_to_float(bits);
 }
 
-tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_config& config)
-    : config_(config) {
+/// What a matrix of `kind` becomes. What is packed as tightly already stays as it is.
+weight_kind kind_in(weight_form form, weight_kind kind) {
+    const bool floats =
+        kind == weight_kind::f32 || kind == weight_kind::f16 || kind == weight_kind::bf16;
+    if (form == weight_form::q8 && floats) return weight_kind::q8;
+    if (form == weight_form::q4 && (floats || kind == weight_kind::q8)) return weight_kind::q4;
+    return kind;
+}
+
+}  // namespace
+
+tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_config& config,
+                             weight_form form)
+    : config_(config), form_(form) {
     for (const weight_file& file : files) {
         for (const auto& [name, view] : file.file.view().tensors) {
             const auto [at, fresh] = tensors_.emplace(name, found_tensor{&file, &view});
@@ -67,23 +77,23 @@ tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_
     }
 }
 
-void tensor_reader::matrix(const std::string& name, int rows, int cols, packed_matrix& out) {
-    part(name, {{rows}, 0}, false, rows, cols, out);
+void tensor_reader::matrix(const std::string& name, int rows, int cols, packed_matrix& out,
+                           precision precision) {
+    part(name, {{rows}, 0}, false, rows, cols, out, precision);
 }
 
 void tensor_reader::part(const std::string& name, const row_range& from, bool transposed, int rows,
-                         int cols, packed_matrix& out) {
+                         int cols, packed_matrix& out, precision precision) {
     out.rows = rows;
     out.cols = cols;
-    packing plan{&out, {}, {}, 0, {transposed, 1, 0}};
+    packing plan{.to = &out, .name = name + ".weight", .order = {transposed, 1, 0}};
     if (config_.quantization_bits != 0 && tensors_.contains(name + ".scales")) {
         mlx_parts(name, from, plan);
-    } else if (const found_tensor* t =
-                   find(name + ".weight", shape_of(from, transposed ? rows : cols))) {
-        if (!set_float_kind(name + ".weight", *t, out)) return;
+    } else if (const found_tensor* t = find(plan.name, shape_of(from, transposed ? rows : cols))) {
+        if (!set_float_kind(plan.name, *t, plan)) return;
         add_rows(plan, 0, *t, from, transposed ? cols : rows);
     }
-    place(plan);
+    place(std::move(plan), precision);
 }
 
 void tensor_reader::vector(const std::string& name, int count, std::vector<float>& out) {
@@ -98,8 +108,8 @@ void tensor_reader::vector(const std::string& name, int count, std::vector<float
 }
 
 void tensor_reader::linear(const std::string& name, int rows, int cols, bool has_bias,
-                           linear_weights& out) {
-    matrix(name, rows, cols, out.matrix);
+                           linear_weights& out, precision precision) {
+    matrix(name, rows, cols, out.matrix, precision);
     if (has_bias) vector(name + ".bias", rows, out.bias);
 }
 
@@ -107,15 +117,15 @@ void tensor_reader::expert_matrix(const std::string& name, int expert, int rows,
                                   source_order order, packed_matrix& out) {
     out.rows = rows;
     out.cols = cols;
-    packing plan{&out, {}, {}, 0, order};
+    packing plan{.to = &out, .name = name, .order = order};
     if (contains(name + "_blocks")) {
         mxfp4_parts(name, expert, plan);
     } else if (const found_tensor* t =
                    find(name, {config_.mixture.experts, cols, rows * order.turns})) {
-        if (!set_float_kind(name, *t, out)) return;
+        if (!set_float_kind(name, *t, plan)) return;
         add_expert_part(plan, 0, *t, expert);
     }
-    place(plan);
+    place(std::move(plan), precision::free);
 }
 
 void tensor_reader::expert_vector(const std::string& name, int expert, int count,
@@ -133,7 +143,7 @@ void tensor_reader::expert_vector(const std::string& name, int expert, int count
 
 void tensor_reader::mlx_parts(const std::string& name, const row_range& from, packing& plan) {
     const int bits = config_.quantization_bits;
-    packed_matrix& out = *plan.to;
+    const packed_matrix& out = *plan.to;
     const bool transposed = plan.order.transposed;
     const int rows = transposed ? out.cols : out.rows, width = transposed ? out.rows : out.cols;
     if (width % group_size != 0) {
@@ -150,30 +160,28 @@ void tensor_reader::mlx_parts(const std::string& name, const row_range& from, pa
     if (biases->view->type != scales->view->type) {
         return wrong_type(name + ".biases", *biases, storage::to_string(scales->view->type));
     }
-    out.kind = transposed ? weight_kind::f16 : bits == 4 ? weight_kind::q4 : weight_kind::q8;
-    out.scales = scales->view->type == dtype::f32   ? scale_kind::f32
-                 : scales->view->type == dtype::f16 ? scale_kind::f16
-                                                    : scale_kind::bf16;
-    plan.unpack_bits = transposed ? bits : 0;
+    plan.kind = bits == 4 ? weight_kind::q4 : weight_kind::q8;
+    plan.scales = scales->view->type == dtype::f32   ? scale_kind::f32
+                  : scales->view->type == dtype::f16 ? scale_kind::f16
+                                                     : scale_kind::bf16;
     add_rows(plan, 0, *words, from, rows);
     add_rows(plan, 1, *scales, from, rows);
     add_rows(plan, 2, *biases, from, rows);
 }
 
-bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& t,
-                                   packed_matrix& out) {
+bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& t, packing& plan) {
     if (!is_float(t.view->type)) {
         wrong_type(name, t, "F32, F16 and BF16");
         return false;
     }
-    out.kind = t.view->type == dtype::f32   ? weight_kind::f32
-               : t.view->type == dtype::f16 ? weight_kind::f16
-                                            : weight_kind::bf16;
+    plan.kind = t.view->type == dtype::f32   ? weight_kind::f32
+                : t.view->type == dtype::f16 ? weight_kind::f16
+                                             : weight_kind::bf16;
     return true;
 }
 
 void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& plan) {
-    packed_matrix& out = *plan.to;
+    const packed_matrix& out = *plan.to;
     if (out.cols % group_size != 0) {
         return refuse(errc::incompatible, name + ": MXFP4 over " + std::to_string(out.cols) +
                                               " inputs, which is no multiple of 64");
@@ -184,17 +192,30 @@ void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& pl
     if (blocks == nullptr || scales == nullptr) return;
     if (blocks->view->type != dtype::u8) return wrong_type(name + "_blocks", *blocks, "U8");
     if (scales->view->type != dtype::u8) return wrong_type(name + "_scales", *scales, "U8");
-    out.kind = weight_kind::mxfp4;
+    plan.kind = weight_kind::mxfp4;
     plan.order.transposed = false;
     add_expert_part(plan, 0, *blocks, expert);
     add_expert_part(plan, 1, *scales, expert);
 }
 
-void tensor_reader::place(packing plan) {
+/// The kernels' groups of 64 inputs decide what can be quantised.
+void tensor_reader::place(packing plan, precision precision) {
     if (failed()) return;
+    packed_matrix& out = *plan.to;
+    out.kind = plan.kind;
+    out.scales = plan.scales;
+    const bool affine = plan.kind == weight_kind::q4 || plan.kind == weight_kind::q8;
+    const weight_kind wanted = kind_in(form_, plan.kind);
+    if (affine && plan.order.transposed) {
+        out.kind = weight_kind::f16;
+    } else if (wanted != plan.kind && precision == precision::free && out.cols % group_size == 0) {
+        out.kind = wanted;
+        out.scales = scale_kind::f16;
+        quantises_ = true;
+    }
     plan.offset = bytes_;
-    bytes_ += padded(plan.to->bytes());
-    plans_.push_back(plan);
+    bytes_ += padded(out.bytes());
+    plans_.push_back(std::move(plan));
 }
 
 void tensor_reader::add_expert_part(packing& plan, int part, const found_tensor& t,

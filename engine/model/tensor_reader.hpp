@@ -7,19 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "engine/model/weight_files.hpp"
+#include "engine/model/weight_packing.hpp"
 #include "engine/model/weights.hpp"
 #include "storage/safetensors.hpp"
 
 namespace semantic::engine {
-
-struct weight_file {
-    std::string path;
-    storage::safetensors_file file;
-};
 
 /// A tensor and the file whose pages it lies in.
 struct found_tensor {
@@ -34,43 +30,28 @@ struct row_range {
     int first = 0;
 };
 
-/// How a matrix lies in its tensor. Fused experts hold gate and up in turns: the matrix's row r is
-/// row r * turns + turn of the tensor or, transposed, its column of that number.
-struct source_order {
-    bool transposed = false;
-    int turns = 1;
-    int turn = 0;
-};
-
-/// One matrix to pack, and where from.
-struct packing {
-    packed_matrix* to;
-    const weight_file* from[3];           // per part
-    std::span<const std::byte> parts[3];  // float: the matrix; MLX: words, scales, biases;
-                                          // MXFP4: blocks, scales
-    std::size_t offset;                   // in the arena
-    source_order order;
-    int unpack_bits = 0;  // MLX words of so many bits that become floats; 0: kinds are the same
-};
-
-/// One element of a float tensor. Requires: F32, F16 or BF16.
-float read_element(storage::dtype type, const std::byte* at);
+/// Whether --weights may quantise a matrix.
+enum class precision { free, as_stored };
 
 /// Finds, checks and plans; the first complaint is kept and later look-ups do nothing.
 class tensor_reader {
   public:
-    tensor_reader(const std::vector<weight_file>& files, const model_config& config);
+    /// `files` and `config` must outlive the reader.
+    tensor_reader(const std::vector<weight_file>& files, const model_config& config,
+                  weight_form form);
 
     /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases, as a matrix to pack
     /// later. Shape: [rows, cols].
-    void matrix(const std::string& name, int rows, int cols, packed_matrix& out);
+    void matrix(const std::string& name, int rows, int cols, packed_matrix& out,
+                precision precision = precision::free);
     /// The same of some rows of NAME.weight or, `transposed`, of their transpose [cols, rows].
     /// Affine groups run across a transpose's products, so its quantised weights become f16.
     void part(const std::string& name, const row_range& from, bool transposed, int rows, int cols,
-              packed_matrix& out);
+              packed_matrix& out, precision precision = precision::free);
     /// A small tensor, widened to f32 at once.
     void vector(const std::string& name, int count, std::vector<float>& out);
-    void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out);
+    void linear(const std::string& name, int rows, int cols, bool has_bias, linear_weights& out,
+                precision precision = precision::free);
 
     /// Expert `expert` of a tensor [experts, ...] that holds one matrix of each: floats or, as
     /// NAME_blocks and NAME_scales, MXFP4, which is not transposed.
@@ -86,23 +67,27 @@ class tensor_reader {
     const std::vector<packing>& plans() const { return plans_; }
     /// Of the arena that all plans are packed into.
     std::size_t bytes() const { return bytes_; }
+    /// Whether a matrix is held in another form than the files have it because of --weights.
+    bool quantises() const { return quantises_; }
 
   private:
     void mlx_parts(const std::string& name, const row_range& from, packing& plan);
     void mxfp4_parts(const std::string& name, int expert, packing& plan);
-    bool set_float_kind(const std::string& name, const found_tensor& t, packed_matrix& out);
-    void place(packing plan);
+    bool set_float_kind(const std::string& name, const found_tensor& t, packing& plan);
+    void place(packing plan, precision precision);
     void add_expert_part(packing& plan, int part, const found_tensor& t, int expert) const;
     const found_tensor* find(const std::string& name, const std::vector<std::int64_t>& shape);
     void wrong_type(const std::string& name, const found_tensor& t, const std::string& supported);
     void refuse(storage::errc code, std::string what);
 
     const model_config& config_;
+    const weight_form form_;
     std::map<std::string, found_tensor, std::less<>> tensors_;
     std::string where_;
     storage::failure complaint_{storage::errc::incompatible, ""};
     std::vector<packing> plans_;
     std::size_t bytes_ = 0;
+    bool quantises_ = false;
 };
 
 }  // namespace semantic::engine

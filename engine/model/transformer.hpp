@@ -5,13 +5,13 @@
 // tokens, the recipe and the CPU only, never on chunking, batch mates or threads.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/types/load_progress.hpp"
 #include "storage/block_pool.hpp"
 #include "storage/types/errc.hpp"
 
@@ -38,8 +38,8 @@ class transformer {
     /// the file, tensor, shape or type at fault.
     static storage::result<std::unique_ptr<transformer>> load(
         const std::string& directory, const model_config& config, const storage::kv_layout& layout,
-        const kernel_table& kernels, transformer_limits limits,
-        const std::function<void(double)>& progress);
+        const kernel_table& kernels, transformer_limits limits, weight_form form,
+        const weights_progress& progress);
     ~transformer();
 
     /// Runs one step. Requires: sum of tokens <= rows_max, sum of logits_at <= logit_rows_max,

@@ -41,9 +41,9 @@ void plan_latent_attention(tensor_reader& in, const model_config& c, const std::
         const auto at = static_cast<std::size_t>(head);
         const int first = head * turn;
         in.part(prefix + "kv_b_proj", {{c.heads * turn}, first}, true, l.rank, l.plain_dim,
-                layer.k_up[at]);
+                layer.k_up[at], precision::as_stored);
         in.part(prefix + "kv_b_proj", {{c.heads * turn}, first + l.plain_dim}, false, l.value_dim,
-                l.rank, layer.v_up[at]);
+                l.rank, layer.v_up[at], precision::as_stored);
     }
     in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
 }
@@ -59,7 +59,8 @@ void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefi
 void plan_fused_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
                         layer_weights& layer) {
     const int inner = c.mixture.intermediate;
-    in.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router);
+    in.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router,
+              precision::as_stored);
     layer.experts.resize(static_cast<std::size_t>(c.mixture.experts));
     const auto part = [&](const char* name, int expert, int rows, int cols, source_order order,
                           linear_weights& out) {
@@ -81,7 +82,7 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
     const mixture_config& m = c.mixture;
     const std::string stacks = prefix + "switch_mlp.";
     const bool stacked = in.contains(stacks + "gate_proj.weight");
-    in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router);
+    in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
     if (m.shared_intermediate > 0)
         plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
     layer.experts.resize(static_cast<std::size_t>(m.experts));

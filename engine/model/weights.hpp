@@ -6,13 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/types/load_progress.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -80,12 +80,15 @@ class weight_arena {
 class model_weights {
   public:
     /// Blocks. Reads DIR/model.safetensors, else the shards that DIR/model.safetensors.index.json
-    /// names, else every DIR/*.safetensors. Packs in parallel inside the calling thread's arena.
-    /// `progress` gets fractions, one call at a time. Errors: not_found, corrupt, incompatible;
-    /// each names the file, tensor, shape or type at fault.
+    /// names, else every DIR/*.safetensors. Packs in parallel inside the calling thread's arena,
+    /// and on the way quantises as `form` says: matrices whose inputs are no multiple of 64 and
+    /// routers stay as they are. `progress` may be empty; it is called from any thread of the
+    /// arena, one call at a time. Errors: not_found, corrupt, incompatible; each names the file,
+    /// tensor, shape, type or value at fault.
     static storage::result<model_weights> load(const std::string& directory,
                                                const model_config& config,
-                                               const std::function<void(double)>& progress);
+                                               const kernel_table& kernels, weight_form form,
+                                               const weights_progress& progress);
 
     packed_matrix embedding;  // [vocabulary, hidden]
     std::vector<layer_weights> layers;
@@ -93,7 +96,8 @@ class model_weights {
     packed_matrix head;             // [vocabulary, hidden]; the embedding itself when tied
 
     std::uint64_t bytes() const noexcept { return arena_.bytes(); }
-    /// XXH3-128 over the XXH3-128 of every file, in name order.
+    /// XXH3-128 over the XXH3-128 of every file, in name order; another one when loading quantised
+    /// a matrix.
     const storage::block_hash& hash() const noexcept { return hash_; }
 
   private:

@@ -41,7 +41,7 @@ class options {
     boost::program_options::options_description_easy_init add() {
         return description_.add_options();
     }
-    /// --threads and --kernels, for commands that compute.
+    /// --threads, --kernels and --weights, for commands that compute.
     void add_compute();
     /// Returns: false when --help was asked for and shown. Throws on unknown or missing options,
     /// naming them.

@@ -80,7 +80,8 @@ offline_options model_options(const options& given, std::size_t tokens_max) {
         throw bad_input(std::to_string(tokens_max) + " tokens are too many");
     return {given.model_directory(),           given.get<std::string>("kernels"),
             given.number("threads", 0, 1024),  bits[0],
-            given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max)};
+            given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max),
+            given.get<std::string>("weights")};
 }
 
 std::vector<storage::token_id> prompt_of(const options& given) {

@@ -17,9 +17,13 @@ const engine::kernel_table* kernels_named(const std::string& name) {
     const engine::kernel_table* found = engine::find_kernels(name);
     if (found != nullptr) return found;
     std::string known;
-    for (const std::string_view each : engine::available_kernels())
-        known.append(" ").append(each);
+    for (const std::string_view each : engine::available_kernels()) known.append(" ").append(each);
     throw bad_input("--kernels \"" + name + "\": this machine has" + known);
+}
+
+engine::weight_form form_named(const std::string& name) {
+    if (const auto form = engine::find_weight_form(name)) return *form;
+    throw bad_input("--weights \"" + name + "\": possible are native, q8 and q4");
 }
 
 }  // namespace
@@ -40,10 +44,18 @@ offline_model::offline_model(const offline_options& options)
     pool_ = std::make_unique<storage::block_pool>(
         layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
     options_.chunk_tokens = std::min(options.chunk_tokens, std::max(options.tokens_max, 1));
+    const engine::weight_form form = form_named(options.weights);
+    progress_line progress("reading weights, files");
+    const auto show = [&](double fraction, const std::vector<engine::file_progress>& files) {
+        const auto done = std::count_if(files.begin(), files.end(),
+                                        [](const auto& file) { return file.fraction >= 1.0; });
+        progress.show(static_cast<std::size_t>(done), files.size(),
+                      std::to_string(static_cast<int>(fraction * 100)) + " %");
+    };
     arena_.run([&] {
-        model_ =
-            take(engine::transformer::load(options.directory, config_, layout, *kernels_,
-                                           {options_.chunk_tokens, options_.chunk_tokens}, {}));
+        model_ = take(engine::transformer::load(options.directory, config_, layout, *kernels_,
+                                                {options_.chunk_tokens, options_.chunk_tokens},
+                                                form, show));
     });
 }
 

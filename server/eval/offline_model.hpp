@@ -20,7 +20,8 @@ struct offline_options {
     int threads = 0;
     int kv_bits = 4;
     int chunk_tokens = 512;
-    int tokens_max = 0;  // of one sequence; decides the size of the pool
+    int tokens_max = 0;              // of one sequence; decides the size of the pool
+    std::string weights = "native";  // or q8, q4: what matrices are quantised to
 };
 
 class offline_model {

@@ -35,7 +35,7 @@ struct recall_case {
 };
 
 struct recall_options {
-    std::string directory, cases, kernels;
+    std::string directory, cases, kernels, weights;
     int threads = 0, chunk = 512, limit = 0, per_length = 0;
 };
 
@@ -106,7 +106,8 @@ column run_column(const recall_options& options, int kv_bits, const std::vector<
     std::size_t longest = 0;
     for (const recall_case& one : cases) longest = std::max(longest, one.prompt.size());
     offline_model model({options.directory, options.kernels, options.threads, kv_bits,
-                         options.chunk, static_cast<int>(longest) + answer_tokens_max});
+                         options.chunk, static_cast<int>(longest) + answer_tokens_max,
+                         options.weights});
     std::vector<token_id> stops = model.config().eos_tokens;
     stops.insert(stops.end(), template_stops.begin(), template_stops.end());
 
@@ -187,6 +188,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     options.directory = given.model_directory();
     options.cases = given.get<std::string>("cases");
     options.kernels = given.get<std::string>("kernels");
+    options.weights = given.get<std::string>("weights");
     options.threads = given.number("threads", 0, 1024);
     options.chunk = given.number("chunk", 1, 1 << 16);
     options.limit = given.number("limit", 0, 1 << 30);

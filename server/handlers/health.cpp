@@ -21,10 +21,17 @@ response status_reply(int status, json::object body) {
 
 json::object loading(const services& with) {
     engine::load_progress progress = with.engines.progress();
-    return {{"status", "starting"},
-            {"reason", "model_loading"},
-            {"stage", progress.stage},
-            {"fraction", progress.fraction}};
+    json::object body{{"status", "starting"},
+                      {"reason", "model_loading"},
+                      {"stage", progress.stage},
+                      {"fraction", progress.fraction}};
+    if (!progress.files.empty()) {
+        json::array files;
+        for (const engine::file_progress& file : progress.files)
+            files.push_back({{"name", file.name}, {"fraction", file.fraction}});
+        body["files"] = std::move(files);
+    }
+    return body;
 }
 
 struct readiness {

@@ -129,6 +129,19 @@ TEST(config, every_option_has_three_spellings) {
     }
 }
 
+TEST(config, weights_are_native_q8_or_q4) {
+    EXPECT_EQ(parse({}, {}).values.weights, "native");
+    for (const char* form : {"native", "q8", "q4"})
+        EXPECT_EQ(parse({"--weights", form}, {}).values.weights, form);
+    try {
+        parse({"--weights", "q5"}, {});
+        FAIL() << "q5 was accepted";
+    } catch (const config_error& error) {
+        EXPECT_NE(std::string(error.what()).find("weights"), std::string::npos) << error.what();
+        EXPECT_NE(std::string(error.what()).find("q5"), std::string::npos) << error.what();
+    }
+}
+
 TEST(config, names_of_the_earlier_system_are_aliases) {
     environment variables{{"SEMANTIC_MLX_MODEL_ID", "/models/a"},
                           {"SEMANTIC_MLX_MAX_BATCH_SIZE", "2"},

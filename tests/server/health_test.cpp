@@ -18,7 +18,7 @@ struct held_load {
     engine_loader loader(storage::errc* fail_with = nullptr) {
         return [gone = gone, fail_with](
                    const auto& progress) -> storage::result<std::unique_ptr<engine::engine>> {
-            progress({"reading weights", 0.25});
+            progress({"reading weights", 0.25, {{"a.safetensors", 0.5}, {"b.safetensors", 1.0}}});
             gone.wait();
             if (fail_with != nullptr) return storage::failure{*fail_with, "no model at /nowhere"};
             return std::unique_ptr<engine::engine>(std::make_unique<tests::scripted_engine>());
@@ -41,6 +41,9 @@ TEST(health, port_answers_while_the_model_loads) {
     auto startup = client.request(get("/health/startup"));
     EXPECT_EQ(startup.status, 503);
     EXPECT_NE(startup.body.find(R"("reason":"model_loading")"), std::string::npos) << startup.body;
+    EXPECT_NE(startup.body.find(R"("files":[{"name":"a.safetensors","fraction":0.5},)"),
+              std::string::npos)
+        << startup.body;
     auto refused = client.request(post("/v1/messages", message_body(false)));
     EXPECT_EQ(refused.status, 503);
     EXPECT_NE(refused.body.find(R"("type":"error")"), std::string::npos) << refused.body;
@@ -77,7 +80,7 @@ TEST(health, terminal_sees_the_progress_and_failure_has_a_line_of_its_own) {
         options.show_progress = is_terminal;
         test_server server(std::move(options));
         EXPECT_EQ(server.wait(), 1);
-        EXPECT_EQ(err.str(), is_terminal ? "\r\x1b[Kloading: reading weights, 25 %"
+        EXPECT_EQ(err.str(), is_terminal ? "\r\x1b[Kloading: reading weights, 25 %, 1 of 2 files"
                                            "\r\x1b[Ksemantic-server: no model at /nowhere\n"
                                          : "semantic-server: no model at /nowhere\n");
     }

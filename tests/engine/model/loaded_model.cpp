@@ -23,7 +23,7 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
     arena_.run([&] {
         auto loaded = engine::transformer::load(
             run.weights_folder.empty() ? run.folder : run.weights_folder, config_, layout,
-            *engine::find_kernels(run.kernels), {run.rows_max, run.rows_max}, {});
+            *engine::find_kernels(run.kernels), {run.rows_max, run.rows_max}, run.weights, {});
         if (!loaded) {
             ADD_FAILURE() << loaded.error().what;
             return;

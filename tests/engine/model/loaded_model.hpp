@@ -20,6 +20,7 @@ struct model_run {
     std::string kernels = "auto";
     int rows_max = 512;
     int pool_tokens = 1024;
+    engine::weight_form weights = engine::weight_form::native;
 };
 
 class loaded_model {

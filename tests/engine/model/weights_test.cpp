@@ -10,6 +10,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -81,8 +82,10 @@ void write(const std::string& path, const tensors& all) {
 }
 
 storage::result<model_weights> load(const std::string& directory,
-                                    const model_config& config = tiny_config()) {
-    return model_weights::load(directory, config, {});
+                                    const model_config& config = tiny_config(),
+                                    weight_form form = weight_form::native,
+                                    const weights_progress& progress = {}) {
+    return model_weights::load(directory, config, *find_kernels("auto"), form, progress);
 }
 
 /// What loading says about `all` as one file.
@@ -507,11 +510,46 @@ TEST(model_weights, progress_runs_up_to_one) {
     tests::temp_dir dir;
     write(dir / "model.safetensors", tiny_tensors());
     std::vector<double> seen;
-    ASSERT_TRUE(
-        model_weights::load(dir.path(), tiny_config(), [&](double x) { seen.push_back(x); }));
+    ASSERT_TRUE(load(dir.path(), tiny_config(), weight_form::native,
+                     [&](double x, const auto&) { seen.push_back(x); }));
     ASSERT_FALSE(seen.empty());
     EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
     EXPECT_EQ(seen.back(), 1.0);
+}
+
+TEST(model_weights, progress_tells_the_files_apart) {
+    tests::temp_dir dir;
+    tensors all = tiny_tensors(), first;
+    for (const char* name : {"model.embed_tokens.weight", "model.norm.weight"})
+        first.insert(all.extract(name));
+    write(dir / "model-1.safetensors", first);
+    write(dir / "model-2.safetensors", all);
+    std::vector<file_progress> last;
+    ASSERT_TRUE(load(dir.path(), tiny_config(), weight_form::native,
+                     [&](double, const auto& files) { last = files; }));
+    ASSERT_EQ(last.size(), 2u);
+    EXPECT_EQ(last[0].name, "model-1.safetensors");
+    EXPECT_EQ(last[1].name, "model-2.safetensors");
+    for (const file_progress& file : last) EXPECT_EQ(file.fraction, 1.0);
+}
+
+TEST(model_weights, a_value_that_quantised_weights_cannot_hold_is_named) {
+    tensors all = tiny_tensors();
+    for (const float bad : {65505.0f, std::numeric_limits<float>::quiet_NaN()}) {
+        std::memcpy(all["lm_head.weight"].bytes.data() + 400, &bad, sizeof bad);
+        tests::temp_dir dir;
+        write(dir / "model.safetensors", all);
+        const auto weights = load(dir.path(), tiny_config(), weight_form::q4);
+        ASSERT_FALSE(weights);
+        EXPECT_EQ(weights.error().code, errc::incompatible);
+        expect_parts(weights.error().what, {"lm_head.weight", bad > 0 ? "65505" : "nan"});
+        EXPECT_TRUE(load(dir.path(), tiny_config()));
+    }
+    const float most = 65504.0f;
+    std::memcpy(all["lm_head.weight"].bytes.data() + 400, &most, sizeof most);
+    tests::temp_dir dir;
+    write(dir / "model.safetensors", all);
+    EXPECT_TRUE(load(dir.path(), tiny_config(), weight_form::q4));
 }
 
 std::size_t peak_bytes() {

@@ -1,0 +1,98 @@
+#include "engine/model/weight_files.hpp"
+
+#include <tbb/parallel_for.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "engine/model/model_config.hpp"
+#include "storage/file.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+using storage::safetensors_file;
+
+/// Bytes hashed between two drops of their pages.
+constexpr std::size_t hash_piece_bytes = 8u << 20;
+
+result<std::vector<std::string>> list_files(const std::string& directory) {
+    storage::file_system& files = storage::posix_file_system();
+    const std::string single = "model.safetensors", index = "model.safetensors.index.json";
+    auto entries = files.list(directory);
+    if (!entries) return entries.error();
+    std::vector<std::string> names;
+    bool has_index = false;
+    for (const storage::directory_entry& entry : *entries) {
+        if (entry.is_directory) continue;
+        if (entry.name == single) return std::vector<std::string>{single};
+        if (entry.name.ends_with(".safetensors")) names.push_back(entry.name);
+        has_index = has_index || entry.name == index;
+    }
+    if (has_index) {
+        auto text = storage::read_whole(files, directory + "/" + index, 64u << 20);
+        if (!text) return text.error();
+        auto listed = parse_weight_index(*text);
+        if (listed) return listed;
+        return failure{listed.error().code, directory + "/" + index + ": " + listed.error().what};
+    }
+    if (names.empty()) {
+        return failure{errc::not_found, directory + ": there is no *.safetensors file in it"};
+    }
+    return names;
+}
+
+storage::block_hash hash_of(const XXH128_hash_t& digest) {
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, digest);
+    storage::block_hash hash;
+    static_assert(sizeof canonical.digest == sizeof hash.bytes);
+    std::memcpy(hash.bytes.data(), canonical.digest, sizeof hash.bytes);
+    return hash;
+}
+
+storage::block_hash hash_file(const safetensors_file& file) {
+    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
+                                                                         &XXH3_freeState);
+    if (state == nullptr || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
+    const std::span<const std::byte> bytes = file.bytes();
+    for (std::size_t at = 0; at < bytes.size(); at += hash_piece_bytes) {
+        const auto piece = bytes.subspan(at, std::min(hash_piece_bytes, bytes.size() - at));
+        XXH3_128bits_update(state.get(), piece.data(), piece.size());
+        file.drop(piece);
+    }
+    return hash_of(XXH3_128bits_digest(state.get()));
+}
+
+}  // namespace
+
+result<std::vector<weight_file>> open_weight_files(const std::string& directory) {
+    auto names = list_files(directory);
+    if (!names) return names.error();
+    std::vector<weight_file> files;
+    for (const std::string& name : *names) {
+        auto file = safetensors_file::open(directory + "/" + name);
+        if (!file) return file.error();
+        files.push_back({directory + "/" + name, std::move(*file)});
+    }
+    return files;
+}
+
+storage::block_hash hash_weight_files(const std::vector<weight_file>& files,
+                                      const std::string& form) {
+    std::vector<storage::block_hash> hashes(files.size());
+    tbb::parallel_for(std::size_t{0}, files.size(),
+                      [&](std::size_t i) { hashes[i] = hash_file(files[i].file); });
+    if (!form.empty()) hashes.push_back(hash_of(XXH3_128bits(form.data(), form.size())));
+    return hash_of(XXH3_128bits(hashes.data(), hashes.size() * sizeof hashes[0]));
+}
+
+}  // namespace semantic::engine

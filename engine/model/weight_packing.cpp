@@ -1,0 +1,330 @@
+#include "engine/model/weight_packing.hpp"
+
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "engine/kernels/gemm.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using storage::failure;
+
+/// Source bytes that one packing task takes; how far the packed copy and its source may overlap in
+/// memory, for each thread.
+constexpr std::size_t task_source_bytes = 1u << 20;
+/// What an f16 scale or bias can hold.
+constexpr float quantized_weight_max = 65504.0f;
+
+/// Source bytes of the rows [begin, end) of a part whose rows all take the same space.
+std::span<const std::byte> row_bytes(std::span<const std::byte> part, int rows, int begin,
+                                     int end) {
+    const std::size_t each = part.size() / static_cast<std::size_t>(rows);
+    return part.subspan(each * static_cast<std::size_t>(begin),
+                        each * static_cast<std::size_t>(end - begin));
+}
+
+std::size_t element_bytes(weight_kind kind) { return kind == weight_kind::f32 ? 4 : 2; }
+
+/// A run of tiles of one matrix.
+struct packing_task {
+    const packing* plan;
+    int tile_begin, tile_end;
+};
+
+std::vector<packing_task> cut(const std::vector<packing>& plans) {
+    std::vector<packing_task> tasks;
+    for (const packing& plan : plans) {
+        const int tiles = plan.to->tiles();
+        const auto pieces = static_cast<int>(std::min<std::size_t>(
+            plan.source_bytes() / task_source_bytes + 1, static_cast<std::size_t>(tiles)));
+        for (int i = 0; i < pieces; ++i) {
+            tasks.push_back({&plan, static_cast<int>(std::int64_t{tiles} * i / pieces),
+                             static_cast<int>(std::int64_t{tiles} * (i + 1) / pieces)});
+        }
+    }
+    return tasks;
+}
+
+/// Widens `count` elements of a float kind.
+void widen(weight_kind kind, const std::byte* from, std::size_t count, float* out) {
+    if (kind == weight_kind::f32) {
+        std::memcpy(out, from, count * sizeof(float));
+        return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint16_t bits;
+        std::memcpy(&bits, from + 2 * i, sizeof bits);
+        out[i] = kind == weight_kind::f16 ? to_float(bits) : bfloat_to_float(bits);
+    }
+}
+
+float scale_at(scale_kind kind, std::span<const std::byte> part, std::size_t index) {
+    const weight_kind as = kind == scale_kind::f32   ? weight_kind::f32
+                           : kind == scale_kind::f16 ? weight_kind::f16
+                                                     : weight_kind::bf16;
+    float value = 0.0f;
+    widen(as, part.data() + index * element_bytes(as), 1, &value);
+    return value;
+}
+
+/// Element `at` of a matrix of MLX words, as the kernels would widen it.
+float unpacked(const packing& plan, std::size_t at) {
+    const bool eight = plan.kind == weight_kind::q8;
+    const auto word = std::to_integer<unsigned>(plan.parts[0][eight ? at : at / 2]);
+    const unsigned level = eight ? word : word >> at % 2 * 4 & 15u;
+    return std::fma(scale_at(plan.scales, plan.parts[1], at / group_size),
+                    static_cast<float>(level),
+                    scale_at(plan.scales, plan.parts[2], at / group_size));
+}
+
+/// One tile's rows of a transposed matrix, in the order that pack_float reads: floats as they are,
+/// MLX words as f16.
+void gather_tile(const packing& plan, int tile, std::vector<std::byte>& out) {
+    const packed_matrix& to = *plan.to;
+    const std::size_t each = element_bytes(plan.kind);
+    const int first = tile * lane_count, rows = std::min(lane_count, to.rows - first);
+    const auto pitch =
+        static_cast<std::size_t>(to.rows) * static_cast<std::size_t>(plan.order.turns);
+    out.resize(static_cast<std::size_t>(rows) * static_cast<std::size_t>(to.cols) * each);
+    std::byte* next = out.data();
+    for (int row = first; row < first + rows; ++row) {
+        auto from = static_cast<std::size_t>(row * plan.order.turns + plan.order.turn);
+        for (int col = 0; col < to.cols; ++col, from += pitch, next += each) {
+            if (plan.from[1] == nullptr) {
+                std::memcpy(next, plan.parts[0].data() + from * each, each);
+            } else {
+                const half value = to_half(unpacked(plan, from));
+                std::memcpy(next, &value, sizeof value);
+            }
+        }
+    }
+}
+
+void pack_transposed(const packing_task& task, std::byte* arena) {
+    const packing& plan = *task.plan;
+    std::vector<std::byte> rows;
+    for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
+        gather_tile(plan, tile, rows);
+        packed_matrix one = *plan.to;
+        one.rows = std::min(lane_count, one.rows - tile * lane_count);
+        pack_float(one, rows.data(), 0, 1,
+                   arena + plan.offset + static_cast<std::size_t>(tile) * one.tile_bytes());
+    }
+}
+
+/// Quantises a matrix on its way, a tile at a time.
+class tile_quantizer {
+  public:
+    tile_quantizer(const kernel_table& kernels, const packing& plan)
+        : kernels_(kernels), plan_(plan), bits_(plan.to->kind == weight_kind::q4 ? 4 : 8) {
+        const auto cols = static_cast<std::size_t>(plan.to->cols);
+        values_.resize(lane_count * cols);
+        words_.resize(lane_count * cols * static_cast<std::size_t>(bits_) / 8);
+        scales_.resize(lane_count * cols / group_size);
+        biases_.resize(lane_count * cols / group_size);
+    }
+
+    /// Returns: a value that is not finite or too large for its scale, if there is one.
+    std::optional<float> pack(int tile, std::byte* arena) {
+        packed_matrix one = *plan_.to;
+        const int first = tile * lane_count;
+        one.rows = std::min(lane_count, plan_.to->rows - first);
+        widen_rows(first, one.rows);
+        const auto count = static_cast<std::size_t>(one.rows) * static_cast<std::size_t>(one.cols);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!(std::fabs(values_[i]) <= quantized_weight_max)) return values_[i];
+        }
+        // Rows one behind the other are one long row of groups.
+        kernels_.quantize_kv(values_.data(), static_cast<int>(count), bits_, words_.data(),
+                             scales_.data(), biases_.data());
+        pack_mlx(one,
+                 {words_.data(), reinterpret_cast<const std::byte*>(scales_.data()),
+                  reinterpret_cast<const std::byte*>(biases_.data())},
+                 0, 1, arena + plan_.offset + static_cast<std::size_t>(tile) * one.tile_bytes());
+        return std::nullopt;
+    }
+
+  private:
+    void widen_rows(int first, int rows) {
+        const auto cols = static_cast<std::size_t>(plan_.to->cols);
+        const std::size_t count = static_cast<std::size_t>(rows) * cols;
+        if (plan_.kind == weight_kind::q8) {
+            const std::size_t start = static_cast<std::size_t>(first) * cols;
+            for (std::size_t i = 0; i < count; ++i) values_[i] = unpacked(plan_, start + i);
+        } else if (plan_.order.transposed) {
+            gather_tile(plan_, first / lane_count, gathered_);
+            widen(plan_.kind, gathered_.data(), count, values_.data());
+        } else {
+            widen(plan_.kind,
+                  plan_.parts[0].data() +
+                      static_cast<std::size_t>(first) * cols * element_bytes(plan_.kind),
+                  count, values_.data());
+        }
+    }
+
+    const kernel_table& kernels_;
+    const packing& plan_;
+    const int bits_;
+    std::vector<float> values_;  // [16, cols]
+    std::vector<std::byte> gathered_, words_;
+    std::vector<half> scales_, biases_;
+};
+
+std::optional<failure> pack_quantized(const kernel_table& kernels, const packing_task& task,
+                                      std::byte* arena) {
+    tile_quantizer quantizer(kernels, *task.plan);
+    for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
+        if (const auto bad = quantizer.pack(tile, arena)) {
+            return failure{errc::incompatible,
+                           task.plan->from[0]->path + ": tensor " + task.plan->name + " holds " +
+                               std::to_string(*bad) + ": quantised weights reach from -65504 to " +
+                               "65504; load it with --weights native"};
+        }
+    }
+    return std::nullopt;
+}
+
+void pack_mxfp4_tiles(const packing_task& task, std::byte* arena) {
+    const packing& plan = *task.plan;
+    const auto turn = [&](int part) {
+        const auto turns = static_cast<std::size_t>(plan.order.turns);
+        const auto row =
+            plan.parts[part].size() / (static_cast<std::size_t>(plan.to->rows) * turns);
+        return plan.parts[part].data() + row * static_cast<std::size_t>(plan.order.turn);
+    };
+    pack_mxfp4(*plan.to, {turn(0), turn(1), plan.order.turns}, task.tile_begin, task.tile_end,
+               arena + plan.offset);
+}
+
+/// Lets the pages go that no other task needs.
+void drop_source(const packing_task& task) {
+    const packing& plan = *task.plan;
+    if (plan.order.transposed) {
+        // Every tile reads all over the source: it can be let go only as a whole. What another task
+        // still reads comes back from the page cache.
+        if (task.tile_end != plan.to->tiles()) return;
+        for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part)
+            plan.from[part]->file.drop(plan.parts[part]);
+        return;
+    }
+    const int first = task.tile_begin * lane_count,
+              last = std::min(task.tile_end * lane_count, plan.to->rows);
+    for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part) {
+        plan.from[part]->file.drop(row_bytes(plan.parts[part], plan.to->rows, first, last));
+    }
+}
+
+std::optional<failure> pack(const kernel_table& kernels, const packing_task& task,
+                            std::byte* arena) {
+    const packing& plan = *task.plan;
+    const packed_matrix& to = *plan.to;
+    std::optional<failure> bad;
+    if (to.kind != plan.kind && to.quantized()) {
+        bad = pack_quantized(kernels, task, arena);
+    } else if (plan.order.transposed) {
+        pack_transposed(task, arena);
+    } else if (to.kind == weight_kind::mxfp4) {
+        pack_mxfp4_tiles(task, arena);
+    } else if (to.quantized()) {
+        pack_mlx(to, {plan.parts[0].data(), plan.parts[1].data(), plan.parts[2].data()},
+                 task.tile_begin, task.tile_end, arena + plan.offset);
+    } else {
+        pack_float(to, plan.parts[0].data(), task.tile_begin, task.tile_end, arena + plan.offset);
+    }
+    drop_source(task);
+    return bad;
+}
+
+/// Counts source bytes, file by file, and reports every half per cent and every file's end.
+/// Thread: add() may be called from any, report() by one at a time.
+class read_counter {
+  public:
+    read_counter(const std::vector<packing>& plans, const std::vector<weight_file>& files,
+                 const weights_progress& progress)
+        : progress_(progress) {
+        for (const weight_file& file : files) {
+            index_[&file] = files_.size();
+            files_.push_back({file.path.substr(file.path.rfind('/') + 1), 1.0});
+        }
+        all_.resize(files.size());
+        done_.resize(files.size());
+        for (const packing& plan : plans) {
+            count(plan, 0, plan.to->tiles(), all_);
+            all_bytes_ += static_cast<double>(plan.source_bytes());
+        }
+        for (std::size_t i = 0; i < files.size(); ++i) {
+            if (all_[i] > 0.0) files_[i].fraction = 0.0;
+        }
+    }
+
+    void add(const packing_task& task) {
+        const std::lock_guard lock(mutex_);
+        count(*task.plan, task.tile_begin, task.tile_end, done_);
+        double done = 0.0;
+        bool ended = false;
+        for (std::size_t i = 0; i < files_.size(); ++i) {
+            done += done_[i];
+            if (all_[i] == 0.0) continue;
+            // Sums of shares: the last one may miss the whole by a rounding.
+            const double now = done_[i] > all_[i] - 0.5 ? 1.0 : done_[i] / all_[i];
+            ended = ended || (now == 1.0 && files_[i].fraction < 1.0);
+            files_[i].fraction = now;
+        }
+        const double fraction = done > all_bytes_ - 0.5 ? 1.0 : done / all_bytes_;
+        if (!progress_ || (!ended && fraction < reported_ + 0.005)) return;
+        reported_ = fraction;
+        progress_(fraction, files_);
+    }
+
+  private:
+    void count(const packing& plan, int tile_begin, int tile_end, std::vector<double>& into) const {
+        const double share = static_cast<double>(tile_end - tile_begin) / plan.to->tiles();
+        for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part) {
+            into[index_.at(plan.from[part])] +=
+                share * static_cast<double>(plan.parts[part].size());
+        }
+    }
+
+    const weights_progress& progress_;
+    std::map<const weight_file*, std::size_t> index_;
+    std::mutex mutex_;
+    std::vector<double> all_, done_;  // source bytes, by file
+    std::vector<file_progress> files_;
+    double all_bytes_ = 0.0;
+    double reported_ = 0.0;
+};
+
+}  // namespace
+
+std::optional<failure> pack_all(const kernel_table& kernels, const std::vector<packing>& plans,
+                                const std::vector<weight_file>& files, std::byte* arena,
+                                const weights_progress& progress) {
+    const std::vector<packing_task> tasks = cut(plans);
+    read_counter counter(plans, files, progress);
+    std::atomic<bool> failed{false};
+    std::mutex mutex;
+    std::optional<failure> complaint;
+    tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+        if (failed.load(std::memory_order_relaxed)) return;
+        if (auto bad = pack(kernels, tasks[i], arena)) {
+            const std::lock_guard lock(mutex);
+            if (!complaint) complaint = std::move(bad);
+            failed.store(true, std::memory_order_relaxed);
+            return;
+        }
+        counter.add(tasks[i]);
+    });
+    for (const packing& plan : plans) plan.to->data = arena + plan.offset;
+    return complaint;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,52 @@
+#pragma once
+// Matrices on their way from a file's pages into the form that the kernels read.
+// Owner: the loader, on its stack. Thread: pack_all() uses the threads of the calling arena.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/weight_files.hpp"
+#include "engine/model/weights.hpp"
+
+namespace semantic::engine {
+
+/// How a matrix lies in its tensor. Fused experts hold gate and up in turns: the matrix's row r is
+/// row r * turns + turn of the tensor or, transposed, its column of that number.
+struct source_order {
+    bool transposed = false;
+    int turns = 1;
+    int turn = 0;
+};
+
+/// One matrix to pack, and where from.
+struct packing {
+    packed_matrix* to;
+    std::string name;                          // of the tensor, for complaints
+    weight_kind kind = weight_kind::f32;       // of the source; where it is not to's, floats are
+                                               // quantised and MLX words become f16
+    scale_kind scales = scale_kind::f16;       // of a q8 or q4 source
+    const weight_file* from[3] = {};           // per part
+    std::span<const std::byte> parts[3] = {};  // float: the matrix; q8, q4: words, scales, biases;
+                                               // mxfp4: blocks, scales
+    std::size_t offset = 0;                    // in the arena
+    source_order order = {};
+
+    std::size_t source_bytes() const noexcept {
+        return parts[0].size() + parts[1].size() + parts[2].size();
+    }
+};
+
+/// Packs everything into the arena and points the matrices there. Source pages are let go as soon
+/// as they are packed. Tasks of about 1 MiB run in parallel, so several files are read at once.
+/// Returns: nothing, or incompatible with the tensor and the value that cannot be held.
+std::optional<storage::failure> pack_all(const kernel_table& kernels,
+                                         const std::vector<packing>& plans,
+                                         const std::vector<weight_file>& files, std::byte* arena,
+                                         const weights_progress& progress);
+
+}  // namespace semantic::engine
