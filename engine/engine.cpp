@@ -69,8 +69,9 @@ class local_engine final : public engine {
         return scheduler_.submit(std::move(request), std::move(sink));
     }
     void cancel(request_id id) override { scheduler_.cancel(id); }
-    storage::result<int> count_tokens(const conversation& chat) const override {
-        return resolver_.count_tokens(chat);
+    storage::result<int> count_tokens(const conversation& chat,
+                                      const thinking_params& thinking) const override {
+        return resolver_.count_tokens(chat, thinking);
     }
     void drain(std::chrono::steady_clock::time_point deadline) override {
         scheduler_.drain(deadline);
@@ -113,7 +114,7 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
     out.batch.max_batch = options.max_batch;
     out.batch.vocabulary = config_.vocabulary;
     out.batch.answers = {stop_tokens(config_, template_, tokenizer_), info_.context_tokens_max,
-                         config_.sampling};
+                         config_.sampling, template_.family(), template_.thinking_end()};
     out.batch.early_save_tokens = options.block_tokens;
     out.compute_threads = options.compute_threads;
     out.max_queued = options.max_queued;
@@ -208,7 +209,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
     report("reading tokenizer", 0.02);
     auto words = tokenizer::load(options.model_directory);
     if (!words) return words.error();
-    auto chat = chat_template::load(options.model_directory);
+    auto chat = options.chat_template == "auto" ? chat_template::load(options.model_directory)
+                                                : chat_template::make(options.chat_template);
     if (!chat) return chat.error();
     auto pool = make_pool(options, *config);
     if (!pool) return pool.error();

@@ -22,7 +22,7 @@ namespace semantic::engine {
 struct engine_options {
     std::string model_directory;
     std::string cache_directory;
-    std::size_t cache_budget_bytes = 0;  // pool size; 0: min(8 GiB, 40 % of RAM)
+    std::size_t cache_budget_bytes = 0;   // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;  // of all cache files; 0: min(10 % of the disk, 64 GiB)
     int kv_bits = 4;
     int kv_group_size = 64;
@@ -33,11 +33,12 @@ struct engine_options {
     /// How long a step may take while anybody decodes: what bounds the chunk of a prompt beside it.
     std::chrono::milliseconds decode_latency{200};
     int max_batch = 16;
-    int max_queued = 256;            // requests waiting behind the running ones
-    int max_hot_agents = 0;          // 0: as many as the pool holds
-    int compute_threads = 0;         // 0: all cores
-    std::string kernels = "auto";    // auto | scalar | avx2 | avx512
-    std::string weights = "native";  // native | q8 | q4: what matrices are quantised to at load
+    int max_queued = 256;                // requests waiting behind the running ones
+    int max_hot_agents = 0;              // 0: as many as the pool holds
+    int compute_threads = 0;             // 0: all cores
+    std::string kernels = "auto";        // auto | scalar | avx2 | avx512
+    std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
+    std::string chat_template = "auto";  // a family by name; auto: the one the files show
     /// How long the end of an answer waits for its memory to reach the disk before it goes out
     /// unsaved.
     std::chrono::milliseconds save_wait{1000};
@@ -86,7 +87,8 @@ class engine {
     virtual void cancel(request_id id) = 0;
     /// Returns: tokens of the rendered prompt, exactly what a request would report. Errors:
     /// bad_value for a chat the template cannot render.
-    virtual storage::result<int> count_tokens(const conversation& chat) const = 0;
+    virtual storage::result<int> count_tokens(const conversation& chat,
+                                              const thinking_params& thinking) const = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

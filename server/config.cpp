@@ -352,6 +352,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.compute_threads = from.compute_threads;
     options.kernels = from.kernels;
     options.weights = from.weights;
+    options.chat_template = from.chat_template;
     options.save_wait = from.save_wait;
     return options;
 }

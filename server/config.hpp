@@ -33,6 +33,7 @@ struct config {
     std::string model;  // empty: the one that comes with the server
     std::string kernels = "auto";
     std::string weights = "native";
+    std::string chat_template = "auto";
     int compute_threads = 0;
     int max_batch = 16;
     int max_queued = 256;

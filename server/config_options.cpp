@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "engine/text/chat_template.hpp"
 #include "server/config.hpp"
 
 namespace semantic::server {
@@ -98,6 +99,13 @@ std::string set_weights(config& into, std::string_view text) {
         return {};
     }
     return "must be native, q8 or q4";
+}
+
+std::string set_chat_template(config& into, std::string_view text) {
+    if (text != "auto" && !engine::chat_template::make(text))
+        return "must be auto or one of: " + engine::chat_template::families();
+    into.chat_template = text;
+    return {};
 }
 
 std::string set_kv_bits(config& into, std::string_view text) {
@@ -247,6 +255,14 @@ const std::array options{
                   false,
                   set_weights,
                   print_text<&config::weights>},
+    config_option{"chat-template",
+                  "Model",
+                  "NAME",
+                  "chat template family; auto: the one that the model's files show",
+                  {},
+                  false,
+                  set_chat_template,
+                  print_text<&config::chat_template>},
     config_option{"strict-model-names",
                   "Model",
                   "on|off",

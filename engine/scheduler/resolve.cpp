@@ -3,7 +3,9 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <ctime>
 #include <random>
+#include <set>
 
 namespace semantic::engine {
 
@@ -12,6 +14,9 @@ namespace {
 constexpr std::string_view anonymous_prefix = "msg_";
 constexpr const char* system_note = "system_hash";
 constexpr const char* tools_note = "tools_hash";
+constexpr const char* day_note = "day";  // that the template was told
+// Days of other agents that a conversation of yesterday, or before, is looked for under.
+constexpr std::size_t days_max = 8;
 // Agents whose memory is searched for a safe cut. Those that share a prefix give the same cut, so
 // more find no more.
 constexpr std::size_t neighbours_max = 8;
@@ -39,6 +44,29 @@ std::map<std::string, std::string> notes_of(const conversation& chat) {
     return {{system_note, hash_of(chat.system)}, {tools_note, hash_of(tools)}};
 }
 
+std::string note_of(const storage::agent_state& state, const char* key) {
+    auto found = state.notes.find(key);
+    return found == state.notes.end() ? std::string() : found->second;
+}
+
+render_options rendering_of(const thinking_params& wanted, std::string day) {
+    render_options options;
+    options.date = std::move(day);
+    options.thinking = wanted.enabled.value_or(options.thinking);
+    options.reasoning_effort = wanted.effort.value_or(options.reasoning_effort);
+    return options;
+}
+
+// The conversation up to the first answer.
+conversation opening_of(const conversation& chat) {
+    conversation opening{chat.system, {}, chat.tools};
+    for (const message& one : chat.messages) {
+        if (one.from == role::assistant) break;
+        opening.messages.push_back(one);
+    }
+    return opening;
+}
+
 bool same_note(const storage::agent_state& state, const resolved_prompt& prompt, const char* key) {
     auto found = state.notes.find(key);
     return found != state.notes.end() && found->second == prompt.notes.at(key);
@@ -56,6 +84,14 @@ bool is_whole(match_kind kind) { return kind == match_kind::exact || kind == mat
 bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
 
 }  // namespace
+
+std::string local_day() {
+    std::time_t now = std::time(nullptr);
+    std::tm day{};
+    localtime_r(&now, &day);
+    char text[16];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &day)};
+}
 
 resolver::candidate resolver::match(std::shared_ptr<const storage::agent_state> state,
                                     std::string_view prompt) const {
@@ -99,6 +135,47 @@ resolver::candidate resolver::best_source(const generation_request& request,
     return best;
 }
 
+// Whether a memory holds this conversation's opening and more, told under `day`.
+bool resolver::continues_on(const std::string& day, const conversation& chat,
+                            const render_options& options) const {
+    render_options then = options;
+    then.date = day;
+    auto opening = template_.render(opening_of(chat), then);
+    auto whole = template_.render(chat, then);
+    if (!opening || !whole) return false;
+    std::size_t begun = common_prefix_bytes(*opening, *whole);
+    for (const storage::agent_summary& other : store_.list()) {
+        auto state = store_.find(other.id);
+        if (state && note_of(*state, day_note) == day &&
+            common_prefix_bytes(state->text, *whole) >= begun)
+            return true;
+    }
+    return false;
+}
+
+render_options resolver::options_for(const generation_request& request) const {
+    render_options options = rendering_of(request.thinking, today_());
+    if (!template_.prints_day()) return options;
+    auto own = request.agent ? store_.find(*request.agent) : nullptr;
+    if (own) {
+        if (std::string told = note_of(*own, day_note); !told.empty()) options.date = told;
+        return options;
+    }
+    if (opening_of(request.chat).messages.size() == request.chat.messages.size()) return options;
+    std::set<std::string, std::greater<>> days;  // the latest first
+    for (const storage::agent_summary& other : store_.list())
+        if (auto state = store_.find(other.id))
+            if (std::string day = note_of(*state, day_note); !day.empty()) days.insert(day);
+    std::size_t tried = 0;
+    for (const std::string& day : days) {
+        if (tried++ == days_max) break;
+        if (!continues_on(day, request.chat, options)) continue;
+        options.date = day;
+        break;
+    }
+    return options;
+}
+
 void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const {
     std::size_t reuse = source.match.tokens;
     std::size_t known = reuse + (source.match.kind == match_kind::exact ? 1 : 0);
@@ -123,7 +200,8 @@ void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const 
 storage::result<resolved_prompt> resolver::resolve(
     const generation_request& request,
     const std::function<bool(const storage::agent_id&)>& busy) const {
-    auto rendered = template_.render(request.chat);
+    render_options options = options_for(request);
+    auto rendered = template_.render(request.chat, options);
     if (!rendered) return rendered.error();
 
     candidate source = best_source(request, *rendered);
@@ -134,6 +212,7 @@ storage::result<resolved_prompt> resolver::resolve(
                                          : new_anonymous_id(),
                            std::move(*rendered)};
     prompt.notes = notes_of(request.chat);
+    if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     tokenise(prompt, source);
     if (prompt.tokens.empty())
         return storage::failure{storage::errc::bad_value, "the prompt has no tokens"};
@@ -159,8 +238,9 @@ storage::result<resolved_prompt> resolver::resolve(
     return prompt;
 }
 
-storage::result<int> resolver::count_tokens(const conversation& chat) const {
-    auto rendered = template_.render(chat);
+storage::result<int> resolver::count_tokens(const conversation& chat,
+                                            const thinking_params& thinking) const {
+    auto rendered = template_.render(chat, rendering_of(thinking, today_()));
     if (!rendered) return rendered.error();
     return static_cast<int>(tokenizer_.encode(*rendered).size());
 }

@@ -33,12 +33,21 @@ struct resolved_prompt {
     std::map<std::string, std::string> notes{};  // what to remember with the agent
 };
 
+/// The day where the server stands, as yyyy-mm-dd.
+std::string local_day();
+
 class resolver {
   public:
     /// `vocabulary`: rows of the model's embedding; a tokenizer may know ids beyond it (of images).
+    /// `today`: as yyyy-mm-dd; called from any thread.
     resolver(const tokenizer& words, const chat_template& chat,
-             const storage::agent_cache_store& store, int vocabulary)
-        : tokenizer_(words), template_(chat), store_(store), vocabulary_(vocabulary) {}
+             const storage::agent_cache_store& store, int vocabulary,
+             std::function<std::string()> today = local_day)
+        : tokenizer_(words),
+          template_(chat),
+          store_(store),
+          vocabulary_(vocabulary),
+          today_(std::move(today)) {}
 
     /// `busy`: agents that another request extends right now; an anonymous request forks from them
     /// instead of waiting. Errors: bad_value when the template cannot render the chat or the prompt
@@ -47,7 +56,8 @@ class resolver {
         const generation_request& request,
         const std::function<bool(const storage::agent_id&)>& busy) const;
     /// Returns: tokens of the rendered prompt when nothing is reused.
-    storage::result<int> count_tokens(const conversation& chat) const;
+    storage::result<int> count_tokens(const conversation& chat,
+                                      const thinking_params& thinking = {}) const;
 
   private:
     struct candidate {
@@ -56,6 +66,11 @@ class resolver {
     };
     candidate match(std::shared_ptr<const storage::agent_state> state,
                     std::string_view prompt) const;
+    /// What the template is told besides the conversation. An agent is told one day for good, or
+    /// each midnight would void its memory; so is a conversation that another agent began.
+    render_options options_for(const generation_request& request) const;
+    bool continues_on(const std::string& day, const conversation& chat,
+                      const render_options& options) const;
     candidate best_source(const generation_request& request, std::string_view prompt) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;
 
@@ -63,6 +78,7 @@ class resolver {
     const chat_template& template_;
     const storage::agent_cache_store& store_;
     const int vocabulary_;
+    const std::function<std::string()> today_;
 };
 
 }  // namespace semantic::engine

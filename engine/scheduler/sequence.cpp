@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/text/output_parser.hpp"
+
 namespace semantic::engine {
 
 sequence::sequence(job_ptr work, storage::block_pool& pool, const tokenizer& words,
@@ -38,7 +40,14 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         out.ended = stop_reason::max_tokens;
         return out;
     }
-    token_id token = sampler_.sample(logits, tokens_.size());
+    end_thinking();
+    token_id token = 0;
+    if (forced_.empty()) {
+        token = sampler_.sample(logits, tokens_.size());
+    } else {
+        token = forced_.back();
+        forced_.pop_back();
+    }
     ++output_tokens_;
     last_token_ = token;
     out.ended = take(token, out.text);
@@ -51,6 +60,16 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         out.text += stops_.finish();
     }
     return out;
+}
+
+void sequence::end_thinking() {
+    const generation_request& wanted = work_->request;
+    if (wanted.thinking.budget_tokens != output_tokens_ || rules_.thinking_end.empty()) return;
+    auto parser = make_output_parser(rules_.chat_template, !wanted.chat.tools.empty());
+    parser->push(std::string_view(text_).substr(work_->prompt->text.size()));
+    if (!parser->is_thinking()) return;
+    forced_ = tokenizer_.encode(rules_.thinking_end);
+    std::reverse(forced_.begin(), forced_.end());
 }
 
 std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {

@@ -22,7 +22,9 @@ namespace semantic::engine {
 struct answer_rules {
     std::vector<token_id> stop_tokens;  // sorted
     int context_tokens_max = 0;
-    sampling_rules sampling;  // where a request says nothing
+    sampling_rules sampling;      // where a request says nothing
+    std::string chat_template{};  // family of it: how reasoning is told from the rest
+    std::string thinking_end{};   // what ends the reasoning once its budget is spent
 };
 
 class sequence {
@@ -56,6 +58,9 @@ class sequence {
     storage::agent_state snapshot();
 
   private:
+    /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
+    /// comes next, whatever the model would say.
+    void end_thinking();
     std::optional<stop_reason> take(token_id token, std::string& shown);
 
     job_ptr work_;
@@ -72,6 +77,7 @@ class sequence {
     utf8_stream utf8_;
     stop_matcher stops_;
     std::string stop_sequence_;
+    std::vector<token_id> forced_;  // taken before anything is sampled, the next one last
 };
 
 }  // namespace semantic::engine

@@ -90,14 +90,22 @@ result<template_source> read_source(const std::string& directory) {
     if (!config) return config.error();
     source.text = template_text(*config);
     source.bos = token_text(*config, "bos_token");
-    // A file of its own goes before the member, as the reference has it.
+    // A file of its own goes before the member, as the reference has it; so does that of a model's
+    // processor.
+    const std::string processor = directory + "/chat_template.json";
+    auto wrapped = read_json_file(processor);
+    if (!wrapped) return wrapped.error();
+    if (std::string text = template_text(*wrapped); !text.empty()) {
+        source.path = processor;
+        source.text = std::move(text);
+    }
     const std::string beside = directory + "/chat_template.jinja";
     auto own = storage::read_whole(storage::posix_file_system(), beside, file_bytes_max);
     if (!own && own.error().code != errc::not_found) return own.error();
     if (own) {
         source.path = beside;
         source.text = std::move(*own);
-    } else if (config->is_null()) {
+    } else if (config->is_null() && wrapped->is_null()) {
         source.is_file = false;
     }
     return source;
@@ -137,6 +145,8 @@ result<chat_template> chat_template::make(std::string_view family) {
     return made;
 }
 
+std::string chat_template::families() { return template_family_names(); }
+
 result<chat_template> chat_template::load(const std::string& directory, std::string_view family) {
     if (!family.empty()) return make(family);
     auto source = read_source(directory);
@@ -155,7 +165,13 @@ result<std::string> chat_template::render(const conversation& chat,
     auto messages = flatten(chat);
     if (!messages) return messages.error();
     const template_family* family = find_template_family(family_);
-    return family->render({*messages, chat.tools, options, family->default_system});
+    return family->render({*messages, chat.tools, options, *family});
+}
+
+bool chat_template::prints_day() const { return find_template_family(family_)->prints_day; }
+
+std::string chat_template::thinking_end() const {
+    return std::string(find_template_family(family_)->thinking_end);
 }
 
 std::string chat_template::identity() const {

@@ -22,6 +22,8 @@ struct render_options {
     std::string date;
     /// qwen3's enable_thinking; other families have no switch.
     bool thinking = true;
+    /// What harmony prints as the effort of reasoning; other families have none.
+    std::string reasoning_effort = "medium";
     /// Keeps the reasoning of earlier turns where the published template drops it (qwen3, harmony),
     /// so that a new turn continues the old prompt instead of parting from it behind the last
     /// question.
@@ -31,7 +33,8 @@ struct render_options {
 class chat_template {
   public:
     /// Blocks. With a `family`: that one, and no file is read. Otherwise the family is recognised
-    /// by the template in DIR/chat_template.jinja or in DIR/tokenizer_config.json; when there is
+    /// by the template in DIR/chat_template.jinja, DIR/chat_template.json or
+    /// DIR/tokenizer_config.json, the first that has one; when there is
     /// none, or an unknown one that still has the turns of its model's only family, by
     /// config.json's model_type.
     /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
@@ -40,12 +43,19 @@ class chat_template {
                                                std::string_view family = {});
     /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are.
     static storage::result<chat_template> make(std::string_view family);
+    /// Their names: "llama3, harmony, ...".
+    static std::string families();
 
     /// Renders with the generation prompt at the end. Errors: bad_value, when the family cannot
     /// express the conversation or the options.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
     const std::string& family() const noexcept { return family_; }
+    /// Whether the rendered text tells a day, so that another day makes another prompt.
+    bool prints_day() const;
+    /// What a model that reasons must have written for its answer to begin; empty when the family
+    /// has no reasoning.
+    std::string thinking_end() const;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
     /// Hash input for the fingerprint: family and version of the rendering rules.

@@ -57,6 +57,8 @@ class harmony_parser final : public output_parser {
         return out;
     }
 
+    bool is_thinking() const override { return stage_ == stage::body && kind_ == kind::thinking; }
+
   private:
     enum class stage { header, body, between };
     enum class kind { text, thinking, call };

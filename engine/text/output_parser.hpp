@@ -43,6 +43,8 @@ class output_parser {
     /// Returns: what was held back. A call that was not closed is one if its JSON is whole, else
     /// text. Nothing may be pushed afterwards.
     virtual std::vector<answer_piece> finish() = 0;
+    /// Whether what comes next is reasoning, as far as the text so far tells.
+    virtual bool is_thinking() const { return false; }
 };
 
 /// The parser for what models of a chat template family write; `family` is chat_template::family().
@@ -55,6 +57,7 @@ std::unique_ptr<output_parser> make_plain_parser(bool has_tools);
 std::unique_ptr<output_parser> make_deepseek2_parser(bool has_tools);
 std::unique_ptr<output_parser> make_hermes_parser(bool has_tools);
 std::unique_ptr<output_parser> make_qwen3_parser(bool has_tools);
+std::unique_ptr<output_parser> make_qwen3_thinking_parser(bool has_tools);
 std::unique_ptr<output_parser> make_llama3_parser(bool has_tools);
 std::unique_ptr<output_parser> make_harmony_parser(bool has_tools);
 

@@ -12,7 +12,9 @@ constexpr std::string_view close_tag = "</think>";
 
 class qwen3_parser final : public output_parser {
   public:
-    explicit qwen3_parser(bool has_tools) : rest_(make_hermes_parser(has_tools)) {}
+    /// `is_open`: the prompt ends behind the opening tag.
+    qwen3_parser(bool has_tools, bool is_open)
+        : rest_(make_hermes_parser(has_tools)), stage_(is_open ? stage::thinking : stage::start) {}
 
     std::vector<answer_piece> push(std::string_view text) override {
         std::vector<answer_piece> out;
@@ -35,6 +37,8 @@ class qwen3_parser final : public output_parser {
         append_pieces(out, rest_->finish());
         return out;
     }
+
+    bool is_thinking() const override { return stage_ == stage::thinking; }
 
   private:
     enum class stage { start, thinking, behind, rest };
@@ -84,14 +88,18 @@ class qwen3_parser final : public output_parser {
 
     std::unique_ptr<output_parser> rest_;
     std::string held_;
-    stage stage_ = stage::start;
+    stage stage_;
     bool begun_ = false;  // reasoning has had more than line breaks
 };
 
 }  // namespace
 
 std::unique_ptr<output_parser> make_qwen3_parser(bool has_tools) {
-    return std::make_unique<qwen3_parser>(has_tools);
+    return std::make_unique<qwen3_parser>(has_tools, false);
+}
+
+std::unique_ptr<output_parser> make_qwen3_thinking_parser(bool has_tools) {
+    return std::make_unique<qwen3_parser>(has_tools, true);
 }
 
 }  // namespace semantic::engine

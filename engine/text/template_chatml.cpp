@@ -31,10 +31,10 @@ result<std::string> render_chatml(const template_input& input) {
     const auto& messages = input.messages;
     std::string out;
     const bool has_system = messages.front().from == role::system;
-    std::string system(has_system ? messages.front().content : input.default_system);
+    std::string system(has_system ? messages.front().content : input.family.default_system);
     if (!input.tools.empty()) {
         if (has_system || !system.empty()) system += "\n\n";
-        if (auto done = append_hermes_tools(out, system, input.tools); !done) return done.error();
+        if (auto done = append_hermes_tools(out, system, input); !done) return done.error();
     } else if (has_system || !system.empty()) {
         append_chatml_turn(out, "system", system);
     }

@@ -32,13 +32,15 @@ void append_message(std::string& out, std::string_view header, std::string_view 
     out.append("<|start|>").append(header).append("<|message|>").append(content).append(end);
 }
 
-std::string system_text(std::chrono::year_month_day day, bool has_tools) {
+std::string system_text(std::chrono::year_month_day day, std::string_view effort, bool has_tools) {
     std::string text =
         "You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
         "Current date: " +
-        iso_day(day) +
-        "\n\nReasoning: medium\n\n# Valid channels: analysis, commentary, final. Channel must be "
-        "included for every message.";
+        iso_day(day) + "\n\nReasoning: ";
+    text += effort;
+    text +=
+        "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every "
+        "message.";
     if (has_tools) {
         text += "\nCalls to these tools must go to the commentary channel: 'functions'.";
     }
@@ -152,7 +154,8 @@ result<std::string> render_harmony(const template_input& input) {
     const auto& messages = input.messages;
     const bool has_system = messages.front().from == role::system;
     std::string out;
-    append_message(out, "system", system_text(*day, !input.tools.empty()));
+    append_message(out, "system",
+                   system_text(*day, input.options.reasoning_effort, !input.tools.empty()));
     auto done = append_developer(out, has_system ? messages.front().content : "", input.tools);
     if (!done) return done.error();
     std::string caller;  // whose result a tool message is

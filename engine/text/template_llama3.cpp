@@ -1,5 +1,5 @@
-// Llama 3.1, 3.2 (text) and 3.3. Tools stand in the first user turn, a call is the whole turn, and
-// there is one call a turn.
+// Llama 3.0, which knows no tools; Llama 3.1, 3.2 (text) and 3.3, where tools stand in the first
+// user turn, a call is the whole turn, and there is one call a turn.
 
 #include <array>
 
@@ -69,6 +69,16 @@ result<void> append_call(std::string& out, const std::vector<tool_call_part>& ca
 }
 
 }  // namespace
+
+result<std::string> render_llama30(const template_input& input) {
+    if (has_tools(input)) return no_tools_in("llama3.0");
+    std::string out = "<|begin_of_text|>";
+    for (const template_message& from : input.messages) {
+        append_turn(out, name_of(from.from), from.content);
+    }
+    begin_turn(out, "assistant");
+    return out;
+}
 
 result<std::string> render_llama3(const template_input& input) {
     const auto day = day_of(input.options);

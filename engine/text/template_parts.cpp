@@ -20,8 +20,9 @@ constexpr std::string_view hermes_begin =
     "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
 constexpr std::string_view hermes_end =
     "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
-    "within <tool_call></tool_call> XML tags:\n<tool_call>\n"
-    "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call><|im_end|>\n";
+    "within <tool_call></tool_call> XML tags:\n<tool_call>\n";
+constexpr std::string_view hermes_call =
+    "{\"name\": <function-name>, \"arguments\": <args-json-object>}";
 constexpr std::string_view default_day = "2024-07-26";
 
 /// Python's isspace() counts the four separators of ASCII too, which Unicode's White_Space leaves
@@ -84,14 +85,16 @@ void append_chatml_turn(std::string& out, std::string_view role_name, std::strin
 }
 
 result<void> append_hermes_tools(std::string& out, std::string_view system,
-                                 const std::vector<tool_definition>& tools) {
+                                 const template_input& input) {
     out.append("<|im_start|>system\n").append(system).append(hermes_begin);
-    for (const tool_definition& tool : tools) {
+    for (const tool_definition& tool : input.tools) {
         auto text = tool_text(tool);
         if (!text) return text.error();
         out.append("\n").append(*text);
     }
-    out += hermes_end;
+    const bool doubled = input.family.doubled_braces;
+    out.append(hermes_end).append(doubled ? "{" : "").append(hermes_call);
+    out.append(doubled ? "}" : "").append("\n</tool_call><|im_end|>\n");
     return {};
 }
 
@@ -143,6 +146,14 @@ std::string_view trimmed(std::string_view text) {
         text = text.substr(0, start);
     }
     return text;
+}
+
+bool has_tools(const template_input& input) {
+    if (!input.tools.empty()) return true;
+    for (const template_message& from : input.messages) {
+        if (from.from == role::tool || !from.calls.empty()) return true;
+    }
+    return false;
 }
 
 failure no_tools_in(std::string_view family) {

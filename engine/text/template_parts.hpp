@@ -22,7 +22,7 @@ void append_chatml_turn(std::string& out, std::string_view role_name, std::strin
 /// The system turn that offers tools in the Hermes form. `system`: what it begins with; may be
 /// empty.
 storage::result<void> append_hermes_tools(std::string& out, std::string_view system,
-                                          const std::vector<tool_definition>& tools);
+                                          const template_input& input);
 /// <tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>
 storage::result<void> append_hermes_call(std::string& out, const tool_call_part& call);
 /// Results of neighbouring messages share one user turn; `index` is of a message of role tool.
@@ -35,6 +35,9 @@ std::string_view name_of(role from);
 storage::result<std::chrono::year_month_day> day_of(const render_options& options);
 /// Without white space at both ends, as Python's strip() leaves it.
 std::string_view trimmed(std::string_view text);
+/// Whether there are tools, calls or results. Templates that know none would leave them out without
+/// a word, and the model would answer something else than it was asked.
+bool has_tools(const template_input& input);
 /// The error for a family that has no words for tools.
 storage::failure no_tools_in(std::string_view family);
 

@@ -9,20 +9,6 @@ using storage::errc;
 using storage::failure;
 using storage::result;
 
-namespace {
-
-/// The templates would leave calls and results out without a word, and the model would answer
-/// something else than it was asked.
-bool has_tools(const template_input& input) {
-    if (!input.tools.empty()) return true;
-    for (const template_message& from : input.messages) {
-        if (from.from == role::tool || !from.calls.empty()) return true;
-    }
-    return false;
-}
-
-}  // namespace
-
 result<std::string> render_deepseek2(const template_input& input) {
     if (has_tools(input)) return no_tools_in("deepseek2");
     std::string out = "<｜begin▁of▁sentence｜>";
@@ -59,7 +45,8 @@ result<std::string> render_gemma3(const template_input& input) {
         out += from.from == role::assistant ? "model" : name_of(from.from);
         out += '\n';
         if (i == first) out += prefix;
-        out.append(trimmed(from.content)).append("<end_of_turn>\n");
+        for (const std::string& text : from.texts) out += trimmed(text);
+        out += "<end_of_turn>\n";
     }
     return out + "<start_of_turn>model\n";
 }

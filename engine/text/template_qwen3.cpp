@@ -82,7 +82,7 @@ result<std::string> render_qwen3(const template_input& input) {
     const bool has_system = messages.front().from == role::system;
     if (!input.tools.empty()) {
         const std::string system = has_system ? messages.front().content + "\n\n" : std::string();
-        if (auto done = append_hermes_tools(out, system, input.tools); !done) return done.error();
+        if (auto done = append_hermes_tools(out, system, input); !done) return done.error();
     } else if (has_system) {
         append_chatml_turn(out, "system", messages.front().content);
     }
@@ -111,7 +111,11 @@ result<std::string> render_qwen3(const template_input& input) {
         }
     }
     out += "<|im_start|>assistant\n";
-    if (!input.options.thinking) out += "<think>\n\n</think>\n\n";
+    if (!input.family.opened_thinking.empty()) {
+        out += input.family.opened_thinking;
+    } else if (!input.options.thinking) {
+        out += "<think>\n\n</think>\n\n";
+    }
     return out;
 }
 

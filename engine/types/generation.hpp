@@ -50,6 +50,14 @@ struct output_form {
     bool several_calls = true;         // calls: more than one, where the model's family can
 };
 
+/// What a request says about reasoning; what it leaves out is as the model's template prefers.
+/// Families without a switch ignore it.
+struct thinking_params {
+    std::optional<bool> enabled;
+    std::optional<std::string> effort;  // "low", "medium", "high"
+    std::optional<int> budget_tokens;   // the reasoning ends behind this many tokens of the answer
+};
+
 struct generation_request {
     /// Whose memory this extends. Absent: the engine finds the longest stored prefix or makes a new
     /// `msg_…` agent.
@@ -59,6 +67,7 @@ struct generation_request {
     std::vector<std::string> stop_sequences;
     output_form form{};
     sampling_params sampling;
+    thinking_params thinking;
     std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 

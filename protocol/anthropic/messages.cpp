@@ -106,6 +106,45 @@ result<engine::sampling_params> parse_sampling(const json_cursor& root) {
     return sampling;
 }
 
+result<std::optional<std::string>> parse_effort(const json_cursor& root) {
+    using effort_or_nothing = std::optional<std::string>;
+    auto config = root.find("output_config");
+    if (!config) return effort_or_nothing();
+    auto effort = config->find("effort");
+    if (!effort) return effort_or_nothing();
+    auto text = effort->as_string();
+    if (!text) return text.error();
+    if (*text == "low" || *text == "medium") return effort_or_nothing(*text);
+    if (*text == "high" || *text == "xhigh" || *text == "max") return effort_or_nothing("high");
+    return effort->fail(
+        errc::bad_value,
+        R"(must be "low", "medium", "high", "xhigh" or "max", is )" + quoted(*text));
+}
+
+/// As the vendor has it, a request that does not speak of thinking wants none.
+result<engine::thinking_params> parse_thinking(const json_cursor& root) {
+    engine::thinking_params thinking;
+    thinking.enabled = false;
+    auto effort = parse_effort(root);
+    if (!effort) return effort.error();
+    thinking.effort = std::move(*effort);
+    auto field = root.find("thinking");
+    if (!field) return thinking;
+    auto type = string_at(*field, "type");
+    if (!type) return type.error();
+    if (*type != "enabled" && *type != "adaptive" && *type != "disabled")
+        return field->at("type")->fail(
+            errc::bad_value, R"(must be "enabled", "adaptive" or "disabled", is )" + quoted(*type));
+    thinking.enabled = *type != "disabled";
+    if (*type != "enabled") return thinking;
+    if (auto budget = field->find("budget_tokens")) {
+        auto tokens = budget->as_integer(1, std::numeric_limits<int>::max());
+        if (!tokens) return tokens.error();
+        thinking.budget_tokens = static_cast<int>(*tokens);
+    }
+    return thinking;
+}
+
 result<std::string> parse_user_id(const json_cursor& root, const messages_limits& limits) {
     auto metadata = root.find("metadata");
     if (!metadata) return std::string();
@@ -151,6 +190,10 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     auto sampling = parse_sampling(root);
     if (!sampling) return sampling.error();
     request.sampling = *sampling;
+    auto thinking = parse_thinking(root);
+    if (!thinking) return thinking.error();
+    request.thinking = std::move(*thinking);
+    request.shows_thinking = request.thinking.enabled.value_or(false);
     auto calls_max = parse_tool_choice(root);
     if (!calls_max) return calls_max.error();
     request.tool_calls_max = *calls_max;
@@ -177,6 +220,7 @@ engine::generation_request messages_request::take_generation(
     request.max_tokens = max_tokens;
     request.stop_sequences = std::move(stop_sequences);
     request.sampling = sampling;
+    request.thinking = thinking;
     request.deadline = deadline;
     return request;
 }
@@ -200,7 +244,9 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
     if (!model) return model.error();
     auto chat = parse_conversation(root, limits);
     if (!chat) return chat.error();
-    return count_tokens_request{std::move(*model), std::move(*chat)};
+    auto thinking = parse_thinking(root);
+    if (!thinking) return thinking.error();
+    return count_tokens_request{std::move(*model), std::move(*chat), std::move(*thinking)};
 }
 
 std::string count_tokens_body(int input_tokens) {

@@ -36,6 +36,8 @@ struct messages_request {
     int max_tokens = 0;  // 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
     engine::sampling_params sampling;
+    engine::thinking_params thinking;
+    bool shows_thinking = false;  // the reply has the reasoning in blocks of its own
     bool stream = false;
     std::string user_id;  // metadata.user_id, or empty
     std::optional<std::size_t>
@@ -54,6 +56,7 @@ result<messages_request> parse_messages(std::string_view body, const messages_li
 struct count_tokens_request {
     std::string model;
     engine::conversation chat;
+    engine::thinking_params thinking;
 };
 /// The same fields and errors; max_tokens is not needed.
 result<count_tokens_request> parse_count_tokens(std::string_view body,

@@ -177,6 +177,31 @@ result<engine::sampling_params> parse_sampling(const json_cursor& root) {
     return sampling;
 }
 
+/// `none` switches reasoning off where the model can; the finer steps of other models become the
+/// nearest of the three that there are.
+result<engine::thinking_params> parse_thinking(const json_cursor& root) {
+    engine::thinking_params thinking;
+    auto field = root.find("reasoning_effort");
+    if (!field) return thinking;
+    auto text = field->as_string();
+    if (!text) return text.error();
+    if (*text == "none") {
+        thinking.enabled = false;
+        thinking.effort = "low";
+    } else if (*text == "minimal" || *text == "low") {
+        thinking.effort = "low";
+    } else if (*text == "medium") {
+        thinking.effort = "medium";
+    } else if (*text == "high" || *text == "xhigh" || *text == "max") {
+        thinking.effort = "high";
+    } else {
+        return field->fail(errc::bad_value,
+                           R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" +
+                               quoted(*text));
+    }
+    return thinking;
+}
+
 result<std::optional<std::size_t>> parse_tool_calls_max(const json_cursor& root) {
     using calls_max = std::optional<std::size_t>;
     calls_max most;
@@ -236,6 +261,9 @@ result<chat_request> parse_root(const json_cursor& root, const chat_limits& limi
     auto sampling = parse_sampling(root);
     if (!sampling) return sampling.error();
     request.sampling = *sampling;
+    auto thinking = parse_thinking(root);
+    if (!thinking) return thinking.error();
+    request.thinking = std::move(*thinking);
     auto calls_max = parse_tool_calls_max(root);
     if (!calls_max) return calls_max.error();
     request.tool_calls_max = *calls_max;
@@ -257,6 +285,7 @@ engine::generation_request chat_request::take_generation(
     request.max_tokens = max_tokens;
     request.stop_sequences = std::move(stops);
     request.sampling = sampling;
+    request.thinking = thinking;
     request.deadline = deadline;
     return request;
 }

@@ -40,6 +40,7 @@ struct chat_request {
     int max_tokens = 0;
     std::vector<std::string> stops;
     engine::sampling_params sampling;
+    engine::thinking_params thinking;
     bool stream = false;
     bool include_usage = false;  // a stream ends with a chunk that carries usage
     std::optional<std::size_t>

@@ -40,6 +40,11 @@ void options::add_compute() {
           "what matrices are quantised to while they load: native (not at all), q8 or q4");
 }
 
+void options::add_chat_template() {
+    add()("chat-template", po::value<std::string>()->default_value("auto")->value_name("NAME"),
+          "chat template family; auto: the one that the model's files show");
+}
+
 bool options::parse(const std::vector<std::string>& words) {
     const po::positional_options_description no_words;
     po::store(
@@ -74,6 +79,14 @@ std::string options::model_directory() const {
         throw bad_input("the embedded model was not found beside the program: say --model DIR");
     }
     return embedded_model();
+}
+
+engine::chat_template options::chat_rules() const {
+    const auto& family = get<std::string>("chat-template");
+    if (family == "auto") return take(engine::chat_template::load(model_directory()));
+    auto rules = engine::chat_template::make(family);
+    if (!rules) throw bad_input("--chat-template: " + rules.error().what);
+    return std::move(*rules);
 }
 
 std::string read_standard_input() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/text/chat_template.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -43,6 +44,8 @@ class options {
     }
     /// --threads, --kernels and --weights, for commands that compute.
     void add_compute();
+    /// --chat-template, for commands that render conversations.
+    void add_chat_template();
     /// Returns: false when --help was asked for and shown. Throws on unknown or missing options,
     /// naming them.
     bool parse(const std::vector<std::string>& words);
@@ -54,6 +57,8 @@ class options {
     /// A whole number in a range. Throws bad_input naming the option otherwise.
     int number(const char* name, int least, int most) const;
     std::string model_directory() const;
+    /// The model's, or the one that --chat-template names. Throws bad_input.
+    engine::chat_template chat_rules() const;
 
   private:
     const command& self_;

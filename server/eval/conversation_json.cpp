@@ -57,19 +57,37 @@ const json::object& function_of(const json::object& object, const std::string& w
     return inner == nullptr ? object : object_at(*inner, where + ".function");
 }
 
-std::string content_of(const json::object& message, const std::string& where) {
+/// A string, or a list of text parts.
+std::vector<std::string> content_of(const json::object& message, const std::string& where) {
     const json::value* content = find(message, "content");
     if (content == nullptr) return {};
-    if (content->is_string()) return std::string(content->get_string());
-    std::string text;
+    if (content->is_string()) return {std::string(content->get_string())};
+    std::vector<std::string> texts;
     for (const json::value& part : list_at(message, "content", where)) {
         const json::object& object = object_at(part, where + ".content");
         if (text_at(object, "type", where + ".content") != "text") {
             refuse(where + ".content", "has a part that is not text");
         }
-        text += text_at(object, "text", where + ".content");
+        texts.push_back(text_at(object, "text", where + ".content"));
     }
-    return text;
+    return texts;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+    std::string whole;
+    for (const std::string& text : texts) {
+        if (&text != &texts.front()) whole += '\n';
+        whole += text;
+    }
+    return whole;
+}
+
+bool flag_at(const json::object& object, std::string_view name, bool otherwise,
+             const std::string& where) {
+    const json::value* value = find(object, name);
+    if (value == nullptr) return otherwise;
+    if (!value->is_bool()) refuse(where + "." + std::string(name), "must be true or false");
+    return value->get_bool();
 }
 
 role role_of(const json::object& message, const std::string& where) {
@@ -85,14 +103,20 @@ role role_of(const json::object& message, const std::string& where) {
 engine::message parse_message(const json::object& object, const std::string& where) {
     engine::message message;
     message.from = role_of(object, where);
-    std::string text = content_of(object, where);
+    std::vector<std::string> texts = content_of(object, where);
     if (message.from == role::tool) {
         message.parts.push_back(
-            engine::tool_result_part{text_at(object, "tool_call_id", where), std::move(text)});
+            engine::tool_result_part{text_at(object, "tool_call_id", where), joined(texts)});
         return message;
     }
+    for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+        std::string thinking = text_at(object, name, where);
+        if (thinking.empty()) continue;
+        message.parts.push_back(engine::thinking_part{std::move(thinking)});
+        break;
+    }
     const json::array& calls = list_at(object, "tool_calls", where);
-    if (!text.empty() || calls.empty()) message.parts.push_back(engine::text_part{std::move(text)});
+    for (std::string& text : texts) message.parts.push_back(engine::text_part{std::move(text)});
     for (const json::value& call : calls) {
         const json::object& outer = object_at(call, where + ".tool_calls");
         const json::object& inner = function_of(outer, where + ".tool_calls");
@@ -109,14 +133,16 @@ engine::conversation parse_conversation(const json::value& root, const std::stri
     const json::object& object = object_at(root, source);
     engine::conversation chat;
     chat.system = text_at(object, "system", source);
-    bool first = chat.system.empty();
+    bool first = find(object, "system") == nullptr;
     std::size_t index = 0;
     for (const json::value& value : list_at(object, "messages", source)) {
         const std::string where = source + ": messages[" + std::to_string(index++) + "]";
         const json::object& message = object_at(value, where);
+        // An empty system text stays a message: it is not the same as none.
         if (first && role_of(message, where) == role::system) {
-            chat.system = content_of(message, where);
-        } else {
+            chat.system = joined(content_of(message, where));
+        }
+        if (!first || chat.system.empty()) {
             chat.messages.push_back(parse_message(message, where));
         }
         first = false;
@@ -128,9 +154,21 @@ engine::conversation parse_conversation(const json::value& root, const std::stri
         const json::value* parameters = find(tool, "parameters");
         if (parameters == nullptr) parameters = find(tool, "input_schema");
         chat.tools.push_back({text_at(tool, "name", source), text_at(tool, "description", source),
-                              json_text(parameters)});
+                              parameters == nullptr ? std::string() : json_text(parameters)});
     }
     return chat;
+}
+
+engine::render_options parse_render_options(const json::value& root, const std::string& source) {
+    const json::object& object = object_at(root, source);
+    engine::render_options options;
+    options.date = text_at(object, "date", source);
+    options.thinking = flag_at(object, "enable_thinking", options.thinking, source);
+    options.keep_thinking = flag_at(object, "keep_thinking", options.keep_thinking, source);
+    if (find(object, "reasoning_effort") != nullptr) {
+        options.reasoning_effort = text_at(object, "reasoning_effort", source);
+    }
+    return options;
 }
 
 }  // namespace semantic::eval

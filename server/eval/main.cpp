@@ -18,8 +18,10 @@ constexpr command commands[] = {
      "Turns text into a JSON array of token ids.", semantic::eval::run_tokenize},
     {"detokenize", "[--model DIR] < IDS > TEXT", "Turns a JSON array of token ids into text.",
      semantic::eval::run_detokenize},
-    {"render", "[--model DIR] < CONVERSATION > TEXT",
-     "Renders {\"messages\": [...], \"system\": ..., \"tools\": [...]} as the model's prompt.",
+    {"render", "[--model DIR] [--chat-template NAME] < CONVERSATION > TEXT",
+     "Renders {\"messages\": [...], \"system\": ..., \"tools\": [...]} as the model's prompt; "
+     "\"date\", "
+     "\"enable_thinking\", \"reasoning_effort\" tell the template more.",
      semantic::eval::run_render},
     {"logits",
      "[--model DIR] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] [--chunk "

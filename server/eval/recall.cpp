@@ -173,6 +173,7 @@ void print_table(const std::vector<column>& columns, const std::vector<recall_ca
 int run_recall(const command& self, const std::vector<std::string>& words) {
     options given(self);
     given.add_compute();
+    given.add_chat_template();
     given.add()("cases", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON lines with messages, expect and context_tokens");
     given.add()("kv-bits", po::value<std::string>()->default_value("16,8,4")->value_name("LIST"),
@@ -195,7 +196,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     options.per_length = given.number("per-length", 0, 1 << 30);
     const std::vector<int> kv_bits = parse_kv_bits(given.get<std::string>("kv-bits"));
 
-    const auto rules = take(engine::chat_template::load(options.directory));
+    const auto rules = given.chat_rules();
     const auto tokenizer = take(engine::tokenizer::load(options.directory));
     const std::vector<recall_case> cases = load_cases(options, rules, tokenizer);
     std::vector<token_id> stops;

@@ -39,12 +39,14 @@ int run_detokenize(const command& self, const std::vector<std::string>& words) {
 
 int run_render(const command& self, const std::vector<std::string>& words) {
     options given(self);
+    given.add_chat_template();
     if (!given.parse(words)) return 0;
-    const auto rules = take(engine::chat_template::load(given.model_directory()));
+    const auto rules = given.chat_rules();
     boost::system::error_code ec;
     const boost::json::value root = boost::json::parse(read_standard_input(), ec);
     if (ec) throw bad_input("standard input is not valid JSON: " + ec.message());
-    std::cout << take(rules.render(parse_conversation(root, "standard input")));
+    std::cout << take(rules.render(parse_conversation(root, "standard input"),
+                                   parse_render_options(root, "standard input")));
     return 0;
 }
 

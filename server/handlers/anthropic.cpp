@@ -48,7 +48,7 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
     auto parse = [&] { return anthropic::parse_count_tokens(incoming.body, limits_of(with)); };
     auto parsed = co_await parse_body(with, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    auto count = [&] { return with.engines.get()->count_tokens(parsed->chat); };
+    auto count = [&] { return with.engines.get()->count_tokens(parsed->chat, parsed->thinking); };
     auto tokens = co_await run_on(with.workers, count);
     if (!tokens) co_return error_response(incoming, protocol::from_storage(tokens.error()));
     co_return json_response(anthropic::count_tokens_body(*tokens));

@@ -76,6 +76,35 @@ TEST(engine, remembers_what_it_was_told_and_streams_token_by_token) {
     EXPECT_EQ(asked->ends, 1);
 }
 
+// The template opens the reasoning; the embedded model, which knows none, never closes it.
+TEST(engine, reasoning_ends_when_its_budget_is_spent) {
+    tests::temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.chat_template = "qwen3-thinking";
+    auto engine = load(options);
+    generation_request request = ask("a", chat_of({"What is 2 plus 3?"}), 30);
+    auto free = run(*engine, request);
+    EXPECT_EQ(free->text.find("</think>"), std::string::npos) << free->text;
+    request.agent = *storage::agent_id::parse("b");
+    request.thinking.budget_tokens = 2;
+    auto bounded = run(*engine, request);
+    ASSERT_TRUE(bounded->finished);
+    ASSERT_GE(bounded->tokens.size(), 3u);
+    EXPECT_EQ(bounded->tokens[0], free->tokens[0]);
+    EXPECT_EQ(bounded->tokens[1], free->tokens[1]);
+    EXPECT_NE(bounded->text.find("</think>\n\n"), std::string::npos) << bounded->text;
+    EXPECT_LE(bounded->text.find("\n</think>"), 40u) << bounded->text;
+}
+
+TEST(engine, an_unknown_chat_template_is_refused_naming_those_there_are) {
+    tests::temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.chat_template = "vicuna";
+    auto refused = load_engine(options, {});
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().what.find("harmony"), std::string::npos) << refused.error().what;
+}
+
 TEST(engine, the_second_turn_reuses_everything_before_the_new_text_generated_tokens_too) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));
@@ -92,7 +121,7 @@ TEST(engine, the_second_turn_reuses_everything_before_the_new_text_generated_tok
         EXPECT_EQ(
             turn->usage.reused_tokens + turn->usage.created_tokens + turn->usage.recomputed_tokens,
             turn->usage.prompt_tokens);
-    EXPECT_EQ(*engine->count_tokens(chat_of({"My dog is called Biscuit."})),
+    EXPECT_EQ(*engine->count_tokens(chat_of({"My dog is called Biscuit."}), {}),
               first->usage.prompt_tokens);
 }
 
@@ -426,9 +455,9 @@ TEST(engine, a_prompt_that_can_never_fit_is_refused_with_both_numbers) {
     ASSERT_TRUE(said->failed);
     EXPECT_EQ(said->failed->kind, failure_kind::too_large);
     EXPECT_NE(said->failed->what.find("512"), std::string::npos);
-    EXPECT_NE(
-        said->failed->what.find(std::to_string(*engine->count_tokens(chat_of({long_paste(60)})))),
-        std::string::npos);
+    EXPECT_NE(said->failed->what.find(
+                  std::to_string(*engine->count_tokens(chat_of({long_paste(60)}), {}))),
+              std::string::npos);
     EXPECT_TRUE(run(*engine, ask("b", chat_of({"Hello."})))->finished)
         << "a refusal must not hurt the next";
 }

@@ -67,6 +67,23 @@ TEST_F(semantic_eval, a_conversation_is_rendered_as_the_template_does) {
               "<|im_start|>assistant\n");
 }
 
+TEST_F(semantic_eval, a_template_named_by_the_user_goes_before_the_models) {
+    const std::string chat =
+        R"({"date": "2026-01-05", "messages": [{"role": "system", "content": ""},)"
+        R"({"role": "user", "content": [{"type": "text", "text": "Hi"}]}]})";
+    EXPECT_EQ(run("render --chat-template llama3", chat).out,
+              "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nCutting Knowledge "
+              "Date: December 2023\nToday Date: 05 Jan 2026\n\n<|eot_id|><|start_header_id|>user"
+              "<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    EXPECT_EQ(run("render --chat-template qwen2", chat).out,
+              "<|im_start|>system\n<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
+              "<|im_start|>assistant\n");
+    outcome refused = run("render --chat-template vicuna", chat);
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("--chat-template"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("gemma3"), std::string::npos) << refused.err;
+}
+
 TEST_F(semantic_eval, logits_are_the_same_bytes_whatever_the_chunks_and_threads) {
     std::string ids = "[";
     for (int i = 0; i < 300; ++i) ids += (i == 0 ? "" : ",") + std::to_string((i * 37 + 11) % 440);

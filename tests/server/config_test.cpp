@@ -278,6 +278,8 @@ TEST(config, bad_values_are_errors_that_name_the_place) {
     EXPECT_EQ(fault({"8001"}), "unexpected argument '8001' (options start with --; see --help)");
     EXPECT_EQ(fault({"--prefill-min-chunk", "4096", "--prefill-max-chunk", "512"}),
               "prefill-min-chunk (4096) is larger than prefill-max-chunk (512)");
+    EXPECT_TRUE(fault({"--chat-template", "vicuna"})
+                    .starts_with("--chat-template 'vicuna' must be auto or one of: llama3, "));
     EXPECT_EQ(fault({"--config", "/nonexistent"}), "cannot read the config file /nonexistent");
 }
 

@@ -48,8 +48,8 @@ void scripted_engine::cancel(request_id id) {
     changed_.notify_all();
 }
 
-storage::result<int> scripted_engine::count_tokens(
-    const semantic::engine::conversation& chat) const {
+storage::result<int> scripted_engine::count_tokens(const semantic::engine::conversation& chat,
+                                                   const semantic::engine::thinking_params&) const {
     return on_count ? on_count(chat) : storage::result<int>(7);
 }
 

@@ -34,7 +34,9 @@ class scripted_engine final : public engine::engine {
                       std::shared_ptr<semantic::engine::generation_sink> sink) override;
     /// Ends the request with finished{cancelled}, once.
     void cancel(request_id id) override;
-    storage::result<int> count_tokens(const semantic::engine::conversation& chat) const override;
+    storage::result<int> count_tokens(
+        const semantic::engine::conversation& chat,
+        const semantic::engine::thinking_params& thinking) const override;
     /// Cancels what still runs at the deadline.
     void drain(std::chrono::steady_clock::time_point deadline) override;
     const semantic::engine::model_info& info() const noexcept override { return info_; }

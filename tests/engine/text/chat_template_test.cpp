@@ -26,14 +26,22 @@ role role_of(const std::string& name) {
 message message_of(const boost::json::value& json) {
     message made;
     made.from = role_of(text_at(json, "role"));
-    const std::string content = text_at(json, "content");
+    std::string content;
+    std::vector<std::string> texts;
+    if (json.at("content").is_array()) {
+        for (const auto& part : json.at("content").as_array())
+            texts.push_back(text_at(part, "text"));
+    } else {
+        content = text_at(json, "content");
+        texts.push_back(content);
+    }
     if (json.as_object().contains("thinking")) {
         made.parts.emplace_back(thinking_part{text_at(json, "thinking")});
     }
     if (made.from == role::tool) {
         made.parts.emplace_back(tool_result_part{"c", content});
     } else {
-        made.parts.emplace_back(text_part{content});
+        for (const std::string& text : texts) made.parts.emplace_back(text_part{text});
     }
     if (const auto* calls = json.as_object().if_contains("tool_calls")) {
         for (const auto& call : calls->as_array()) {
@@ -51,7 +59,8 @@ conversation conversation_of(const boost::json::value& json, bool first_as_syste
     for (const auto& m : json.at("messages").as_array()) {
         made.messages.push_back(message_of(m));
     }
-    if (first_as_system && made.messages.front().from == role::system) {
+    if (first_as_system && made.messages.front().from == role::system &&
+        !std::get<text_part>(made.messages.front().parts.front()).text.empty()) {
         made.system = std::get<text_part>(made.messages.front().parts.front()).text;
         made.messages.erase(made.messages.begin());
     }
@@ -118,6 +127,9 @@ void expect_published(const char* file) {
         if (const auto* on = c.as_object().if_contains("enable_thinking")) {
             options.thinking = on->as_bool();
         }
+        if (c.as_object().contains("reasoning_effort")) {
+            options.reasoning_effort = text_at(c, "reasoning_effort");
+        }
         for (const bool first_as_system : {true, false}) {
             const auto text = family(of).render(conversation_of(c, first_as_system), options);
             ASSERT_TRUE(text) << name << ": " << text.error().what;
@@ -136,6 +148,11 @@ TEST(chat_template, renders_every_family_as_the_published_templates_do) {
 // Reasoning, nested schemas, white space, odd roles.
 TEST(chat_template, renders_the_far_corners_as_the_published_templates_do) {
     expect_published("published-more.json");
+}
+
+// Llama 3.0, Qwen 2.5 Coder, Math and base, the Qwen 3 of July 2025; an empty system text; parts.
+TEST(chat_template, renders_the_variants_as_the_published_templates_do) {
+    expect_published("published-variants.json");
 }
 
 TEST(chat_template, the_embedded_model_is_of_family_chatml) {
@@ -226,7 +243,7 @@ TEST(chat_template, families_without_tools_refuse_them_instead_of_dropping_them)
     conversation called = after({tool_call_part{"1", "f", "{}"}});
     conversation answered = saying("q");
     answered.messages.push_back({role::tool, {tool_result_part{"1", "x"}}});
-    for (const char* name : {"gemma3", "deepseek2"}) {
+    for (const char* name : {"gemma3", "deepseek2", "llama3.0"}) {
         for (const conversation& chat : {offered, called, answered}) {
             const auto made = family(name).render(chat);
             ASSERT_FALSE(made) << name;
@@ -311,6 +328,8 @@ TEST(chat_template, turns_end_with_the_tokens_of_the_family) {
         {"qwen3", {"<|im_end|>", "<|endoftext|>"}},
         {"smollm2", {"<|im_end|>"}},
         {"llama3", {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"}},
+        {"llama3.0", {"<|eot_id|>", "<|end_of_text|>"}},
+        {"qwen3-thinking", {"<|im_end|>"}},
         {"harmony", {"<|return|>", "<|call|>"}},
         {"gemma3", {"<end_of_turn>", "<eos>"}},
         {"deepseek2", {"<｜end▁of▁sentence｜>"}},
@@ -390,6 +409,31 @@ TEST(chat_template, each_published_template_is_recognised) {
          "render_tool_namespace Knowledge cutoff: 2024-06 # Valid channels: analysis, commentary, "
          "final. <|start|>assistant<|channel|>",
          nullptr},
+        {"llama3.0",
+         "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
+         "message['content'] | trim + '<|eot_id|>' %}{{ bos_token + content }}",
+         "<|begin_of_text|>"},
+        {"qwen3-thinking",
+         "<|im_start|><|im_end|><tools></tools>{% last_query_index %}{{ reasoning_content }}"
+         "{{- '<|im_start|>assistant\\n<think>\\n' }}",
+         nullptr},
+        {"chatml",
+         "<|im_start|><|im_end|><tools></tools>{\\\"name\\\": {% if message.content is string %}",
+         nullptr},
+        {"qwen2-coder",
+         "<|im_start|>You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
+         "<tools></tools>{{\\\"name\\\": ",
+         nullptr},
+        {"qwen2-base",
+         "<|im_start|>system\\nYou are a helpful assistant.<tools></tools>{\\\"name\\\": ",
+         nullptr},
+        {"qwen2-coder-base",
+         "<|im_start|>system\\nYou are a helpful assistant.<tools></tools>{{\\\"name\\\": ",
+         nullptr},
+        {"qwen2-math",
+         "<|im_start|>'Please reason step by step, and put your final answer within "
+         "\\\\boxed{}.'<tools></tools>",
+         nullptr},
         {"", llama, "<s>"},
         {"", llama + "<|image|>", nullptr},
         {"", deepseek, "<s>"},
@@ -419,6 +463,10 @@ TEST(chat_template, a_template_in_its_own_file_goes_first) {
     ASSERT_TRUE(made) << made.error().what;
     EXPECT_EQ(made->family(), "chatml");
     made = chat_template::load(folder_with("own_alone", {{"chat_template.jinja", source}}));
+    ASSERT_TRUE(made) << made.error().what;
+    made = chat_template::load(
+        folder_with("own_wrapped", {{"tokenizer_config.json", config_with("something else")},
+                                    {"chat_template.json", config_with(source)}}));
     ASSERT_TRUE(made) << made.error().what;
     made = chat_template::load(folder_with("own_unknown", {{"chat_template.jinja", "x"}}));
     EXPECT_THAT(made.error().what, HasSubstr("chat_template.jinja"));
