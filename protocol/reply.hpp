@@ -4,8 +4,9 @@
 // Owner: the coroutine that answers one request. Thread: one at a time. Nothing here can fail on
 // what a model says.
 //
-// Feed, in this order: on_admitted once; on_text and on_tool_call as the tool call parser separates
-// them; then exactly one on_finished or on_failed (on_failed may also come first and alone).
+// Feed, in this order: on_admitted once; on_text, on_thinking and on_tool_call as the output parser
+// separates them; then exactly one on_finished or on_failed (on_failed may also come first and
+// alone).
 
 #include <string>
 #include <string_view>
@@ -22,6 +23,8 @@ class reply_stream {
 
     virtual std::string on_admitted(const engine::admitted& event) = 0;
     virtual std::string on_text(std::string_view text) = 0;
+    /// Reasoning, a token's worth at a time. A dialect without a place for it leaves it out.
+    virtual std::string on_thinking(std::string_view) { return {}; }
     /// Arguments that are no JSON object become text: a client would fail on them.
     virtual std::string on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
     /// The end of the stream; an error event when the generation was cancelled or ran out of time.
@@ -38,6 +41,7 @@ class reply_collector {
 
     virtual void on_admitted(const engine::admitted& event) = 0;
     virtual void on_text(std::string_view text) = 0;
+    virtual void on_thinking(std::string_view) {}
     virtual void on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
     /// Returns: the body of the 200 reply. Errors: cancelled, timeout.
     virtual result<std::string> on_finished(const engine::finished& event) = 0;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/anthropic/thinking_signature.hpp"
 #include "protocol/fields.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -128,6 +129,13 @@ result<std::optional<engine::content_part>> parse_block(const json_cursor& block
     if (*type == "thinking") {
         auto text = string_at(block, "thinking");
         if (!text) return text.error();
+        if (auto field = block.find("signature")) {
+            auto signature = field->as_string();
+            if (!signature) return signature.error();
+            if (!may_be_signed(*text, *signature))
+                return field->fail(errc::bad_value,
+                                   "is of another text: thinking blocks must come back unchanged");
+        }
         return part_or_nothing(engine::thinking_part{std::move(*text)});
     }
     if (*type == "redacted_thinking") return part_or_nothing();

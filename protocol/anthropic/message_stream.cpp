@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "protocol/anthropic/thinking_signature.hpp"
 #include "protocol/api_error.hpp"
 #include "protocol/json.hpp"
 #include "protocol/reply_parts.hpp"
@@ -94,13 +95,13 @@ std::string message_stream::on_admitted(const engine::admitted& event) {
 std::string message_stream::on_text(std::string_view text) {
     if (text.empty()) return {};
     if (state_ == state::in_text) return block_delta(next_index_, "text_delta", "text", text);
-    if (state_ != state::between_blocks) return {};
-    if (tool_calls_ > 0 && is_white_space(text)) {
+    if (state_ != state::between_blocks && state_ != state::in_thinking) return {};
+    if (state_ == state::between_blocks && tool_calls_ > 0 && is_white_space(text)) {
         held_space_ += text;
         return {};
     }
-    std::string bytes =
-        block_start(next_index_, {{"type", "text"}, {"text", ""}, {"citations", nullptr}});
+    std::string bytes = close_block();
+    bytes += block_start(next_index_, {{"type", "text"}, {"text", ""}, {"citations", nullptr}});
     state_ = state::in_text;
     std::string whole = std::exchange(held_space_, {});
     whole += text;
@@ -108,18 +109,40 @@ std::string message_stream::on_text(std::string_view text) {
     return bytes;
 }
 
-std::string message_stream::close_text() {
-    if (state_ != state::in_text) return {};
+std::string message_stream::on_thinking(std::string_view text) {
+    if (text.empty() || !options_.shows_thinking) return {};
+    if (state_ != state::between_blocks && state_ != state::in_text && state_ != state::in_thinking)
+        return {};
+    std::string bytes;
+    if (state_ != state::in_thinking) {
+        bytes = close_block();
+        held_space_.clear();
+        bytes +=
+            block_start(next_index_, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
+        state_ = state::in_thinking;
+    }
+    thinking_ += text;
+    return bytes + block_delta(next_index_, "thinking_delta", "thinking", text);
+}
+
+std::string message_stream::close_block() {
+    std::string bytes;
+    if (state_ == state::in_thinking) {
+        std::string signature = signature_of(std::exchange(thinking_, {}));
+        bytes = block_delta(next_index_, "signature_delta", "signature", signature);
+    } else if (state_ != state::in_text) {
+        return bytes;
+    }
     state_ = state::between_blocks;
-    return block_stop(next_index_++);
+    return bytes + block_stop(next_index_++);
 }
 
 std::string message_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
-    if (state_ != state::between_blocks && state_ != state::in_text) return {};
+    if (state_ == state::fresh || state_ == state::ended) return {};
     if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return {};
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    std::string bytes = close_text();
+    std::string bytes = close_block();
     held_space_.clear();
     ++tool_calls_;
     bytes += block_start(next_index_, {{"type", "tool_use"},
@@ -136,7 +159,7 @@ std::string message_stream::on_finished(const engine::finished& event) {
     if (state_ == state::fresh)
         return on_failed({errc::internal, "the answer ended before it began", {}, {}});
     if (state_ == state::ended) return {};
-    std::string bytes = close_text();
+    std::string bytes = close_block();
     state_ = state::ended;
     stop_fields stop = stop_of(event, tool_calls_ > 0);
     json::object delta{{"stop_reason", stop.reason}, {"stop_sequence", stop.sequence}};
@@ -173,12 +196,13 @@ void message_collector::on_admitted(const engine::admitted& event) {
 
 void message_collector::on_text(std::string_view text) {
     if (text.empty()) return;
-    bool is_open = !blocks_.empty() && !blocks_.back().is_tool_use;
+    bool is_open = !blocks_.empty() && blocks_.back().is == kind::text;
     if (is_open) {
         blocks_.back().text += text;
         return;
     }
-    if (tool_calls_ > 0 && is_white_space(text)) {
+    bool behind_call = !blocks_.empty() && blocks_.back().is == kind::tool_use;
+    if (behind_call && is_white_space(text)) {
         held_space_ += text;
         return;
     }
@@ -188,21 +212,36 @@ void message_collector::on_text(std::string_view text) {
     blocks_.push_back(std::move(fresh));
 }
 
+void message_collector::on_thinking(std::string_view text) {
+    if (text.empty() || !options_.shows_thinking) return;
+    held_space_.clear();
+    if (blocks_.empty() || blocks_.back().is != kind::thinking)
+        blocks_.push_back({kind::thinking, {}, {}, {}});
+    blocks_.back().text += text;
+}
+
 void message_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
     if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return;
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
     held_space_.clear();
     ++tool_calls_;
-    blocks_.push_back({true, std::move(*arguments), ids_->tool_use_id(), std::string(name)});
+    blocks_.push_back(
+        {kind::tool_use, std::move(*arguments), ids_->tool_use_id(), std::string(name)});
 }
 
 result<std::string> message_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
     json::array content;
     for (const block& part : blocks_) {
-        if (!part.is_tool_use) {
+        if (part.is == kind::text) {
             content.push_back(json::object{{"type", "text"}, {"text", part.text}});
+            continue;
+        }
+        if (part.is == kind::thinking) {
+            content.push_back(json::object{{"type", "thinking"},
+                                           {"thinking", part.text},
+                                           {"signature", signature_of(part.text)}});
             continue;
         }
         auto input = parse_json(part.text, json_limits{});

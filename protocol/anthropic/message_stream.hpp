@@ -21,6 +21,7 @@ struct reply_options {
     std::string model;       // echoed
     /// Calls behind this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
+    bool shows_thinking = false;  // off: reasoning is left out
 };
 
 class message_stream final : public reply_stream {
@@ -31,6 +32,8 @@ class message_stream final : public reply_stream {
     std::string on_admitted(const engine::admitted& event) override;
     /// One content_block_delta for every non-empty piece.
     std::string on_text(std::string_view text) override;
+    /// Deltas of a thinking block, which ends with its signature.
+    std::string on_thinking(std::string_view text) override;
     /// A whole tool_use block.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
     /// message_delta and message_stop.
@@ -40,8 +43,8 @@ class message_stream final : public reply_stream {
     bool ended() const noexcept override { return state_ == state::ended; }
 
   private:
-    enum class state { fresh, between_blocks, in_text, ended };
-    std::string close_text();
+    enum class state { fresh, between_blocks, in_text, in_thinking, ended };
+    std::string close_block();
 
     reply_options options_;
     id_maker* ids_;
@@ -50,7 +53,8 @@ class message_stream final : public reply_stream {
     std::size_t next_index_ = 0;
     std::size_t tool_calls_ = 0;
     std::string
-        held_space_;  // white space behind a tool call: no block until something else follows
+        held_space_;        // white space behind a tool call: no block until something else follows
+    std::string thinking_;  // of the open block
 };
 
 class message_collector final : public reply_collector {
@@ -59,13 +63,15 @@ class message_collector final : public reply_collector {
 
     void on_admitted(const engine::admitted& event) override;
     void on_text(std::string_view text) override;
+    void on_thinking(std::string_view text) override;
     void on_tool_call(std::string_view name, std::string_view arguments_json) override;
     result<std::string> on_finished(const engine::finished& event) override;
 
   private:
+    enum class kind { text, thinking, tool_use };
     struct block {
-        bool is_tool_use = false;
-        std::string text;  // or the arguments
+        kind is = kind::text;
+        std::string text;  // or the reasoning, or the arguments
         std::string id;
         std::string name;
     };

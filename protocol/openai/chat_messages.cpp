@@ -140,10 +140,25 @@ result<std::vector<engine::tool_call_part>> parse_tool_calls(const json_cursor& 
     return calls;
 }
 
+/// What the model thought, under the name this server gives it or the one that others do.
+result<std::string> parse_reasoning(const json_cursor& wire) {
+    auto field = wire.find("reasoning_content");
+    if (!field) field = wire.find("reasoning");
+    if (!field) return std::string();
+    auto text = field->as_string();
+    if (!text) return text.error();
+    return std::string(*text);
+}
+
 result<engine::message> parse_assistant(const json_cursor& wire, const chat_limits& limits) {
     engine::message message{engine::role::assistant, {}};
     if (auto audio = wire.find("audio"))
         return audio->fail(errc::unsupported, "audio is not supported");
+    if (auto thinking = parse_reasoning(wire); !thinking) {
+        return thinking.error();
+    } else if (!thinking->empty()) {
+        message.parts.push_back(engine::thinking_part{std::move(*thinking)});
+    }
     auto calls = parse_tool_calls(wire, limits);
     if (!calls) return calls.error();
     auto content = wire.find("content");
@@ -272,9 +287,13 @@ result<engine::conversation> parse_conversation(const json_cursor& root,
     auto messages = parse_message_list(root, limits);
     if (!messages) return messages.error();
     chat.messages = std::move(*messages);
+    // An empty one stays: a template's own system text would stand where there is none.
     if (chat.messages.size() > 1 && chat.messages.front().from == engine::role::system) {
-        chat.system = std::move(std::get<engine::text_part>(chat.messages.front().parts[0]).text);
-        chat.messages.erase(chat.messages.begin());
+        std::string& text = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
+        if (!text.empty()) {
+            chat.system = std::move(text);
+            chat.messages.erase(chat.messages.begin());
+        }
     }
     auto tools = parse_tools(root, limits);
     if (!tools) return tools.error();

@@ -14,13 +14,14 @@ namespace json = boost::json;
 
 namespace {
 
-json::object usage_object(const engine::prompt_usage& usage, int output_tokens) {
+json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+                          int thinking_tokens) {
     return {{"prompt_tokens", usage.prompt_tokens},
             {"completion_tokens", output_tokens},
             {"total_tokens", usage.prompt_tokens + output_tokens},
             {"prompt_tokens_details", json::object{{"cached_tokens", usage.reused_tokens},
                                                    {"cache_write_tokens", usage.created_tokens}}},
-            {"completion_tokens_details", json::object{{"reasoning_tokens", 0}}}};
+            {"completion_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}}};
 }
 
 const char* finish_reason(const engine::finished& event, bool has_tool_calls) {
@@ -111,6 +112,12 @@ std::string chat_stream::on_text(std::string_view text) {
     return event_of(delta_chunk(options_, {{"content", shown}}, nullptr));
 }
 
+std::string chat_stream::on_thinking(std::string_view text) {
+    if (state_ != state::open || text.empty()) return {};
+    ++thinking_tokens_;
+    return event_of(delta_chunk(options_, {{"reasoning_content", text}}, nullptr));
+}
+
 std::string chat_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
     if (state_ != state::open) return {};
     auto arguments = checked_arguments(arguments_json);
@@ -140,7 +147,8 @@ std::string chat_stream::on_finished(const engine::finished& event) {
     last["semantic"] = std::move(memory);
     std::string bytes = event_of(last);
     if (options_.include_usage)
-        bytes += event_of(chunk_of(options_, {}, usage_object(usage_, event.output_tokens)));
+        bytes += event_of(
+            chunk_of(options_, {}, usage_object(usage_, event.output_tokens, thinking_tokens_)));
     return bytes + sse_event("", "[DONE]");
 }
 
@@ -165,6 +173,11 @@ void chat_collector::on_admitted(const engine::admitted& event) {
 
 void chat_collector::on_text(std::string_view text) { text_ += parts_.text(text); }
 
+void chat_collector::on_thinking(std::string_view text) {
+    if (!text.empty()) ++thinking_tokens_;
+    thinking_ += text;
+}
+
 void chat_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
@@ -179,6 +192,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
     json::object message{{"role", "assistant"},
                          {"content", has_content ? json::value(text_) : json::value()},
                          {"refusal", nullptr}};
+    if (!thinking_.empty()) message["reasoning_content"] = thinking_;
     if (!calls_.empty()) {
         json::array calls;
         for (const call& one : calls_)
@@ -194,7 +208,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
                                  {"message", std::move(message)},
                                  {"logprobs", nullptr},
                                  {"finish_reason", finish_reason(event, !calls_.empty())}}};
-    body["usage"] = usage_object(usage_, event.output_tokens);
+    body["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
     json::object memory = memory_object(agent_, usage_);
     memory["saved"] = event.saved;
     body["semantic"] = std::move(memory);

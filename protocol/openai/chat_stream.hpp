@@ -62,6 +62,8 @@ class chat_stream final : public reply_stream {
     std::string on_admitted(const engine::admitted& event) override;
     /// One chunk for every non-empty piece.
     std::string on_text(std::string_view text) override;
+    /// In `reasoning_content`, as other servers of open models send it.
+    std::string on_thinking(std::string_view text) override;
     /// A chunk with id and name, and one with the arguments.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
     /// finish_reason, usage if it was asked for, [DONE].
@@ -79,6 +81,7 @@ class chat_stream final : public reply_stream {
     engine::prompt_usage usage_;
     std::string agent_;
     state state_ = state::fresh;
+    int thinking_tokens_ = 0;
 };
 
 class chat_collector final : public reply_collector {
@@ -87,6 +90,7 @@ class chat_collector final : public reply_collector {
 
     void on_admitted(const engine::admitted& event) override;
     void on_text(std::string_view text) override;
+    void on_thinking(std::string_view text) override;
     void on_tool_call(std::string_view name, std::string_view arguments_json) override;
     result<std::string> on_finished(const engine::finished& event) override;
 
@@ -101,6 +105,8 @@ class chat_collector final : public reply_collector {
     engine::prompt_usage usage_;
     std::string agent_;
     std::string text_;
+    std::string thinking_;
+    int thinking_tokens_ = 0;
     std::vector<call> calls_;
 };
 

@@ -100,8 +100,7 @@ struct answer {
     running_request generation;
 };
 
-/// Parts the model's text into what is shown and what is called. Its reasoning is left out: no
-/// dialect's reply has a place for it yet.
+/// Parts the model's text into what is shown, what is called and what is thought.
 class text_splitter {
   public:
     explicit text_splitter(const answer& of)
@@ -178,6 +177,8 @@ class streamed_answer {
         for (const auto& piece : pieces) {
             if (const auto* text = std::get_if<engine::answer_text>(&piece))
                 bytes += stream_.on_text(text->text);
+            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
+                bytes += stream_.on_thinking(thinking->text);
             if (const auto* call = std::get_if<engine::answer_call>(&piece))
                 bytes += stream_.on_tool_call(call->name, call->arguments_json);
         }
@@ -250,6 +251,8 @@ class collected_answer {
         for (const auto& piece : pieces) {
             if (const auto* text = std::get_if<engine::answer_text>(&piece))
                 collector_.on_text(text->text);
+            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
+                collector_.on_thinking(thinking->text);
             if (const auto* call = std::get_if<engine::answer_call>(&piece))
                 collector_.on_tool_call(call->name, call->arguments_json);
         }

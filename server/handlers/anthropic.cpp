@@ -32,7 +32,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
 
     protocol::id_maker ids(random_bits);
     anthropic::reply_options options{ids.message_id(), incoming.id, parsed->model,
-                                     parsed->tool_calls_max};
+                                     parsed->tool_calls_max, parsed->shows_thinking};
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
     answer_context asked{with, incoming, client};
     if (parsed->stream) {

@@ -83,6 +83,9 @@ replies play(const json::array& events, dialect d, repliers with) {
         } else if (field.key() == "text") {
             out.sse += stream.on_text(value.as_string());
             collector.on_text(value.as_string());
+        } else if (field.key() == "thinking") {
+            out.sse += stream.on_thinking(value.as_string());
+            collector.on_thinking(value.as_string());
         } else if (field.key() == "tool_call") {
             auto name = value.at("name").as_string();
             auto arguments = value.at("arguments").as_string();

@@ -232,6 +232,38 @@ TEST(output_parser, harmony_that_is_cut_short_or_broken_loses_no_text) {
     EXPECT_EQ(parse("harmony", "<|channel|>anal"), pieces{});
 }
 
+TEST(output_parser, reasoning_that_the_prompt_opened_is_reasoning_from_the_start) {
+    EXPECT_EQ(parse("qwen3-thinking", "hm\n</think>\n\nHello."),
+              (pieces{thought("hm"), text("Hello.")}));
+    EXPECT_EQ(parse("qwen3-thinking", "hm"), pieces{thought("hm")});
+    EXPECT_EQ(parse("qwen3-thinking", "</think>\n\nHello."), pieces{text("Hello.")});
+}
+
+TEST(output_parser, says_whether_the_model_is_still_reasoning) {
+    const struct {
+        const char* family;
+        const char* said;
+        bool is_thinking;
+    } cases[] = {
+        {"chatml", "<think>\nhm", false},
+        {"qwen3", "", false},
+        {"qwen3", "<think>\nhm", true},
+        {"qwen3", "<think>\nhm\n</think>", false},
+        {"qwen3", "Hello.", false},
+        {"qwen3-thinking", "", true},
+        {"qwen3-thinking", "hm\n</think>\n\n", false},
+        {"harmony", "<|channel|>analysis", false},
+        {"harmony", "<|channel|>analysis<|message|>hm", true},
+        {"harmony", "<|channel|>analysis<|message|>hm<|end|>", false},
+        {"harmony", "<|channel|>final<|message|>Hello", false},
+    };
+    for (const auto& c : cases) {
+        const auto parser = make_output_parser(c.family, false);
+        parser->push(c.said);
+        EXPECT_EQ(parser->is_thinking(), c.is_thinking) << c.family << ": " << c.said;
+    }
+}
+
 TEST(output_parser, deepseek2_drops_the_blank_that_the_template_writes) {
     EXPECT_EQ(parse("deepseek2", " Hello"), pieces{text("Hello")});
     EXPECT_EQ(parse("deepseek2", "  Hello"), pieces{text(" Hello")});
@@ -310,6 +342,7 @@ TEST(output_parser, a_call_sent_back_renders_to_what_was_sampled) {
         {"qwen3", hermes},
         {"qwen3", think + hermes},
         {"qwen3", think + "Look.\n" + hermes + "\n" + hermes},
+        {"qwen3-thinking", "hm\n\nyes\n</think>\n\n" + hermes},
         {"llama3", R"({"name": "f", "parameters": {"a": [1, 2.5, "ü"]}})"},
         {"harmony", harmony},
         {"harmony", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant" + harmony},
@@ -344,6 +377,7 @@ TEST(output_parser, where_the_families_part_from_what_was_sampled) {
         const char* kept;
     } cases[] = {
         {"qwen3", "<think>\nhm\n</think>\n\nHello.", false, "<|im_start|>assistant\n"},
+        {"qwen3-thinking", "hm\n</think>\n\nHello.", false, "<|im_start|>assistant\n"},
         {"harmony",
          "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>b",
          false, "<|start|>assistant<|channel|>"},

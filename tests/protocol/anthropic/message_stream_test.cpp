@@ -62,11 +62,11 @@ std::string names_of(const std::string& bytes) {
 /// A stream and a collector fed alike.
 class reply {
   public:
-    explicit reply(std::optional<std::size_t> tool_calls_max = {})
+    explicit reply(std::optional<std::size_t> tool_calls_max = {}, bool shows_thinking = true)
         : stream_ids_([this] { return ++stream_draws_; }),
           collector_ids_([this] { return ++collector_draws_; }),
-          stream_({"msg_1", "req_1", "m", tool_calls_max}, stream_ids_),
-          collector_({"msg_1", "req_1", "m", tool_calls_max}, collector_ids_) {}
+          stream_({"msg_1", "req_1", "m", tool_calls_max, shows_thinking}, stream_ids_),
+          collector_({"msg_1", "req_1", "m", tool_calls_max, shows_thinking}, collector_ids_) {}
 
     std::string admitted() {
         collector_.on_admitted(admission());
@@ -75,6 +75,10 @@ class reply {
     std::string text(std::string_view piece) {
         collector_.on_text(piece);
         return keep(stream_.on_text(piece));
+    }
+    std::string thinking(std::string_view piece) {
+        collector_.on_thinking(piece);
+        return keep(stream_.on_thinking(piece));
     }
     std::string call(std::string_view name, std::string_view arguments) {
         collector_.on_tool_call(name, arguments);
@@ -128,6 +132,114 @@ TEST(message_stream, each_token_with_text_leaves_at_once_as_its_own_event) {
               "event: content_block_delta\ndata: "
               R"({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"c"}})"
               "\n\n");
+}
+
+/// "thinking:hm text:b tool_use:{}": the blocks of a reply, as its client puts them together.
+std::string blocks_of(const json::value& content) {
+    std::string blocks;
+    for (const json::value& block : content.as_array()) {
+        std::string type(block.at("type").as_string());
+        if (!blocks.empty()) blocks += ' ';
+        blocks += type + ":";
+        if (type == "tool_use") {
+            blocks += json::serialize(block.at("input"));
+        } else {
+            blocks += block.at(type).as_string();
+        }
+    }
+    return blocks;
+}
+
+json::array folded(const std::string& bytes) {
+    json::array blocks;
+    std::string input;
+    for (const sse& event : events_of(bytes)) {
+        if (event.name == "content_block_start") {
+            EXPECT_EQ(event.data.at("index").as_int64(), static_cast<int>(blocks.size()));
+            blocks.push_back(event.data.at("content_block"));
+            input.clear();
+        } else if (event.name == "content_block_delta") {
+            EXPECT_EQ(event.data.at("index").as_int64(), static_cast<int>(blocks.size()) - 1);
+            const json::object& delta = event.data.at("delta").as_object();
+            json::object& block = blocks.back().as_object();
+            for (const char* field : {"text", "thinking", "signature"})
+                if (delta.contains(field)) {
+                    EXPECT_EQ(delta.at("type").as_string(), std::string(field) + "_delta");
+                    json::string whole = block[field].as_string();
+                    whole += delta.at(field).as_string();
+                    block[field] = whole;
+                }
+            if (delta.contains("partial_json")) {
+                input += delta.at("partial_json").as_string();
+                block["input"] = json::parse(input);
+            }
+        }
+    }
+    return blocks;
+}
+
+// Feeds: t text, h thinking, c a call, _ white space; each row's stream and body hold the same.
+TEST(message_stream, thinking_text_and_calls_are_blocks_of_their_own_in_any_order) {
+    struct row {
+        const char* feed;
+        const char* blocks;
+    };
+    for (const row& expected :
+         {row{"ht", "thinking:h text:t"}, row{"hht", "thinking:hh text:t"},
+          row{"th", "text:t thinking:h"}, row{"hth", "thinking:h text:t thinking:h"},
+          row{"hc", "thinking:h tool_use:{}"},
+          row{"hcht", "thinking:h tool_use:{} thinking:h text:t"},
+          row{"hc_c", "thinking:h tool_use:{} tool_use:{}"},
+          row{"hc_t", "thinking:h tool_use:{} text: t"}, row{"c_h", "tool_use:{} thinking:h"},
+          row{"h_t", "thinking:h text: t"}, row{"h", "thinking:h"}, row{"", ""}}) {
+        SCOPED_TRACE(expected.feed);
+        reply r;
+        r.admitted();
+        for (char c : std::string_view(expected.feed)) {
+            if (c == 'c') r.call("f", "{}");
+            if (c == 'h') r.thinking("h");
+            if (c == 't') r.text("t");
+            if (c == '_') r.text(" ");
+        }
+        r.finished(ending(stop_reason::end_turn));
+        EXPECT_EQ(blocks_of(folded(r.bytes())), expected.blocks);
+        EXPECT_EQ(blocks_of(r.body().at("content")), expected.blocks);
+        for (const json::value& block : folded(r.bytes()))
+            if (block.at("type").as_string() == "thinking") {
+                EXPECT_TRUE(block.at("signature").as_string().starts_with("semantic-1-"));
+            }
+    }
+}
+
+TEST(message_stream, a_thinking_block_ends_with_its_signature) {
+    reply r;
+    r.admitted();
+    EXPECT_EQ(r.thinking(""), "");
+    EXPECT_EQ(names_of(r.thinking("h")), "content_block_start content_block_delta ");
+    EXPECT_EQ(r.thinking("m"),
+              "event: content_block_delta\ndata: "
+              R"({"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta",)"
+              R"("thinking":"m"}})"
+              "\n\n");
+    auto events = events_of(r.text("x"));
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[0].data.at("delta").at("type").as_string(), "signature_delta");
+    EXPECT_EQ(events[0].data.at("index").as_int64(), 0);
+    EXPECT_EQ(events[1].name, "content_block_stop");
+    EXPECT_EQ(events[2].data.at("index").as_int64(), 1);
+    r.finished(ending(stop_reason::end_turn));
+    EXPECT_EQ(r.body().at("content").at(0).at("signature"),
+              events[0].data.at("delta").at("signature"));
+}
+
+TEST(message_stream, thinking_that_nobody_asked_for_is_left_out) {
+    reply r({}, false);
+    r.admitted();
+    EXPECT_EQ(r.thinking("hm"), "");
+    r.text("x");
+    r.finished(ending(stop_reason::end_turn));
+    EXPECT_EQ(blocks_of(r.body().at("content")), "text:x");
+    EXPECT_EQ(blocks_of(folded(r.bytes())), "text:x");
 }
 
 TEST(message_stream, usage_adds_up_to_the_prompt_in_start_and_end) {

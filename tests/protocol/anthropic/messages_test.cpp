@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "protocol/anthropic/thinking_signature.hpp"
 #include "tests/protocol/outline.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -171,6 +172,77 @@ TEST(parse_messages, request_for_no_tokens_only_fills_the_cache_and_may_end_with
                        R"({"role":"assistant","content":"b"}]})");
     ASSERT_TRUE(request);
     EXPECT_EQ(request->max_tokens, 0);
+}
+
+TEST(parse_messages, thinking_is_as_the_request_says_and_off_when_it_does_not) {
+    struct row {
+        const char* fields;
+        bool enabled;
+        int budget;
+        const char* effort;
+    };
+    for (const row& expected :
+         {row{"", false, 0, ""}, row{R"(,"thinking":null)", false, 0, ""},
+          row{R"(,"thinking":{"type":"disabled"})", false, 0, ""},
+          row{R"(,"thinking":{"type":"enabled","budget_tokens":2048})", true, 2048, ""},
+          row{R"(,"thinking":{"type":"enabled"})", true, 0, ""},
+          row{R"(,"thinking":{"type":"adaptive"},"output_config":{"effort":"max"})", true, 0,
+              "high"},
+          row{R"(,"output_config":{"effort":"low"})", false, 0, "low"}}) {
+        std::string body =
+            R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}])";
+        auto request = parse_messages(body + expected.fields + "}");
+        ASSERT_TRUE(request) << expected.fields << request.error().what;
+        auto wanted = request->take_generation({}, {});
+        EXPECT_EQ(wanted.thinking.enabled, expected.enabled) << expected.fields;
+        EXPECT_EQ(request->shows_thinking, expected.enabled);
+        EXPECT_EQ(wanted.thinking.budget_tokens.value_or(0), expected.budget);
+        EXPECT_EQ(wanted.thinking.effort.value_or(""), expected.effort);
+        EXPECT_EQ(parse_count_tokens(body + expected.fields + "}")->thinking.enabled,
+                  expected.enabled);
+    }
+}
+
+TEST(parse_messages, thinking_that_is_none_is_refused_by_name) {
+    for (auto [fields, place] :
+         {std::pair{R"("thinking":{"type":"much"})", "thinking.type"},
+          std::pair{R"("thinking":{})", "thinking.type"},
+          std::pair{R"("thinking":"on")", "thinking"},
+          std::pair{R"("thinking":{"type":"enabled","budget_tokens":0})", "thinking.budget_tokens"},
+          std::pair{R"("output_config":{"effort":"huge"})", "output_config.effort"}}) {
+        auto request = parse_messages(
+            std::string(
+                R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}],)") +
+            fields + "}");
+        ASSERT_FALSE(request) << fields;
+        EXPECT_TRUE(request.error().what.starts_with(place)) << request.error().what;
+    }
+}
+
+TEST(parse_messages, thinking_comes_back_with_its_signature_and_unchanged) {
+    auto with = [](const std::string& block) {
+        return parse_messages(
+            R"({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"},)"
+            R"({"role":"assistant","content":[)" +
+            block + R"(,{"type":"text","text":"b"}]},{"role":"user","content":"c"}]})");
+    };
+    auto thinking_of = [](const messages_request& request) {
+        return std::get<engine::thinking_part>(request.chat.messages.at(1).parts.at(0)).text;
+    };
+    const std::string signed_text =
+        R"({"type":"thinking","thinking":"hm","signature":")" + signature_of("hm") + "\"}";
+    EXPECT_EQ(thinking_of(*with(signed_text)), "hm");
+    EXPECT_EQ(thinking_of(*with(R"({"type":"thinking","thinking":"hm","signature":"EqQBCg"})")),
+              "hm")
+        << "another server's";
+    EXPECT_EQ(thinking_of(*with(R"({"type":"thinking","thinking":"hm"})")), "hm");
+    auto changed =
+        with(R"({"type":"thinking","thinking":"ho","signature":")" + signature_of("hm") + "\"}");
+    ASSERT_FALSE(changed);
+    EXPECT_TRUE(changed.error().what.starts_with("messages.1.content.0.signature"))
+        << changed.error().what;
+    EXPECT_EQ(with(R"({"type":"redacted_thinking","data":"x"})")->chat.messages.at(1).parts.size(),
+              1u);
 }
 
 TEST(parse_count_tokens, takes_the_same_prompt_without_max_tokens) {

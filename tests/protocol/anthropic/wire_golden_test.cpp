@@ -20,7 +20,8 @@ result<repliers> parse(const std::string& body) {
     collector_ids = id_maker(counting());
     auto request = parse_messages(body);
     if (!request) return request.error();
-    reply_options options{"msg_golden", "req_golden", request->model, request->tool_calls_max};
+    reply_options options{"msg_golden", "req_golden", request->model, request->tool_calls_max,
+                          request->shows_thinking};
     return repliers{std::make_unique<message_stream>(options, stream_ids),
                     std::make_unique<message_collector>(options, collector_ids)};
 }

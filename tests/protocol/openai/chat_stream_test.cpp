@@ -73,6 +73,10 @@ class reply {
         collector_.on_text(piece);
         return keep(stream_.on_text(piece));
     }
+    std::string thinking(std::string_view piece) {
+        collector_.on_thinking(piece);
+        return keep(stream_.on_thinking(piece));
+    }
     std::string call(std::string_view name, std::string_view arguments) {
         collector_.on_tool_call(name, arguments);
         return keep(stream_.on_tool_call(name, arguments));
@@ -176,6 +180,25 @@ TEST(chat_stream, usage_is_null_until_a_last_chunk_without_choices) {
         R"("completion_tokens_details":{"reasoning_tokens":0}})";
     EXPECT_EQ(json::serialize(chunks[3].at("usage")), usage);
     EXPECT_EQ(json::serialize(r.body().at("usage")), usage);
+}
+
+TEST(chat_stream, reasoning_is_kept_apart_from_the_answer_and_counted) {
+    reply r(true);
+    r.admitted();
+    EXPECT_EQ(r.thinking(""), "");
+    r.thinking("h");
+    r.thinking("m");
+    r.text("a");
+    r.finished(ending(stop_reason::end_turn));
+    auto chunks = chunks_of(r.bytes());
+    ASSERT_EQ(chunks.size(), 6u);
+    EXPECT_EQ(json::serialize(delta_of(chunks[1])), R"({"reasoning_content":"h"})");
+    EXPECT_EQ(json::serialize(delta_of(chunks[2])), R"({"reasoning_content":"m"})");
+    EXPECT_EQ(json::serialize(delta_of(chunks[3])), R"({"content":"a"})");
+    EXPECT_EQ(r.message().at("content").as_string(), "a");
+    EXPECT_EQ(r.message().at("reasoning_content").as_string(), "hm");
+    for (const json::value& usage : {chunks[5].at("usage"), r.body().at("usage")})
+        EXPECT_EQ(usage.at("completion_tokens_details").at("reasoning_tokens").as_int64(), 2);
 }
 
 TEST(chat_stream, usage_that_was_not_asked_for_is_not_sent) {

@@ -41,6 +41,50 @@ TEST(parse_chat, smallest_request_leaves_the_rest_to_the_model) {
     EXPECT_FALSE(request.tool_calls_max);
 }
 
+TEST(parse_chat, reasoning_effort_is_the_nearest_of_what_there_is) {
+    struct row {
+        const char* effort;
+        const char* expected;
+        bool enabled;
+    };
+    for (const row& one :
+         {row{"none", "low", false}, row{"minimal", "low", true}, row{"low", "low", true},
+          row{"medium", "medium", true}, row{"high", "high", true}, row{"xhigh", "high", true}}) {
+        auto request = parsed(body(R"(,"reasoning_effort":")" + std::string(one.effort) + "\""));
+        EXPECT_EQ(request.thinking.effort, one.expected);
+        EXPECT_EQ(request.thinking.enabled.value_or(true), one.enabled) << one.effort;
+        EXPECT_EQ(request.take_generation({}, {}).thinking.effort, one.expected);
+    }
+    EXPECT_FALSE(parsed(body()).thinking.effort);
+    auto refused = parse_chat(body(R"(,"reasoning_effort":"huge")"));
+    ASSERT_FALSE(refused);
+    EXPECT_TRUE(refused.error().what.starts_with("reasoning_effort")) << refused.error().what;
+}
+
+TEST(parse_chat, reasoning_comes_back_under_either_name_and_stands_first) {
+    for (const char* name : {"reasoning_content", "reasoning"}) {
+        chat_request request =
+            saying(R"([{"role":"user","content":"a"},{"role":"assistant",")" + std::string(name) +
+                   R"(":"hm","content":"b"},{"role":"user","content":"c"}])");
+        const auto& parts = request.chat.messages.at(1).parts;
+        ASSERT_EQ(parts.size(), 2u) << name;
+        EXPECT_EQ(std::get<engine::thinking_part>(parts[0]).text, "hm");
+    }
+    auto nothing = saying(R"([{"role":"user","content":"a"},{"role":"assistant",
+        "reasoning_content":null,"content":"b"},{"role":"user","content":"c"}])");
+    EXPECT_EQ(nothing.chat.messages.at(1).parts.size(), 1u);
+    EXPECT_FALSE(
+        parse_chat(body("", R"([{"role":"assistant","reasoning_content":7,"content":"b"}])")));
+}
+
+TEST(parse_chat, an_empty_system_message_is_not_the_same_as_none) {
+    chat_request request =
+        saying(R"([{"role":"system","content":""},{"role":"user","content":"a"}])");
+    EXPECT_EQ(request.chat.system, "");
+    ASSERT_EQ(request.chat.messages.size(), 2u);
+    EXPECT_EQ(request.chat.messages[0].from, engine::role::system);
+}
+
 TEST(parse_chat, every_field_arrives) {
     chat_request request =
         parsed(body(R"(,"stream":true,"stream_options":{"include_usage":true},"temperature":0.25,

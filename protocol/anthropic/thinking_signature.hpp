@@ -1,0 +1,17 @@
+#pragma once
+// The signature of a thinking block: opaque to the client, who sends it back with the block. It
+// tells that the reasoning is word for word what this server said, so that it stands in the prompt
+// as the memory has it. It protects from mistakes, not from attacks. Pure.
+
+#include <string>
+#include <string_view>
+
+namespace semantic::protocol::anthropic {
+
+std::string signature_of(std::string_view thinking);
+
+/// Returns: false only for a signature of this server that belongs to another text. Those of other
+/// servers, and none at all, say nothing.
+bool may_be_signed(std::string_view thinking, std::string_view signature);
+
+}  // namespace semantic::protocol::anthropic
