@@ -3,7 +3,6 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "engine/grammar/json_grammar.hpp"
@@ -78,8 +77,8 @@ class form_builder {
     bool harmony() const { return family_ == "harmony"; }
     bool llama3() const { return family_ == "llama3"; }
     bool hermes() const {
-        constexpr std::array<std::string_view, 4> names{"chatml", "qwen2", "qwen3", "smollm2"};
-        return std::find(names.begin(), names.end(), family_) != names.end();
+        return family_ == "chatml" || family_ == "smollm2" || family_.starts_with("qwen2") ||
+               family_.starts_with("qwen3");
     }
 
     symbol special(std::string_view spelling) {
@@ -90,9 +89,10 @@ class form_builder {
 
     // Reasoning comes before what the form is about.
     sequence reasoning() {
-        if (family_ == "qwen3") {
+        if (family_.starts_with("qwen3")) {
             symbol closed = out_.any_of({out_.literal("\n\n")});
             symbol thought = text_up_to(out_, "</think>", closed, false);
+            if (family_ == "qwen3-thinking") return {thought};  // the prompt has opened it
             return {out_.any_of({{}, out_.literal("<think>") + thought})};
         }
         if (!harmony()) return {};

@@ -170,6 +170,9 @@ TEST(answer_grammar, reasoning_may_come_first_where_the_family_has_it) {
     EXPECT_TRUE(matches(rules, "<think>\nlet </thi me\n</think>\n\nnull"));
     EXPECT_FALSE(matches(rules, "<think>\nnull"));
     EXPECT_FALSE(matches(compile("qwen2", request), "<think>\n</think>\n\nnull"));
+    auto opened = compile("qwen3-thinking", request);
+    EXPECT_TRUE(matches(opened, "let </thi me\n</think>\n\nnull"));
+    EXPECT_FALSE(matches(opened, "null"));
 }
 
 TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
