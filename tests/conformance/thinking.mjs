@@ -1,5 +1,5 @@
-// Reasoning through the vendors' JavaScript SDKs. The embedded model knows none; a template that opens
-// it and a budget that ends it make one.
+// Reasoning through the vendors' JavaScript SDKs. The embedded model knows none; a template that
+// opens it and a budget that ends it make one.
 
 import assert from 'node:assert/strict';
 

@@ -420,20 +420,6 @@ TEST(chat_template, each_published_template_is_recognised) {
         {"chatml",
          "<|im_start|><|im_end|><tools></tools>{\\\"name\\\": {% if message.content is string %}",
          nullptr},
-        {"qwen2-coder",
-         "<|im_start|>You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
-         "<tools></tools>{{\\\"name\\\": ",
-         nullptr},
-        {"qwen2-base",
-         "<|im_start|>system\\nYou are a helpful assistant.<tools></tools>{\\\"name\\\": ",
-         nullptr},
-        {"qwen2-coder-base",
-         "<|im_start|>system\\nYou are a helpful assistant.<tools></tools>{{\\\"name\\\": ",
-         nullptr},
-        {"qwen2-math",
-         "<|im_start|>'Please reason step by step, and put your final answer within "
-         "\\\\boxed{}.'<tools></tools>",
-         nullptr},
         {"", llama, "<s>"},
         {"", llama + "<|image|>", nullptr},
         {"", deepseek, "<s>"},
@@ -445,6 +431,25 @@ TEST(chat_template, each_published_template_is_recognised) {
         const auto made =
             chat_template::load(folder_with("recognised", config_with(c.source, c.bos)));
         EXPECT_EQ(made ? made->family() : "", c.family) << c.source;
+    }
+}
+
+TEST(chat_template, qwen_2_5_is_told_apart_by_its_system_text_and_its_braces) {
+    const std::string named =
+        "<|im_start|>You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+    const std::string base = "<|im_start|>system\\nYou are a helpful assistant.";
+    const std::string math =
+        "<|im_start|>Please reason step by step, and put your final answer within \\\\boxed{}.";
+    const std::string plain = R"(<tools></tools>{\"name\": )";
+    const std::string doubled = R"(<tools></tools>{{\"name\": )";
+    const std::pair<const char*, std::string> cases[] = {
+        {"qwen2", named + plain},     {"qwen2-coder", named + doubled},
+        {"qwen2-base", base + plain}, {"qwen2-coder-base", base + doubled},
+        {"qwen2-math", math + plain},
+    };
+    for (const auto& [family, source] : cases) {
+        const auto made = chat_template::load(folder_with("qwen_2_5", config_with(source)));
+        EXPECT_EQ(made ? made->family() : "", family) << source;
     }
 }
 
