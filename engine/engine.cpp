@@ -80,6 +80,12 @@ class local_engine final : public engine {
     const engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
     pool_usage pool() const override;
+    storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
+                                                const memory_sink& sink) override {
+        return store_->export_agent(agent, sink);
+    }
+    storage::result<int> import_agent(const storage::agent_id& agent,
+                                      const memory_source& source) override;
 
   private:
     scheduler_options options_for_scheduler(engine_options options) const;
@@ -135,6 +141,28 @@ pool_usage local_engine::pool() const {
         usage.agents_dirty += agent.dirty ? 1 : 0;
     }
     return usage;
+}
+
+/// What storage reads from, over what the caller gives.
+class source_file final : public storage::readable_file {
+  public:
+    explicit source_file(const memory_source& source) : source_(source) {}
+    storage::result<std::uint64_t> size() override { return source_.file_bytes; }
+    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+        return source_.read_at(offset, into);
+    }
+
+  private:
+    const memory_source& source_;
+};
+
+storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
+                                                const memory_source& source) {
+    source_file file(source);
+    auto tokens = store_->import_agent(agent, file, config_.vocabulary);
+    if (!tokens) return tokens;
+    if (auto saved = store_->save(agent); !saved) return saved.error();
+    return tokens;
 }
 
 model_info describe(const engine_options& options, const model_config& config,

@@ -1,12 +1,14 @@
 #pragma once
 // The facade the server sees: text in, token events out, memory kept per agent.
 // Owner: server's app. Thread: every method may be called from any thread and returns without
-// waiting for compute or disk, except load() and drain(), which block.
+// waiting for compute or disk, except load() and those marked "Blocks.".
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +76,14 @@ struct pool_usage {
     std::uint64_t agents_dirty = 0;
 };
 
+/// An agent's memory as one safetensors file (storage/FORMAT.md §8), on its way out and in.
+using memory_sink = std::function<storage::result<void>(std::span<const std::byte>)>;
+struct memory_source {
+    std::uint64_t file_bytes = 0;
+    /// Fills `into` from `offset`; may be asked for any part, and for one twice.
+    std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> into)> read_at;
+};
+
 class engine {
   public:
     virtual ~engine() = default;
@@ -89,6 +99,17 @@ class engine {
     /// bad_value for a chat the template cannot render.
     virtual storage::result<int> count_tokens(const conversation& chat,
                                               const thinking_params& thinking) const = 0;
+    /// Blocks. Writes what is remembered of the agent, piece by piece. Returns: bytes written.
+    /// Errors: not_found, pool_exhausted, corrupt or incompatible for what is lost on disk, and
+    /// those of `sink`, which end it.
+    virtual storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
+                                                        const memory_sink& sink) = 0;
+    /// Blocks. Checks a whole file, then makes it the agent's memory, in place of what it had, and
+    /// saves it. Returns: its tokens. Errors: corrupt, incompatible (another model or format),
+    /// bad_value, pool_exhausted, those of `source`: nothing has changed then; io, out_of_space: it
+    /// is remembered, but not saved.
+    virtual storage::result<int> import_agent(const storage::agent_id& agent,
+                                              const memory_source& source) = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

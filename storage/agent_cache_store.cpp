@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "storage/agent_cache_store_impl.hpp"
+#include "storage/checksum.hpp"
+#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -128,23 +130,101 @@ state_ptr agent_cache_store::impl::let_go(record& agent) {
     return std::exchange(agent.state, std::move(state));
 }
 
+/// Blocks. Reads those of a state's blocks, several at a time, straight into frames. Makes room by
+/// evicting clean agents, never this one.
+std::vector<result<block_read>> agent_cache_store::impl::read_missing(
+    agent_cache_store& store, const agent_state& state, const std::vector<block_hash>& names,
+    const std::vector<std::size_t>& missing) {
+    const std::size_t frames = as_size(pool.layout().layer_count());
+    std::vector<result<block_read>> reads(missing.size(), failure{errc::not_found, {}});
+    store.make_room(frames * missing.size(), &state.id);
+    run_parallel(missing.size(), [&](std::size_t i) {
+        const auto at = place(state, names, missing[i]);
+        reads[i] = blocks.read(at.name, at.identity, pool);
+        // Somebody else may have taken the room.
+        while (!reads[i] && reads[i].error().code == errc::pool_exhausted &&
+               store.make_room(frames, &state.id))
+            reads[i] = blocks.read(at.name, at.identity, pool);
+    });
+    return reads;
+}
+
 // --- saving ---
 
-result<std::string> agent_cache_store::impl::encode(const agent_state& state,
-                                                    const std::vector<block_hash>& names) const {
-    manifest record_of;
+std::vector<agent_cache_store::impl::block_mark> agent_cache_store::impl::marks_of(
+    const agent_state& state, const std::vector<block_hash>& names) const {
+    std::vector<block_mark> marks;
+    const std::size_t per_block = as_size(block_tokens);
+    for (std::size_t i = 0; (i + 1) * per_block <= state.tokens.size(); ++i) {
+        const auto ends = std::span(state.token_ends).subspan(i * per_block, per_block);
+        const std::uint32_t begin = i == 0 ? 0 : state.token_ends[i * per_block - 1];
+        marks.push_back({names[i], field_hasher()
+                                       .add(std::as_bytes(ends))
+                                       .add(std::string_view(state.text)
+                                                .substr(begin, ends.back() - begin))
+                                       .finish()});
+    }
+    return marks;
+}
+
+/// Returns: a record to append that brings what is new, or the whole file where there is nothing to
+/// append to, or where what was appended has come to be more than a file.
+result<agent_cache_store::impl::manifest_plan> agent_cache_store::impl::plan_manifest(
+    const agent_state& state, const std::vector<block_hash>& names,
+    const std::optional<journal>& before, std::uint64_t file_bytes) const {
+    manifest agent;
     for (std::size_t i = 0; i < names.size(); ++i)
-        record_of.blocks.push_back(
+        agent.blocks.push_back(
             {names[i], static_cast<int>(place(state, names, i).identity.tokens.size())});
-    record_of.fingerprint = options.fingerprint;
-    record_of.agent = state.id.str();
-    record_of.tokens = state.tokens;
-    record_of.text = state.text;
-    record_of.token_ends = state.token_ends;
-    record_of.created = state.created;
-    record_of.last_used = state.last_used;
-    record_of.notes = state.notes;
-    return encode_manifest(record_of);
+    agent.fingerprint = options.fingerprint;
+    agent.agent = state.id.str();
+    agent.tokens = state.tokens;
+    agent.text = state.text;
+    agent.token_ends = state.token_ends;
+    agent.created = state.created;
+    agent.last_used = state.last_used;
+    agent.notes = state.notes;
+    manifest_plan plan;
+    plan.next.marks = marks_of(state, names);
+    if (before) {
+        const auto common = std::ranges::mismatch(before->marks, plan.next.marks).in1;
+        const auto kept = static_cast<std::size_t>(common - before->marks.begin());
+        auto update = encode_update(agent, {kept, kept * as_size(block_tokens)}, before->seal);
+        if (!update) return update.error();
+        plan.file_bytes = file_bytes + update->bytes.size();
+        // A page on top, so that small agents are not written anew at every turn.
+        if (plan.file_bytes <= 2 * before->bytes_at_first + 4096) {
+            plan.append = true;
+            plan.bytes = std::move(update->bytes);
+            plan.next.seal = update->seal;
+            plan.next.bytes_at_first = before->bytes_at_first;
+            return plan;
+        }
+    }
+    auto whole = encode_manifest(agent);
+    if (!whole) return whole.error();
+    plan.bytes = std::move(whole->bytes);
+    plan.file_bytes = plan.bytes.size();
+    plan.next.seal = whole->seal;
+    plan.next.bytes_at_first = plan.file_bytes;
+    return plan;
+}
+
+/// Returns: the state as far as its blocks are full, `names` cut accordingly; null when that is not
+/// longer than what a manifest has already.
+state_ptr agent_cache_store::impl::without_tail(const state_ptr& state,
+                                                std::vector<block_hash>& names) const {
+    const std::size_t full = state->tokens.size() / as_size(block_tokens);
+    names.resize(full);
+    const auto found = agents.find(state->id);
+    if (full == 0 || found->second.saved.size() > full || found->second.saved == names)
+        return nullptr;
+    auto shorter = std::make_shared<agent_state>(*state);
+    shorter->tokens.resize(full * as_size(block_tokens));
+    shorter->token_ends.resize(shorter->tokens.size());
+    shorter->text.resize(shorter->token_ends.back());
+    shorter->blocks.resize(full);
+    return shorter;
 }
 
 /// Returns: an upper bound for the block files that write_out() will make.
@@ -158,13 +238,11 @@ std::uint64_t agent_cache_store::impl::bytes_to_write(const agent_state& state,
     return bytes;
 }
 
-/// Returns: what was written; its manifest_bytes are the manifest's.
 result<save_report> agent_cache_store::impl::write_out(const std::string& relative,
                                                        const agent_state& state,
-                                                       const std::vector<block_hash>& names) {
-    const auto encoded = encode(state, names);
-    if (!encoded) return encoded.error();
-    auto room = make_disk_room(bytes_to_write(state, names) + encoded->size());
+                                                       const std::vector<block_hash>& names,
+                                                       const manifest_plan& plan) {
+    auto room = make_disk_room(bytes_to_write(state, names) + plan.bytes.size());
     if (!room) return room.error();
     save_report report;
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -179,13 +257,13 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
         report.blocks_written += *written == 0 ? 0 : 1;
     }
     if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
-    const auto written = replace_manifest(files, full_path(relative), *encoded);
-    if (!written) return written.error();
-    quota.add(*written);
-    report.manifest_bytes = *written;
-    report.bytes_written += *written;
+    const auto ok = plan.append ? append_manifest(files, full_path(relative), plan.bytes)
+                                : replace_manifest(files, full_path(relative), plan.bytes);
+    if (!ok) return ok.error();
+    quota.add(plan.bytes.size());
+    report.bytes_written += plan.bytes.size();
     ++probe.manifests_written;
-    probe.bytes_written += *written;
+    probe.bytes_written += plan.bytes.size();
     return report;
 }
 
@@ -232,20 +310,22 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& state, int
     const std::size_t needed = (as_size(tokens) + per_block - 1) / per_block;
     const auto names = impl_->names_of(state);
     ASSERT(state.blocks.size() == names.size());
-    restored_prefix restored;
+    std::vector<block_ptr> found(needed);
+    std::vector<std::size_t> missing;
     for (std::size_t i = 0; i < needed; ++i) {
-        const auto at = impl_->place(state, names, i);
-        auto block = impl_->find_hot(state, i, at);
+        found[i] = impl_->find_hot(state, i, impl_->place(state, names, i));
+        if (found[i] == nullptr) missing.push_back(i);
+    }
+    std::vector<result<block_read>> reads = impl_->read_missing(*this, state, names, missing);
+
+    restored_prefix restored;
+    auto next = missing.begin();
+    for (std::size_t i = 0; i < needed; ++i) {
         const int tokens_here =
             static_cast<int>(std::min(as_size(tokens), (i + 1) * per_block)) - restored.tokens;
-        if (block == nullptr) {
-            const std::size_t frames = as_size(impl_->pool.layout().layer_count());
-            make_room(frames, &state.id);
-            auto read = impl_->blocks.read(at.name, at.identity, impl_->pool);
-            // Somebody else may have taken the room first.
-            while (!read && read.error().code == errc::pool_exhausted &&
-                   make_room(frames, &state.id))
-                read = impl_->blocks.read(at.name, at.identity, impl_->pool);
+        if (next != missing.end() && *next == i) {
+            auto& read = reads[static_cast<std::size_t>(next++ - missing.begin())];
+            const auto at = impl_->place(state, names, i);
             if (!read) {
                 if (read.error().code == errc::pool_exhausted) return read.error();
                 impl_->count_damage(at, read.error().code);
@@ -256,9 +336,9 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& state, int
             restored.bytes_read += read->bytes;
             restored.tokens_read += tokens_here;
             std::lock_guard lock(impl_->mutex);
-            block = impl_->adopt(at, std::move(read->block));
+            found[i] = impl_->adopt(at, std::move(read->block));
         }
-        restored.blocks.push_back(std::move(block));
+        restored.blocks.push_back(std::move(found[i]));
         restored.tokens += tokens_here;
     }
     impl_->publish(state.id, names, restored.blocks);
@@ -288,12 +368,13 @@ void agent_cache_store::put(agent_state state) {
     agent.save_failed = false;  // this state has not been tried yet
 }
 
-result<save_report> agent_cache_store::save(const agent_id& id) {
+result<save_report> agent_cache_store::save(const agent_id& id, save_extent extent) {
     const std::string relative = impl_->path_of(id);
     const impl::turn mine(*impl_, relative);
     state_ptr state;
     std::vector<block_hash> names;
-    std::uint64_t version = 0;
+    std::uint64_t version = 0, file_bytes = 0;
+    std::optional<impl::journal> before;
     {
         std::lock_guard lock(impl_->mutex);
         const auto found = impl_->agents.find(id);
@@ -301,9 +382,16 @@ result<save_report> agent_cache_store::save(const agent_id& id) {
         state = found->second.state;
         names = found->second.names;
         version = found->second.version;
+        file_bytes = found->second.manifest_bytes;
+        if (extent == save_extent::full_blocks) state = impl_->without_tail(state, names);
+        if (state == nullptr) return save_report{};
+        // Whatever goes wrong from here on, the file may then end with anything.
+        before = std::exchange(found->second.appendable, std::nullopt);
     }
     impl_->blocks.retain(names);
-    auto report = impl_->write_out(relative, *state, names);
+    auto plan = impl_->plan_manifest(*state, names, before, file_bytes);
+    auto report = plan ? impl_->write_out(relative, *state, names, *plan)
+                       : result<save_report>(plan.error());
     std::vector<block_hash> dropped;
     {
         std::lock_guard lock(impl_->mutex);
@@ -319,10 +407,12 @@ result<save_report> agent_cache_store::save(const agent_id& id) {
         dropped = concatenated(std::exchange(agent.saved, std::move(names)),
                                std::exchange(agent.attempted, {}));
         dropped = concatenated(std::move(dropped), replaced.names);
-        impl_->quota.remove(std::exchange(agent.manifest_bytes, report->manifest_bytes) +
-                            replaced.bytes);
+        impl_->quota.remove(replaced.bytes);
+        if (!plan->append) impl_->quota.remove(agent.manifest_bytes);
+        agent.manifest_bytes = plan->file_bytes;
+        agent.appendable = std::move(plan->next);
         agent.save_failed = false;
-        if (agent.version == version) agent.dirty = false;
+        if (agent.version == version && extent == save_extent::everything) agent.dirty = false;
     }
     impl_->blocks.release(dropped);
     return report;

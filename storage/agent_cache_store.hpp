@@ -7,9 +7,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,8 +74,17 @@ struct restored_prefix {
 
 struct save_report {
     std::uint64_t bytes_written = 0;
-    std::uint64_t manifest_bytes = 0;  // part of bytes_written
     int blocks_written = 0;
+};
+
+/// Takes the next bytes of a stream; a failure ends the stream.
+using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
+
+enum class save_extent {
+    everything,
+    /// Without the block that is not full yet: for a state that will soon be followed by a longer
+    /// one. The agent stays dirty.
+    full_blocks,
 };
 
 class agent_cache_store {
@@ -129,7 +140,17 @@ class agent_cache_store {
     /// first, then the agents that are dispensed with most easily (tier_policy), never one that is
     /// dirty, held or being saved. Does nothing when the agent is clean or gone. Errors: io,
     /// out_of_space; the agent stays dirty and usable.
-    result<save_report> save(const agent_id& id);
+    result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
+
+    /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool
+    /// first. Returns: bytes written. Errors: not_found, pool_exhausted, what restore() found
+    /// wrong, and those of `sink`.
+    result<std::uint64_t> export_agent(const agent_id& id, const byte_sink& sink);
+    /// Blocks. Checks a file of export_agent() from end to end, then publishes it as `id`,
+    /// replacing what the agent had, dirty. Returns: its tokens. Errors: corrupt, incompatible,
+    /// pool_exhausted, bad_value for a token id of `vocabulary` or more, those of the file; nothing
+    /// has changed then.
+    result<int> import_agent(const agent_id& id, readable_file& file, token_id vocabulary);
 
     /// Lets go of clean agents' blocks, least recently used first, until the pool has `frames` free
     /// ones; where that is not enough, forgets agents whose last save has failed and that nobody

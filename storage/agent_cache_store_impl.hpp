@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -28,6 +29,18 @@ inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
 }
 
 struct agent_cache_store::impl {
+    /// A full block as a manifest has it: its name, and a sum of its text and where its tokens end.
+    struct block_mark {
+        block_hash name;
+        block_hash text;
+        bool operator==(const block_mark&) const = default;
+    };
+    /// A manifest on disk that the next version may be appended to.
+    struct journal {
+        block_hash seal;  // of its last record
+        std::vector<block_mark> marks;
+        std::uint64_t bytes_at_first = 0;  // of the file when it was last written as a whole
+    };
     /// What the index knows of one agent.
     struct record {
         state_ptr state;                // the newest
@@ -40,6 +53,7 @@ struct agent_cache_store::impl {
         std::vector<block_hash>
             attempted;  // retained for manifests whose write failed, perhaps too late to be undone
         std::uint64_t manifest_bytes = 0;
+        std::optional<journal> appendable;  // unknown after an opening or a failed save
     };
     /// A manifest that is not ours to use, or no longer in use.
     struct foreign_manifest {
@@ -73,10 +87,17 @@ struct agent_cache_store::impl {
     // --- opening ---
     result<void> open();
     result<void> count_others();
+    /// A manifest as it was read, before the index knows of it.
+    struct read_file {
+        std::string relative;
+        std::uint64_t bytes = 0;
+        result<decoded_manifest> found = failure{errc::not_found, {}};
+        std::vector<block_hash> names;  // that it lists
+        bool ours = false;
+    };
     result<void> read_manifests(bool& all_understood);
-    result<void> read_manifest(const std::string& relative, std::uint64_t bytes,
-                               bool& all_understood);
-    void index_manifest(const std::string& relative, manifest found, std::uint64_t bytes);
+    void read_manifest(read_file& file) const;
+    result<void> index_manifest(read_file file, bool& all_understood);
 
     // --- blocks ---
     std::vector<block_hash> names_of(const agent_state& state) const;
@@ -85,18 +106,34 @@ struct agent_cache_store::impl {
     block_ptr find_known(const block_place& at);
     block_ptr adopt(const block_place& at, block_ptr block);
     block_ptr find_hot(const agent_state& state, std::size_t index, const block_place& at);
+    std::vector<result<block_read>> read_missing(agent_cache_store& store, const agent_state& state,
+                                                 const std::vector<block_hash>& names,
+                                                 const std::vector<std::size_t>& missing);
     void count_damage(const block_place& at, errc code);
     void publish(const agent_id& id, const std::vector<block_hash>& names,
                  const std::vector<block_ptr>& restored);
     state_ptr let_go(record& agent);
 
     // --- saving ---
-    result<std::string> encode(const agent_state& state,
-                               const std::vector<block_hash>& names) const;
+    /// The bytes of a save's manifest, and what is known of the file once they are in it.
+    struct manifest_plan {
+        std::string bytes;
+        bool append = false;
+        std::uint64_t file_bytes = 0;  // of the whole file afterwards
+        journal next;
+    };
+    std::vector<block_mark> marks_of(const agent_state& state,
+                                     const std::vector<block_hash>& names) const;
+    result<manifest_plan> plan_manifest(const agent_state& state,
+                                        const std::vector<block_hash>& names,
+                                        const std::optional<journal>& before,
+                                        std::uint64_t file_bytes) const;
+    state_ptr without_tail(const state_ptr& state, std::vector<block_hash>& names) const;
     std::uint64_t bytes_to_write(const agent_state& state,
                                  const std::vector<block_hash>& names) const;
     result<save_report> write_out(const std::string& relative, const agent_state& state,
-                                  const std::vector<block_hash>& names);
+                                  const std::vector<block_hash>& names,
+                                  const manifest_plan& plan);
     foreign_manifest take_foreign(const std::string& relative);
 
     // --- removing ---

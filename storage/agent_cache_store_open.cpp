@@ -1,6 +1,7 @@
 // agent_cache_store: what is on disk when the directory is opened.
 
 #include "storage/agent_cache_store_impl.hpp"
+#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -44,13 +45,14 @@ result<void> agent_cache_store::impl::count_others() {
 result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
     const auto entries = files.list(full_path("agents"));
     if (!entries) return entries.error();
+    std::vector<read_file> found;
     for (const directory_entry& entry : *entries) {
         const std::string relative = "agents/" + entry.name;
         if (!entry.is_directory && entry.name.ends_with(".tmp")) {
             if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
-        } else if (!entry.is_directory && entry.name.ends_with(".json")) {
+        } else if (!entry.is_directory && entry.name.ends_with(".manifest")) {
             quota.add(entry.bytes);
-            if (auto ok = read_manifest(relative, entry.bytes, all_understood); !ok) return ok;
+            found.push_back({relative, entry.bytes, failure{errc::not_found, {}}, {}, false});
         } else {
             const auto bytes =
                 entry.is_directory ? bytes_below(files, full_path(relative)) : entry.bytes;
@@ -58,67 +60,69 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
             quota.add(*bytes);
         }
     }
+    run_parallel(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
+    for (read_file& each : found)
+        if (auto ok = index_manifest(std::move(each), all_understood); !ok) return ok;
     return {};
 }
 
-result<void> agent_cache_store::impl::read_manifest(const std::string& relative,
-                                                    std::uint64_t file_bytes,
-                                                    bool& all_understood) {
-    const auto bytes = read_whole(files, full_path(relative), manifest_file_bytes_max);
-    if (!bytes && bytes.error().code != errc::corrupt) return bytes.error();
-    auto found = bytes ? decode_manifest(*bytes) : result<manifest>(bytes.error());
-    if (found) {
-        index_manifest(relative, std::move(*found), file_bytes);
-        return {};
-    }
-    if (found.error().code == errc::incompatible) {
+/// Everything about one manifest that needs no index. Thread: any.
+void agent_cache_store::impl::read_manifest(read_file& file) const {
+    const auto bytes = read_whole(files, full_path(file.relative), manifest_file_bytes_max);
+    file.found = bytes ? decode_manifest(*bytes) : result<decoded_manifest>(bytes.error());
+    if (!file.found) return;
+    const manifest& agent = file.found->agent;
+    for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
+    const auto id = agent_id::parse(agent.agent);
+    ASSERT(id);  // decode_manifest has checked it
+    file.ours = agent.fingerprint == options.fingerprint && path_of(*id) == file.relative &&
+                file.names == block_names(options.fingerprint, options.tenant_salt, agent.tokens,
+                                          block_tokens);
+}
+
+result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_understood) {
+    if (!file.found && file.found.error().code == errc::incompatible) {
         ++probe.manifests_incompatible;
-        absent[relative] = shortfall::incompatible;
-        foreign[relative] = {{}, file_bytes};
+        absent[file.relative] = shortfall::incompatible;
+        foreign[file.relative] = {{}, file.bytes};
         all_understood = false;
         return {};
     }
-    // Nothing in it can be trusted, so nothing is lost with it.
-    ++probe.manifests_corrupt;
-    absent[relative] = shortfall::corrupt;
-    if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
-    quota.remove(file_bytes);
-    return {};
-}
-
-void agent_cache_store::impl::index_manifest(const std::string& relative, manifest found,
-                                             std::uint64_t bytes) {
-    std::vector<block_hash> listed;
-    for (const manifest_block& block : found.blocks) listed.push_back(block.name);
-    auto id = agent_id::parse(found.agent);
-    ASSERT(id);  // decode_manifest has checked it
+    if (!file.found) {
+        if (file.found.error().code != errc::corrupt) return file.found.error();
+        // Nothing in it can be trusted, so nothing is lost with it.
+        ++probe.manifests_corrupt;
+        absent[file.relative] = shortfall::corrupt;
+        if (auto ok = files.unlink(full_path(file.relative)); !ok) return ok;
+        quota.remove(file.bytes);
+        return {};
+    }
+    blocks.retain(file.names);
     // What belongs to another model, tenant or block size stays as it is, with its blocks, until
     // its agent is saved anew.
-    const bool ours =
-        found.fingerprint == options.fingerprint && path_of(*id) == relative &&
-        listed == block_names(options.fingerprint, options.tenant_salt, found.tokens, block_tokens);
-    blocks.retain(listed);
-    if (!ours) {
+    if (!file.ours) {
         ++probe.manifests_incompatible;
-        absent[relative] = shortfall::incompatible;
-        foreign[relative] = {std::move(listed), bytes};
-        return;
+        absent[file.relative] = shortfall::incompatible;
+        foreign[file.relative] = {std::move(file.names), file.bytes};
+        return {};
     }
-    agent_state state{*id,
-                      std::move(found.tokens),
-                      std::move(found.text),
-                      std::move(found.token_ends),
-                      std::vector<block_ptr>(listed.size()),
-                      found.created,
-                      found.last_used,
-                      std::move(found.notes)};
-    record agent;
-    agent.last_used = state.last_used;
-    agent.state = std::make_shared<const agent_state>(std::move(state));
-    agent.names = listed;
-    agent.saved = std::move(listed);
-    agent.manifest_bytes = bytes;
-    agents.emplace(*id, std::move(agent));
+    if (file.found->torn) {
+        ++probe.manifests_corrupt;
+        ++probe.manifests_torn;
+    }
+    manifest& agent = file.found->agent;
+    const agent_id id = agent_id::parse(agent.agent).value();
+    record entry;
+    entry.last_used = agent.last_used;
+    entry.state = std::make_shared<const agent_state>(
+        agent_state{id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
+                    std::vector<block_ptr>(file.names.size()), agent.created, agent.last_used,
+                    std::move(agent.notes)});
+    entry.names = file.names;
+    entry.saved = std::move(file.names);
+    entry.manifest_bytes = file.bytes;
+    agents.emplace(id, std::move(entry));
+    return {};
 }
 
 }  // namespace semantic::storage

@@ -85,6 +85,7 @@ bool agent_cache_store::impl::remove_agent(const agent_id& id) {
         if (agent.dirty || held.contains(id)) {
             // Somebody took it up meanwhile: its blocks stay, and its manifest is due again.
             quota.remove(std::exchange(agent.manifest_bytes, 0));
+            agent.appendable.reset();
             agent.dirty = true;
             ++agent.version;
             return false;

@@ -21,17 +21,6 @@ constexpr const char* format_version = "1";
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
-/// One tensor of a block file and where its rows lie in a frame.
-struct tensor_plan {
-    std::string name;
-    dtype type{};
-    int layer = 0;
-    int heads = 0;
-    std::size_t at = 0;           // frame offset of head 0, token 0
-    std::size_t row_bytes = 0;    // of one token of one head
-    std::size_t row_element = 0;  // elements of one row
-};
-
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
                 const kv_region& region, int bits) {
     const std::size_t parameter_bytes = as_size(region.groups) * 2;
@@ -48,7 +37,8 @@ void add_region(std::vector<tensor_plan>& plans, const std::string& name, int la
                      parameter_bytes, as_size(region.groups)});
 }
 
-/// Every tensor of a block file, in file order.
+}  // namespace
+
 std::vector<tensor_plan> plan_tensors(const kv_layout& layout) {
     std::vector<tensor_plan> plans;
     for (int layer = 0; layer < layout.layer_count(); ++layer) {
@@ -60,6 +50,8 @@ std::vector<tensor_plan> plan_tensors(const kv_layout& layout) {
     }
     return plans;
 }
+
+namespace {
 
 std::vector<std::int64_t> shape_of(const tensor_plan& plan, std::size_t tokens) {
     return {1, plan.heads, static_cast<std::int64_t>(tokens),
@@ -140,16 +132,6 @@ result<void> check_index(const safetensors_index& index, const block_identity& e
             return failure{errc::corrupt, "tensor \"" + plan.name + "\" has no checksum"};
     }
     return {};
-}
-
-result<safetensors_index> read_index(readable_file& file, std::uint64_t file_bytes) {
-    std::vector<std::byte> start(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, 8)));
-    if (auto read = file.read_at(0, start); !read) return read.error();
-    const auto needed = safetensors_index::bytes_needed(start, file_bytes);
-    if (!needed) return needed.error();
-    start.resize(*needed);
-    if (auto read = file.read_at(0, start); !read) return read.error();
-    return safetensors_index::parse(start, file_bytes);
 }
 
 /// Reads one tensor into its frame and compares its checksum.
@@ -267,7 +249,7 @@ result<block_read> read_block_file(file_system& files, const std::string& path,
     if (!file) return at_path(file.error());
     const auto file_bytes = (*file)->size();
     if (!file_bytes) return at_path(file_bytes.error());
-    const auto index = read_index(**file, *file_bytes);
+    const auto index = safetensors_index::read(**file, *file_bytes);
     if (!index) return at_path(index.error());
     const auto plans = plan_tensors(pool.layout());
     if (auto ok = check_index(*index, expected, plans); !ok) return at_path(ok.error());

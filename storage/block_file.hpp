@@ -12,10 +12,26 @@
 
 #include "storage/block_pool.hpp"
 #include "storage/file.hpp"
+#include "storage/safetensors.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::storage {
+
+/// One tensor of a file with KV, and where its rows lie in a frame. The rows of one head lie side
+/// by side there, block_tokens of them, then those of the next head.
+struct tensor_plan {
+    std::string name;
+    dtype type{};
+    int layer = 0;
+    int heads = 0;
+    std::size_t at = 0;           // frame offset of head 0, token 0
+    std::size_t row_bytes = 0;    // of one token of one head
+    std::size_t row_element = 0;  // elements of one row
+};
+
+/// Every tensor, in file order.
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout);
 
 /// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
 struct block_identity {

@@ -1,5 +1,6 @@
 #include "storage/block_files.hpp"
 
+#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -24,43 +25,59 @@ result<void> block_files::scan(bool keep_orphans) {
     const std::string root = directory_ + "/blocks";
     const auto fan_outs = files_.list(root);
     if (!fan_outs) return fan_outs.error();
+    std::vector<std::string> directories;
     for (const directory_entry& each : *fan_outs) {
-        if (!each.is_directory) {
+        if (each.is_directory) {
+            fan_outs_.insert("blocks/" + each.name);
+            directories.push_back(root + "/" + each.name);
+        } else {
             quota_.add(each.bytes);
-            continue;
         }
-        fan_outs_.insert("blocks/" + each.name);
-        if (auto ok = scan_directory(root + "/" + each.name, keep_orphans); !ok) return ok;
     }
+    known_.reserve(needed_by_.size());
+    std::vector<result<void>> outcomes(directories.size());
+    run_parallel(directories.size(), [&](std::size_t i) {
+        outcomes[i] = scan_directory(directories[i], keep_orphans);
+    });
+    for (const auto& outcome : outcomes)
+        if (!outcome) return outcome;
     return {};
 }
 
 result<void> block_files::scan_directory(const std::string& directory, bool keep_orphans) {
     const auto entries = files_.list(directory);
     if (!entries) return entries.error();
+    const std::string_view fan_out =
+        std::string_view(directory).substr(directory.rfind('/') + 1);
+    std::uint64_t stay_bytes = 0;
+    std::vector<std::string> gone;
+    std::unique_lock lock(mutex_);
     for (const directory_entry& entry : *entries) {
-        const std::string found = directory + "/" + entry.name;
-        if (entry.name.ends_with(".tmp")) {
-            if (auto ok = files_.unlink(found); !ok) return ok;
-            continue;
-        }
+        if (entry.is_directory) continue;
         const auto name = name_of(entry.name);
-        if (!name || found != path(*name)) {  // not ours, but it takes room
-            const auto bytes = entry.is_directory ? bytes_below(files_, found) : entry.bytes;
-            if (!bytes) return bytes.error();
-            quota_.add(*bytes);
-            continue;
+        if (name && fan_out.size() == 2 && entry.name.starts_with(fan_out)) {
+            const bool needed = needed_by_.contains(*name);
+            // A manifest is written after the directories of its files were synced; an orphan
+            // proves nothing.
+            if (needed || keep_orphans) known_[*name] = file_state{entry.bytes, needed, true};
+            if (needed || keep_orphans) stay_bytes += entry.bytes;
+            if (!needed && !keep_orphans) gone.push_back(entry.name);
+        } else if (entry.name.ends_with(".tmp")) {
+            gone.push_back(entry.name);
+        } else {
+            stay_bytes += entry.bytes;  // not ours, but it takes room
         }
-        const bool needed = needed_by_.contains(*name);
-        if (!needed && !keep_orphans) {
-            if (auto ok = files_.unlink(found); !ok) return ok;
-            continue;
-        }
-        // A manifest is written after the directories of its files were synced; an orphan proves
-        // nothing.
-        known_[*name] = file_state{entry.bytes, needed, true};
-        quota_.add(entry.bytes);
     }
+    lock.unlock();
+    for (const directory_entry& entry : *entries) {
+        if (!entry.is_directory) continue;
+        const auto bytes = bytes_below(files_, directory + "/" + entry.name);
+        if (!bytes) return bytes.error();
+        stay_bytes += *bytes;
+    }
+    quota_.add(stay_bytes);
+    for (const std::string& name : gone)
+        if (auto ok = files_.unlink(directory + "/" + name); !ok) return ok;
     return {};
 }
 

@@ -35,6 +35,8 @@ std::string checksum64::hex() const {
     return text;
 }
 
+std::uint64_t checksum_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
 block_hash checksum128(std::string_view text) {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(text.data(), text.size()));

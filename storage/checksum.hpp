@@ -29,6 +29,9 @@ class checksum64 {
     std::unique_ptr<state> state_;
 };
 
+/// XXH3-64 of `text`.
+std::uint64_t checksum_of(std::string_view text);
+
 /// XXH3-128 of `text`, big-endian (the canonical form).
 block_hash checksum128(std::string_view text);
 

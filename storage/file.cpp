@@ -134,6 +134,13 @@ class posix_files final : public file_system {
         return std::unique_ptr<writable_file>(new posix_writable(std::move(fd), path));
     }
 
+    result<std::unique_ptr<writable_file>> append(const std::string& path) override {
+        constexpr int flags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+        descriptor fd(retry([&] { return ::open(path.c_str(), flags); }));
+        if (fd.get() < 0) return os_failure(path, "open");
+        return std::unique_ptr<writable_file>(new posix_writable(std::move(fd), path));
+    }
+
     result<void> rename(const std::string& from, const std::string& to) override {
         if (::rename(from.c_str(), to.c_str()) != 0) return os_failure(from, "rename");
         return {};

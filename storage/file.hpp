@@ -56,6 +56,8 @@ class file_system {
     virtual result<std::unique_ptr<readable_file>> open(const std::string& path) = 0;
     /// Makes an empty file, or empties the one that is there.
     virtual result<std::unique_ptr<writable_file>> create(const std::string& path) = 0;
+    /// Opens a file that is there, to write behind its end.
+    virtual result<std::unique_ptr<writable_file>> append(const std::string& path) = 0;
     /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
     virtual result<void> rename(const std::string& from, const std::string& to) = 0;
     virtual result<void> unlink(const std::string& path) = 0;

@@ -1,129 +1,106 @@
 #include "storage/manifest.hpp"
 
-#include <boost/json/array.hpp>
-#include <boost/json/object.hpp>
-
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <limits>
 #include <optional>
+#include <type_traits>
 
 #include "storage/checksum.hpp"
-#include "storage/strict_json.hpp"
+#include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
 namespace {
 
-namespace json = boost::json;
 using clock = std::chrono::system_clock;
 
-constexpr std::string_view format_name = "semantic-agent";
-constexpr std::uint64_t format_version = 1;
-// The file is `{"checksum":"<32 hex>",` and then what the checksum covers, to the last byte.
-constexpr std::string_view opening = "{\"checksum\":\"";
-constexpr std::string_view closing = "\",";
-constexpr std::size_t checksum_digits = 32;
-constexpr std::size_t covered_from = opening.size() + checksum_digits + closing.size();
+static_assert(std::endian::native == std::endian::little, "manifests are little-endian");
+
+constexpr std::string_view magic = "SEMAGENT";
+constexpr std::uint32_t format_version = 2;
+constexpr std::size_t header_bytes = 24;         // magic, version, zeros, XXH3-64 of these 16
+constexpr std::size_t record_header_bytes = 24;  // payload length, seal
 
 failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
 
 // --- writing ---
 
-/// Length of the UTF-8 sequence at the start of `text`, or 0. Source: Unicode 15, table 3-7.
-std::size_t utf8_sequence(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const auto in = [&](std::size_t i, int low, int high) {
-        return i < text.size() && byte(i) >= low && byte(i) <= high;
-    };
-    const unsigned char lead = byte(0);
-    if (lead < 0x80) return 1;
-    if (lead >= 0xc2 && lead <= 0xdf) return in(1, 0x80, 0xbf) ? 2 : 0;
-    if (lead >= 0xe0 && lead <= 0xef) {
-        const int low = lead == 0xe0 ? 0xa0 : 0x80;
-        const int high = lead == 0xed ? 0x9f : 0xbf;
-        return in(1, low, high) && in(2, 0x80, 0xbf) ? 3 : 0;
-    }
-    if (lead >= 0xf0 && lead <= 0xf4) {
-        const int low = lead == 0xf0 ? 0x90 : 0x80;
-        const int high = lead == 0xf4 ? 0x8f : 0xbf;
-        return in(1, low, high) && in(2, 0x80, 0xbf) && in(3, 0x80, 0xbf) ? 4 : 0;
-    }
-    return 0;
+template <class Number>
+void append_number(std::string& out, Number value) {
+    static_assert(std::is_integral_v<Number>);
+    out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-bool is_utf8(std::string_view text) {
-    while (!text.empty()) {
-        const std::size_t count = utf8_sequence(text);
-        if (count == 0) return false;
-        text.remove_prefix(count);
-    }
-    return true;
+void append_count(std::string& out, std::size_t count) {
+    append_number(out, static_cast<std::uint32_t>(count));
 }
 
-/// A JSON string when the bytes are UTF-8, else {"hex":"…"}.
 void append_bytes(std::string& out, std::string_view bytes) {
-    if (is_utf8(bytes)) {
-        append_json_string(out, bytes);
-        return;
-    }
-    constexpr char digits[] = "0123456789abcdef";
-    out += "{\"hex\":\"";
-    for (char each : bytes) {
-        const auto byte = static_cast<unsigned char>(each);
-        out += digits[byte >> 4];
-        out += digits[byte & 15];
-    }
-    out += "\"}";
+    append_count(out, bytes.size());
+    out += bytes;
 }
 
-template <class Range, class Append>
-void append_array(std::string& out, const Range& range, Append append) {
-    out += '[';
-    bool first = true;
-    for (const auto& each : range) {
-        if (!first) out += ',';
-        first = false;
-        append(each);
-    }
-    out += ']';
+/// Seven bits a byte, low ones first; the top bit says that more follow.
+void append_varint(std::string& out, std::uint32_t value) {
+    for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
+    out += static_cast<char>(value);
+}
+
+std::string_view view_of(const block_hash& hash) {
+    return {reinterpret_cast<const char*>(hash.bytes.data()), hash.bytes.size()};
 }
 
 std::int64_t microseconds(clock::time_point time) {
     return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
 }
 
-std::string encode_body(const manifest& agent) {
-    std::string out = "\"format\":\"";
-    out += format_name;
-    out += "\",\"format_version\":" + std::to_string(format_version);
-    out += ",\"fingerprint\":\"" + agent.fingerprint.hex() + "\",\"agent\":";
-    append_json_string(out, agent.agent);
-    out += ",\"created_us\":" + std::to_string(microseconds(agent.created));
-    out += ",\"last_used_us\":" + std::to_string(microseconds(agent.last_used));
-    out += ",\"blocks\":";
-    append_array(out, agent.blocks, [&](const manifest_block& block) {
-        out += "[\"" + block.name.hex() + "\"," + std::to_string(block.tokens) + "]";
-    });
-    out += ",\"tokens\":";
-    append_array(out, agent.tokens, [&](token_id token) { out += std::to_string(token); });
-    out += ",\"token_bytes\":";
-    std::uint32_t before = 0;
-    append_array(out, agent.token_ends, [&](std::uint32_t end) {
-        out += std::to_string(end - before);
-        before = end;
-    });
-    out += ",\"text\":";
-    append_bytes(out, agent.text);
-    out += ",\"notes\":";
-    append_array(out, agent.notes, [&](const auto& note) {
-        out += '[';
-        append_bytes(out, note.first);
-        out += ',';
-        append_bytes(out, note.second);
-        out += ']';
-    });
-    out += '}';
+std::string file_header() {
+    std::string out(magic);
+    append_number(out, format_version);
+    append_number(out, std::uint32_t{0});
+    append_number(out, checksum_of(out));
     return out;
+}
+
+/// Binds a record to everything in front of it.
+block_hash seal_of(const block_hash& previous, std::string_view payload) {
+    std::string bound(view_of(previous));
+    append_number(bound, static_cast<std::uint64_t>(payload.size()));
+    bound += view_of(checksum128(payload));
+    return checksum128(bound);
+}
+
+void append_version(std::string& out, const manifest& agent, const manifest_kept& kept) {
+    const std::uint32_t text_kept = kept.tokens == 0 ? 0 : agent.token_ends[kept.tokens - 1];
+    append_number(out, microseconds(agent.last_used));
+    append_count(out, kept.blocks);
+    append_count(out, agent.blocks.size() - kept.blocks);
+    for (std::size_t i = kept.blocks; i < agent.blocks.size(); ++i) {
+        out += view_of(agent.blocks[i].name);
+        append_number(out, static_cast<std::uint32_t>(agent.blocks[i].tokens));
+    }
+    append_count(out, agent.tokens.size() - kept.tokens);
+    out.append(reinterpret_cast<const char*>(agent.tokens.data() + kept.tokens),
+               (agent.tokens.size() - kept.tokens) * sizeof(token_id));
+    std::uint32_t before = text_kept;
+    for (std::size_t i = kept.tokens; i < agent.token_ends.size(); ++i) {
+        append_varint(out, agent.token_ends[i] - before);
+        before = agent.token_ends[i];
+    }
+    append_bytes(out, std::string_view(agent.text).substr(text_kept));
+    append_count(out, agent.notes.size());
+    for (const auto& [key, value] : agent.notes) {
+        append_bytes(out, key);
+        append_bytes(out, value);
+    }
+}
+
+void append_record(std::string& out, std::string_view payload, const block_hash& seal) {
+    append_number(out, static_cast<std::uint64_t>(payload.size()));
+    out += view_of(seal);
+    out += payload;
 }
 
 // --- rules that hold on both sides ---
@@ -157,195 +134,258 @@ std::optional<std::string> broken_rule(const manifest& agent) {
     return std::nullopt;
 }
 
+/// Errors: bad_value, when decode_manifest would refuse what encoding this gives.
+result<void> check_before_writing(const manifest& agent) {
+    if (const auto rule = broken_rule(agent)) return failure{errc::bad_value, *rule};
+    for (token_id token : agent.tokens)
+        if (token < 0)
+            return failure{errc::bad_value, "tokens has the id " + std::to_string(token)};
+    return {};
+}
+
 // --- reading ---
 
-/// Reads typed fields of one object; remembers the first fault.
-class field_reader {
+/// Takes values off the front of a record; remembers the first fault.
+class record_reader {
   public:
-    explicit field_reader(const json::object& fields) : fields_(fields) {}
+    explicit record_reader(std::string_view bytes) : bytes_(bytes) {}
 
-    const json::value* find(const char* name) {
-        const json::value* value = fields_.if_contains(name);
-        if (value == nullptr) fail(name, "is missing");
+    std::string_view take(std::size_t count, const char* name) {
+        if (count > bytes_.size()) {
+            fail(name, "goes beyond the record");
+            bytes_ = {};
+            return {};
+        }
+        const std::string_view taken = bytes_.substr(0, count);
+        bytes_.remove_prefix(count);
+        return taken;
+    }
+
+    template <class Number>
+    Number number(const char* name) {
+        const std::string_view bytes = take(sizeof(Number), name);
+        Number value{};
+        if (!bytes.empty()) std::memcpy(&value, bytes.data(), sizeof value);
         return value;
     }
 
-    std::optional<std::int64_t> number(const json::value& value, const char* name, std::int64_t low,
-                                       std::int64_t high) {
-        if (value.is_int64() && value.get_int64() >= low && value.get_int64() <= high)
-            return value.get_int64();
-        fail(name, "is not a whole number in its range");
-        return std::nullopt;
+    /// A number of things of which each takes at least `each_bytes` of what is left.
+    std::size_t count(const char* name, std::size_t most, std::size_t each_bytes) {
+        const std::size_t value = number<std::uint32_t>(name);
+        if (value <= most && value * each_bytes <= bytes_.size()) return value;
+        fail(name, "is not a count in its range");
+        return 0;
     }
 
-    std::int64_t number_field(const char* name, std::int64_t low, std::int64_t high) {
-        const json::value* value = find(name);
-        return value == nullptr ? low : number(*value, name, low, high).value_or(low);
+    std::string_view text(const char* name, std::size_t most) {
+        return take(count(name, most, 1), name);
     }
 
-    std::string string_field(const char* name) {
-        const json::value* value = find(name);
-        if (value == nullptr) return {};
-        if (!value->is_string()) {
-            fail(name, "is not a string");
-            return {};
-        }
-        return {value->get_string().data(), value->get_string().size()};
-    }
-
-    /// The inverse of append_bytes.
-    std::string bytes(const json::value& value, const char* name) {
-        if (value.is_string()) return {value.get_string().data(), value.get_string().size()};
-        const json::value* hex =
-            value.is_object() ? value.get_object().if_contains("hex") : nullptr;
-        if (hex == nullptr || !hex->is_string() || hex->get_string().size() % 2 != 0) {
-            fail(name, "is neither a string nor hex");
-            return {};
-        }
-        std::string out;
-        const json::string& digits = hex->get_string();
-        for (std::size_t i = 0; i < digits.size(); i += 2) {
-            const int high = digit(digits[i]);
-            const int low = digit(digits[i + 1]);
-            if (high < 0 || low < 0) {
-                fail(name, "has a digit that is not hex");
-                return {};
+    std::uint32_t varint(const char* name) {
+        std::uint64_t value = 0;
+        for (int shift = 0; shift < 35; shift += 7) {
+            const auto byte = number<std::uint8_t>(name);
+            value |= static_cast<std::uint64_t>(byte & 0x7f) << shift;
+            if (byte < 0x80) {
+                if (value > manifest_text_bytes_max) fail(name, "is not a number in its range");
+                return static_cast<std::uint32_t>(value);
             }
-            out += static_cast<char>(high * 16 + low);
         }
-        return out;
+        fail(name, "is not a number in its range");
+        return 0;
     }
 
-    const json::array& array_field(const char* name, std::size_t count_max) {
-        static const json::array nothing;
-        const json::value* value = find(name);
-        if (value == nullptr) return nothing;
-        if (!value->is_array() || value->get_array().size() > count_max) {
-            fail(name, "is not an array of a permitted length");
-            return nothing;
-        }
-        return value->get_array();
+    block_hash hash(const char* name) {
+        block_hash value;
+        const std::string_view bytes = take(value.bytes.size(), name);
+        if (!bytes.empty()) std::memcpy(value.bytes.data(), bytes.data(), bytes.size());
+        return value;
     }
 
     void fail(const char* name, const char* what) {
         if (fault.empty()) fault = std::string(name) + " " + what;
     }
+    bool is_empty() const { return bytes_.empty(); }
 
     std::string fault;
 
   private:
-    static int digit(char c) {
-        if (c >= '0' && c <= '9') return c - '0';
-        if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-        return -1;
-    }
-    const json::object& fields_;
+    std::string_view bytes_;
 };
 
-clock::time_point time_of(std::int64_t microseconds_since_epoch) {
-    return clock::time_point(std::chrono::duration_cast<clock::duration>(
-        std::chrono::microseconds(microseconds_since_epoch)));
+clock::time_point read_time(record_reader& reader, const char* name) {
+    // Half of what a clock can hold in nanoseconds, on either side of 1970: about 146 years.
+    constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max() / 2000;
+    const auto value = reader.number<std::int64_t>(name);
+    if (value < -time_max || value > time_max) {
+        reader.fail(name, "is not a time in its range");
+        return {};
+    }
+    return clock::time_point(
+        std::chrono::duration_cast<clock::duration>(std::chrono::microseconds(value)));
 }
 
-void read_tokens(field_reader& reader, manifest& agent) {
-    for (const json::value& each : reader.array_field("tokens", manifest_tokens_max))
-        agent.tokens.push_back(static_cast<token_id>(
-            reader.number(each, "tokens", 0, std::numeric_limits<token_id>::max()).value_or(0)));
-    std::int64_t end = 0;
-    constexpr auto text_max = static_cast<std::int64_t>(manifest_text_bytes_max);
-    for (const json::value& each : reader.array_field("token_bytes", manifest_tokens_max)) {
-        end += reader.number(each, "token_bytes", 0, text_max - end).value_or(0);
-        agent.token_ends.push_back(static_cast<std::uint32_t>(end));
+/// Returns: how many tokens the kept blocks hold.
+std::size_t read_blocks(record_reader& reader, manifest& agent) {
+    const std::size_t kept = reader.number<std::uint32_t>("blocks");
+    if (kept > agent.blocks.size()) {
+        reader.fail("blocks", "keeps more than there are");
+        return 0;
+    }
+    agent.blocks.resize(kept);
+    std::size_t kept_tokens = 0;
+    for (const manifest_block& block : agent.blocks)
+        kept_tokens += static_cast<std::size_t>(block.tokens);
+    const std::size_t added =
+        reader.count("blocks", manifest_tokens_max, sizeof(block_hash) + sizeof(std::uint32_t));
+    for (std::size_t i = 0; i < added; ++i) {
+        const block_hash name = reader.hash("blocks");
+        const auto tokens = reader.number<std::uint32_t>("blocks");
+        if (tokens < 1 || tokens > manifest_tokens_max)
+            reader.fail("blocks", "has a block with an impossible number of tokens");
+        else
+            agent.blocks.push_back({name, static_cast<int>(tokens)});
+    }
+    return kept_tokens;
+}
+
+/// Requires: read_blocks has left the kept blocks in front, `kept_tokens` in them.
+void read_tokens(record_reader& reader, std::size_t kept_tokens, manifest& agent) {
+    agent.tokens.resize(kept_tokens);
+    agent.token_ends.resize(kept_tokens);
+    std::uint32_t end = kept_tokens == 0 ? 0 : agent.token_ends.back();
+    agent.text.resize(end);
+    const std::size_t added = reader.count("tokens", manifest_tokens_max, sizeof(token_id) + 1);
+    const std::string_view ids = reader.take(added * sizeof(token_id), "tokens");
+    if (ids.size() != added * sizeof(token_id)) return;
+    agent.tokens.resize(kept_tokens + added);
+    if (added > 0) std::memcpy(agent.tokens.data() + kept_tokens, ids.data(), ids.size());
+    agent.token_ends.reserve(kept_tokens + added);
+    for (std::size_t i = 0; i < added; ++i) {
+        const std::uint32_t more = reader.varint("token_bytes");
+        if (more > manifest_text_bytes_max - end)
+            return reader.fail("token_bytes", "goes beyond the text");
+        end += more;
+        agent.token_ends.push_back(end);
+        if (agent.tokens[kept_tokens + i] < 0) return reader.fail("tokens", "has a negative id");
     }
 }
 
-void read_blocks(field_reader& reader, manifest& agent) {
-    for (const json::value& each : reader.array_field("blocks", manifest_tokens_max)) {
-        if (!each.is_array() || each.get_array().size() != 2 || !each.get_array()[0].is_string())
-            return reader.fail("blocks", "has an entry that is not [name, tokens]");
-        const json::string& hex = each.get_array()[0].get_string();
-        const auto name = block_hash::from_hex({hex.data(), hex.size()});
-        if (!name) return reader.fail("blocks", "has a name that is not 32 hex digits");
-        constexpr auto most = static_cast<std::int64_t>(manifest_tokens_max);
-        const auto tokens = reader.number(each.get_array()[1], "blocks", 1, most);
-        agent.blocks.push_back({*name, static_cast<int>(tokens.value_or(0))});
-    }
-}
-
-void read_notes(field_reader& reader, manifest& agent) {
-    for (const json::value& each : reader.array_field("notes", manifest_notes_max)) {
-        if (!each.is_array() || each.get_array().size() != 2)
-            return reader.fail("notes", "has an entry that is not [key, value]");
-        std::string key = reader.bytes(each.get_array()[0], "notes");
-        std::string value = reader.bytes(each.get_array()[1], "notes");
+void read_notes(record_reader& reader, manifest& agent) {
+    agent.notes.clear();
+    const std::size_t notes = reader.count("notes", manifest_notes_max, 8);
+    for (std::size_t i = 0; i < notes; ++i) {
+        std::string key(reader.text("notes", manifest_file_bytes_max));
+        std::string value(reader.text("notes", manifest_file_bytes_max));
         if (!agent.notes.emplace(std::move(key), std::move(value)).second)
             return reader.fail("notes", "has a key twice");
     }
 }
 
+/// Applies one record's version to the one before. Errors: corrupt.
+result<void> read_version(record_reader& reader, manifest& agent) {
+    agent.last_used = read_time(reader, "last_used_us");
+    const std::size_t kept_tokens = read_blocks(reader, agent);
+    if (!reader.fault.empty()) return corrupt(reader.fault);
+    read_tokens(reader, kept_tokens, agent);
+    agent.text += reader.text("text", manifest_text_bytes_max);
+    read_notes(reader, agent);
+    if (reader.fault.empty() && !reader.is_empty()) reader.fail("the record", "has a rest");
+    if (!reader.fault.empty()) return corrupt(reader.fault);
+    if (const auto rule = broken_rule(agent)) return corrupt(*rule);
+    return {};
+}
+
+/// Cuts the next whole record off the front of `bytes`. Returns: its payload, or nothing.
+std::optional<std::string_view> next_record(std::string_view& bytes, block_hash& seal) {
+    if (bytes.size() < record_header_bytes) return std::nullopt;
+    std::uint64_t payload_bytes = 0;
+    std::memcpy(&payload_bytes, bytes.data(), sizeof payload_bytes);
+    if (payload_bytes > bytes.size() - record_header_bytes) return std::nullopt;
+    const std::string_view payload =
+        bytes.substr(record_header_bytes, static_cast<std::size_t>(payload_bytes));
+    const block_hash expected = seal_of(seal, payload);
+    if (view_of(expected) != bytes.substr(sizeof payload_bytes, sizeof(block_hash)))
+        return std::nullopt;
+    seal = expected;
+    bytes.remove_prefix(record_header_bytes + payload.size());
+    return payload;
+}
+
+/// Errors: corrupt, incompatible.
+result<void> check_header(std::string_view bytes) {
+    if (!bytes.starts_with(magic) || bytes.size() < header_bytes)
+        return corrupt("it does not start as a manifest does");
+    std::uint32_t version = 0;
+    std::uint64_t checksum = 0;
+    std::memcpy(&version, bytes.data() + magic.size(), sizeof version);
+    std::memcpy(&checksum, bytes.data() + header_bytes - sizeof checksum, sizeof checksum);
+    if (checksum != checksum_of(bytes.substr(0, header_bytes - sizeof checksum)))
+        return corrupt("its header's checksum is wrong");
+    if (version != format_version)
+        return failure{errc::incompatible, "it is of format version " + std::to_string(version) +
+                                               ", this program reads version " +
+                                               std::to_string(format_version)};
+    return {};
+}
+
 }  // namespace
 
-result<std::string> encode_manifest(const manifest& agent) {
-    if (const auto rule = broken_rule(agent)) return failure{errc::bad_value, *rule};
-    for (token_id token : agent.tokens)
-        if (token < 0)
-            return failure{errc::bad_value, "tokens has the id " + std::to_string(token)};
-    const std::string body = encode_body(agent);
-    std::string out(opening);
-    out += checksum128(body).hex();
-    out += closing;
-    out += body;
-    if (out.size() > manifest_file_bytes_max)
+result<sealed_bytes> encode_manifest(const manifest& agent) {
+    if (auto ok = check_before_writing(agent); !ok) return ok.error();
+    std::string payload(view_of(agent.fingerprint));
+    append_bytes(payload, agent.agent);
+    append_number(payload, microseconds(agent.created));
+    append_version(payload, agent, {});
+    sealed_bytes out{file_header(), {}};
+    out.seal = seal_of(checksum128(out.bytes), payload);
+    append_record(out.bytes, payload, out.seal);
+    if (out.bytes.size() > manifest_file_bytes_max)
         return failure{errc::bad_value,
-                       "the manifest needs " + std::to_string(out.size()) + " bytes, at most " +
-                           std::to_string(manifest_file_bytes_max) + " are allowed"};
+                       "the manifest needs " + std::to_string(out.bytes.size()) +
+                           " bytes, at most " + std::to_string(manifest_file_bytes_max) +
+                           " are allowed"};
     return out;
 }
 
-result<manifest> decode_manifest(std::string_view bytes) {
-    if (bytes.size() < covered_from || !bytes.starts_with(opening) ||
-        bytes.substr(covered_from - closing.size(), closing.size()) != closing)
-        return corrupt("it does not start as a manifest does");
-    const std::string_view body = bytes.substr(covered_from);
-    if (checksum128(body).hex() != bytes.substr(opening.size(), checksum_digits))
-        return corrupt("its checksum is wrong");
-    const auto root = parse_strict_json(bytes);
-    if (!root) return root.error();
+result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& kept,
+                                   const block_hash& seal) {
+    if (auto ok = check_before_writing(agent); !ok) return ok.error();
+    ASSERT(kept.blocks <= agent.blocks.size() && kept.tokens <= agent.tokens.size());
+    std::string payload;
+    append_version(payload, agent, kept);
+    sealed_bytes out{{}, seal_of(seal, payload)};
+    append_record(out.bytes, payload, out.seal);
+    return out;
+}
 
-    field_reader reader(root->get_object());
-    const std::string format = reader.string_field("format");
-    constexpr std::int64_t version_max = std::numeric_limits<std::int32_t>::max();
-    const std::int64_t version = reader.number_field("format_version", 1, version_max);
-    if (!reader.fault.empty()) return corrupt(reader.fault);
-    if (format != format_name || version != static_cast<std::int64_t>(format_version))
-        return failure{errc::incompatible, "it is of format " + format + " version " +
-                                               std::to_string(version) + ", this program reads " +
-                                               std::string(format_name) + " version " +
-                                               std::to_string(format_version)};
-    manifest agent;
-    const auto fingerprint = block_hash::from_hex(reader.string_field("fingerprint"));
-    if (!fingerprint) return corrupt("fingerprint is not 32 hex digits");
-    agent.fingerprint = *fingerprint;
-    agent.agent = reader.string_field("agent");
-    // Half of what a clock can hold in nanoseconds, on either side of 1970: about 146 years.
-    constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max() / 2000;
-    agent.created = time_of(reader.number_field("created_us", -time_max, time_max));
-    agent.last_used = time_of(reader.number_field("last_used_us", -time_max, time_max));
-    read_blocks(reader, agent);
-    read_tokens(reader, agent);
-    if (const json::value* text = reader.find("text")) agent.text = reader.bytes(*text, "text");
-    read_notes(reader, agent);
-    if (!reader.fault.empty()) return corrupt(reader.fault);
-    if (const auto rule = broken_rule(agent)) return corrupt(*rule);
-    return agent;
+result<decoded_manifest> decode_manifest(std::string_view bytes) {
+    if (auto ok = check_header(bytes); !ok) return ok.error();
+    block_hash seal = checksum128(bytes.substr(0, header_bytes));
+    bytes.remove_prefix(header_bytes);
+    const auto first = next_record(bytes, seal);
+    if (!first) return corrupt("its first record's checksum is wrong");
+
+    decoded_manifest found;
+    record_reader reader(*first);
+    found.agent.fingerprint = reader.hash("fingerprint");
+    found.agent.agent = std::string(reader.text("agent", manifest_text_bytes_max));
+    found.agent.created = read_time(reader, "created_us");
+    if (auto ok = read_version(reader, found.agent); !ok) return ok.error();
+    while (const auto next = next_record(bytes, seal)) {
+        record_reader update(*next);
+        if (auto ok = read_version(update, found.agent); !ok) return ok.error();
+    }
+    found.torn = !bytes.empty();
+    return found;
 }
 
 std::string manifest_path(std::string_view tenant_salt, std::string_view agent) {
-    return "agents/" + field_hasher().add(tenant_salt).add(agent).finish().hex() + ".json";
+    return "agents/" + field_hasher().add(tenant_salt).add(agent).finish().hex() + ".manifest";
 }
 
-result<std::uint64_t> replace_manifest(file_system& files, const std::string& path,
-                                       const std::string& encoded) {
+result<void> replace_manifest(file_system& files, const std::string& path,
+                              const std::string& encoded) {
     const std::string temporary = path + ".tmp";
     const auto write = [&]() -> result<void> {
         auto file = files.create(temporary);
@@ -356,10 +396,17 @@ result<std::uint64_t> replace_manifest(file_system& files, const std::string& pa
     };
     if (auto ok = write(); !ok) {
         (void)files.unlink(temporary);  // best effort: opening the store removes what is left
-        return ok.error();
+        return ok;
     }
-    if (auto ok = files.sync_directory(path.substr(0, path.rfind('/'))); !ok) return ok.error();
-    return encoded.size();
+    return files.sync_directory(path.substr(0, path.rfind('/')));
+}
+
+result<void> append_manifest(file_system& files, const std::string& path,
+                             const std::string& record) {
+    auto file = files.append(path);
+    if (!file) return file.error();
+    if (auto ok = (*file)->write(std::as_bytes(std::span(record))); !ok) return ok;
+    return (*file)->sync();
 }
 
 }  // namespace semantic::storage

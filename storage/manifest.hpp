@@ -1,5 +1,6 @@
 #pragma once
-// One agent on disk, without its KV: which blocks it consists of, its tokens and its text. Encoding
+// One agent on disk, without its KV: which blocks it consists of, its tokens and its text. A file
+// is a list of records, each a newer version that says what it keeps of the one before. Encoding
 // and decoding are pure; the two functions that touch files are marked. Byte layout:
 // storage/FORMAT.md.
 
@@ -41,22 +42,50 @@ constexpr std::size_t manifest_text_bytes_max = 1 << 28;
 constexpr std::size_t manifest_notes_max = 256;
 constexpr std::size_t manifest_file_bytes_max = 1 << 30;
 
-/// Errors: bad_value, naming the field and the number, for what decode_manifest would refuse.
-result<std::string> encode_manifest(const manifest& agent);
+/// Bytes of a manifest file, and the seal of the last record in them, which the next one continues.
+struct sealed_bytes {
+    std::string bytes;
+    block_hash seal;
+};
 
-/// Errors: corrupt (checksum, JSON, a field out of its range, fields that contradict each other),
+/// How much of the version before a new one keeps, from the start of each list.
+struct manifest_kept {
+    std::size_t blocks = 0;
+    std::size_t tokens = 0;  // of those blocks
+};
+
+/// Returns: a whole file. Errors: bad_value, naming the field and the number, for what
+/// decode_manifest would refuse.
+result<sealed_bytes> encode_manifest(const manifest& agent);
+/// Returns: the record to append to a file that ends with `seal`. Requires: what is kept is the
+/// same in both versions, the text of its tokens too; `created`, `agent` and `fingerprint` are
+/// those of the file. Errors: as encode_manifest.
+result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& kept,
+                                   const block_hash& seal);
+
+struct decoded_manifest {
+    manifest agent;     // the newest version that is whole
+    bool torn = false;  // something behind it is not: a save that was cut off, or damage
+};
+
+/// Errors: corrupt (no whole record, a field out of its range, fields that contradict each other),
 /// incompatible (another format version). A manifest of another fingerprint decodes; comparing it
 /// is the caller's.
-result<manifest> decode_manifest(std::string_view bytes);
+result<decoded_manifest> decode_manifest(std::string_view bytes);
 
-/// Path of an agent's manifest under the cache directory: "agents/<hex>.json". The id itself is
+/// Path of an agent's manifest under the cache directory: "agents/<hex>.manifest". The id itself is
 /// never part of it.
 std::string manifest_path(std::string_view tenant_salt, std::string_view agent);
 
 /// Blocks. Puts a new version in the place of the old one, at once and lasting: temporary file,
-/// sync, rename, sync of the directory. Returns: bytes written. Errors: io, out_of_space; then the
-/// old version is still there, or, when only the last step failed, one of the two.
-result<std::uint64_t> replace_manifest(file_system& files, const std::string& path,
-                                       const std::string& encoded);
+/// sync, rename, sync of the directory. Errors: io, out_of_space; then the old version is still
+/// there, or, when only the last step failed, one of the two.
+result<void> replace_manifest(file_system& files, const std::string& path,
+                              const std::string& encoded);
+
+/// Blocks. Adds a record, lasting. Errors: io, out_of_space, not_found; the file may then end with
+/// the record, a part of it, or neither, and must be replaced before anything more is appended.
+result<void> append_manifest(file_system& files, const std::string& path,
+                             const std::string& record);
 
 }  // namespace semantic::storage

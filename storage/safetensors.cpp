@@ -184,6 +184,17 @@ result<std::size_t> safetensors_index::bytes_needed(std::span<const std::byte> s
     return prefix_bytes + static_cast<std::size_t>(header_bytes);
 }
 
+result<safetensors_index> safetensors_index::read(readable_file& file, std::uint64_t file_bytes) {
+    std::vector<std::byte> start(
+        static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, prefix_bytes)));
+    if (auto ok = file.read_at(0, start); !ok) return ok.error();
+    const auto needed = bytes_needed(start, file_bytes);
+    if (!needed) return needed.error();
+    start.resize(*needed);
+    if (auto ok = file.read_at(0, start); !ok) return ok.error();
+    return parse(start, file_bytes);
+}
+
 result<safetensors_index> safetensors_index::parse(std::span<const std::byte> start,
                                                    std::uint64_t file_bytes) {
     const auto data_at = bytes_needed(start, file_bytes);
@@ -309,7 +320,7 @@ std::string safetensors_header(std::span<const tensor_to_write> tensors,
             if (i != 0) text += ',';
             text += std::to_string(tensor.shape[i]);
         }
-        ASSERT(needed == tensor.bytes.size());
+        ASSERT(tensor.bytes.data() == nullptr || needed == tensor.bytes.size());
         text += "],\"data_offsets\":[" + std::to_string(offset) + ',' +
                 std::to_string(offset + needed) + "]}";
         offset += needed;

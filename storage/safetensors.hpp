@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "storage/file.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::storage {
@@ -46,6 +47,8 @@ struct safetensors_index {
     /// header.
     static result<std::size_t> bytes_needed(std::span<const std::byte> start,
                                             std::uint64_t file_bytes);
+    /// Blocks. Reads the header only. Errors: corrupt, and those of the file.
+    static result<safetensors_index> read(readable_file& file, std::uint64_t file_bytes);
     /// Requires: `start` holds at least bytes_needed() bytes. Errors: corrupt, naming what is
     /// wrong.
     static result<safetensors_index> parse(std::span<const std::byte> start,
@@ -87,7 +90,7 @@ struct tensor_to_write {
     std::string name;
     dtype type{};
     std::vector<std::int64_t> shape;
-    std::span<const std::byte> bytes;
+    std::span<const std::byte> bytes;  // may be left out where only the header is wanted
 };
 
 /// Returns: length prefix and JSON header, padded with spaces to 8 bytes; tensor bytes follow in

@@ -128,7 +128,8 @@ struct scheduler::impl {
     void begin(const job_ptr& work, resolve_node::output_ports_type& out);
     void drop_cancelled(resolve_node::output_ports_type& out);
     void restore(const job_ptr& work);
-    void save(const storage::agent_id& agent, request_id waiting);
+    void save(const storage::agent_id& agent, request_id waiting,
+              storage::save_extent extent = storage::save_extent::everything);
     void trim_hot_agents();
     void warn(std::string text) const {
         if (options.on_warning) options.on_warning(std::move(text));
@@ -230,7 +231,8 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     const job_ptr& work = ended.work;
     storage::agent_id agent = work->prompt->agent;
     if (ended.memory) store.put(*ended.memory);
-    if (!ended.final) return save(agent, 0);
+    // What is not a full block yet would be written again at the end.
+    if (!ended.final) return save(agent, 0, storage::save_extent::full_blocks);
 
     const finished* last = std::get_if<finished>(&ended.last);
     bool wait = ended.memory && last;
@@ -282,9 +284,10 @@ void scheduler::impl::restore(const job_ptr& work) {
     step->try_put(prefix_ready{work});
 }
 
-void scheduler::impl::save(const storage::agent_id& agent, request_id waiting) {
-    bool queued = strands.post(agent, [this, agent, waiting] {
-        auto report = store.save(agent);
+void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
+                           storage::save_extent extent) {
+    bool queued = strands.post(agent, [this, agent, waiting, extent] {
+        auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
         if (waiting != 0) gate->saved(waiting, report.has_value());
         trim_hot_agents();

@@ -126,7 +126,7 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
 }
 
 void write_store(exposition& out, const storage::store_probe& probe) {
-    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 15>
+    const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 16>
         counters{{
             {"semantic_store_blocks_written_total", "Block files written.", &probe.blocks_written},
             {"semantic_store_blocks_read_total", "Block files read.", &probe.blocks_read},
@@ -143,6 +143,9 @@ void write_store(exposition& out, const storage::store_probe& probe) {
              &probe.blocks_missing},
             {"semantic_store_manifests_corrupt_total", "Manifests that failed a check.",
              &probe.manifests_corrupt},
+            {"semantic_store_manifests_torn_total",
+             "Manifests whose end was cut off or damaged: the version before it was taken.",
+             &probe.manifests_torn},
             {"semantic_store_manifests_incompatible_total", "Manifests of another model or format.",
              &probe.manifests_incompatible},
             {"semantic_store_evictions_total", "Agents whose blocks left the pool.",

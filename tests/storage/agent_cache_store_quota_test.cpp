@@ -31,13 +31,6 @@ void write_file(const std::string& path, std::size_t bytes) {
     std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
 }
 
-/// A manifest that its checksum proves and whose version nobody here knows.
-void write_later_manifest(const std::string& path) {
-    const std::string body = R"("format":"semantic-agent","format_version":99})";
-    std::ofstream(path, std::ios::binary)
-        << "{\"checksum\":\"" << checksum128(body).hex() << "\"," << body;
-}
-
 class agent_cache_store_quota_test : public testing::Test {
   protected:
     std::unique_ptr<agent_cache_store> open(std::uint64_t budget, file_system* files = nullptr,
@@ -83,8 +76,8 @@ TEST_F(agent_cache_store_quota_test, every_byte_in_the_directory_is_counted) {
     write_file(directory / "blocks/readme", 19);
     write_file(directory / "blocks/ab/readme", 23);
     write_file(directory / "blocks/ab/deep/readme", 29);
-    write_file(directory / "agents/torn.json", 31);  // deleted, being corrupt
-    write_file(directory / "agents/x.json.tmp", 37);
+    write_file(directory / "agents/torn.manifest", 31);  // deleted, being corrupt
+    write_file(directory / "agents/x.manifest.tmp", 37);
     {
         const auto store = open(1 << 30);
         EXPECT_EQ(store->probe().disk_bytes, bytes_in(directory.path()));
@@ -156,7 +149,7 @@ TEST_F(agent_cache_store_quota_test, files_of_a_later_format_go_with_the_blocks_
     }
     // Three agents' blocks without manifests, beside a manifest that says a later version.
     for (const auto& each : fs::directory_iterator(directory / "agents")) fs::remove(each.path());
-    write_later_manifest(later);
+    std::ofstream(later, std::ios::binary) << later_manifest();
     const auto store = open(one * 7 / 2);
     EXPECT_TRUE(fs::exists(later));
     ASSERT_TRUE(save(*store, "new0", 20, 1000));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sys/stat.h>
 #include <thread>
@@ -238,7 +239,7 @@ TEST_F(agent_cache_store_test, opening_removes_temporaries_and_orphans_and_leave
     orphan[5] = orphan[5] == '0' ? '1' : '0';
     std::filesystem::copy_file(block, fan_out + "/" + orphan);
     std::filesystem::copy_file(block, block + ".tmp");
-    std::filesystem::copy_file(block, directory / "agents/left.json.tmp");
+    std::filesystem::copy_file(block, directory / "agents/left.manifest.tmp");
     std::filesystem::copy_file(block, fan_out + "/README");
     {
         const auto store = open();
@@ -355,9 +356,7 @@ TEST_F(agent_cache_store_test, another_tenant_salt_finds_nothing_and_shares_noth
 TEST_F(agent_cache_store_test, a_manifest_of_a_later_format_protects_every_block) {
     { put_and_save(*open(), "a", some_tokens(16)); }
     const std::string path = files_below(directory / "agents")[0];
-    const std::string body = "\"format\":\"semantic-agent\",\"format_version\":2}";
-    const std::string later = "{\"checksum\":\"" + checksum128(body).hex() + "\"," + body;
-    ASSERT_TRUE(replace_manifest(posix_file_system(), path, later));
+    ASSERT_TRUE(replace_manifest(posix_file_system(), path, later_manifest()));
     const auto before = files_below(directory.path());
     const auto store = open();
     EXPECT_EQ(store->find(id_of("a")), nullptr);
@@ -416,6 +415,111 @@ TEST_F(agent_cache_store_test, parallel_agents_that_share_blocks_stay_whole) {
         expect_whole(*store, std::string("agent").append(std::to_string(worker)),
                      some_tokens(75, worker % 2));
     EXPECT_EQ(block_files_below(root).size(), 20u);
+}
+
+/// Bytes that a turn of 10 new tokens writes, the mean of 40 turns, on top of `past` tokens.
+double bytes_a_turn(block_pool& pool, int past) {
+    const temp_dir directory;
+    fault_file_system files(directory.path());
+    const auto store =
+        std::move(*agent_cache_store::open(options_for(directory.path(), &files), pool));
+    store->put(make_state(pool, "a", some_tokens(past)));
+    EXPECT_TRUE(store->save(id_of("a")));
+    files.reset();
+    constexpr int turns = 40;
+    for (int turn = 1; turn <= turns; ++turn) {
+        store->put(make_state(pool, "a", some_tokens(past + 10 * turn)));
+        EXPECT_TRUE(store->save(id_of("a")));
+    }
+    return static_cast<double>(files.bytes_written()) / turns;
+}
+
+// Goal: a turn costs what it brings, however long the past is. What is left of growth is the names
+// of directories, nothing of the context.
+TEST_F(agent_cache_store_test, a_turn_writes_what_is_new_whatever_the_context) {
+    const kv_layout layout_of = small_layout();
+    block_pool roomy(layout_of, layout_of.frame_bytes() * 2000);
+    const double shallow = bytes_a_turn(roomy, 100);
+    const double deep = bytes_a_turn(roomy, 3200);
+    EXPECT_LT(deep, 1.1 * shallow);
+}
+
+TEST_F(agent_cache_store_test, an_early_save_leaves_the_unfinished_block_for_the_last_one) {
+    const auto store = open();
+    store->put(make_state(pool, "a", some_tokens(21)));
+    const auto early = store->save(id_of("a"), save_extent::full_blocks);
+    ASSERT_TRUE(early);
+    EXPECT_EQ(early->blocks_written, 2);
+    EXPECT_EQ(store->dirty_agents(), std::vector<agent_id>{id_of("a")});
+    EXPECT_EQ(store->save(id_of("a"), save_extent::full_blocks)->bytes_written, 0u);
+    EXPECT_EQ(store->save(id_of("a"))->blocks_written, 1);
+    EXPECT_TRUE(store->dirty_agents().empty());
+    // Nothing that an early save could add.
+    store->put(make_state(pool, "b", some_tokens(7, 2)));
+    EXPECT_EQ(store->save(id_of("b"), save_extent::full_blocks)->bytes_written, 0u);
+}
+
+TEST_F(agent_cache_store_test, an_early_save_survives_a_restart_up_to_its_last_full_block) {
+    {
+        const auto store = open();
+        store->put(make_state(pool, "a", some_tokens(21)));
+        ASSERT_TRUE(store->save(id_of("a"), save_extent::full_blocks));
+    }
+    const auto store = open();
+    const auto state = store->find(id_of("a"));
+    ASSERT_NE(state, nullptr);
+    EXPECT_EQ(state->tokens, some_tokens(16));
+    EXPECT_EQ(state->token_ends.back(), state->text.size());
+    const auto restored = store->restore(*state, 16);
+    ASSERT_TRUE(restored);
+    EXPECT_TRUE(holds(layout, restored->blocks, some_tokens(16), 16));
+}
+
+// Method: saves of every kind over each other, each followed by a reopening that must find it.
+TEST_F(agent_cache_store_test, what_was_appended_turn_by_turn_is_read_as_one) {
+    std::vector<int> lengths = {21, 24, 30, 9, 9, 40, 41, 17, 64, 80, 33};
+    std::vector<std::string> texts;
+    for (int i = 0; i < 120; ++i) lengths.push_back(1 + (i * 37) % 150);
+    auto store = open();
+    for (std::size_t turn = 0; turn < lengths.size(); ++turn) {
+        agent_state state = make_state(pool, "a", some_tokens(lengths[turn], turn % 7 == 6), 2000);
+        // The same tokens may stand for another text.
+        if (turn % 5 == 4) state.text[0] = static_cast<char>('A' + turn % 26);
+        state.notes["turn"] = std::to_string(turn);
+        const agent_state expected = state;
+        store->put(std::move(state));
+        ASSERT_TRUE(store->save(id_of("a")));
+        if (turn % 9 != 8) continue;
+        store.reset();
+        store = open();
+        const auto found = store->find(id_of("a"));
+        ASSERT_NE(found, nullptr);
+        EXPECT_EQ(found->tokens, expected.tokens);
+        EXPECT_EQ(found->text, expected.text);
+        EXPECT_EQ(found->token_ends, expected.token_ends);
+        EXPECT_EQ(found->notes, expected.notes);
+        EXPECT_EQ(store->probe().manifests_torn, 0u);
+    }
+}
+
+// Goal: opening costs a file an agent, whatever the agents hold; perf/store_bench measures 10,000.
+TEST_F(agent_cache_store_test, opening_reads_each_manifest_once_and_no_block_file) {
+    constexpr int agents = 200;
+    {
+        const auto store = open();
+        for (int i = 0; i < agents; ++i) {
+            const std::string id = "a" + std::to_string(i);
+            put_and_save(*store, id, some_tokens(40, i));
+            store->evict(id_of(id));
+        }
+    }
+    fault_file_system files(directory.path());
+    const auto store = open(&files);
+    EXPECT_EQ(store->list().size(), std::size_t{agents});
+    auto opened = files.opened();
+    std::sort(opened.begin(), opened.end());
+    EXPECT_EQ(opened, files_below(directory / "agents"));
+    EXPECT_EQ(store->find(id_of("a7"))->tokens, some_tokens(40, 7));
 }
 
 }  // namespace

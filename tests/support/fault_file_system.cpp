@@ -94,6 +94,7 @@ void fault_file_system::reset() {
     bytes_written_ = 0;
     fired_ = false;
     log_.clear();
+    opened_.clear();
 }
 
 bool fault_file_system::has_fired() const {
@@ -130,9 +131,12 @@ void fault_file_system::restart(lost what, unsigned seed) {
         const auto& file = found->second;
         if (!left.contains(file.get())) {
             left[file.get()] = keeps() ? file->live : file->synced;
-            // Bytes may reach the disk in part.
-            if (what == lost::at_random && left[file.get()] != file->synced && random() % 2)
-                left[file.get()].resize(random() % (left[file.get()].size() + 1));
+            // Bytes may reach the disk in part; those that were synced stay before what was
+            // appended.
+            std::string& bytes = left[file.get()];
+            const std::size_t safe = bytes.starts_with(file->synced) ? file->synced.size() : 0;
+            if (what == lost::at_random && bytes != file->synced && random() % 2)
+                bytes.resize(safe + random() % (bytes.size() - safe + 1));
         }
         const std::string& text = left[file.get()];
         std::ofstream(path, std::ios::binary)
@@ -147,6 +151,7 @@ void fault_file_system::restart(lost what, unsigned seed) {
 
 std::optional<fault> fault_file_system::next(const std::string& what) {
     log_.push_back(what);
+    if (read_only_) return fault::io_error;
     if (++count_ != fail_at_) return std::nullopt;
     fired_ = true;
     if (kind_ == fault::power_cut) down_ = true;
@@ -198,6 +203,7 @@ result<void> fault_file_system::sync(storage::writable_file& file, const std::st
 result<std::unique_ptr<storage::readable_file>> fault_file_system::open(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (down_) return down("open " + path);
+    opened_.push_back(path);
     auto file = real_.open(path);
     if (!file) return file.error();
     return std::unique_ptr<storage::readable_file>(
@@ -214,6 +220,16 @@ result<std::unique_ptr<storage::writable_file>> fault_file_system::create(const 
     *entry = node{};  // an existing file is emptied, at once and perhaps for good
     return std::unique_ptr<storage::writable_file>(
         new faulty_writable(*this, path, entry, std::move(*file)));
+}
+
+result<std::unique_ptr<storage::writable_file>> fault_file_system::append(
+    const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("append " + path); !ok) return ok.error();
+    auto file = real_.append(path);
+    if (!file) return file.error();
+    return std::unique_ptr<storage::writable_file>(
+        new faulty_writable(*this, path, live_[path], std::move(*file)));
 }
 
 result<void> fault_file_system::rename(const std::string& from, const std::string& to) {
@@ -263,6 +279,16 @@ result<std::vector<storage::directory_entry>> fault_file_system::list(const std:
 
 result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(const std::string& path) {
     return real_.lock(path);
+}
+
+void fault_file_system::set_read_only(bool read_only) {
+    std::lock_guard lock(mutex_);
+    read_only_ = read_only;
+}
+
+std::vector<std::string> fault_file_system::opened() const {
+    std::lock_guard lock(mutex_);
+    return opened_;
 }
 
 void fault_file_system::set_space(storage::disk_space space) {

@@ -37,6 +37,10 @@ class fault_file_system final : public storage::file_system {
     void fail_at(int n, fault kind);
     /// Orders that reading the n-th file from now on, counted from 1, fails with EIO.
     void fail_read_at(int n);
+    /// From now on every changing operation fails, as on a file system that is mounted read-only.
+    void set_read_only(bool read_only);
+    /// Files that were opened to be read, since reset().
+    std::vector<std::string> opened() const;
     /// What space() tells from now on, whatever the disk really has.
     void set_space(storage::disk_space space);
     /// Changing operations since the last fail_at() or reset().
@@ -52,6 +56,8 @@ class fault_file_system final : public storage::file_system {
 
     storage::result<std::unique_ptr<storage::readable_file>> open(const std::string& path) override;
     storage::result<std::unique_ptr<storage::writable_file>> create(
+        const std::string& path) override;
+    storage::result<std::unique_ptr<storage::writable_file>> append(
         const std::string& path) override;
     storage::result<void> rename(const std::string& from, const std::string& to) override;
     storage::result<void> unlink(const std::string& path) override;
@@ -95,6 +101,8 @@ class fault_file_system final : public storage::file_system {
     int fail_read_at_ = 0;
     fault kind_ = fault::io_error;
     std::optional<storage::disk_space> space_;
+    std::vector<std::string> opened_;
+    bool read_only_ = false;
     bool fired_ = false;
     bool down_ = false;
 };

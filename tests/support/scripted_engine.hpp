@@ -43,6 +43,14 @@ class scripted_engine final : public engine::engine {
     const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
     semantic::engine::pool_usage pool() const override { return usage; }
+    storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
+                                                const semantic::engine::memory_sink&) override {
+        return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
+    }
+    storage::result<int> import_agent(const storage::agent_id&,
+                                      const semantic::engine::memory_source&) override {
+        return storage::failure{storage::errc::corrupt, "scripted engines remember nothing"};
+    }
 
     /// Delivers one event; after finished or failed the request is over and further ones are
     /// dropped.

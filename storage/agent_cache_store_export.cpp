@@ -1,0 +1,51 @@
+// agent_cache_store: agents that come and go as one file.
+
+#include <algorithm>
+
+#include "storage/agent_cache_store_impl.hpp"
+#include "storage/agent_file.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+errc errc_of(shortfall why) {
+    if (why == shortfall::corrupt) return errc::corrupt;
+    return why == shortfall::incompatible ? errc::incompatible : errc::not_found;
+}
+
+}  // namespace
+
+result<std::uint64_t> agent_cache_store::export_agent(const agent_id& id, const byte_sink& sink) {
+    const pin held = hold(id);
+    const auto state = find(id);
+    if (state == nullptr) return failure{errc::not_found, "no agent " + id.str()};
+    const int count = static_cast<int>(state->tokens.size());
+    auto whole = restore(*state, count);
+    if (!whole) return whole.error();
+    if (whole->tokens != count) return failure{errc_of(whole->why), whole->detail};
+    agent_state shown = *state;
+    shown.blocks = std::move(whole->blocks);
+    return write_agent_file(shown, impl_->options.fingerprint, impl_->pool.layout(), sink);
+}
+
+result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& file,
+                                            token_id vocabulary) {
+    const kv_layout& layout = impl_->pool.layout();
+    const auto count = check_agent_file(file, impl_->options.fingerprint, layout);
+    if (!count) return count.error();
+    const auto blocks = static_cast<std::size_t>(
+        (*count + layout.block_tokens() - 1) / layout.block_tokens());
+    make_room(blocks * static_cast<std::size_t>(layout.layer_count()), &id);
+    auto state = read_agent_file(file, id, impl_->options.fingerprint, impl_->pool);
+    if (!state) return state.error();
+    const auto foreign = std::ranges::find_if(
+        state->tokens, [&](token_id token) { return token >= vocabulary; });
+    if (foreign != state->tokens.end())
+        return failure{errc::bad_value, "the file has the token id " + std::to_string(*foreign) +
+                                            ", the model has " + std::to_string(vocabulary)};
+    put(std::move(*state));
+    return *count;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,95 @@
+// Memory that leaves one engine as a file and goes on in another; what an answer writes to disk.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using tests::ask;
+using tests::chat_of;
+using tests::run;
+using tests::temp_dir;
+
+std::unique_ptr<engine> load_in(const std::string& directory) {
+    engine_options options;
+    options.model_directory = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
+    options.cache_directory = directory;
+    options.cache_budget_bytes = std::size_t{64} << 20;
+    options.compute_threads = 2;
+    auto loaded = load_engine(options, {});
+    if (!loaded) throw std::runtime_error(loaded.error().what);
+    return std::move(*loaded);
+}
+
+std::string paste(int sentences) {
+    std::string text = "Here are my notes. ";
+    for (int i = 0; i < sentences; ++i)
+        text += "On day " + std::to_string(i) + " the gardener counted the lamps again. ";
+    return text;
+}
+
+memory_source source_of(const std::string& bytes) {
+    return {bytes.size(), [&bytes](std::uint64_t offset,
+                                   std::span<std::byte> into) -> storage::result<void> {
+                if (offset > bytes.size() || into.size() > bytes.size() - offset)
+                    return storage::failure{storage::errc::corrupt, "the file ends"};
+                std::memcpy(into.data(), bytes.data() + offset, into.size());
+                return {};
+            }};
+}
+
+TEST(engine_export, a_conversation_goes_on_elsewhere_from_its_file) {
+    const temp_dir here, there;
+    const auto first = load_in(here.path());
+    const std::vector<std::string> told = {paste(30) + "My dog is called Biscuit."};
+    const auto answer = run(*first, ask("a", chat_of(told)));
+    ASSERT_TRUE(answer->finished);
+    const std::vector<std::string> asked = {told[0], answer->text, "What is my dog called?"};
+
+    std::string file;
+    const auto written = first->export_agent(
+        *storage::agent_id::parse("a"), [&](std::span<const std::byte> bytes) {
+            file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            return storage::result<void>();
+        });
+    ASSERT_TRUE(written) << written.error().what;
+    EXPECT_EQ(*written, file.size());
+
+    const auto second = load_in(there.path());
+    const auto b = *storage::agent_id::parse("b");
+    std::string damaged = file;
+    damaged[damaged.size() / 2] ^= 1;
+    EXPECT_EQ(second->import_agent(b, source_of(damaged)).error().code, storage::errc::corrupt);
+    const auto tokens = second->import_agent(b, source_of(file));
+    ASSERT_TRUE(tokens) << tokens.error().what;
+    const auto there_said = run(*second, ask("b", chat_of(asked)));
+    const auto here_said = run(*first, ask("a", chat_of(asked)));
+    EXPECT_EQ(there_said->text, here_said->text);
+    EXPECT_EQ(there_said->usage.reused_tokens, here_said->usage.reused_tokens);
+    EXPECT_GE(there_said->usage.reused_tokens, *tokens - 1);
+    EXPECT_EQ(first->export_agent(b, [](auto) { return storage::result<void>(); }).error().code,
+              storage::errc::not_found);
+}
+
+// Goal: the early save of a long prompt does not cost its unfinished block twice.
+TEST(engine_export, an_answer_writes_each_of_its_blocks_once) {
+    const temp_dir directory;
+    const auto engine = load_in(directory.path());
+    const auto answer = run(*engine, ask("a", chat_of({paste(60)})));
+    ASSERT_TRUE(answer->finished);
+    engine->drain(std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    const int prompt = answer->usage.prompt_tokens;
+    ASSERT_GT(prompt, 600);
+    const int tokens = prompt + answer->finished->output_tokens;
+    const auto most = static_cast<std::uint64_t>(tokens / 256) + 1;
+    EXPECT_LE(engine->store_probe().blocks_written.load(), most);
+}
+
+}  // namespace
+}  // namespace semantic::engine
