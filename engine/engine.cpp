@@ -22,7 +22,7 @@ namespace semantic::engine {
 namespace {
 
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
-constexpr std::string_view kv_format_version = "1";
+constexpr std::string_view kv_format_version = "2";
 
 constexpr std::size_t default_budget_max = std::size_t{8} << 30;
 
@@ -210,8 +210,9 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,
                                                                 const model_config& config) {
     try {
+        const int bits = options.kv_bits != 0 ? options.kv_bits : default_kv_bits(config);
         storage::kv_layout layout =
-            make_kv_layout(config, {options.kv_bits, options.kv_group_size}, options.block_tokens);
+            make_kv_layout(config, {bits, options.kv_group_size}, options.block_tokens);
         std::size_t budget =
             options.cache_budget_bytes > 0 ? options.cache_budget_bytes : default_budget();
         return std::make_unique<storage::block_pool>(layout, budget);

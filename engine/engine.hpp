@@ -26,7 +26,7 @@ struct engine_options {
     std::string cache_directory;
     std::size_t cache_budget_bytes = 0;   // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;  // of all cache files; 0: min(10 % of the disk, 64 GiB)
-    int kv_bits = 4;
+    int kv_bits = 0;  // 4, 8 or 16; 0: what suits the model, see default_kv_bits
     int kv_group_size = 64;
     int block_tokens = 256;
     int prefill_min_chunk_tokens = 512;

@@ -339,7 +339,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.cache_directory = expand_home(from.cache_directory, home);
     options.cache_budget_bytes = from.cache_budget_mb << 20;
     options.disk_budget_bytes = static_cast<std::uint64_t>(from.disk_budget_mb) << 20;
-    options.kv_bits = from.kv_bits;
+    options.kv_bits = from.kv_bits_chosen ? from.kv_bits : 0;
     options.kv_group_size = from.kv_group_size;
     options.block_tokens = from.block_tokens;
     options.prefill_min_chunk_tokens = from.prefill_min_chunk_tokens;

@@ -47,6 +47,7 @@ struct config {
     std::size_t disk_budget_mb = 0;   // 0: min(10 % of the file system, 64 GiB)
     int max_hot_agents = 0;           // 0: as many as the pool holds
     int kv_bits = 4;
+    bool kv_bits_chosen = false;  // else a model with latent attention takes 8
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};

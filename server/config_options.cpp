@@ -117,6 +117,7 @@ std::string set_kv_bits(config& into, std::string_view text) {
     } else {
         return "must be 4, 8 or 16";
     }
+    into.kv_bits_chosen = true;
     return {};
 }
 
@@ -339,7 +340,8 @@ const std::array options{
     config_option{"kv-bits",
                   "Cache",
                   "BITS",
-                  "bits of a stored key or value: 4, 8 or 16 (not quantised)",
+                  "bits of a stored key or value: 4, 8 or 16 (not quantised); left out, latent "
+                  "attention (DeepSeek) takes 8",
                   {},
                   false,
                   set_kv_bits,

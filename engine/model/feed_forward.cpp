@@ -17,6 +17,10 @@ std::size_t area(int rows, int cols) {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
 }
 
+bool fully_quantized(const gated_weights& w) {
+    return w.gate.matrix.quantized() && w.up.matrix.quantized() && w.down.matrix.quantized();
+}
+
 }  // namespace
 
 feed_forward::feed_forward(const model_config& config, const kernel_table& kernels,
@@ -43,10 +47,23 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
 
 void feed_forward::run(const layer_weights& w, const float* x, int count, float* y) {
     if (w.experts.empty()) {
-        gated(w.mlp, x, count, false, y);
+        whole(w.mlp, x, count, y);
     } else {
         run_mixture(w, x, count, y);
     }
+}
+
+/// An MLP of its own or, beside the experts, the one that every row takes.
+void feed_forward::whole(const gated_weights& w, const float* x, int count, float* y) {
+    if (config_.mixture.experts == 0 || !fully_quantized(w)) return gated(w, x, count, false, y);
+    const int hidden = config_.hidden;
+    std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
+    tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
+        keep_rounding(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
+                      answers_.data() + area(i, hidden));
+    });
+    gated(w, gathered_.data(), count, true, answers_.data());
+    std::memcpy(y, answers_.data(), area(count, hidden) * sizeof(float));
 }
 
 /// y = down(act(gate(x)) * up(x)). `doubled`: `count` more rows of x hold what 8-bit rounding takes
@@ -114,7 +131,7 @@ void feed_forward::run_mixture(const layer_weights& w, const float* x, int count
         choose(scores, row);
     }
     if (w.mlp.gate.matrix.rows > 0) {
-        gated(w.mlp, x, count, false, y);
+        whole(w.mlp, x, count, y);
     } else {
         std::fill_n(y, area(count, config_.hidden), 0.0f);
     }
@@ -179,8 +196,7 @@ void feed_forward::run_expert(const gated_weights& w, const std::vector<assignme
                               const float* x, float* y) {
     const int count = static_cast<int>(rows.size()), hidden = config_.hidden;
     const std::size_t width = area(1, hidden);
-    const bool doubled =
-        w.gate.matrix.quantized() && w.up.matrix.quantized() && w.down.matrix.quantized();
+    const bool doubled = fully_quantized(w);
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
         float* to = gathered_.data() + area(i, hidden);
         std::memcpy(to, x + area(rows[static_cast<std::size_t>(i)].row, hidden),

@@ -34,6 +34,7 @@ class feed_forward {
         float weight;
     };
 
+    void whole(const gated_weights& w, const float* x, int count, float* y);
     void gated(const gated_weights& w, const float* x, int count, bool doubled, float* y);
     void keep_rounding(const float* x, int n, float* rest, float* scratch) const;
     void activate(float* gate, const float* up, std::size_t n) const;

@@ -15,7 +15,8 @@ constexpr double parallel_work = 1e6;
 
 }  // namespace
 
-head_products::head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max)
+head_products::head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max,
+                             int outputs_max)
     : kernels_(kernels), tasks_(tasks) {
     const std::size_t inputs = static_cast<std::size_t>(inputs_max) * rows_per_block;
     slots_.resize(inputs == 0 ? 0 : static_cast<std::size_t>(tasks.slots()));
@@ -24,6 +25,7 @@ head_products::head_products(const kernel_table& kernels, const task_runner& tas
         slot.levels = aligned_buffer<std::int8_t>(inputs);
         slot.scales = aligned_buffer<float>(inputs / group_size);
         slot.sums = aligned_buffer<float>(inputs / group_size);
+        slot.more = aligned_buffer<float>(static_cast<std::size_t>(outputs_max) * rows_per_block);
     }
 }
 
@@ -50,15 +52,23 @@ void head_products::run_block(const packed_matrix& w, const float* x, std::size_
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
         std::memcpy(scratch.rows.data() + row * inputs, x + row * row_step, inputs * sizeof(float));
     }
-    if (w.quantized()) {
+    if (!w.quantized()) {
+        return kernels_.linear_float(w, 0, w.tiles(), scratch.rows.data(), count, y, ldy);
+    }
+    const quantized_rows rows{scratch.levels.data(), scratch.scales.data(), scratch.sums.data()};
+    const auto quantize = [&] {
         kernels_.quantize_rows(scratch.rows.data(), count, w.cols, scratch.levels.data(),
                                scratch.scales.data(), scratch.sums.data());
-        const quantized_rows rows{scratch.levels.data(), scratch.scales.data(),
-                                  scratch.sums.data()};
-        kernels_.linear_quant(w, 0, w.tiles(), rows, count, y, ldy);
-    } else {
-        kernels_.linear_float(w, 0, w.tiles(), scratch.rows.data(), count, y, ldy);
-    }
+    };
+    quantize();
+    kernels_.linear_quant(w, 0, w.tiles(), rows, count, y, ldy);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count) * inputs; ++i)
+        scratch.rows.data()[i] -= rows.scales[i / group_size] * static_cast<float>(rows.q[i]);
+    quantize();
+    const auto outputs = static_cast<std::size_t>(w.rows);
+    kernels_.linear_quant(w, 0, w.tiles(), rows, count, scratch.more.data(), outputs);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row)
+        kernels_.add(y + row * ldy, scratch.more.data() + row * outputs, outputs);
 }
 
 }  // namespace semantic::engine

@@ -2,7 +2,8 @@
 // Products with a matrix of its own for each head, as latent attention has them on either side of
 // the cache.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
-// Exactness: every row and head by itself.
+// Exactness: every row and head by itself. Quantised matrices are corrected for what 8 bits leave
+// out of their inputs (rounding_correction).
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,9 @@ struct head_vectors {
 
 class head_products {
   public:
-    /// `inputs_max`: columns of the widest matrix that run() will get.
-    head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max);
+    /// `inputs_max`, `outputs_max`: columns and rows of the largest matrix that run() will get.
+    head_products(const kernel_table& kernels, const task_runner& tasks, int inputs_max,
+                  int outputs_max);
 
     /// y[row, head] = heads[head] x[row, head] for the rows below `count`. Requires: all matrices
     /// have the shape of the first; x and y apart.
@@ -39,6 +41,7 @@ class head_products {
         aligned_buffer<float> rows;  // [block, inputs]
         aligned_buffer<std::int8_t> levels;
         aligned_buffer<float> scales, sums;  // [block, inputs / 64]
+        aligned_buffer<float> more;          // [block, outputs]
     };
 
     void run_block(const packed_matrix& w, const float* x, std::size_t row_step, int count,

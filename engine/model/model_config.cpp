@@ -526,6 +526,8 @@ result<std::vector<std::string>> parse_weight_index(std::string_view index_json)
     return std::vector<std::string>(names.begin(), names.end());
 }
 
+int default_kv_bits(const model_config& config) { return config.latent.rank > 0 ? 8 : 4; }
+
 storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,
                                   int block_tokens) {
     std::vector<storage::kv_layer> layers;

@@ -11,6 +11,7 @@
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/head_products.hpp"
 #include "engine/model/rope.hpp"
+#include "engine/model/rounding_correction.hpp"
 #include "engine/model/task_runner.hpp"
 #include "engine/model/weights.hpp"
 #include "storage/types/assert.hpp"
@@ -46,17 +47,24 @@ struct transformer::impl {
     void project(int layer, bool queries, bool keys_and_values);
     void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
     void project_latent_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
-    void sharpen(std::span<const linear_job> jobs, int count);
+    void correct_projections(std::span<const linear_job> jobs, std::size_t cached, int count);
     void place_query(int layer, int row, const float* q);
     void place_latent_queries(int layer, int begin, int end, const float* q);
     void append(int layer, int row, float* k, const float* v);
     void append_latent(int layer, int row, float* latent, float* key);
     void attend(int layer);
-    const float* expand_values(int layer, int begin, int end);
+    float* expand_values(int layer, int begin, int end);
     void mix_and_expand(int layer);
     void keep_asked_rows(std::span<const sequence_step> batch);
     void write_logits(std::span<const sequence_step> batch);
 
+    /// Of the widest matrix that attention is made of, and of those that share an input.
+    int inputs_max() const {
+        return std::max({config.hidden, config.value_width(), config.latent.query_rank});
+    }
+    int outputs_max() const {
+        return std::max(kv_width + std::max(q_width, config.latent.query_rank), config.hidden);
+    }
     float* hidden_at(int row) { return hidden_.data() + area(row, config.hidden); }
     void add_span(storage::kv_sequence* cache, int first_row, int count);
     void rebuild_rows(int rows);
@@ -81,6 +89,11 @@ struct transformer::impl {
     const int key_dim;   // of one head's queries and keys in the cache
     const int value_dim;
     const int panel_rows;
+    // An error in a query or behind the attention stays as small as it is, but one in K or V may
+    // push it to the next of 16 levels: correcting those alone halves the error of the logits with
+    // 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the smallest
+    // matrices. Where a router turns any error into other experts, every product is corrected.
+    const bool correct_all;
 
     // One step's rows: every token of every sequence, sequence after sequence.
     int rows_ = 0;
@@ -96,9 +109,9 @@ struct transformer::impl {
     // One panel's.
     aligned_buffer<float> narrow_;  // [panel_rows, hidden]
     aligned_buffer<float> answer_;  // [panel_rows, hidden], what attention or MLP adds
-    aligned_buffer<float> wide_;    // [panel_rows, q, k, v and once more k, v]
+    aligned_buffer<float> wide_;    // [panel_rows, q, k and v]
     aligned_buffer<float> linear_scratch_;
-    aligned_buffer<float> residual_scales_;  // [panel_rows, 2, hidden / 64]
+    rounding_correction correction_;
     // Of latent attention.
     head_products head_products_;
     aligned_buffer<float> query_latents_;  // [panel_rows, query rank]
@@ -121,6 +134,7 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       key_dim(layout.k(0).dim),
       value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
+      correct_all(config.mixture.experts > 0),
       caches_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
@@ -131,13 +145,13 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       feed_forward_(config, kernels, tasks, panel_rows),
       narrow_(area(panel_rows, config.hidden)),
       answer_(area(panel_rows, config.hidden)),
-      wide_(area(panel_rows, q_width + 2 * kv_width)),
-      linear_scratch_(linear_scratch_floats(
-          panel_rows, std::max({config.hidden, config.value_width(), config.latent.query_rank}))),
-      residual_scales_(area(2 * panel_rows, config.hidden / group_size)),
+      wide_(area(panel_rows, q_width + kv_width)),
+      linear_scratch_(linear_scratch_floats(panel_rows, inputs_max())),
+      correction_(kernels, tasks, panel_rows, inputs_max(), outputs_max()),
       head_products_(
           kernels, tasks,
-          config.latent.rank > 0 ? std::max(config.latent.rank, config.latent.plain_dim) : 0),
+          config.latent.rank > 0 ? std::max(config.latent.rank, config.latent.plain_dim) : 0,
+          std::max(config.latent.rank, config.latent.value_dim)),
       query_latents_(area(panel_rows, config.latent.query_rank)),
       latent_keys_(config.latent.rank > 0 ? area(panel_rows, key_dim) : 0),
       values_(config.latent.rank > 0 ? area(panel_rows, config.value_width()) : 0) {
@@ -241,9 +255,9 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
 
     norm(begin, end, w.attention_norm);
     linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    correct_projections(wanted, keys_and_values ? 2 : 0, count);
     if (queries) add_bias(w.q, q, count);
     if (keys_and_values) {
-        sharpen(all.last(2), count);
         add_bias(w.k, k, count);
         add_bias(w.v, v, count);
     }
@@ -272,8 +286,8 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
 
     norm(begin, end, w.attention_norm);
     linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    correct_projections(wanted, keys_and_values ? 1 : 0, count);
     if (keys_and_values) {
-        sharpen(all.last(1), count);
         add_bias(w.kv_down, latent, count);
         tasks.for_rows(begin, end, 4 * kv_width, [&](int row) {
             append_latent(layer, row, latent + area(row - begin, kv_width),
@@ -290,43 +304,15 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
         });
         linear(kernels, {&from_stream, 1}, query_latents_.data(), count, query_rank,
                linear_scratch_.data());
+        correction_.add({&from_stream, 1}, query_latents_.data(), count, query_rank);
     }
     place_latent_queries(layer, begin, end, q);
 }
 
-/// Adds what 8-bit activations left out, of the panel in narrow_, to products that go to the cache.
-/// An error in a query or in the MLP stays as small as it is, but one in K or V may push it to the
-/// next of 16 levels: projecting the rounding error of the input as well halves the error of the
-/// logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the smallest
-/// matrices. narrow_ is used up.
-void transformer::impl::sharpen(std::span<const linear_job> jobs, int count) {
-    if (std::none_of(jobs.begin(), jobs.end(),
-                     [](const linear_job& job) { return job.weights->quantized(); })) {
-        return;
-    }
-    const int groups = config.hidden / group_size;
-    auto* q = reinterpret_cast<std::int8_t*>(linear_scratch_.data());
-    float* scales = residual_scales_.data();
-    tasks.for_rows(0, count, config.hidden, [&](int i) {
-        float* x = narrow_.data() + area(i, config.hidden);
-        std::int8_t* levels = q + area(i, config.hidden);
-        float* scale = scales + area(2 * i, groups);
-        kernels.quantize_rows(x, 1, config.hidden, levels, scale, scale + groups);
-        for (int j = 0; j < config.hidden; ++j)
-            x[j] -= scale[j / group_size] * static_cast<float>(levels[j]);
-    });
-    float* to = wide_.data() + area(panel_rows, q_width + kv_width);
-    linear_job more[2];
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-        more[i] = {jobs[i].weights, to, jobs[i].ldy};
-        to += area(panel_rows, jobs[i].weights->rows);
-    }
-    linear(kernels, {more, jobs.size()}, narrow_.data(), count, config.hidden,
-           linear_scratch_.data());
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-        if (jobs[i].weights->quantized())
-            kernels.add(jobs[i].y, more[i].y, area(count, jobs[i].weights->rows));
-    }
+/// Of narrow_, which is used up. The last `cached` jobs go to the cache.
+void transformer::impl::correct_projections(std::span<const linear_job> jobs, std::size_t cached,
+                                            int count) {
+    correction_.add(correct_all ? jobs : jobs.last(cached), narrow_.data(), count, config.hidden);
 }
 
 void transformer::impl::place_query(int layer, int row, const float* q) {
@@ -419,8 +405,8 @@ void transformer::impl::attend(int layer) {
 }
 
 /// What the heads of the rows [begin, end) attended to, as the output projection reads it.
-const float* transformer::impl::expand_values(int layer, int begin, int end) {
-    const float* attended = attended_.data() + area(begin, config.heads * value_dim);
+float* transformer::impl::expand_values(int layer, int begin, int end) {
+    float* attended = attended_.data() + area(begin, config.heads * value_dim);
     if (config.latent.rank == 0) return attended;
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
     head_products_.run(
@@ -436,8 +422,10 @@ void transformer::impl::mix_and_expand(int layer) {
     float* answer = answer_.data();
     for (int begin = 0; begin < rows_; begin += panel_rows) {
         const int end = std::min(begin + panel_rows, rows_), count = end - begin;
-        linear(kernels, w.o.matrix, expand_values(layer, begin, end), count, answer,
-               static_cast<std::size_t>(config.hidden), linear_scratch_.data());
+        float* values = expand_values(layer, begin, end);
+        const linear_job job = {&w.o.matrix, answer, static_cast<std::size_t>(config.hidden)};
+        linear(kernels, {&job, 1}, values, count, config.value_width(), linear_scratch_.data());
+        if (correct_all) correction_.add({&job, 1}, values, count, config.value_width());
         add_bias(w.o, answer, count);
         add_to_hidden(begin, end, answer, w.attention_post_norm);
 

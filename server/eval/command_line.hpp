@@ -50,6 +50,7 @@ class options {
     /// naming them.
     bool parse(const std::vector<std::string>& words);
 
+    bool has(const char* name) const { return values_.count(name) != 0; }
     template <class Value>
     const Value& get(const char* name) const {
         return values_[name].as<Value>();

@@ -67,14 +67,16 @@ void add_sequence_options(options& given) {
     given.add_compute();
     given.add()("tokens", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON array of token ids; - is standard input");
-    given.add()("kv-bits", po::value<std::string>()->default_value("4")->value_name("16|8|4"),
-                "how K and V are kept");
+    given.add()("kv-bits", po::value<std::string>()->value_name("16|8|4"),
+                "how K and V are kept (default: 4, with latent attention 8)");
     given.add()("chunk", po::value<int>()->default_value(512)->value_name("N"),
                 "tokens prefilled at once; the results do not depend on it");
 }
 
 offline_options model_options(const options& given, std::size_t tokens_max) {
-    const std::vector<int> bits = parse_kv_bits(given.get<std::string>("kv-bits"));
+    const std::vector<int> bits = given.has("kv-bits")
+                                      ? parse_kv_bits(given.get<std::string>("kv-bits"))
+                                      : std::vector<int>{0};
     if (bits.size() != 1) throw bad_input("--kv-bits: one of 16, 8 and 4 is needed here");
     if (tokens_max > tokens_limit)
         throw bad_input(std::to_string(tokens_max) + " tokens are too many");

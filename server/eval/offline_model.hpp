@@ -18,7 +18,7 @@ struct offline_options {
     std::string directory;
     std::string kernels = "auto";
     int threads = 0;
-    int kv_bits = 4;
+    int kv_bits = 0;  // 0: what suits the model
     int chunk_tokens = 512;
     int tokens_max = 0;              // of one sequence; decides the size of the pool
     std::string weights = "native";  // or q8, q4: what matrices are quantised to

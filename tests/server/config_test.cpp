@@ -320,6 +320,16 @@ TEST(config, printed_configuration_can_be_read_back) {
     EXPECT_EQ(again.values.kv_bits, 8);
 }
 
+TEST(config, kv_bits_that_nobody_chose_are_left_to_the_model) {
+    EXPECT_EQ(make_engine_options(parse({}, {}).values, "/m", "/home/me").kv_bits, 0);
+    EXPECT_EQ(make_engine_options(parse({"--kv-bits", "4"}, {}).values, "/m", "/home/me").kv_bits,
+              4);
+    EXPECT_EQ(
+        make_engine_options(parse({}, {{"SEMANTIC_KV_BITS", "none"}}).values, "/m", "/home/me")
+            .kv_bits,
+        16);
+}
+
 TEST(config, help_names_every_option) {
     std::string text = help_text();
     for (const config_option& option : config_options())

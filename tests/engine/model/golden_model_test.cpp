@@ -165,6 +165,8 @@ INSTANTIATE_TEST_SUITE_P(
                     golden_case{"gptoss-mxfp4", "gptoss-mxfp4", 0.01, 0.25},
                     golden_case{"deepseek2", "deepseek2", 0.01, 0.25},
                     golden_case{"deepseek2-published", "deepseek2", 0.01, 0.25},
+                    golden_case{"deepseek2-grouped", "deepseek2-grouped", 0.01, 0.25},
+                    golden_case{"deepseek2-mlx-8bit", "deepseek2-mlx-8bit", 0.025, 0.25},
                     golden_case{"mlx-4bit", "mlx-4bit", 0.025},
                     golden_case{"mlx-8bit", "mlx-8bit", 0.025}),
     [](const auto& each) {

@@ -1,0 +1,36 @@
+#pragma once
+// Quantised weights meet activations rounded to 8 bits; this adds what the rounding left out.
+// Owner: transformer. Thread: add() is called by one thread at a time and uses the arena's threads.
+// Exactness: every row by itself.
+
+#include <span>
+
+#include "engine/kernels/gemm.hpp"
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/aligned_buffer.hpp"
+#include "engine/model/task_runner.hpp"
+
+namespace semantic::engine {
+
+class rounding_correction {
+  public:
+    /// `inputs_max`: columns of the widest matrix; `outputs_max`: rows of all matrices of one call.
+    rounding_correction(const kernel_table& kernels, const task_runner& tasks, int rows_max,
+                        int inputs_max, int outputs_max);
+
+    /// job.y += W (x - what 8 bits keep of x) for every job whose weights are quantised; x is used
+    /// up when there is one. Shape: x [count, cols]; every job.y [count, weights->rows], without
+    /// gaps.
+    void add(std::span<const linear_job> jobs, float* x, int count, int cols);
+
+  private:
+    const kernel_table& kernels_;
+    const task_runner& tasks_;
+    int rows_max_;
+    aligned_buffer<std::int8_t> levels_;  // [rows_max, inputs_max]
+    aligned_buffer<float> scales_;        // [rows_max, 2, inputs_max / 64]
+    aligned_buffer<float> more_;          // [rows_max, outputs_max]
+    aligned_buffer<float> linear_scratch_;
+};
+
+}  // namespace semantic::engine
