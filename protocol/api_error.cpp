@@ -206,7 +206,7 @@ error_reply make_error_reply(dialect d, const failure& f, std::string_view reque
                              std::chrono::seconds wait) {
     error_reply reply{http_status(d, f.code), error_body(d, f, request_id), {}, {}};
     if (is_cured_by_waiting(f.code)) {
-        reply.retry_after = wait;
+        reply.retry_after = f.retry_after.value_or(wait);
         reply.should_retry = true;
     }
     return reply;

@@ -27,7 +27,8 @@ const char* error_type(dialect d, errc code) noexcept;
 
 /// The JSON body alone. `request_id` goes into the Anthropic shape; empty leaves the field out.
 std::string error_body(dialect d, const failure& f, std::string_view request_id);
-/// `wait`: what `retry-after` says when the failure is one that waiting cures.
+/// `wait`: what `retry-after` says when the failure is one that waiting cures and does not say how
+/// long.
 error_reply make_error_reply(dialect d, const failure& f, std::string_view request_id,
                              std::chrono::seconds wait = std::chrono::seconds(1));
 /// An error after the 200 of an event stream, as SSE bytes: `event: error` for Anthropic and

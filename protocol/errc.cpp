@@ -92,7 +92,9 @@ errc code_of(storage::errc code) {
 
 }  // namespace
 
-failure from_engine(const engine::failed& f) { return {code_of(f.kind), f.what, {}, {}}; }
+failure from_engine(const engine::failed& f) {
+    return {code_of(f.kind), f.what, {}, {}, f.retry_after};
+}
 
 failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what, {}, {}}; }
 

@@ -4,6 +4,8 @@
 
 #include <boost/system/result.hpp>
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "engine/types/generation.hpp"
@@ -41,6 +43,7 @@ struct failure {
     std::string path;  // JSON path of the field at fault ("messages.3.content"), or empty
     std::string
         error_code;  // vendor's machine-readable code ("thread_unsupported_request"), or empty
+    std::optional<std::chrono::seconds> retry_after{};  // where waiting cures it, if known
 };
 
 template <class T>

@@ -6,8 +6,11 @@
 //
 // Feed, in this order: on_admitted once; on_text, on_thinking and on_tool_call as the output parser
 // separates them; then exactly one on_finished or on_failed (on_failed may also come first and
-// alone).
+// alone). Where a request has several choices, on_choice says whose text comes next, and
+// on_choice_finished comes once for each of them before on_finished. A dialect without choices or
+// scores ignores them.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,11 +25,16 @@ class reply_stream {
     virtual ~reply_stream() = default;
 
     virtual std::string on_admitted(const engine::admitted& event) = 0;
+    /// What comes next, up to another call, is of this choice; at first it is of choice 0.
+    virtual void on_choice(int /*choice*/) {}
+    /// How likely the tokens were that the next on_text() shows.
+    virtual void on_scores(std::span<const engine::token_scores> /*scores*/) {}
     virtual std::string on_text(std::string_view text) = 0;
     /// Reasoning, a token's worth at a time. A dialect without a place for it leaves it out.
     virtual std::string on_thinking(std::string_view) { return {}; }
     /// Arguments that are no JSON object become text: a client would fail on them.
     virtual std::string on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    virtual std::string on_choice_finished(const engine::choice_finished& /*event*/) { return {}; }
     /// The end of the stream; an error event when the generation was cancelled or ran out of time.
     virtual std::string on_finished(const engine::finished& event) = 0;
     virtual std::string on_failed(const failure& f) = 0;
@@ -40,9 +48,14 @@ class reply_collector {
     virtual ~reply_collector() = default;
 
     virtual void on_admitted(const engine::admitted& event) = 0;
+    /// What comes next, up to another call, is of this choice; at first it is of choice 0.
+    virtual void on_choice(int /*choice*/) {}
+    /// How likely the tokens were that the next on_text() shows.
+    virtual void on_scores(std::span<const engine::token_scores> /*scores*/) {}
     virtual void on_text(std::string_view text) = 0;
     virtual void on_thinking(std::string_view) {}
     virtual void on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    virtual void on_choice_finished(const engine::choice_finished& /*event*/) {}
     /// Returns: the body of the 200 reply. Errors: cancelled, timeout.
     virtual result<std::string> on_finished(const engine::finished& event) = 0;
 };

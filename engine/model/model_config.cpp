@@ -188,10 +188,12 @@ bool read_eos(fields& in, int vocabulary, std::vector<storage::token_id>& out) {
 /// decides.
 sampling_rules read_sampling(fields& in) {
     sampling_rules rules;
+    rules.repetition_penalty = static_cast<float>(in.real("repetition_penalty", 1.0, 1e-3, 100.0));
     if (!in.has("do_sample") && !in.has("temperature")) return rules;
     rules.temperature = static_cast<float>(in.real("temperature", 1.0, -1e-9, 100.0));
     if (!in.boolean("do_sample", true)) rules.temperature = 0.0f;
     rules.top_p = static_cast<float>(in.real("top_p", 1.0, 0.0, 1.0));
+    rules.min_p = static_cast<float>(in.real("min_p", 0.0, 0.0, 1.0));
     rules.top_k = in.integer("top_k", 50, 0, dimension_max);
     return rules;
 }

@@ -46,14 +46,93 @@ token_id largest(std::span<const float> logits) {
     return best;
 }
 
+bool counts_tokens(const sampling_rules& rules) {
+    return rules.repetition_penalty != 1.0f || rules.presence_penalty != 0.0f ||
+           rules.frequency_penalty != 0.0f;
+}
+
 }  // namespace
 
-sampler::sampler(const sampling_rules& rules, std::uint64_t seed, int vocabulary)
-    : rules_(rules), seed_(seed) {
+token_history::token_history(std::span<const token_id> prompt) {
+    for (token_id token : prompt) answered_.try_emplace(token, 0);
+}
+
+void adjust_logits(std::span<float> logits, const sampling_rules& rules,
+                   const token_history& history) {
+    const double repetition = static_cast<double>(rules.repetition_penalty);
+    // Each token's sum is rounded once, so a biased one keeps what it was until its bias is added.
+    std::unordered_map<token_id, double> exact;
+    for (auto [token, count] : history.answered()) {
+        if (token < 0 || static_cast<std::size_t>(token) >= logits.size()) continue;
+        double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]);
+        logit = logit > 0 ? logit / repetition : logit * repetition;
+        if (count > 0)
+            logit -= static_cast<double>(rules.presence_penalty) +
+                     static_cast<double>(rules.frequency_penalty) * count;
+        exact[token] = logit;
+    }
+    for (const token_bias& bias : rules.biases) {
+        if (bias.token < 0 || static_cast<std::size_t>(bias.token) >= logits.size()) continue;
+        auto logit = static_cast<double>(logits[static_cast<std::size_t>(bias.token)]);
+        exact.try_emplace(bias.token, logit).first->second += static_cast<double>(bias.bias);
+    }
+    for (auto [token, logit] : exact)
+        logits[static_cast<std::size_t>(token)] = static_cast<float>(logit);
+}
+
+token_scores score_tokens(std::span<const float> logits, token_id chosen, int top) {
+    const token_id best = largest(logits);
+    const double highest =
+        logits.empty() ? 0 : or_minus_infinity(logits[static_cast<std::size_t>(best)]);
+    double total = 0.0;
+    for (float logit : logits)
+        if (!std::isnan(logit)) total += std::exp(static_cast<double>(logit) - highest);
+    const auto score = [&](token_id token) {
+        const double logit = or_minus_infinity(logits[static_cast<std::size_t>(token)]);
+        // Where one logit is infinite, or all are, the likeliest token is certain.
+        if (std::isinf(highest))
+            return scored_token{
+                token, token == best ? 0.0f : -std::numeric_limits<float>::infinity(), {}, {}};
+        return scored_token{
+            token, static_cast<float>(logit - highest - std::log(total)), {}, {}};
+    };
+    token_scores scores{score(chosen), {}};
+    std::vector<std::pair<float, token_id>> order;
+    const auto count = std::min(static_cast<std::size_t>(std::max(top, 0)), logits.size());
+    if (count == 0) return scores;
+    for (std::size_t i = 0; i < logits.size(); ++i)
+        order.emplace_back(or_minus_infinity(logits[i]), static_cast<token_id>(i));
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
+                      order.end(), ahead);
+    for (std::size_t i = 0; i < count; ++i) scores.top.push_back(score(order[i].second));
+    return scores;
+}
+
+std::uint64_t seed_of_choice(std::uint64_t seed, int choice) noexcept {
+    return choice == 0 ? seed : splitmix64(seed ^ splitmix64(static_cast<std::uint64_t>(choice)));
+}
+
+sampler::sampler(const sampling_rules& rules, std::uint64_t seed, int vocabulary,
+                 std::span<const token_id> prompt)
+    : rules_(rules),
+      seed_(seed),
+      adjusts_(counts_tokens(rules) || !rules.biases.empty()),
+      history_(rules.repetition_penalty != 1.0f ? prompt : std::span<const token_id>()) {
     candidates_.reserve(static_cast<std::size_t>(vocabulary));
 }
 
+void sampler::take(token_id token) {
+    if (counts_tokens(rules_)) history_.add(token);
+}
+
 token_id sampler::sample(std::span<const float> logits, std::uint64_t position) {
+    if (!adjusts_) return draw(logits, position);
+    adjusted_.assign(logits.begin(), logits.end());
+    adjust_logits(adjusted_, rules_, history_);
+    return draw(adjusted_, position);
+}
+
+token_id sampler::draw(std::span<const float> logits, std::uint64_t position) {
     const token_id best = largest(logits);
     const float top = logits.empty() ? -std::numeric_limits<float>::infinity()
                                      : or_minus_infinity(logits[static_cast<std::size_t>(best)]);
@@ -94,6 +173,14 @@ token_id sampler::sample(std::span<const float> logits, std::uint64_t position) 
         }
         std::reverse(kept, candidates_.end());
         candidates_.erase(candidates_.begin(), kept);
+    }
+
+    if (rules_.min_p > 0.0f) {
+        std::erase_if(candidates_, [&](const auto& candidate) {
+            return weight(candidate) < static_cast<double>(rules_.min_p);
+        });
+        total = 0.0;
+        for (const auto& candidate : candidates_) total += weight(candidate);
     }
 
     const double target = uniform(seed_, position) * total;

@@ -76,22 +76,25 @@ std::size_t batch::frames_for(int tokens) const {
     return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(layout.layer_count());
 }
 
-std::optional<ended_request> batch::refusal(const job& work) const {
+std::optional<failed> batch::refusal(const job& work) const {
+    for (const token_bias& bias : work.request.sampling.biases)
+        if (bias.token < 0 || bias.token >= options_.vocabulary)
+            return failed{failure_kind::bad_request,
+                          "token " + std::to_string(bias.token) +
+                              " cannot be biased: this model's tokens are 0 to " +
+                              std::to_string(options_.vocabulary - 1)};
     int tokens = static_cast<int>(work.prompt->tokens.size());
     if (tokens < options_.answers.context_tokens_max) return std::nullopt;
-    return ended_request{
-        nullptr,
-        failed{failure_kind::too_large,
-               "the prompt has " + std::to_string(tokens) +
-                   " tokens; with room for an answer, this model and cache budget hold " +
-                   std::to_string(options_.answers.context_tokens_max) + " tokens a conversation"},
-        std::nullopt};
+    return failed{failure_kind::too_large,
+                  "the prompt has " + std::to_string(tokens) +
+                      " tokens; with room for an answer, this model and cache budget hold " +
+                      std::to_string(options_.answers.context_tokens_max) +
+                      " tokens a conversation"};
 }
 
 void batch::add(job_ptr work) {
     if (auto refused = refusal(*work)) {
-        refused->work = std::move(work);
-        outputs_.commit(std::move(*refused));
+        outputs_.commit({std::move(work), std::move(*refused), std::nullopt});
         return;
     }
     waiting_.push_back(std::move(work));
@@ -110,10 +113,17 @@ void batch::sweep() {
         it = waiting_.erase(it);
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
     }
+    std::vector<std::pair<job_ptr, stop_reason>> stopping;
     for (auto& run : running_)
-        if (auto stop = wants_to_stop(run->work()))
-            end(*run, finished{*stop, {}, run->output_tokens(), false});
+        if (auto stop = wants_to_stop(run->work())) stopping.emplace_back(run->work_ptr(), *stop);
+    for (open_choices& open : open_choices_)
+        if (auto stop = wants_to_stop(*open.work)) stopping.emplace_back(open.work, *stop);
+    for (auto& [work, stop] : stopping) end(work, finished{stop, {}, 0, false});
     remove_ended();
+}
+
+bool batch::has_place() const {
+    return running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch);
 }
 
 // Frames that running and restoring prompts will still take.
@@ -130,8 +140,7 @@ std::size_t batch::frames_promised() const {
 }
 
 void batch::admit() {
-    while (!waiting_.empty() &&
-           running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch)) {
+    while (!waiting_.empty() && has_place()) {
         job_ptr work = waiting_.front();
         std::size_t need = frames_for(static_cast<int>(work->prompt->tokens.size()) + 1);
         const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
@@ -141,6 +150,7 @@ void batch::admit() {
         // twice.
         if (!fits && !(alone && store_.dirty_agents().empty())) return;
         waiting_.pop_front();
+        work->admitted = clock::now();
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
         probe_.running.fetch_add(1, std::memory_order_relaxed);
         if (work->prompt->reuse_tokens > 0) {
@@ -172,11 +182,13 @@ void batch::begin(const job_ptr& work) {
     count_usage(usage, probe_);
     // splitmix64's increment: any odd constant walks all seeds.
     seeds_ += 0x9E3779B97F4A7C15ull;
-    running_.push_back(
-        std::make_unique<sequence>(work, pool_, tokenizer_, options_.answers, seeds_));
-    work->restored->blocks.clear();  // the sequence holds them now
+    work->choices_left = work->request.choices;
+    auto run = std::make_unique<sequence>(work, 0, std::move(work->restored->blocks),
+                                          work->restored->tokens, pool_, tokenizer_,
+                                          options_.answers, seeds_);
     work->prompt->source.reset();
     outputs_.emit(work, admitted{work->prompt->agent, std::move(usage)});
+    running_.push_back(std::move(run));  // last: what failed before does not run
 }
 
 // Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
@@ -202,6 +214,21 @@ std::vector<std::pair<sequence*, int>> batch::choose() {
         if (make_ready(run, plan.prefill->tokens)) chosen.emplace_back(&run, plan.prefill->tokens);
     }
     return chosen;
+}
+
+// A step that fails has changed no sequence. Each is tried alone then, so that one request's fault
+// is not another's.
+void batch::run_each(const std::vector<std::pair<sequence*, int>>& chosen) {
+    try {
+        run_model(chosen);
+    } catch (const std::exception& error) {
+        if (chosen.size() > 1) {
+            for (const auto& one : chosen)
+                if (!ended_.contains(one.first)) run_each({one});
+        } else {
+            end(chosen[0].first->work_ptr(), failed{failure_kind::internal, error.what()});
+        }
+    }
 }
 
 void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
@@ -237,40 +264,115 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
     for (auto [run, logits] : sampled) try {
             sample(*run, {logits, vocabulary});
         } catch (const std::exception& error) {
-            end(*run, failed{failure_kind::internal, error.what()});
+            end(run->work_ptr(), failed{failure_kind::internal, error.what()});
         }
 }
 
 void batch::sample(sequence& run, std::span<const float> logits) {
+    if (ended_.contains(&run)) return;  // with another choice of its request
     bool first = run.output_tokens() == 0;
-    if (first) prompt_finished(run);
+    if (first && run.choice() == 0) prompt_finished(run, logits);
     sequence::accepted out = run.accept(logits);
     if (run.output_tokens() > 0) {
         probe_.tokens_decoded.fetch_add(1, std::memory_order_relaxed);
-        if (first) probe_.time_to_first_token.observe(seconds_since(run.work().submitted));
-        outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token()});
+        if (!first)
+            probe_.inter_token.observe(seconds_since(run.last_token_at));
+        else if (run.choice() == 0)
+            probe_.time_to_first_token.observe(seconds_since(run.work().submitted));
+        run.last_token_at = clock::now();
+        outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
+                                                 run.choice(), std::move(out.scores)});
     }
-    if (out.ended) end(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
+    if (out.ended)
+        end_choice(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
 }
 
-// A long new prompt goes to disk while its answer is generated, so that little is left to write at
-// the end.
-void batch::prompt_finished(sequence& run) {
+void batch::prompt_finished(sequence& run, std::span<const float> logits) {
+    if (run.work().request.choices > 1)
+        open_choices_.push_back(
+            {run.work_ptr(), run.cache().share(), {logits.begin(), logits.end()}, run.seed()});
+    // A long new prompt goes to disk while its answer is generated, so that little is left to write
+    // at the end.
     if (run.view().position - run.work().prompt->reuse_tokens < options_.early_save_tokens) return;
     outputs_.commit({run.work_ptr(), finished{}, run.snapshot(), false});
 }
 
-void batch::end(sequence& run, generation_event last) {
-    std::optional<storage::agent_state> memory;
-    if (run.view().position > 0) memory = run.snapshot();
-    ended_.insert(run.work().id);
+// Whether a request with further choices may take one more place: while others wait it has one.
+bool batch::may_start(const open_choices& open) const {
+    if (!has_place()) return false;
+    return waiting_.empty() || std::ranges::none_of(running_, [&](const auto& run) {
+               return run->work_ptr() == open.work;
+           });
+}
+
+// Choices whose prompt is done need no more than a place in the step.
+void batch::start_choices() {
+    while (!open_choices_.empty() && may_start(open_choices_.front())) {
+        open_choices& open = open_choices_.front();
+        job_ptr work = open.work;
+        try {
+            start_choice(open);
+        } catch (const std::exception& error) {
+            end(work, failed{failure_kind::internal, error.what()});
+            continue;  // its choices are gone
+        }
+        if (open.next == work->request.choices) open_choices_.pop_front();
+    }
+    remove_ended();
+}
+
+void batch::start_choice(open_choices& open) {
+    int prompt_tokens = static_cast<int>(open.work->prompt->tokens.size());
+    running_.push_back(std::make_unique<sequence>(open.work, open.next++, open.blocks,
+                                                  prompt_tokens, pool_, tokenizer_,
+                                                  options_.answers, open.seed));
+    probe_.running.fetch_add(1, std::memory_order_relaxed);
+    sample(*running_.back(), open.logits);
+}
+
+// One choice is complete; the request is when all are. Only the first one's memory is kept: it is
+// the one a conversation goes on with.
+void batch::end_choice(sequence& run, finished last) {
+    job& work = *run.work_ptr();
+    if (work.request.choices > 1)
+        outputs_.emit(run.work_ptr(), choice_finished{run.choice(), last.why, last.stop_sequence,
+                                                      last.output_tokens});
+    work.output_tokens += last.output_tokens;
+    if (run.choice() == 0) {
+        if (run.view().position > 0) work.memory = run.snapshot();
+        work.first_end = std::move(last);
+    }
+    mark_ended(run);
+    if (--work.choices_left > 0) return;
+    work.first_end.output_tokens = work.output_tokens;
+    outputs_.commit({run.work_ptr(), work.first_end, std::move(work.memory)});
+}
+
+// The whole request is over, whatever its choices had come to.
+void batch::end(const job_ptr& work, generation_event last) {
+    bool runs = false;
+    for (auto& run : running_) {
+        if (run->work_ptr() != work || ended_.contains(run.get())) continue;
+        runs = true;
+        work->output_tokens += run->output_tokens();
+        if (run->choice() == 0 && run->view().position > 0) work->memory = run->snapshot();
+        mark_ended(*run);
+    }
+    std::size_t waiting = std::erase_if(
+        open_choices_, [&](const open_choices& open) { return open.work == work; });
+    if (!runs && waiting == 0) return;  // it is over already
+    if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
+    outputs_.commit({work, std::move(last), std::move(work->memory)});
+}
+
+void batch::mark_ended(sequence& run) {
+    ended_.insert(&run);
     probe_.running.fetch_sub(1, std::memory_order_relaxed);
-    outputs_.commit({run.work_ptr(), std::move(last), std::move(memory)});
 }
 
 void batch::remove_ended() {
     if (ended_.empty()) return;
-    std::erase_if(running_, [&](const auto& run) { return ended_.contains(run->work().id); });
+    std::erase_if(running_, [&](const auto& run) { return ended_.contains(run.get()); });
     ended_.clear();
 }
 
@@ -282,15 +384,17 @@ void batch::relieve() {
                          [](const auto& a, const auto& b) { return a->work().id < b->work().id; });
     sequence& run = **youngest;
     if (run.output_tokens() > 0)
-        end(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
+        end_choice(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
     else
-        end(run, failed{failure_kind::overloaded,
-                        "the KV cache is full of running conversations; try again later"});
+        end(run.work_ptr(),
+            failed{failure_kind::overloaded,
+                   "the KV cache is full of running conversations; try again later"});
     remove_ended();
 }
 
 bool batch::run_step() {
     sweep();
+    start_choices();
     admit();
     if (running_.empty()) return false;
     std::vector<std::pair<sequence*, int>> chosen = choose();
@@ -298,17 +402,16 @@ bool batch::run_step() {
         // Dirty agents become evictable when their save ends, which wakes the step node again.
         if (!store_.dirty_agents().empty()) return false;
         relieve();
-        return !running_.empty() || !waiting_.empty();
+        return has_work();
     }
-    try {
-        run_model(chosen);
-    } catch (const std::exception& error) {
-        for (auto [run, count] : chosen)
-            if (!ended_.contains(run->work().id))
-                end(*run, failed{failure_kind::internal, error.what()});
-    }
+    run_each(chosen);
     remove_ended();
-    return !running_.empty() || !waiting_.empty();
+    start_choices();
+    return has_work();
+}
+
+bool batch::has_work() const {
+    return !running_.empty() || !waiting_.empty() || !open_choices_.empty();
 }
 
 }  // namespace semantic::engine

@@ -50,8 +50,8 @@ class batch {
           storage::agent_cache_store& store, batch_options options, engine_probe& probe,
           batch_outputs outputs);
 
-    /// A resolved request. Refused at once (failed, too_large) when its prompt can never fit, with
-    /// both numbers.
+    /// A resolved request. Refused at once when its prompt can never fit, with both numbers, and
+    /// when it biases tokens that the model does not have.
     void add(job_ptr work);
     /// Its prefix is in the pool, as far as it could be read.
     void restored(job_ptr work);
@@ -59,7 +59,19 @@ class batch {
     bool run_step();
 
   private:
-    std::optional<ended_request> refusal(const job& work) const;
+    /// The further choices of a request whose prompt is done: each starts from the prompt's blocks,
+    /// which all of them share, and from its last logits.
+    struct open_choices {
+        job_ptr work;
+        std::vector<std::shared_ptr<const storage::kv_block>> blocks;
+        std::vector<float> logits;  // [vocabulary]
+        std::uint64_t seed = 0;
+        int next = 1;  // the choice to start next
+    };
+
+    bool has_place() const;
+    bool has_work() const;
+    std::optional<failed> refusal(const job& work) const;
     std::size_t frames_for(int tokens) const;
     std::size_t frames_promised() const;
     void sweep();
@@ -68,10 +80,16 @@ class batch {
     void begin(const job_ptr& work);
     bool make_ready(sequence& run, int tokens);
     std::vector<std::pair<sequence*, int>> choose();
+    void run_each(const std::vector<std::pair<sequence*, int>>& chosen);
     void run_model(const std::vector<std::pair<sequence*, int>>& chosen);
     void sample(sequence& run, std::span<const float> logits);
-    void prompt_finished(sequence& run);
-    void end(sequence& run, generation_event last);
+    void prompt_finished(sequence& run, std::span<const float> logits);
+    bool may_start(const open_choices& open) const;
+    void start_choices();
+    void start_choice(open_choices& open);
+    void end_choice(sequence& run, finished last);
+    void end(const job_ptr& work, generation_event last);
+    void mark_ended(sequence& run);
     void relieve();
     void remove_ended();
 
@@ -86,7 +104,8 @@ class batch {
     std::deque<job_ptr> waiting_;     // resolved, not yet admitted, in order of arrival
     std::vector<job_ptr> restoring_;  // admitted, blocks on their way
     std::vector<std::unique_ptr<sequence>> running_;
-    std::set<request_id> ended_;  // of this step; removed at its end
+    std::deque<open_choices> open_choices_;  // waiting for a place
+    std::set<const sequence*> ended_;        // of this step; removed at its end
     request_id last_prefilled_ = 0;
     step_cost cost_;
     std::uint64_t seeds_;        // state of the generator of seeds for requests without one

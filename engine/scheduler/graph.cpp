@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -14,6 +15,7 @@
 #include <variant>
 
 #include "engine/scheduler/save_gate.hpp"
+#include "engine/scheduler/wait_estimate.hpp"
 #include "storage/agent_strands.hpp"
 
 namespace semantic::engine {
@@ -51,6 +53,10 @@ constexpr std::size_t storage_threads = 2;
 // request.
 constexpr std::size_t storage_jobs_max = 4096;
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 bool is_last(const generation_event& event) {
     return std::holds_alternative<finished>(event) || std::holds_alternative<failed>(event);
 }
@@ -77,9 +83,11 @@ struct scheduler::impl {
 
     std::mutex jobs_mutex;
     std::condition_variable jobs_changed;
-    std::map<request_id, job_ptr> jobs;  // submitted, last event not yet sent
+    std::map<request_id, job_ptr> jobs;  // submitted, last event not yet delivered
+    std::size_t open = 0;                // of them, those whose last event is not on its way yet
     request_id next_id = 1;
     bool draining = false;
+    wait_estimate waits;
 
     // Owned by the resolve node: one request an agent at a time, in order of arrival.
     std::unordered_map<storage::agent_id, std::deque<job_ptr>>
@@ -125,6 +133,10 @@ struct scheduler::impl {
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
     void on_emit(const emission& message);
 
+    void close(const job& work);
+    queued place_in_queue() const;
+    failed overloaded(std::size_t limit) const;
+    void show_wait();
     void begin(const job_ptr& work, resolve_node::output_ports_type& out);
     void drop_cancelled(resolve_node::output_ports_type& out);
     void restore(const job_ptr& work);
@@ -256,6 +268,8 @@ void scheduler::impl::on_emit(const emission& message) {
             probe.requests_failed.fetch_add(1, std::memory_order_relaxed);
         }
     }
+    // Before its client can know: what it sends next must find the place free.
+    if (last) close(*message.work);
     message.work->sink->on_event(message.event);
     if (!last) return;
     message.work->sink.reset();
@@ -263,6 +277,35 @@ void scheduler::impl::on_emit(const emission& message) {
     std::lock_guard lock(jobs_mutex);
     jobs.erase(message.work->id);
     jobs_changed.notify_all();
+}
+
+void scheduler::impl::close(const job& work) {
+    std::lock_guard lock(jobs_mutex);
+    if (!jobs.contains(work.id)) return;  // it was refused
+    --open;
+    if (work.admitted) waits.learn(seconds_since(*work.admitted));
+    show_wait();
+}
+
+// How long a request that came now would wait.
+queued scheduler::impl::place_in_queue() const {
+    int ahead = static_cast<int>(open) - options.batch.max_batch;
+    if (ahead < 0) return {};
+    double seconds = waits.seconds(ahead, options.batch.max_batch);
+    return {ahead, std::chrono::seconds(static_cast<std::int64_t>(std::ceil(seconds)))};
+}
+
+failed scheduler::impl::overloaded(std::size_t limit) const {
+    std::chrono::seconds wait = std::max(place_in_queue().estimate, std::chrono::seconds(1));
+    return {failure_kind::overloaded,
+            std::to_string(limit) + " requests are already running or waiting, for about " +
+                std::to_string(wait.count()) + " s",
+            wait};
+}
+
+void scheduler::impl::show_wait() {
+    auto estimate = std::chrono::milliseconds(place_in_queue().estimate);
+    probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
 }
 
 void scheduler::impl::restore(const job_ptr& work) {
@@ -332,6 +375,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
     work->submitted = std::chrono::steady_clock::now();
     impl_->probe.requests_submitted.fetch_add(1, std::memory_order_relaxed);
     std::optional<failed> refused;
+    std::optional<queued> waits;
     {
         std::lock_guard lock(impl_->jobs_mutex);
         work->id = impl_->next_id++;
@@ -339,12 +383,17 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
             static_cast<std::size_t>(impl_->options.max_queued + impl_->options.batch.max_batch);
         if (impl_->draining)
             refused = failed{failure_kind::shutting_down, "the server is shutting down"};
-        else if (impl_->jobs.size() >= limit)
-            refused = failed{failure_kind::overloaded,
-                             std::to_string(limit) + " requests are already running or waiting"};
-        else
+        else if (impl_->open >= limit)
+            refused = impl_->overloaded(limit);
+        else {
+            if (impl_->open >= static_cast<std::size_t>(impl_->options.batch.max_batch))
+                waits = impl_->place_in_queue();
             impl_->jobs.emplace(work->id, work);
+            ++impl_->open;
+            impl_->show_wait();
+        }
     }
+    if (waits) impl_->emit->try_put({work, *waits});
     if (refused)
         impl_->emit->try_put({work, *refused});
     else

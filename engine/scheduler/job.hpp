@@ -19,12 +19,19 @@ struct job {
     std::shared_ptr<generation_sink> sink;
     std::chrono::steady_clock::time_point submitted;
     std::atomic<bool> cancelled{false};
+    std::optional<std::chrono::steady_clock::time_point> admitted;  // set by the step node
 
     std::optional<resolved_prompt> prompt;  // after resolve
     /// The agent and the one it continues: their files stay while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
     std::optional<storage::restored_prefix>
         restored;  // after restore; what of the prefix is really there
+
+    // Once several choices are drawn; the step node's.
+    int choices_left = 1;
+    int output_tokens = 0;                      // of those that are complete
+    finished first_end{};                       // of choice 0, when that is complete
+    std::optional<storage::agent_state> memory;  // of choice 0, likewise
 };
 using job_ptr = std::shared_ptr<job>;
 

@@ -3,21 +3,26 @@
 #include <algorithm>
 
 #include "engine/text/output_parser.hpp"
+#include "engine/text/utf8.hpp"
 
 namespace semantic::engine {
 
-sequence::sequence(job_ptr work, storage::block_pool& pool, const tokenizer& words,
-                   const answer_rules& rules, std::uint64_t seed)
+sequence::sequence(job_ptr work, int choice,
+                   std::vector<std::shared_ptr<const storage::kv_block>> blocks, int known,
+                   storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
+                   std::uint64_t seed)
     : work_(std::move(work)),
+      choice_(choice),
+      seed_(work_->request.sampling.seed.value_or(seed)),
       tokenizer_(words),
       rules_(rules),
-      cache_(pool, work_->restored->blocks, work_->restored->tokens),
+      cache_(pool, std::move(blocks), known),
       tokens_(work_->prompt->tokens),
       token_ends_(work_->prompt->token_ends),
       text_(work_->prompt->text),
       prompt_tokens_(static_cast<int>(tokens_.size())),
       sampler_(work_->request.sampling.or_else(rules.sampling),
-               work_->request.sampling.seed.value_or(seed), words.vocabulary()),
+               seed_of_choice(seed_, choice), words.vocabulary(), tokens_),
       stops_(work_->request.stop_sequences) {}
 
 sequence_view sequence::view() const {
@@ -50,7 +55,10 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
     }
     ++output_tokens_;
     last_token_ = token;
+    sampler_.take(token);
     out.ended = take(token, out.text);
+    if (work_->request.top_scores && out.ended != stop_reason::end_turn)
+        out.scores = scores_of(logits, token);
     if (out.ended && *out.ended != stop_reason::stop_sequence) {
         // A character that the limit cut in two is left out: half of it is nothing anyone can show.
         if (*out.ended == stop_reason::end_turn) {
@@ -90,6 +98,17 @@ std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
     if (static_cast<int>(tokens_.size()) >= rules_.context_tokens_max)
         return stop_reason::context_full;
     return std::nullopt;
+}
+
+token_scores sequence::scores_of(std::span<const float> logits, token_id token) const {
+    token_scores scores = score_tokens(logits, token, *work_->request.top_scores);
+    auto spell = [this](scored_token& one) {
+        one.bytes = tokenizer_.bytes(one.token);
+        utf8::append_lossy(one.text, one.bytes);
+    };
+    spell(scores.chosen);
+    for (scored_token& one : scores.top) spell(one);
+    return scores;
 }
 
 storage::agent_state sequence::snapshot() {

@@ -2,6 +2,7 @@
 // A running request: its tokens, its text, its blocks, and the rules that end it. No threads, no
 // clock. Owner: batch. Thread: confined to the step node.
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,12 +30,17 @@ struct answer_rules {
 
 class sequence {
   public:
-    /// Requires: work->prompt and work->restored are set.
-    sequence(job_ptr work, storage::block_pool& pool, const tokenizer& words,
+    /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt. `seed` draws
+    /// choice 0 of a request that has none of its own.
+    /// Requires: work->prompt is set.
+    sequence(job_ptr work, int choice, std::vector<std::shared_ptr<const storage::kv_block>> blocks,
+             int known, storage::block_pool& pool, const tokenizer& words,
              const answer_rules& rules, std::uint64_t seed);
 
     const job& work() const { return *work_; }
     const job_ptr& work_ptr() const { return work_; }
+    int choice() const { return choice_; }
+    std::uint64_t seed() const { return seed_; }
     sequence_view view() const;
     storage::kv_sequence& cache() { return cache_; }
     /// The next `count` tokens to run, at positions cache().token_count() ...
@@ -45,14 +51,17 @@ class sequence {
     bool prompt_done() const { return cache_.token_count() >= prompt_tokens_; }
 
     struct accepted {
-        std::string text;                  // to show now
-        std::optional<stop_reason> ended;  // set with the last token
+        std::string text;                    // to show now
+        std::optional<token_scores> scores;  // as the request asked
+        std::optional<stop_reason> ended;    // set with the last token
     };
     /// Samples from the logits of the last known token and takes the token up.
     accepted accept(std::span<const float> logits);
     token_id last_token() const { return last_token_; }
     int output_tokens() const { return output_tokens_; }
     const std::string& stop_sequence() const { return stop_sequence_; }
+
+    std::chrono::steady_clock::time_point last_token_at;  // the batch's, for its figures
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     storage::agent_state snapshot();
@@ -62,8 +71,11 @@ class sequence {
     /// comes next, whatever the model would say.
     void end_thinking();
     std::optional<stop_reason> take(token_id token, std::string& shown);
+    token_scores scores_of(std::span<const float> logits, token_id token) const;
 
     job_ptr work_;
+    int choice_;
+    std::uint64_t seed_;  // of choice 0
     const tokenizer& tokenizer_;
     const answer_rules& rules_;
     storage::kv_sequence cache_;

@@ -2,6 +2,19 @@
 
 namespace semantic::engine {
 
+sampling_rules sampling_params::or_else(const sampling_rules& preferred) const {
+    sampling_rules rules;
+    rules.temperature = temperature.value_or(preferred.temperature);
+    rules.top_p = top_p.value_or(preferred.top_p);
+    rules.min_p = min_p.value_or(preferred.min_p);
+    rules.top_k = top_k.value_or(preferred.top_k);
+    rules.repetition_penalty = repetition_penalty.value_or(preferred.repetition_penalty);
+    rules.presence_penalty = presence_penalty.value_or(preferred.presence_penalty);
+    rules.frequency_penalty = frequency_penalty.value_or(preferred.frequency_penalty);
+    rules.biases = biases.empty() ? preferred.biases : biases;
+    return rules;
+}
+
 const char* to_string(miss_reason why) noexcept {
     switch (why) {
         case miss_reason::none:

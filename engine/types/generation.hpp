@@ -16,24 +16,37 @@ namespace semantic::engine {
 
 using storage::token_id;
 
+/// Added to a token's logit before anything is drawn.
+struct token_bias {
+    token_id token = 0;
+    float bias = 0.0f;
+};
+
 /// How a token is drawn; a model's own preference comes from its generation_config.json.
 struct sampling_rules {
-    float temperature = 1.0f;  // 0 is greedy
-    float top_p = 1.0f;        // (0, 1]
-    int top_k = 0;             // 0: all
+    float temperature = 1.0f;         // 0 is greedy
+    float top_p = 1.0f;               // (0, 1]
+    float min_p = 0.0f;               // [0, 1]; how likely beside the likeliest token; 0: all
+    int top_k = 0;                    // 0: all
+    float repetition_penalty = 1.0f;  // > 0; of tokens in the prompt or the answer
+    float presence_penalty = 0.0f;    // of tokens in the answer
+    float frequency_penalty = 0.0f;   // of tokens in the answer, each time they are there
+    std::vector<token_bias> biases;
 };
 
 /// What a request says about sampling; what it leaves out is as the model prefers.
 struct sampling_params {
     std::optional<float> temperature;
     std::optional<float> top_p;
+    std::optional<float> min_p;
     std::optional<int> top_k;
+    std::optional<float> repetition_penalty;
+    std::optional<float> presence_penalty;
+    std::optional<float> frequency_penalty;
+    std::vector<token_bias> biases;     // instead of the model's
     std::optional<std::uint64_t> seed;  // same seed, same prompt: same text, whatever else runs
 
-    sampling_rules or_else(const sampling_rules& preferred) const {
-        return {temperature.value_or(preferred.temperature), top_p.value_or(preferred.top_p),
-                top_k.value_or(preferred.top_k)};
-    }
+    sampling_rules or_else(const sampling_rules& preferred) const;
 };
 
 /// What the answer must look like, whatever the model would rather say.
@@ -68,6 +81,10 @@ struct generation_request {
     output_form form{};
     sampling_params sampling;
     thinking_params thinking;
+    /// Each token comes with its log probability and those of so many likeliest ones. Absent: with
+    /// none.
+    std::optional<int> top_scores;
+    int choices = 1;  // answers to the one prompt, which is read once; >= 1
     std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
@@ -101,31 +118,58 @@ struct prompt_usage {
 enum class stop_reason { end_turn, max_tokens, stop_sequence, context_full, cancelled, deadline };
 const char* to_string(stop_reason why) noexcept;
 
+/// Sent at most once, first, when all places are taken.
+struct queued {
+    int ahead = 0;                    // requests that wait before this one
+    std::chrono::seconds estimate{};  // until it begins; 0 while nothing is known
+};
 /// Sent once, after the prefix look-up and before any prefill: the cache numbers are final.
 struct admitted {
     storage::agent_id agent;
     prompt_usage usage;
+};
+/// A token and how likely it was, before the request's sampling rules had a say.
+struct scored_token {
+    token_id token = 0;
+    float log_probability = 0.0f;  // natural; of softmax(logits)
+    std::string bytes;             // as the answer has them; perhaps a part of a character
+    std::string text;              // the same in UTF-8: what is no character is U+FFFD
+};
+struct token_scores {
+    scored_token chosen;
+    std::vector<scored_token> top;  // likeliest first; `chosen` need not be among them
 };
 /// One sampled token's worth of text: whole UTF-8 characters, stop strings and stop tokens removed.
 /// May be empty while a character or a possible stop string is incomplete.
 struct token_text {
     std::string text;
     token_id token = 0;
+    int choice = 0;
+    std::optional<token_scores> scores{};  // as asked for; not with the token that ends a turn
+};
+/// One of several choices is complete. Not sent when there is only one.
+struct choice_finished {
+    int choice = 0;
+    stop_reason why = stop_reason::end_turn;
+    std::string stop_sequence;
+    int output_tokens = 0;
 };
 /// Sent once, last; nothing follows.
 struct finished {
-    stop_reason why = stop_reason::end_turn;
-    std::string stop_sequence;  // which one, when why is stop_sequence
-    int output_tokens = 0;      // sampled, the stop token included
-    bool saved = false;         // the agent's memory is on disk
+    stop_reason why = stop_reason::end_turn;  // of the first choice, or what ended all of them
+    std::string stop_sequence;                // which one, when why is stop_sequence
+    int output_tokens = 0;  // sampled, stop tokens included, of all choices together
+    bool saved = false;     // the agent's memory is on disk
 };
 enum class failure_kind { bad_request, too_large, overloaded, internal, shutting_down };
 /// Sent once, last, instead of `finished`.
 struct failed {
     failure_kind kind = failure_kind::internal;
     std::string what;
+    std::optional<std::chrono::seconds> retry_after{};  // overloaded: when there may be a place
 };
-using generation_event = std::variant<token_text, admitted, finished, failed>;
+using generation_event =
+    std::variant<queued, admitted, token_text, choice_finished, finished, failed>;
 
 /// Receives one request's events in order. Called on an engine thread: must not block and must not
 /// throw.

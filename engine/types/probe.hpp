@@ -37,6 +37,7 @@ struct engine_probe {
     std::atomic<std::uint64_t> saves_late{0};  // answers that ended before their memory was on disk
     std::atomic<std::int64_t> running{0};      // sequences in prefill or decode
     std::atomic<std::int64_t> waiting{0};
+    std::atomic<std::int64_t> wait_estimate_ms{0};  // for a request that came now
     latency_histogram time_to_first_token;
     latency_histogram inter_token;
     latency_histogram step_duration;

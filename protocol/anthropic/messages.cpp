@@ -65,47 +65,6 @@ result<std::optional<std::size_t>> parse_tool_choice(const json_cursor& root) {
     return calls_max();
 }
 
-result<std::vector<std::string>> parse_stop_sequences(const json_cursor& root,
-                                                      const messages_limits& limits) {
-    std::vector<std::string> stops;
-    auto list = root.find("stop_sequences");
-    if (!list) return stops;
-    auto count = parse_count(*list, limits.stop_sequences_max);
-    if (!count) return count.error();
-    for (std::size_t i = 0; i < *count; ++i) {
-        auto stop = parse_bounded(list->item(i), limits.stop_sequence_bytes_max);
-        if (!stop) return stop.error();
-        stops.push_back(std::move(*stop));
-    }
-    return stops;
-}
-
-result<engine::sampling_params> parse_sampling(const json_cursor& root) {
-    engine::sampling_params sampling;
-    if (auto field = root.find("temperature")) {
-        auto value = field->as_number(0, 2);
-        if (!value) return value.error();
-        sampling.temperature = static_cast<float>(*value);
-    }
-    if (auto field = root.find("top_p")) {
-        auto value = field->as_number(0, 1);
-        if (!value) return value.error();
-        sampling.top_p = static_cast<float>(*value);
-        if (sampling.top_p <= 0) return field->fail(errc::bad_value, "must be greater than 0");
-    }
-    if (auto field = root.find("top_k")) {
-        auto value = field->as_integer(0, std::numeric_limits<int>::max());
-        if (!value) return value.error();
-        sampling.top_k = static_cast<int>(*value);
-    }
-    if (auto field = root.find("seed")) {
-        auto value = field->as_integer(0, std::numeric_limits<std::int64_t>::max());
-        if (!value) return value.error();
-        sampling.seed = static_cast<std::uint64_t>(*value);
-    }
-    return sampling;
-}
-
 result<std::optional<std::string>> parse_effort(const json_cursor& root) {
     using effort_or_nothing = std::optional<std::string>;
     auto config = root.find("output_config");
@@ -184,12 +143,14 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     auto chat = parse_conversation(root, limits);
     if (!chat) return chat.error();
     request.chat = std::move(*chat);
-    auto stops = parse_stop_sequences(root, limits);
-    if (!stops) return stops.error();
-    request.stop_sequences = std::move(*stops);
-    auto sampling = parse_sampling(root);
+    if (auto list = root.find("stop_sequences")) {
+        auto stops = parse_stops(*list, limits.stop_sequences_max, limits);
+        if (!stops) return stops.error();
+        request.stop_sequences = std::move(*stops);
+    }
+    auto sampling = parse_sampling(root, limits, 0);
     if (!sampling) return sampling.error();
-    request.sampling = *sampling;
+    request.sampling = std::move(*sampling);
     auto thinking = parse_thinking(root);
     if (!thinking) return thinking.error();
     request.thinking = std::move(*thinking);
@@ -210,20 +171,6 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
 }
 
 }  // namespace
-
-engine::generation_request messages_request::take_generation(
-    std::optional<storage::agent_id> agent,
-    std::optional<std::chrono::steady_clock::time_point> deadline) {
-    engine::generation_request request;
-    request.agent = std::move(agent);
-    request.chat = std::move(chat);
-    request.max_tokens = max_tokens;
-    request.stop_sequences = std::move(stop_sequences);
-    request.sampling = sampling;
-    request.thinking = thinking;
-    request.deadline = deadline;
-    return request;
-}
 
 result<messages_request> parse_messages(std::string_view body, const messages_limits& limits) {
     auto document = parse_json(body, limits.json);

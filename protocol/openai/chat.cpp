@@ -25,27 +25,6 @@ result<void> refuse_response_format(const json_cursor& root) {
     return field.fail(errc::bad_value, R"(must be "text", "json_object" or "json_schema")");
 }
 
-/// Fields whose silent loss would change which tokens come out: `key` may only say `neutral`.
-result<void> refuse_other_number(const json_cursor& root, std::string_view key, double low,
-                                 double high, double neutral, std::string_view sentence) {
-    auto field = root.find(key);
-    if (!field) return {};
-    auto value = field->as_number(low, high);
-    if (!value) return value.error();
-    if (*value != neutral) return field->fail(errc::unsupported, sentence);
-    return {};
-}
-
-result<void> refuse_logprobs(const json_cursor& root) {
-    if (auto field = root.find("logprobs")) {
-        auto wanted = field->as_bool();
-        if (!wanted) return wanted.error();
-        if (*wanted) return field->fail(errc::unsupported, "log probabilities are not supported");
-    }
-    return refuse_other_number(root, "top_logprobs", 0, 20, 0,
-                               "log probabilities are not supported");
-}
-
 result<void> refuse_modalities(const json_cursor& root) {
     if (auto audio = root.find("audio"))
         return audio->fail(errc::unsupported, "audio is not supported");
@@ -65,22 +44,6 @@ result<void> refuse_modalities(const json_cursor& root) {
 }
 
 result<void> refuse_what_changes_the_answer(const json_cursor& root) {
-    if (auto field = root.find("n")) {
-        auto choices = field->as_integer(1, 128);
-        if (!choices) return choices.error();
-        if (*choices > 1)
-            return field->fail(errc::unsupported, "only one choice for a request is supported");
-    }
-    if (auto ok = refuse_logprobs(root); !ok) return ok;
-    for (std::string_view key : {"frequency_penalty", "presence_penalty"})
-        if (auto ok = refuse_other_number(root, key, -2, 2, 0, "penalties are not supported"); !ok)
-            return ok;
-    if (auto bias = root.find("logit_bias")) {
-        auto object = bias->as_object();
-        if (!object) return object.error();
-        if (!(*object)->empty())
-            return bias->fail(errc::unsupported, "biased tokens are not supported");
-    }
     if (auto ok = refuse_response_format(root); !ok) return ok;
     if (auto ok = refuse_modalities(root); !ok) return ok;
     if (auto search = root.find("web_search_options"))
@@ -126,7 +89,8 @@ result<int> parse_max_tokens(const json_cursor& root, const chat_limits& limits)
     return static_cast<int>(found.value_or(limits.max_tokens_max));
 }
 
-result<std::vector<std::string>> parse_stops(const json_cursor& root, const chat_limits& limits) {
+/// One stop string, or a list of them.
+result<std::vector<std::string>> parse_stop(const json_cursor& root, const chat_limits& limits) {
     std::vector<std::string> stops;
     auto field = root.find("stop");
     if (!field) return stops;
@@ -140,41 +104,7 @@ result<std::vector<std::string>> parse_stops(const json_cursor& root, const chat
         return field->fail(errc::bad_value,
                            std::string("expected a string or a list of strings, found ") +
                                kind_name(field->value()));
-    auto count = parse_count(*field, limits.stops_max);
-    if (!count) return count.error();
-    for (std::size_t i = 0; i < *count; ++i) {
-        auto stop = parse_bounded(field->item(i), limits.stop_bytes_max);
-        if (!stop) return stop.error();
-        stops.push_back(std::move(*stop));
-    }
-    return stops;
-}
-
-result<engine::sampling_params> parse_sampling(const json_cursor& root) {
-    using seed_limits = std::numeric_limits<std::int64_t>;
-    engine::sampling_params sampling;
-    if (auto field = root.find("temperature")) {
-        auto value = field->as_number(0, 2);
-        if (!value) return value.error();
-        sampling.temperature = static_cast<float>(*value);
-    }
-    if (auto field = root.find("top_p")) {
-        auto value = field->as_number(0, 1);
-        if (!value) return value.error();
-        sampling.top_p = static_cast<float>(*value);
-        if (sampling.top_p <= 0) return field->fail(errc::bad_value, "must be greater than 0");
-    }
-    if (auto field = root.find("top_k")) {
-        auto value = field->as_integer(0, std::numeric_limits<int>::max());
-        if (!value) return value.error();
-        sampling.top_k = static_cast<int>(*value);
-    }
-    if (auto field = root.find("seed")) {
-        auto value = field->as_integer(seed_limits::min(), seed_limits::max());
-        if (!value) return value.error();
-        sampling.seed = static_cast<std::uint64_t>(*value);
-    }
-    return sampling;
+    return parse_stops(*field, limits.stops_max, limits);
 }
 
 /// `none` switches reasoning off where the model can; the finer steps of other models become the
@@ -230,6 +160,29 @@ result<bool> parse_flag(const json_cursor& object, std::string_view key) {
     return field->as_bool();
 }
 
+result<int> parse_choices(const json_cursor& root, const chat_limits& limits) {
+    auto field = root.find("n");
+    if (!field) return 1;
+    auto choices = field->as_integer(1, limits.choices_max);
+    if (!choices) return choices.error();
+    return static_cast<int>(*choices);
+}
+
+result<std::optional<int>> parse_logprobs(const json_cursor& root, const chat_limits& limits) {
+    auto wanted = parse_flag(root, "logprobs");
+    if (!wanted) return wanted.error();
+    std::int64_t likeliest = 0;
+    if (auto field = root.find("top_logprobs")) {
+        auto count = field->as_integer(0, limits.top_logprobs_max);
+        if (!count) return count.error();
+        if (*count > 0 && !*wanted)
+            return field->fail(errc::bad_value, "may be given only when logprobs is true");
+        likeliest = *count;
+    }
+    if (!*wanted) return std::optional<int>();
+    return std::optional(static_cast<int>(likeliest));
+}
+
 result<void> parse_streaming(const json_cursor& root, chat_request& request) {
     auto stream = parse_flag(root, "stream");
     if (!stream) return stream.error();
@@ -255,15 +208,21 @@ result<chat_request> parse_root(const json_cursor& root, const chat_limits& limi
     auto max_tokens = parse_max_tokens(root, limits);
     if (!max_tokens) return max_tokens.error();
     request.max_tokens = *max_tokens;
-    auto stops = parse_stops(root, limits);
+    auto stops = parse_stop(root, limits);
     if (!stops) return stops.error();
-    request.stops = std::move(*stops);
-    auto sampling = parse_sampling(root);
+    request.stop_sequences = std::move(*stops);
+    auto sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     if (!sampling) return sampling.error();
-    request.sampling = *sampling;
+    request.sampling = std::move(*sampling);
     auto thinking = parse_thinking(root);
     if (!thinking) return thinking.error();
     request.thinking = std::move(*thinking);
+    auto top_scores = parse_logprobs(root, limits);
+    if (!top_scores) return top_scores.error();
+    request.top_scores = *top_scores;
+    auto choices = parse_choices(root, limits);
+    if (!choices) return choices.error();
+    request.choices = *choices;
     auto calls_max = parse_tool_calls_max(root);
     if (!calls_max) return calls_max.error();
     request.tool_calls_max = *calls_max;
@@ -275,20 +234,6 @@ result<chat_request> parse_root(const json_cursor& root, const chat_limits& limi
 }
 
 }  // namespace
-
-engine::generation_request chat_request::take_generation(
-    std::optional<storage::agent_id> whose,
-    std::optional<std::chrono::steady_clock::time_point> deadline) {
-    engine::generation_request request;
-    request.agent = std::move(whose);
-    request.chat = std::move(chat);
-    request.max_tokens = max_tokens;
-    request.stop_sequences = std::move(stops);
-    request.sampling = sampling;
-    request.thinking = thinking;
-    request.deadline = deadline;
-    return request;
-}
 
 result<chat_request> parse_chat(std::string_view body, const chat_limits& limits) {
     auto document = parse_json(body, limits.json);

@@ -2,9 +2,11 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/api_error.hpp"
+#include "protocol/json.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/sse.hpp"
 
@@ -24,8 +26,8 @@ json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
             {"completion_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}}};
 }
 
-const char* finish_reason(const engine::finished& event, bool has_tool_calls) {
-    switch (event.why) {
+const char* finish_reason(engine::stop_reason why, bool has_tool_calls) {
+    switch (why) {
         // Only a turn that the model ended itself may say tool_calls: a client runs them then.
         case engine::stop_reason::end_turn:
             return has_tool_calls ? "tool_calls" : "stop";
@@ -57,16 +59,41 @@ json::object chunk_of(const reply_options& options, json::array choices, json::v
     return chunk;
 }
 
-json::object delta_chunk(const reply_options& options, json::object delta, json::value reason) {
+json::object delta_chunk(const reply_options& options, std::size_t choice, json::object delta,
+                         json::value logprobs, json::value reason) {
     return chunk_of(options,
-                    {json::object{{"index", 0},
+                    {json::object{{"index", choice},
                                   {"delta", std::move(delta)},
-                                  {"logprobs", nullptr},
+                                  {"logprobs", std::move(logprobs)},
                                   {"finish_reason", std::move(reason)}}},
                     nullptr);
 }
 
-std::string event_of(const json::object& chunk) { return sse_event("", json::serialize(chunk)); }
+json::object scored(const engine::scored_token& token) {
+    // The vendor's word for a token that can hardly be, which JSON has no number for.
+    constexpr float impossible = -9999.0f;
+    json::array bytes;
+    for (char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));
+    return {{"token", token.text},
+            {"logprob", std::max(token.log_probability, impossible)},
+            {"bytes", std::move(bytes)}};
+}
+
+void append_scores(json::array& to, std::span<const engine::token_scores> scores) {
+    for (const engine::token_scores& one : scores) {
+        json::object entry = scored(one.chosen);
+        json::array top;
+        for (const engine::scored_token& token : one.top) top.push_back(scored(token));
+        entry["top_logprobs"] = std::move(top);
+        to.push_back(std::move(entry));
+    }
+}
+
+json::value logprobs_of(json::array entries) {
+    return json::object{{"content", std::move(entries)}, {"refusal", nullptr}};
+}
+
+std::string event_of(json::object chunk) { return sse_event("", to_text(std::move(chunk))); }
 
 json::object tool_delta(json::object call) {
     return {{"tool_calls", json::array{std::move(call)}}};
@@ -93,36 +120,53 @@ std::optional<shown_parts::call> shown_parts::next_call(std::string arguments) {
 }
 
 chat_stream::chat_stream(reply_options options, id_maker& ids)
-    : options_(std::move(options)), parts_(options_.tool_calls_max, ids) {}
+    : options_(std::move(options)),
+      choices_(static_cast<std::size_t>(options_.choices),
+               one_choice{shown_parts(options_.tool_calls_max, ids), {}}) {}
 
 std::string chat_stream::on_admitted(const engine::admitted& event) {
     if (state_ != state::fresh) return {};
     state_ = state::open;
     usage_ = event.usage;
     agent_ = event.agent.str();
-    json::object chunk = delta_chunk(options_, {{"role", "assistant"}, {"content", ""}}, nullptr);
-    chunk["semantic"] = memory_object(agent_, usage_);
-    return event_of(chunk);
+    std::string bytes;
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+        json::object chunk =
+            delta_chunk(options_, i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+        if (i == 0) chunk["semantic"] = memory_object(agent_, usage_);
+        bytes += event_of(std::move(chunk));
+    }
+    return bytes;
+}
+
+void chat_stream::on_choice(int choice) { current_ = static_cast<std::size_t>(choice); }
+
+void chat_stream::on_scores(std::span<const engine::token_scores> scores) {
+    append_scores(current().scores, scores);
 }
 
 std::string chat_stream::on_text(std::string_view text) {
     if (state_ != state::open) return {};
-    std::string shown = parts_.text(text);
+    std::string shown = current().parts.text(text);
     if (shown.empty()) return {};
-    return event_of(delta_chunk(options_, {{"content", shown}}, nullptr));
+    json::value logprobs;
+    if (!current().scores.empty()) logprobs = logprobs_of(std::exchange(current().scores, {}));
+    return event_of(
+        delta_chunk(options_, current_, {{"content", shown}}, std::move(logprobs), nullptr));
 }
 
 std::string chat_stream::on_thinking(std::string_view text) {
     if (state_ != state::open || text.empty()) return {};
     ++thinking_tokens_;
-    return event_of(delta_chunk(options_, {{"reasoning_content", text}}, nullptr));
+    return event_of(
+        delta_chunk(options_, current_, {{"reasoning_content", text}}, nullptr, nullptr));
 }
 
 std::string chat_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
     if (state_ != state::open) return {};
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    auto call = parts_.next_call(std::move(*arguments));
+    auto call = current().parts.next_call(std::move(*arguments));
     if (!call) return {};
     json::object first{{"index", call->index},
                        {"id", call->id},
@@ -130,8 +174,19 @@ std::string chat_stream::on_tool_call(std::string_view name, std::string_view ar
                        {"function", json::object{{"name", name}, {"arguments", ""}}}};
     json::object second{{"index", call->index},
                         {"function", json::object{{"arguments", call->arguments}}}};
-    return event_of(delta_chunk(options_, tool_delta(std::move(first)), nullptr)) +
-           event_of(delta_chunk(options_, tool_delta(std::move(second)), nullptr));
+    auto chunk = [&](json::object part) {
+        return event_of(
+            delta_chunk(options_, current_, tool_delta(std::move(part)), nullptr, nullptr));
+    };
+    return chunk(std::move(first)) + chunk(std::move(second));
+}
+
+std::string chat_stream::on_choice_finished(const engine::choice_finished& event) {
+    if (state_ != state::open || event.choice == 0) return {};
+    auto index = static_cast<std::size_t>(event.choice);
+    bool has_calls = choices_[index].parts.call_count() > 0;
+    return event_of(
+        delta_chunk(options_, index, {}, nullptr, finish_reason(event.why, has_calls)));
 }
 
 std::string chat_stream::on_finished(const engine::finished& event) {
@@ -140,12 +195,14 @@ std::string chat_stream::on_finished(const engine::finished& event) {
         return on_failed({errc::internal, "the answer ended before it began", {}, {}});
     if (state_ == state::ended) return {};
     state_ = state::ended;
-    json::object last = delta_chunk(options_, {}, finish_reason(event, parts_.call_count() > 0));
+    bool has_calls = choices_[0].parts.call_count() > 0;
+    json::object last =
+        delta_chunk(options_, 0, {}, nullptr, finish_reason(event.why, has_calls));
     // Whole once more: clients that fold chunks into one keep the last value of a field.
     json::object memory = memory_object(agent_, usage_);
     memory["saved"] = event.saved;
     last["semantic"] = std::move(memory);
-    std::string bytes = event_of(last);
+    std::string bytes = event_of(std::move(last));
     if (options_.include_usage)
         bytes += event_of(
             chunk_of(options_, {}, usage_object(usage_, event.output_tokens, thinking_tokens_)));
@@ -164,55 +221,76 @@ std::string chat_stream::ping() const {
 }
 
 chat_collector::chat_collector(reply_options options, id_maker& ids)
-    : options_(std::move(options)), parts_(options_.tool_calls_max, ids) {}
+    : options_(std::move(options)),
+      choices_(static_cast<std::size_t>(options_.choices),
+               one_choice{shown_parts(options_.tool_calls_max, ids), {}, {}, {}, {}}) {}
 
 void chat_collector::on_admitted(const engine::admitted& event) {
     usage_ = event.usage;
     agent_ = event.agent.str();
 }
 
-void chat_collector::on_text(std::string_view text) { text_ += parts_.text(text); }
+void chat_collector::on_choice(int choice) { current_ = static_cast<std::size_t>(choice); }
+
+void chat_collector::on_scores(std::span<const engine::token_scores> scores) {
+    if (!current().scores) current().scores.emplace();
+    append_scores(*current().scores, scores);
+}
+
+void chat_collector::on_text(std::string_view text) {
+    current().text += current().parts.text(text);
+}
 
 void chat_collector::on_thinking(std::string_view text) {
     if (!text.empty()) ++thinking_tokens_;
-    thinking_ += text;
+    current().thinking += text;
 }
 
 void chat_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    auto shown = parts_.next_call(std::move(*arguments));
-    if (shown) calls_.push_back({shown->id, std::string(name), std::move(shown->arguments)});
+    auto shown = current().parts.next_call(std::move(*arguments));
+    if (shown)
+        current().calls.push_back({shown->id, std::string(name), std::move(shown->arguments)});
+}
+
+void chat_collector::on_choice_finished(const engine::choice_finished& event) {
+    choices_[static_cast<std::size_t>(event.choice)].why = event.why;
 }
 
 result<std::string> chat_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
-    // Null is the vendor's word for "calls only"; an empty answer is an empty text.
-    bool has_content = !text_.empty() || calls_.empty();
-    json::object message{{"role", "assistant"},
-                         {"content", has_content ? json::value(text_) : json::value()},
-                         {"refusal", nullptr}};
-    if (!thinking_.empty()) message["reasoning_content"] = thinking_;
-    if (!calls_.empty()) {
+    choices_[0].why = event.why;
+    json::array choices;
+    for (one_choice& one : choices_) {
+        // Null is the vendor's word for "calls only"; an empty answer is an empty text.
+        bool has_content = !one.text.empty() || one.calls.empty();
+        json::object message{{"role", "assistant"},
+                             {"content", has_content ? json::value(one.text) : json::value()},
+                             {"refusal", nullptr}};
+        if (!one.thinking.empty()) message["reasoning_content"] = one.thinking;
         json::array calls;
-        for (const call& one : calls_)
+        for (const call& made : one.calls)
             calls.push_back(json::object{
-                {"id", one.id},
+                {"id", made.id},
                 {"type", "function"},
-                {"function", json::object{{"name", one.name}, {"arguments", one.arguments}}}});
-        message["tool_calls"] = std::move(calls);
+                {"function", json::object{{"name", made.name}, {"arguments", made.arguments}}}});
+        const char* reason = finish_reason(one.why, !calls.empty());
+        if (!calls.empty()) message["tool_calls"] = std::move(calls);
+        json::value logprobs;
+        if (one.scores) logprobs = logprobs_of(std::move(*one.scores));
+        choices.push_back(json::object{{"index", choices.size()},
+                                       {"message", std::move(message)},
+                                       {"logprobs", std::move(logprobs)},
+                                       {"finish_reason", reason}});
     }
     json::object body = head_of(options_, "chat.completion");
-    body["choices"] =
-        json::array{json::object{{"index", 0},
-                                 {"message", std::move(message)},
-                                 {"logprobs", nullptr},
-                                 {"finish_reason", finish_reason(event, !calls_.empty())}}};
+    body["choices"] = std::move(choices);
     body["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
     json::object memory = memory_object(agent_, usage_);
     memory["saved"] = event.saved;
     body["semantic"] = std::move(memory);
-    return json::serialize(body);
+    return to_text(std::move(body));
 }
 
 }  // namespace semantic::protocol::openai

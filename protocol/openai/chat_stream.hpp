@@ -4,9 +4,12 @@
 // it (protocol/README.md): no `event:` line ever, role in the first chunk, an index of its own for
 // every tool call.
 
+#include <boost/json/array.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +29,7 @@ struct reply_options {
     bool include_usage = false;  // streams only
     /// Calls behind this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
+    int choices = 1;
 };
 
 /// What of a model's words and calls a reply shows; the same for both forms.
@@ -58,15 +62,19 @@ class chat_stream final : public reply_stream {
     /// `ids` names tool calls; it must outlive the stream.
     chat_stream(reply_options options, id_maker& ids);
 
-    /// The chunk with the role.
+    /// A chunk with the role for each choice.
     std::string on_admitted(const engine::admitted& event) override;
+    void on_choice(int choice) override;
+    void on_scores(std::span<const engine::token_scores> scores) override;
     /// One chunk for every non-empty piece.
     std::string on_text(std::string_view text) override;
     /// In `reasoning_content`, as other servers of open models send it.
     std::string on_thinking(std::string_view text) override;
     /// A chunk with id and name, and one with the arguments.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
-    /// finish_reason, usage if it was asked for, [DONE].
+    /// finish_reason, but the first choice's comes last, with what is known only then.
+    std::string on_choice_finished(const engine::choice_finished& event) override;
+    /// finish_reason of the first choice, usage if it was asked for, [DONE].
     std::string on_finished(const engine::finished& event) override;
     std::string on_failed(const failure& f) override;
     /// A comment: any event, even an empty one, breaks the vendor's SDK.
@@ -75,9 +83,15 @@ class chat_stream final : public reply_stream {
 
   private:
     enum class state { fresh, open, ended };
+    struct one_choice {
+        shown_parts parts;
+        boost::json::array scores;  // not yet shown
+    };
+    one_choice& current() { return choices_[current_]; }
 
     reply_options options_;
-    shown_parts parts_;
+    std::vector<one_choice> choices_;
+    std::size_t current_ = 0;
     engine::prompt_usage usage_;
     std::string agent_;
     state state_ = state::fresh;
@@ -89,9 +103,12 @@ class chat_collector final : public reply_collector {
     chat_collector(reply_options options, id_maker& ids);
 
     void on_admitted(const engine::admitted& event) override;
+    void on_choice(int choice) override;
+    void on_scores(std::span<const engine::token_scores> scores) override;
     void on_text(std::string_view text) override;
     void on_thinking(std::string_view text) override;
     void on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    void on_choice_finished(const engine::choice_finished& event) override;
     result<std::string> on_finished(const engine::finished& event) override;
 
   private:
@@ -100,14 +117,22 @@ class chat_collector final : public reply_collector {
         std::string name;
         std::string arguments;
     };
+    struct one_choice {
+        shown_parts parts;
+        std::string text;
+        std::string thinking;
+        std::vector<call> calls;
+        std::optional<boost::json::array> scores;
+        engine::stop_reason why = engine::stop_reason::end_turn;
+    };
+    one_choice& current() { return choices_[current_]; }
+
     reply_options options_;
-    shown_parts parts_;
+    std::vector<one_choice> choices_;
+    std::size_t current_ = 0;
     engine::prompt_usage usage_;
     std::string agent_;
-    std::string text_;
-    std::string thinking_;
     int thinking_tokens_ = 0;
-    std::vector<call> calls_;
 };
 
 }  // namespace semantic::protocol::openai

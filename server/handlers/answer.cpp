@@ -22,6 +22,11 @@ class answer_log {
   public:
     answer_log(const request& to, const token_stream& events) : request_(to), events_(events) {}
 
+    void on(const engine::queued& event) {
+        log_event(log_level::debug, request_.id,
+                  "queued behind " + std::to_string(event.ahead) + " others, for about " +
+                      std::to_string(event.estimate.count()) + " s");
+    }
     void on(const engine::admitted& event) {
         const engine::prompt_usage& usage = event.usage;
         line_ = "agent " + event.agent.str() + " prompt " + std::to_string(usage.prompt_tokens) +
@@ -73,6 +78,12 @@ std::vector<std::pair<std::string, std::string>> cache_fields(const engine::admi
     return fields;
 }
 
+/// How long it had to wait, likewise.
+std::vector<std::pair<std::string, std::string>> queue_fields(const engine::queued& event) {
+    return {{"x-semantic-queued-behind", std::to_string(event.ahead)},
+            {"x-semantic-queue-estimate-s", std::to_string(event.estimate.count())}};
+}
+
 /// The events of a request, which stop when the client leaves.
 std::shared_ptr<token_stream> events_for(client_link& client) {
     auto events = std::make_shared<token_stream>(client.executor());
@@ -86,6 +97,7 @@ struct answer {
         : incoming(of.incoming),
           client(of.client),
           has_tools(!wanted.chat.tools.empty()),
+          choices(wanted.choices),
           family(of.with.engines.get()->info().chat_template),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
           events(events_for(of.client)),
@@ -94,23 +106,57 @@ struct answer {
     const request& incoming;
     client_link& client;
     bool has_tools;
+    int choices;
     std::string family;  // of the chat template, which says how the model writes calls
     clock::time_point deadline;
     std::shared_ptr<token_stream> events;
     running_request generation;
 };
 
-/// Parts the model's text into what is shown, what is called and what is thought.
-class text_splitter {
+/// Parts one choice's text into what is shown, what is called and what is thought, and keeps how
+/// likely its tokens were until their text is shown.
+class choice_text {
   public:
-    explicit text_splitter(const answer& of)
+    explicit choice_text(const answer& of)
         : parser_(engine::make_output_parser(of.family, of.has_tools)) {}
-    std::vector<engine::answer_piece> push(const std::string& text) { return parser_->push(text); }
-    std::vector<engine::answer_piece> finish() { return parser_->finish(); }
+
+    /// Feeds `to` with what is certain now; `take` gets what it returns.
+    template <class Reply, class Take>
+    void show(const engine::token_text& token, Reply& to, Take take) {
+        if (token.scores) scores_.push_back(*token.scores);
+        feed(parser_->push(token.text), to, take);
+    }
+    template <class Reply, class Take>
+    void finish(Reply& to, Take take) {
+        feed(parser_->finish(), to, take);
+    }
 
   private:
+    template <class Reply, class Take>
+    void feed(const std::vector<engine::answer_piece>& pieces, Reply& to, Take take) {
+        for (const auto& piece : pieces) {
+            if (const auto* text = std::get_if<engine::answer_text>(&piece)) {
+                if (!scores_.empty()) to.on_scores(scores_);
+                take([&] { return to.on_text(text->text); });
+            }
+            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
+                take([&] { return to.on_thinking(thinking->text); });
+            if (const auto* call = std::get_if<engine::answer_call>(&piece))
+                take([&] { return to.on_tool_call(call->name, call->arguments_json); });
+            scores_.clear();
+        }
+    }
+
     std::unique_ptr<engine::output_parser> parser_;
+    std::vector<engine::token_scores> scores_;
 };
+
+/// One for each choice of the answer.
+std::vector<choice_text> texts_of(const answer& of) {
+    std::vector<choice_text> texts;
+    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of);
+    return texts;
+}
 
 /// The answer as server-sent events.
 class streamed_answer {
@@ -148,18 +194,31 @@ class streamed_answer {
     std::string take(const engine::generation_event& event) {
         return std::visit([this](const auto& one) { return on(one); }, event);
     }
+    std::string on(const engine::queued& event) {
+        log_.on(event);
+        if (!writer_.begun())
+            for (auto& [name, value] : queue_fields(event)) writer_.add_field(name, value);
+        return {};
+    }
     std::string on(const engine::admitted& event) {
         log_.on(event);
         if (!writer_.begun())
             for (auto& [name, value] : cache_fields(event)) writer_.add_field(name, value);
         return stream_.on_admitted(event);
     }
-    std::string on(const engine::token_text& event) { return show(splitter_.push(event.text)); }
+    std::string on(const engine::token_text& event) {
+        std::string bytes;
+        stream_.on_choice(event.choice);
+        text_of(event.choice).show(event, stream_, [&](auto send) { bytes += send(); });
+        return bytes;
+    }
+    std::string on(const engine::choice_finished& event) {
+        return rest_of(event.choice) + stream_.on_choice_finished(event);
+    }
     std::string on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
-        std::string rest = show(splitter_.finish());
-        return rest + stream_.on_finished(event);
+        return (answer_.choices == 1 ? rest_of(0) : "") + stream_.on_finished(event);
     }
     std::string on(const engine::failed& event) {
         log_.on(event);
@@ -172,16 +231,11 @@ class streamed_answer {
         }
         return stream_.on_failed(failure);
     }
-    std::string show(const std::vector<engine::answer_piece>& pieces) {
+    choice_text& text_of(int choice) { return texts_[static_cast<std::size_t>(choice)]; }
+    std::string rest_of(int choice) {
         std::string bytes;
-        for (const auto& piece : pieces) {
-            if (const auto* text = std::get_if<engine::answer_text>(&piece))
-                bytes += stream_.on_text(text->text);
-            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
-                bytes += stream_.on_thinking(thinking->text);
-            if (const auto* call = std::get_if<engine::answer_call>(&piece))
-                bytes += stream_.on_tool_call(call->name, call->arguments_json);
-        }
+        stream_.on_choice(choice);
+        text_of(choice).finish(stream_, [&](auto send) { bytes += send(); });
         return bytes;
     }
     std::string on_silence() {
@@ -197,7 +251,7 @@ class streamed_answer {
     protocol::reply_stream& stream_;
     sse_writer writer_;
     answer_log log_;
-    text_splitter splitter_{answer_};
+    std::vector<choice_text> texts_ = texts_of(answer_);
     clock::time_point last_write_ = clock::now();
     reply refusal_;
 };
@@ -226,16 +280,27 @@ class collected_answer {
     }
 
   private:
+    void on(const engine::queued& event) {
+        log_.on(event);
+        fields_ = queue_fields(event);
+    }
     void on(const engine::admitted& event) {
         log_.on(event);
-        fields_ = cache_fields(event);
+        for (auto& field : cache_fields(event)) fields_.push_back(std::move(field));
         collector_.on_admitted(event);
     }
-    void on(const engine::token_text& event) { collect(splitter_.push(event.text)); }
+    void on(const engine::token_text& event) {
+        collector_.on_choice(event.choice);
+        text_of(event.choice).show(event, collector_, [](auto keep) { keep(); });
+    }
+    void on(const engine::choice_finished& event) {
+        finish_text(event.choice);
+        collector_.on_choice_finished(event);
+    }
     void on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
-        collect(splitter_.finish());
+        if (answer_.choices == 1) finish_text(0);
         protocol::result<std::string> body = collector_.on_finished(event);
         reply_ =
             body ? json_response(std::move(*body)) : error_response(answer_.incoming, body.error());
@@ -247,21 +312,16 @@ class collected_answer {
         reply_ = error_response(answer_.incoming, protocol::from_engine(event));
     }
 
-    void collect(const std::vector<engine::answer_piece>& pieces) {
-        for (const auto& piece : pieces) {
-            if (const auto* text = std::get_if<engine::answer_text>(&piece))
-                collector_.on_text(text->text);
-            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
-                collector_.on_thinking(thinking->text);
-            if (const auto* call = std::get_if<engine::answer_call>(&piece))
-                collector_.on_tool_call(call->name, call->arguments_json);
-        }
+    choice_text& text_of(int choice) { return texts_[static_cast<std::size_t>(choice)]; }
+    void finish_text(int choice) {
+        collector_.on_choice(choice);
+        text_of(choice).finish(collector_, [](auto keep) { keep(); });
     }
 
     answer& answer_;
     protocol::reply_collector& collector_;
     answer_log log_;
-    text_splitter splitter_{answer_};
+    std::vector<choice_text> texts_ = texts_of(answer_);
     std::vector<std::pair<std::string, std::string>> fields_;
     reply reply_;
 };

@@ -37,6 +37,7 @@ openai::reply_options options_of(const openai::chat_request& parsed, std::string
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
     options.include_usage = parsed.include_usage;
+    options.choices = parsed.choices;
     options.tool_calls_max = parsed.tool_calls_max;
     return options;
 }

@@ -114,6 +114,9 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
             load(probe.running));
     out.one("semantic_sequences_waiting", "gauge", "Sequences that wait for room.",
             load(probe.waiting));
+    out.one("semantic_queue_wait_seconds", "gauge",
+            "How long a request that came now would wait for its turn, by estimate.",
+            load(probe.wait_estimate_ms) / 1000);
     out.one("semantic_saves_late_total", "counter",
             "Answers that ended before their memory was on disk.", load(probe.saves_late));
     out.family("semantic_time_to_first_token_seconds", "histogram",

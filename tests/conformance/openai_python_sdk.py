@@ -83,7 +83,20 @@ functions = [
 assert functions[0] == functions[1], functions
 print("holds   tools are called alike, streamed and plain")
 
-for more, expected in (({"n": 2}, BadRequestError), ({"temperature": 9}, BadRequestError)):
+drawn = {"temperature": 1.5, "seed": 7, "n": 2, "logprobs": True, "top_logprobs": 2}
+asked = {**request([{"role": "user", "content": "Tell me a short story."}], "drawn"), **drawn}
+made = client.chat.completions.create(**asked).choices
+with client.chat.completions.stream(**asked) as stream:
+    streamed = stream.get_final_completion().choices
+assert [one.message.content for one in made] == [one.message.content for one in streamed]
+for one, other in zip(made, streamed):
+    spelt = b"".join(bytes(token.bytes) for token in one.logprobs.content)
+    assert spelt.decode("utf-8", "ignore") == one.message.content, (spelt, one.message.content)
+    assert one.logprobs.content == other.logprobs.content
+    assert all(len(token.top_logprobs) == 2 for token in one.logprobs.content)
+print("holds   choices and log probabilities agree, streamed and plain")
+
+for more, expected in (({"n": 129}, BadRequestError), ({"temperature": 9}, BadRequestError)):
     try:
         asked = request([{"role": "user", "content": "Hi"}], "mistaken")
         client.chat.completions.create(**{**asked, **more})

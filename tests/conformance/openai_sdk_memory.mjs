@@ -148,6 +148,62 @@ await main({
     });
   },
 
+  async 'several choices come out alike, streamed and plain, and the first as if alone'() {
+    await with_server(async (server, client) => {
+      const messages = [user('Tell me a short story.')];
+      const more = { temperature: 1.5, seed: 7, max_completion_tokens: 12 };
+      const alone = await client.chat.completions.create(await body(client, messages, more));
+      const plain = await client.chat.completions.create(
+        await body(client, messages, { ...more, n: 3 }),
+      );
+      const stream = client.chat.completions.stream(
+        await body(client, messages, { ...more, n: 3, stream_options: { include_usage: true } }),
+      );
+      const streamed = await stream.finalChatCompletion();
+      const texts = ({ choices }) => choices.map(({ message }) => message.content);
+      assert.equal(plain.choices.length, 3);
+      assert.deepEqual(texts(streamed), texts(plain));
+      assert.deepEqual(
+        streamed.choices.map(({ index, finish_reason }) => [index, finish_reason]),
+        plain.choices.map(({ index, finish_reason }) => [index, finish_reason]),
+      );
+      assert.equal(text_of(alone), texts(plain)[0]);
+      assert.ok(new Set(texts(plain)).size > 1, 'every choice is the same');
+      assert.equal(plain.usage.prompt_tokens, alone.usage.prompt_tokens);
+      assert.equal(streamed.usage.completion_tokens, plain.usage.completion_tokens);
+    });
+  },
+
+  async 'log probabilities spell the answer, streamed and plain alike'() {
+    await with_server(async (server, client) => {
+      const messages = [user('My dog is called Biscuit. What is my dog called?')];
+      const more = { logprobs: true, top_logprobs: 3 };
+      const plain = await client.chat.completions.create(await body(client, messages, more));
+      const { completion } = await stream_turn(client, messages, more);
+      const { content } = plain.choices[0].logprobs;
+      const bytes = content.flatMap((token) => token.bytes);
+      assert.equal(Buffer.from(bytes).toString('utf8'), text_of(plain));
+      for (const token of content) {
+        assert.equal(token.top_logprobs.length, 3);
+        assert.equal(token.top_logprobs[0].token, token.token, 'greedy takes the likeliest');
+        assert.ok(token.logprob <= 0);
+      }
+      assert.deepEqual(completion.choices[0].logprobs.content, content);
+    });
+  },
+
+  async 'a biased token is all that is said'() {
+    await with_server(async (server, client) => {
+      const messages = [user('Hello.')];
+      const plain = await client.chat.completions.create(
+        await body(client, messages, { logit_bias: { 70: 100 }, max_completion_tokens: 4 }),
+      );
+      const said = text_of(plain);
+      assert.equal(said, said.slice(0, said.length / 4).repeat(4));
+      assert.equal(plain.choices[0].finish_reason, 'length');
+    });
+  },
+
   async 'tools are called and their results taken, streamed and plain alike'() {
     await with_server(async (server, client) => {
       const messages = [user('What is the weather in Perth?')];
@@ -200,7 +256,9 @@ await main({
       };
       const bad = sdk.BadRequestError;
       await refused(create({ messages: [] }), bad, { param: 'messages', code: null });
-      await refused(create({ n: 2 }), bad, { param: 'n', code: 'unsupported_value' });
+      await refused(create({ n: 129 }), bad, { param: 'n', code: null });
+      await refused(create({ top_logprobs: 2 }), bad, { param: 'top_logprobs', code: null });
+      await refused(create({ logit_bias: { dog: 1 } }), bad, { param: 'logit_bias', code: null });
       await refused(create({ stream: true, tool_choice: 'required' }), bad, {
         param: 'tool_choice',
         code: 'unsupported_value',

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -15,33 +16,11 @@ namespace {
 
 using tests::ask;
 using tests::chat_of;
+using tests::load;
+using tests::long_paste;
+using tests::options_in;
 using tests::run;
 using tests::transcript;
-
-engine_options options_in(const std::string& directory) {
-    engine_options options;
-    options.model_directory = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
-    options.cache_directory = directory;
-    options.cache_budget_bytes = std::size_t{64} << 20;
-    options.compute_threads = 2;
-    return options;
-}
-
-std::unique_ptr<engine> load(const engine_options& options) {
-    auto loaded = load_engine(options, {});
-    if (!loaded) throw std::runtime_error(loaded.error().what);
-    return std::move(*loaded);
-}
-
-// Words enough for several blocks of 256 tokens, the same every time.
-std::string long_paste(int sentences) {
-    std::string text = "Here are my notes. ";
-    for (int i = 0; i < sentences; ++i)
-        text += "On day " + std::to_string(i) + " the gardener moved " +
-                std::to_string(i * 7 % 100) +
-                " pots to the north wall and counted the lamps again. ";
-    return text;
-}
 
 // A conversation of three turns with a long first one; returns each turn's answer.
 std::vector<std::string> three_turns(engine& on, const std::string& agent,
@@ -497,10 +476,44 @@ TEST(engine, one_request_too_many_is_refused_and_the_others_are_answered) {
         ASSERT_TRUE(sink->wait());
         if (sink->failed) {
             EXPECT_EQ(sink->failed->kind, failure_kind::overloaded);
+            ASSERT_TRUE(sink->failed->retry_after);
+            EXPECT_GE(*sink->failed->retry_after, std::chrono::seconds(1));
+            EXPECT_FALSE(sink->queued);
             ++refused;
         }
     }
     EXPECT_EQ(refused, 1);
+    EXPECT_FALSE(sinks[0]->queued) << "it had a place";
+    EXPECT_EQ(engine->probe().wait_estimate_ms.load(), 0) << "nobody waits any more";
+}
+
+TEST(engine, a_request_that_must_wait_is_told_how_many_are_before_it) {
+    tests::temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.max_batch = 1;
+    auto engine = load(options);
+    run(*engine, ask("first", chat_of({long_paste(50)}), 8));  // something to estimate from
+    std::vector<std::shared_ptr<transcript>> sinks;
+    std::vector<request_id> ids;
+    for (int i = 0; i < 4; ++i) {
+        sinks.push_back(std::make_shared<transcript>());
+        generation_request request = ask("a" + std::to_string(i), chat_of({"Hello."}), 5);
+        if (i == 0) {  // for as long as it takes
+            request.max_tokens = 1'000'000;
+            for (token_id stop = 0; stop < 4; ++stop)
+                request.sampling.biases.push_back({stop, -100.0f});
+        }
+        ids.push_back(engine->submit(request, sinks.back()));
+    }
+    engine->cancel(ids[0]);
+    for (auto& sink : sinks) ASSERT_TRUE(sink->wait());
+    EXPECT_FALSE(sinks[0]->queued);
+    for (int i = 1; i < 4; ++i) {
+        const auto& place = sinks[static_cast<std::size_t>(i)]->queued;
+        ASSERT_TRUE(place) << i;
+        EXPECT_EQ(place->ahead, i - 1);
+        EXPECT_GE(place->estimate, std::chrono::seconds(1));
+    }
 }
 
 TEST(engine, draining_refuses_new_requests_lets_running_ones_end_and_saves) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <sstream>
+#include <utility>
 
 namespace semantic::tests {
 namespace {
@@ -89,6 +90,30 @@ std::string last_events(bool anthropic, const usage& u, bool by_limit) {
 
 }  // namespace
 
+/// Counts a chat request as open until its client can know that it is over: what a client starts
+/// behind that is not beside it.
+class scripted_server::open_answer {
+  public:
+    explicit open_answer(scripted_server& of) : of_(of) {
+        const int now = ++of_.open_;
+        for (int most = of_.open_max_;
+             now > most && !of_.open_max_.compare_exchange_weak(most, now);) {
+        }
+    }
+    ~open_answer() { close(); }
+    open_answer(const open_answer&) = delete;
+    open_answer& operator=(const open_answer&) = delete;
+
+    /// Comes before the bytes that end the answer.
+    void close() {
+        if (!std::exchange(closed_, true)) --of_.open_;
+    }
+
+  private:
+    scripted_server& of_;
+    bool closed_ = false;
+};
+
 struct scripted_server::request {
     std::string path;
     std::string session_header;
@@ -135,11 +160,7 @@ void scripted_server::serve(tcp::socket socket) {
     const request asked{std::string(message.target()), std::string(message["X-Session-ID"]),
                         message.body()};
     if (asked.path == "/v1/messages" || asked.path == "/v1/chat/completions") {
-        const int now = ++open_;
-        for (int most = open_max_; now > most && !open_max_.compare_exchange_weak(most, now);) {
-        }
         answer_chat(socket, asked);
-        --open_;
         return;
     }
     unsigned status = 200;
@@ -192,8 +213,10 @@ std::size_t scripted_server::reuse(const std::string& session, const std::string
 void scripted_server::answer_chat(tcp::socket& socket, const request& asked) {
     const bool anthropic = asked.path == "/v1/messages";
     boost::system::error_code error;
+    open_answer open(*this);
     if (++chat_requests_ >= script_.fail_from_request) {
         const std::string body = R"({"error":{"message":"the scripted refusal"}})";
+        open.close();
         const std::string head = "HTTP/1.1 400 Bad\r\nContent-Length: ";
         net::write(socket, net::buffer(head + std::to_string(body.size()) + "\r\n\r\n" + body),
                    error);
@@ -220,6 +243,7 @@ void scripted_server::answer_chat(tcp::socket& socket, const request& asked) {
         net::write(socket, net::buffer(chunk(token_event(anthropic))), error);
     }
     if (script_.cuts_stream) return;
+    open.close();
     const std::string end = chunk(last_events(anthropic, u, count == limit)) + "0\r\n\r\n";
     net::write(socket, net::buffer(end), error);
 }

@@ -36,10 +36,12 @@ class scripted_server {
 
     std::string url() const;
     int chat_requests() const { return chat_requests_; }
+    /// Chat requests that were open beside each other.
     int open_at_once_max() const { return open_max_; }
 
   private:
     struct request;
+    class open_answer;
     void accept_loop();
     void serve(boost::asio::ip::tcp::socket socket);
     void answer_chat(boost::asio::ip::tcp::socket& socket, const request& asked);

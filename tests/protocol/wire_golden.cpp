@@ -60,8 +60,23 @@ engine::finished finished_of(const json::value& fields) {
     if (event.why == engine::stop_reason::stop_sequence)
         event.stop_sequence = fields.at("stop_sequence").as_string().c_str();
     event.output_tokens = fields.at("output_tokens").to_number<int>();
-    event.saved = fields.at("saved").as_bool();
+    if (fields.as_object().contains("saved")) event.saved = fields.at("saved").as_bool();
     return event;
+}
+
+/// [{"token": "a", "logprob": -0.5, "top": [{"token": "a", "logprob": -0.5}]}]
+std::vector<engine::token_scores> scores_of(const json::value& list) {
+    auto token_of = [](const json::value& fields) {
+        std::string text(fields.at("token").as_string());
+        return engine::scored_token{0, fields.at("logprob").to_number<float>(), text, text};
+    };
+    std::vector<engine::token_scores> scores;
+    for (const json::value& one : list.as_array()) {
+        scores.push_back({token_of(one), {}});
+        for (const json::value& likely : one.at("top").as_array())
+            scores.back().top.push_back(token_of(likely));
+    }
+    return scores;
 }
 
 struct replies {
@@ -91,6 +106,18 @@ replies play(const json::array& events, dialect d, repliers with) {
             auto arguments = value.at("arguments").as_string();
             out.sse += stream.on_tool_call(name, arguments);
             collector.on_tool_call(name, arguments);
+        } else if (field.key() == "choice") {
+            stream.on_choice(value.to_number<int>());
+            collector.on_choice(value.to_number<int>());
+        } else if (field.key() == "scores") {
+            stream.on_scores(scores_of(value));
+            collector.on_scores(scores_of(value));
+        } else if (field.key() == "choice_finished") {
+            engine::finished end = finished_of(value);
+            engine::choice_finished part{value.at("choice").to_number<int>(), end.why,
+                                         end.stop_sequence, end.output_tokens};
+            out.sse += stream.on_choice_finished(part);
+            collector.on_choice_finished(part);
         } else if (field.key() == "ping") {
             out.sse += stream.ping();
         } else if (field.key() == "failed") {

@@ -114,16 +114,62 @@ TEST_F(chat, refusal_before_the_first_chunk_keeps_its_status) {
 
 TEST_F(chat, full_queue_is_503_and_says_when_to_retry) {
     server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
-        engine.push(id, engine::failed{engine::failure_kind::overloaded, "the queue is full"});
+        engine.push(id, engine::failed{engine::failure_kind::overloaded, "the queue is full",
+                                       std::chrono::seconds(40)});
     };
     http_reply reply = ask(chat_body(true));
     EXPECT_EQ(reply.status, 503);
-    EXPECT_FALSE(reply.fields["retry-after"].empty());
+    EXPECT_EQ(reply.fields["retry-after"], "40");
     EXPECT_NE(reply.body.find(R"("type":"server_error")"), std::string::npos) << reply.body;
 }
 
+TEST_F(chat, a_request_that_waited_is_told_so_in_header_fields) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.push(id, engine::queued{3, std::chrono::seconds(12)});
+        tests::answer_with({"Hi"})(engine, id);
+    };
+    for (bool stream : {false, true}) {
+        http_reply reply = ask(chat_body(stream));
+        EXPECT_EQ(reply.status, 200);
+        EXPECT_EQ(reply.fields["x-semantic-queued-behind"], "3");
+        EXPECT_EQ(reply.fields["x-semantic-queue-estimate-s"], "12");
+        EXPECT_FALSE(reply.fields["x-semantic-agent"].empty());
+    }
+}
+
+TEST_F(chat, choices_and_log_probabilities_of_each_reach_the_client) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        auto score = [](const char* text) {
+            return engine::token_scores{{1, -0.5f, text, text}, {}};
+        };
+        engine.admit(id);
+        engine.push(id, engine::token_text{"ze", 1, 0, score("ze")});
+        engine.push(id, engine::token_text{"", 1, 1, score("o")});  // held back
+        engine.push(id, engine::token_text{"one", 1, 1, score("ne")});
+        engine.push(id, engine::choice_finished{1, engine::stop_reason::max_tokens, "", 2});
+        engine.push(id, engine::token_text{"ro", 1, 0, score("ro")});
+        engine.push(id, engine::choice_finished{0, engine::stop_reason::end_turn, "", 2});
+        engine.finish(id, 4);
+    };
+    http_reply reply = ask(chat_body(false, R"(,"n":2,"logprobs":true)"));
+    EXPECT_EQ(reply.status, 200);
+    EXPECT_EQ(server_.engine().request_of(1).choices, 2);
+    EXPECT_EQ(server_.engine().request_of(1).top_scores, 0);
+    auto contains = [&](const std::string& part) {
+        EXPECT_NE(reply.body.find(part), std::string::npos) << part << "\n" << reply.body;
+    };
+    contains(R"("index":0,"message":{"role":"assistant","content":"zero")");
+    contains(R"("index":1,"message":{"role":"assistant","content":"one")");
+    contains(R"("content":[{"token":"o","logprob":-0.5)");
+    contains(R"("finish_reason":"length")");
+    std::size_t entries = 0;
+    for (std::size_t at = 0; (at = reply.body.find("\"logprob\":", at)) != std::string::npos; ++at)
+        ++entries;
+    EXPECT_EQ(entries, 4u);
+}
+
 TEST_F(chat, bad_body_is_a_400_that_names_the_field) {
-    http_reply reply = ask(chat_body(false, R"(,"n":2)"));
+    http_reply reply = ask(chat_body(false, R"(,"n":0)"));
     EXPECT_EQ(reply.status, 400);
     EXPECT_NE(reply.body.find(R"("param":"n")"), std::string::npos) << reply.body;
     EXPECT_EQ(ask("{").status, 400);

@@ -118,6 +118,20 @@ TEST_F(messages, disconnect_cancels_a_plain_request_too) {
     EXPECT_TRUE(server_.engine().wait_for_cancel(id));
 }
 
+TEST_F(messages, full_queue_is_529_and_says_when_to_retry) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.push(id, engine::failed{engine::failure_kind::overloaded, "the queue is full",
+                                       std::chrono::seconds(40)});
+    };
+    for (bool stream : {false, true}) {
+        http_client client(server_.port());
+        http_reply reply = client.request(post("/v1/messages", message_body(stream)));
+        EXPECT_EQ(reply.status, 529);
+        EXPECT_EQ(reply.fields["retry-after"], "40");
+        EXPECT_NE(reply.body.find("overloaded_error"), std::string::npos) << reply.body;
+    }
+}
+
 TEST_F(messages, refusal_before_the_first_event_keeps_its_status) {
     server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
         engine.push(id,

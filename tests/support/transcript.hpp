@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,8 +23,16 @@ class transcript final : public engine::generation_sink {
             usage = start->usage;
             agent = start->agent.str();
         } else if (auto* token = std::get_if<engine::token_text>(&event)) {
-            text += token->text;
-            tokens.push_back(token->token);
+            choices[token->choice] += token->text;
+            if (token->scores) scores.push_back(*token->scores);
+            if (token->choice == 0) {
+                text += token->text;
+                tokens.push_back(token->token);
+            }
+        } else if (auto* place = std::get_if<engine::queued>(&event)) {
+            queued = *place;
+        } else if (auto* part = std::get_if<engine::choice_finished>(&event)) {
+            choices_finished.push_back(*part);
         } else {
             ++ends;
             if (auto* end = std::get_if<engine::finished>(&event)) finished = *end;
@@ -44,10 +53,14 @@ class transcript final : public engine::generation_sink {
         return changed_.wait_for(lock, limit, [&] { return tokens.size() >= count || ends > 0; });
     }
 
+    std::optional<engine::queued> queued;
     engine::prompt_usage usage;
     std::string agent;
-    std::string text;
+    std::string text;                       // of the first choice, like `tokens`
     std::vector<storage::token_id> tokens;
+    std::map<int, std::string> choices;      // each one's text
+    std::vector<engine::choice_finished> choices_finished;
+    std::vector<engine::token_scores> scores;
     std::optional<engine::finished> finished;
     std::optional<engine::failed> failed;
     int ends = 0;  // finished and failed events; must end at 1

@@ -43,6 +43,8 @@ TEST(parse_messages, smallest_request_has_the_vendors_defaults) {
 TEST(parse_messages, every_field_arrives) {
     messages_request request =
         parsed(body(R"(,"stream":true,"temperature":0.25,"top_p":0.5,"top_k":40,"seed":7,
+               "min_p":0.125,"repetition_penalty":1.5,"presence_penalty":1,
+               "frequency_penalty":-1,"logit_bias":{"3":4},
                "stop_sequences":["a","\n\nHuman:"],"system":"Be brief.",
                "metadata":{"user_id":"u-1"},"tool_choice":{"type":"auto"})"));
     EXPECT_TRUE(request.stream);
@@ -50,6 +52,11 @@ TEST(parse_messages, every_field_arrives) {
     EXPECT_EQ(request.sampling.top_p, 0.5f);
     EXPECT_EQ(request.sampling.top_k, 40);
     EXPECT_EQ(request.sampling.seed, 7u);
+    EXPECT_EQ(request.sampling.min_p, 0.125f);
+    EXPECT_EQ(request.sampling.repetition_penalty, 1.5f);
+    EXPECT_EQ(request.sampling.presence_penalty, 1.0f);
+    EXPECT_EQ(request.sampling.frequency_penalty, -1.0f);
+    EXPECT_EQ(request.sampling.biases.size(), 1u);
     EXPECT_EQ(request.stop_sequences, (std::vector<std::string>{"a", "\n\nHuman:"}));
     EXPECT_EQ(request.chat.system, "Be brief.");
     EXPECT_EQ(request.user_id, "u-1");

@@ -139,17 +139,7 @@ TEST(parse_chat, bad_calls_and_results_are_400_with_the_path) {
 TEST(parse_chat, settings_that_cannot_be_honoured_are_refused_and_never_ignored) {
     const std::string forced = R"(a tool call cannot be forced; "auto" and "none" are supported)";
     const std::string structured = "structured output is not supported; \"text\" is";
-    const std::string logprobs = "log probabilities are not supported";
     expect_refused({
-        {with(R"("n":2)"), unsupported, "n", "only one choice for a request is supported"},
-        {with(R"("logprobs":true)"), unsupported, "logprobs", logprobs},
-        {with(R"("top_logprobs":1)"), unsupported, "top_logprobs", logprobs},
-        {with(R"("logit_bias":{"50256":-100})"), unsupported, "logit_bias",
-         "biased tokens are not supported"},
-        {with(R"("frequency_penalty":0.1)"), unsupported, "frequency_penalty",
-         "penalties are not supported"},
-        {with(R"("presence_penalty":-2)"), unsupported, "presence_penalty",
-         "penalties are not supported"},
         {with(R"("response_format":{"type":"json_object"})"), unsupported, "response_format.type",
          structured},
         {with(R"("response_format":{"type":"json_schema","json_schema":{}})"), unsupported,
@@ -167,7 +157,7 @@ TEST(parse_chat, settings_that_cannot_be_honoured_are_refused_and_never_ignored)
     });
 }
 
-TEST(parse_chat, bad_settings_are_400_with_the_path) {
+TEST(parse_chat, bad_sampling_rules_are_400_with_the_path) {
     expect_refused({
         {with(R"("temperature":2.1)"), bad, "temperature", "must be between 0 and 2, is 2.1"},
         {with(R"("temperature":-0.1)"), bad, "temperature", "must be between 0 and 2, is -0.1"},
@@ -176,15 +166,47 @@ TEST(parse_chat, bad_settings_are_400_with_the_path) {
         {with(R"("top_p":1.01)"), bad, "top_p", "must be between 0 and 1, is 1.01"},
         {with(R"("top_k":-1)"), bad, "top_k", "must be between 0 and 2147483647, is -1"},
         {with(R"("seed":1.5)"), bad, "seed", "expected an integer, found 1.5"},
-        {with(R"("n":0)"), bad, "n", "must be between 1 and 128, is 0"},
-        {with(R"("n":129)"), bad, "n", "must be between 1 and 128, is 129"},
-        {with(R"("logprobs":1)"), bad, "logprobs", "expected a boolean, found a number"},
-        {with(R"("top_logprobs":21)"), bad, "top_logprobs", "must be between 0 and 20, is 21"},
+        {with(R"("min_p":-0.01)"), bad, "min_p", "must be between 0 and 1, is -0.01"},
+        {with(R"("min_p":1.01)"), bad, "min_p", "must be between 0 and 1, is 1.01"},
+        {with(R"("repetition_penalty":0)"), bad, "repetition_penalty", "must be greater than 0"},
+        {with(R"("repetition_penalty":2.01)"), bad, "repetition_penalty",
+         "must be between 0 and 2, is 2.01"},
+        {with(R"("frequency_penalty":-2.01)"), bad, "frequency_penalty",
+         "must be between -2 and 2, is -2.01"},
+        {with(R"("presence_penalty":2.01)"), bad, "presence_penalty",
+         "must be between -2 and 2, is 2.01"},
+        {with(R"("logit_bias":{"7":100.5})"), bad, "logit_bias.7",
+         "must be between -100 and 100, is 100.5"},
+        {with(R"("logit_bias":{"7":-101})"), bad, "logit_bias.7",
+         "must be between -100 and 100, is -101"},
+        {with(R"("logit_bias":{"7":"x"})"), bad, "logit_bias.7",
+         "expected a number, found a string"},
+        {with(R"("logit_bias":{"dog":1})"), bad, "logit_bias", "\"dog\" is no token id"},
+        {with(R"("logit_bias":{"-1":1})"), bad, "logit_bias", "\"-1\" is no token id"},
+        {with(R"("logit_bias":{"":1})"), bad, "logit_bias", "\"\" is no token id"},
+        {with(R"("logit_bias":{"1 ":1})"), bad, "logit_bias", "\"1 \" is no token id"},
+        {with(R"("logit_bias":{"2147483648":1})"), bad, "logit_bias",
+         "\"2147483648\" is no token id"},
         {with(R"("logit_bias":[])"), bad, "logit_bias", "expected an object, found an array"},
         {with(R"("frequency_penalty":2.5)"), bad, "frequency_penalty",
          "must be between -2 and 2, is 2.5"},
         {with(R"("presence_penalty":"x")"), bad, "presence_penalty",
          "expected a number, found a string"},
+    });
+}
+
+TEST(parse_chat, bad_settings_are_400_with_the_path) {
+    expect_refused({
+        {with(R"("n":0)"), bad, "n", "must be between 1 and 128, is 0"},
+        {with(R"("n":129)"), bad, "n", "must be between 1 and 128, is 129"},
+        {with(R"("logprobs":1)"), bad, "logprobs", "expected a boolean, found a number"},
+        {with(R"("top_logprobs":21)"), bad, "top_logprobs", "must be between 0 and 20, is 21"},
+        {with(R"("top_logprobs":1)"), bad, "top_logprobs",
+         "may be given only when logprobs is true"},
+        {with(R"("logprobs":false,"top_logprobs":20)"), bad, "top_logprobs",
+         "may be given only when logprobs is true"},
+        {with(R"("logprobs":true,"top_logprobs":21)"), bad, "top_logprobs",
+         "must be between 0 and 20, is 21"},
         {with(R"("response_format":"text")"), bad, "response_format",
          "expected an object, found a string"},
         {with(R"("response_format":{"type":"xml"})"), bad, "response_format.type",
@@ -293,6 +315,12 @@ TEST(chat_limits, every_list_is_accepted_at_its_limit_and_refused_one_above) {
             tools += std::string(i ? "," : "") + R"({"type":"function","function":{"name":"t)" +
                      std::to_string(i) + "\"}}";
         return with("\"tools\":[" + tools + "]");
+    });
+    expect_limit(1024, {}, "logit_bias: may have 1024 items, has 1025", [](std::size_t n) {
+        std::string biases;
+        for (std::size_t i = 0; i < n; ++i)
+            biases += (i ? ",\"" : "\"") + std::to_string(i) + "\":1";
+        return with("\"logit_bias\":{" + biases + "}");
     });
     expect_limit(4, {}, "stop: may have 4 items, has 5",
                  [](std::size_t n) { return with("\"stop\":[" + repeated("\"x\"", n) + "]"); });

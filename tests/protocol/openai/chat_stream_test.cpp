@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,6 +16,7 @@ namespace {
 
 namespace json = boost::json;
 using engine::stop_reason;
+using engine::token_id;
 
 engine::admitted admission() {
     engine::admitted event{*storage::agent_id::parse("oai_a"), {}};
@@ -59,11 +62,12 @@ const json::object& delta_of(const json::value& chunk) {
 /// A stream and a collector fed alike.
 class reply {
   public:
-    explicit reply(bool include_usage = false, std::optional<std::size_t> tool_calls_max = {})
+    explicit reply(bool include_usage = false, std::optional<std::size_t> tool_calls_max = {},
+                   int choices = 1)
         : stream_ids_([this] { return ++stream_draws_; }),
           collector_ids_([this] { return ++collector_draws_; }),
-          stream_(options(include_usage, tool_calls_max), stream_ids_),
-          collector_(options(include_usage, tool_calls_max), collector_ids_) {}
+          stream_(options(include_usage, tool_calls_max, choices), stream_ids_),
+          collector_(options(include_usage, tool_calls_max, choices), collector_ids_) {}
 
     std::string admitted() {
         collector_.on_admitted(admission());
@@ -76,6 +80,18 @@ class reply {
     std::string thinking(std::string_view piece) {
         collector_.on_thinking(piece);
         return keep(stream_.on_thinking(piece));
+    }
+    void choice(int index) {
+        collector_.on_choice(index);
+        stream_.on_choice(index);
+    }
+    void scores(const std::vector<engine::token_scores>& of) {
+        collector_.on_scores(of);
+        stream_.on_scores(of);
+    }
+    std::string choice_finished(const engine::choice_finished& event) {
+        collector_.on_choice_finished(event);
+        return keep(stream_.on_choice_finished(event));
     }
     std::string call(std::string_view name, std::string_view arguments) {
         collector_.on_tool_call(name, arguments);
@@ -97,8 +113,10 @@ class reply {
     chat_stream& stream() { return stream_; }
 
   private:
-    static reply_options options(bool include_usage, std::optional<std::size_t> tool_calls_max) {
-        return {"chatcmpl-1", "m", "fp_1", 1'700'000'000, include_usage, tool_calls_max};
+    static reply_options options(bool include_usage, std::optional<std::size_t> tool_calls_max,
+                                 int choices) {
+        return {"chatcmpl-1",  "m",            "fp_1", 1'700'000'000,
+                include_usage, tool_calls_max, choices};
     }
     std::string keep(std::string bytes) {
         bytes_ += bytes;
@@ -330,6 +348,95 @@ TEST(chat_stream, arguments_that_are_no_json_object_become_text) {
         r.finished(ending(stop_reason::end_turn));
         EXPECT_EQ(r.finish_reason(), "\"stop\"");
         EXPECT_EQ(r.message().at("content").as_string(), arguments);
+    }
+}
+
+engine::scored_token scored(token_id token, float log_probability, std::string bytes,
+                            std::string text) {
+    return {token, log_probability, std::move(bytes), std::move(text)};
+}
+
+TEST(chat_stream, log_probabilities_leave_with_the_text_of_their_tokens) {
+    reply said;
+    said.admitted();
+    // Two tokens make one character; the second choice of the first is impossible.
+    std::vector<engine::token_scores> scores{
+        {scored(5, -0.5f, "\xC3", "\xEF\xBF\xBD"),
+         {scored(5, -0.5f, "\xC3", "\xEF\xBF\xBD"),
+          scored(6, -std::numeric_limits<float>::infinity(), "a", "a")}},
+        {scored(7, -2.0f, "\xA9", "\xEF\xBF\xBD"), {}}};
+    said.scores(scores);
+    auto chunks = chunks_of(said.text("\xC3\xA9"));
+    ASSERT_EQ(chunks.size(), 1u);
+    json::value expected = json::parse(R"({"content":[
+        {"token":"\uFFFD","logprob":-0.5,"bytes":[195],"top_logprobs":[
+            {"token":"\uFFFD","logprob":-0.5,"bytes":[195]},
+            {"token":"a","logprob":-9999.0,"bytes":[97]}]},
+        {"token":"\uFFFD","logprob":-2.0,"bytes":[169],"top_logprobs":[]}],"refusal":null})");
+    EXPECT_EQ(choice_of(chunks[0]).at("logprobs"), expected);
+    EXPECT_TRUE(choice_of(chunks_of(said.text("b"))[0]).at("logprobs").is_null());
+    said.finished(ending(stop_reason::end_turn));
+    EXPECT_EQ(said.body().at("choices").at(0).at("logprobs"), expected);
+}
+
+TEST(chat_stream, log_probabilities_that_were_not_asked_for_are_null) {
+    reply said;
+    said.admitted();
+    said.text("a");
+    said.finished(ending(stop_reason::end_turn));
+    for (const json::value& chunk : chunks_of(said.bytes()))
+        EXPECT_TRUE(choice_of(chunk).at("logprobs").is_null());
+    EXPECT_TRUE(said.body().at("choices").at(0).at("logprobs").is_null());
+}
+
+TEST(chat_stream, choices_have_roles_texts_calls_and_ends_of_their_own) {
+    reply said(true, {}, 3);
+    said.admitted();
+    said.choice(1);
+    said.text("one");
+    said.choice(0);
+    said.text("ze");
+    said.choice(2);
+    said.call("f", R"({"a":1})");
+    said.choice(0);
+    said.text("ro");
+    said.choice_finished({2, stop_reason::end_turn, "", 3});
+    said.choice_finished({0, stop_reason::max_tokens, "", 2});
+    said.choice_finished({1, stop_reason::stop_sequence, "END", 1});
+    said.finished(ending(stop_reason::max_tokens, 6));
+    std::map<std::int64_t, std::string> roles, texts, ends;
+    for (const json::value& chunk : chunks_of(said.bytes())) {
+        if (chunk.at("choices").as_array().empty()) {
+            EXPECT_EQ(chunk.at("usage").at("completion_tokens").as_int64(), 6);
+            continue;
+        }
+        const json::object& choice = choice_of(chunk);
+        std::int64_t index = choice.at("index").to_number<std::int64_t>();
+        const json::object& delta = choice.at("delta").as_object();
+        EXPECT_FALSE(ends.contains(index)) << "behind its end";
+        if (delta.contains("role")) roles[index] += delta.at("role").as_string();
+        if (delta.contains("content")) texts[index] += delta.at("content").as_string();
+        if (!choice.at("finish_reason").is_null())
+            ends[index] = choice.at("finish_reason").as_string();
+    }
+    using by_index = std::map<std::int64_t, std::string>;
+    EXPECT_EQ(roles, (by_index{{0, "assistant"}, {1, "assistant"}, {2, "assistant"}}));
+    EXPECT_EQ(texts, (by_index{{0, "zero"}, {1, "one"}, {2, ""}}));
+    EXPECT_EQ(ends, (by_index{{0, "length"}, {1, "stop"}, {2, "tool_calls"}}));
+    const json::value body = said.body();
+    const json::array& choices = body.at("choices").as_array();
+    ASSERT_EQ(choices.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        auto index = static_cast<std::int64_t>(i);
+        EXPECT_EQ(choices[i].at("index").to_number<std::int64_t>(), index);
+        EXPECT_EQ(choices[i].at("finish_reason").as_string(), ends[index]);
+        const json::value& content = choices[i].at("message").at("content");
+        if (i < 2) {
+            EXPECT_EQ(content.as_string(), texts[index]);
+        } else {
+            EXPECT_TRUE(content.is_null());
+            EXPECT_EQ(choices[i].at("message").at("tool_calls").as_array().size(), 1u);
+        }
     }
 }
 

@@ -31,13 +31,20 @@ TEST(parse_chat, smallest_request_leaves_the_rest_to_the_model) {
     EXPECT_EQ(request.chat.system, "");
     EXPECT_TRUE(request.chat.tools.empty());
     EXPECT_EQ(request.max_tokens, chat_limits{}.max_tokens_max);
-    EXPECT_TRUE(request.stops.empty());
+    EXPECT_TRUE(request.stop_sequences.empty());
     EXPECT_FALSE(request.stream);
     EXPECT_FALSE(request.include_usage);
     EXPECT_FALSE(request.sampling.temperature);
     EXPECT_FALSE(request.sampling.top_p);
     EXPECT_FALSE(request.sampling.top_k);
     EXPECT_FALSE(request.sampling.seed);
+    EXPECT_FALSE(request.sampling.min_p);
+    EXPECT_FALSE(request.sampling.repetition_penalty);
+    EXPECT_FALSE(request.sampling.presence_penalty);
+    EXPECT_FALSE(request.sampling.frequency_penalty);
+    EXPECT_TRUE(request.sampling.biases.empty());
+    EXPECT_FALSE(request.top_scores);
+    EXPECT_EQ(request.choices, 1);
     EXPECT_FALSE(request.tool_calls_max);
 }
 
@@ -89,7 +96,9 @@ TEST(parse_chat, every_field_arrives) {
     chat_request request =
         parsed(body(R"(,"stream":true,"stream_options":{"include_usage":true},"temperature":0.25,
                "top_p":0.5,"top_k":40,"seed":-7,"stop":["a","\n\nHuman:"],
-               "max_completion_tokens":9,"tool_choice":"auto")"));
+               "max_completion_tokens":9,"tool_choice":"auto","min_p":0.125,"n":128,
+               "repetition_penalty":1.5,"presence_penalty":-2,"frequency_penalty":2,
+               "logit_bias":{"0":-100,"50256":100},"logprobs":true,"top_logprobs":20)"));
     EXPECT_TRUE(request.stream);
     EXPECT_TRUE(request.include_usage);
     EXPECT_EQ(request.max_tokens, 9);
@@ -100,6 +109,16 @@ TEST(parse_chat, every_field_arrives) {
     EXPECT_EQ(wanted.sampling.top_p, 0.5f);
     EXPECT_EQ(wanted.sampling.top_k, 40);
     EXPECT_EQ(wanted.sampling.seed, static_cast<std::uint64_t>(-7));
+    EXPECT_EQ(wanted.sampling.min_p, 0.125f);
+    EXPECT_EQ(wanted.sampling.repetition_penalty, 1.5f);
+    EXPECT_EQ(wanted.sampling.presence_penalty, -2.0f);
+    EXPECT_EQ(wanted.sampling.frequency_penalty, 2.0f);
+    ASSERT_EQ(wanted.sampling.biases.size(), 2u);
+    EXPECT_EQ(wanted.sampling.biases[0].token, 0);
+    EXPECT_EQ(wanted.sampling.biases[0].bias, -100.0f);
+    EXPECT_EQ(wanted.sampling.biases[1].token, 50256);
+    EXPECT_EQ(wanted.top_scores, 20);
+    EXPECT_EQ(wanted.choices, 128);
     EXPECT_EQ(wanted.stop_sequences, (std::vector<std::string>{"a", "\n\nHuman:"}));
     EXPECT_EQ(outline(wanted.chat), "user: [Hi]\n");
 }
@@ -110,10 +129,16 @@ TEST(parse_chat, null_means_absent) {
             "stop":null,"max_tokens":null,"max_completion_tokens":null,"tools":null,"n":null,
             "tool_choice":null,"parallel_tool_calls":null,"logprobs":null,"top_logprobs":null,
             "logit_bias":null,"response_format":null,"frequency_penalty":null,
-            "presence_penalty":null,"session_id":null,"prompt_cache_key":null,"modalities":null,
-            "audio":null,"functions":null,"web_search_options":null)"));
+            "presence_penalty":null,"min_p":null,"repetition_penalty":null,"session_id":null,
+            "prompt_cache_key":null,"modalities":null,"audio":null,"functions":null,
+            "web_search_options":null)"));
     EXPECT_EQ(request.max_tokens, chat_limits{}.max_tokens_max);
     EXPECT_FALSE(request.agent);
+}
+
+TEST(parse_chat, log_probabilities_alone_are_those_of_the_tokens_drawn) {
+    EXPECT_EQ(parsed(body(R"(,"logprobs":true)")).top_scores, 0);
+    EXPECT_FALSE(parsed(body(R"(,"logprobs":false)")).top_scores);
 }
 
 TEST(parse_chat, fields_that_change_nothing_at_their_neutral_value_pass) {
@@ -212,7 +237,7 @@ TEST(parse_chat, tool_choice_and_parallel_calls_bound_the_calls) {
 }
 
 TEST(parse_chat, stop_may_be_one_string) {
-    EXPECT_EQ(parsed(body(R"(,"stop":"END")")).stops, std::vector<std::string>{"END"});
+    EXPECT_EQ(parsed(body(R"(,"stop":"END")")).stop_sequences, std::vector<std::string>{"END"});
 }
 
 TEST(parse_chat, both_spellings_of_the_token_limit_count) {
