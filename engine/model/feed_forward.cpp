@@ -115,7 +115,8 @@ void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
         case activation_kind::gelu_tanh:
             return kernels_.gelu_mul(gate, up, n);
         case activation_kind::swiglu_clamped:
-            return kernels_.swiglu_clamped(gate, up, n, 1.702f, config_.activation_limit);
+            return kernels_.swiglu_clamped(gate, up, n, config_.activation_alpha,
+                                           config_.activation_limit);
     }
 }
 

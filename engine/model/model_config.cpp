@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/model/config_fields.hpp"
+#include "engine/model/quantization_config.hpp"
 #include "engine/model/rope_config.hpp"
 #include "storage/file.hpp"
 #include "storage/strict_json.hpp"
@@ -127,38 +128,6 @@ constexpr family_defaults families[] = {
 
 constexpr int dimension_max = 1 << 20;
 constexpr int vocabulary_max = 1 << 22;
-
-/// MLX writes its affine quantisation as `quantization`, newer versions also as
-/// `quantization_config`; every other tool's `quantization_config` names its method and is refused.
-void read_quantization(fields& in, model_config& out) {
-    const char* name = in.has("quantization") ? "quantization" : "quantization_config";
-    const json::object* object = in.object(name);
-    if (object == nullptr) return;
-    fields inner(*object, std::string(name) + ".", in.complaint());
-    if (inner.has("quant_method")) {
-        // The weights say themselves which experts are MXFP4.
-        if (out.mixture.experts > 0 && inner.string("quant_method", "") == "mxfp4") return;
-        inner.refuse("quant_method", object->at("quant_method"),
-                     "supported are MLX affine quantisation and, for experts, mxfp4");
-        return;
-    }
-    if (const std::string mode = inner.string("mode", "affine"); mode != "affine") {
-        inner.refuse("mode", json::value(mode), "supported is affine");
-    }
-    out.quantization_group = inner.integer("group_size", 64, 1, dimension_max);
-    if (out.quantization_group != 64) {
-        inner.refuse("group_size", json::value(out.quantization_group), "supported is 64");
-    }
-    out.quantization_bits = inner.integer("bits", 4, 1, 32);
-    if (out.quantization_bits != 4 && out.quantization_bits != 8) {
-        inner.refuse("bits", json::value(out.quantization_bits), "supported are 4 and 8");
-    }
-    for (const auto& [key, value] : *object) {
-        if (value.is_object() || (value.is_bool() && !value.get_bool())) {
-            inner.refuse(key, value, "settings for a single tensor are not supported");
-        }
-    }
-}
 
 /// Adds the ids of `eos_token_id`, a number or a list of them. Returns: whether the field was
 /// there, even as null.
@@ -294,6 +263,8 @@ std::vector<bool> read_sliding(fields& in, const family_defaults& family, int co
             return slides;
         case window_rule::behind_max_window_layers:
             if (!in.boolean("use_sliding_window", false)) return slides;
+            // Here null is no window, and only a missing one the class's.
+            if (in.raw().contains("sliding_window") && !in.has("sliding_window")) return slides;
             first = in.integer("max_window_layers", 28, 0, 4096);
             break;
         case window_rule::all_but_every_nth: {
@@ -378,6 +349,7 @@ void read_mixture(fields& in, const family_defaults& family, model_config& out) 
     if (family.experts == 0) return;
     if (family.latent) return read_routed_mixture(in, family, out);
     out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
+    out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));
     out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
     out.mixture.per_token =
         in.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);

@@ -3,6 +3,8 @@
 // elsewhere. Missing fields take the value that transformers' config classes give them. Immutable
 // after load.
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +40,14 @@ enum class weight_form { native, q8, q4 };
 /// Returns: the form of that name, or nothing.
 std::optional<weight_form> find_weight_form(std::string_view name) noexcept;
 const char* to_string(weight_form form) noexcept;  // "native", "q8", "q4"
+
+/// How MLX quantised a matrix: affine in groups of 64 or, as mxfp4, in blocks of 32 without biases.
+struct matrix_quantization {
+    enum class mode { none, affine, mxfp4 };
+    mode how = mode::none;
+    int bits = 0;  // affine: 4 or 8; mxfp4: 4
+    bool operator==(const matrix_quantization&) const = default;
+};
 
 /// Experts of which a router picks some for each token.
 struct mixture_config {
@@ -97,11 +107,12 @@ struct model_config {
     bool sinks = false;  // each head has a score that takes attention away from all tokens
     activation_kind activation = activation_kind::silu;
     float activation_limit = 0.0f;
+    float activation_alpha = 1.702f;  // of swiglu_clamped
     mixture_config mixture;
     latent_config latent;
     std::vector<layer_config> layers;
-    int quantization_bits = 0;  // MLX affine weights: 4 or 8; 0 when not quantised
-    int quantization_group = 64;
+    matrix_quantization quantization;  // of every matrix that has scales beside it
+    std::map<std::string, matrix_quantization, std::less<>> quantization_of;  // but these
     sampling_rules sampling;  // generation_config.json's preference; temperature 1 without one
     std::vector<storage::token_id> eos_tokens;  // from config.json and generation_config.json
 
@@ -110,6 +121,12 @@ struct model_config {
         return heads * (latent.rank > 0 ? latent.plain_dim + latent.rope_dim : head_dim);
     }
     int value_width() const { return heads * (latent.rank > 0 ? latent.value_dim : head_dim); }
+
+    /// Of the matrix NAME.weight, if it has scales beside it.
+    const matrix_quantization& quantization_for(std::string_view name) const {
+        const auto at = quantization_of.find(name);
+        return at == quantization_of.end() ? quantization : at->second;
+    }
 
     /// Errors: incompatible, one line that names the field and the value that this program does not
     /// support.

@@ -87,8 +87,13 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
     out.rows = rows;
     out.cols = cols;
     packing plan{.to = &out, .name = name + ".weight", .order = {transposed, 1, 0}};
-    if (config_.quantization_bits != 0 && tensors_.contains(name + ".scales")) {
-        mlx_parts(name, from, plan);
+    const matrix_quantization quantization = config_.quantization_for(name);
+    const bool quantised =
+        quantization.how != matrix_quantization::mode::none && tensors_.contains(name + ".scales");
+    if (quantised && quantization.how == matrix_quantization::mode::mxfp4) {
+        mlx_mxfp4_parts(name, from, plan);
+    } else if (quantised) {
+        mlx_parts(name, quantization.bits, from, plan);
     } else if (const found_tensor* t = find(plan.name, shape_of(from, transposed ? rows : cols))) {
         if (!set_float_kind(plan.name, *t, plan)) return;
         add_rows(plan, 0, *t, from, transposed ? cols : rows);
@@ -141,8 +146,8 @@ void tensor_reader::expert_vector(const std::string& name, int expert, int count
     }
 }
 
-void tensor_reader::mlx_parts(const std::string& name, const row_range& from, packing& plan) {
-    const int bits = config_.quantization_bits;
+void tensor_reader::mlx_parts(const std::string& name, int bits, const row_range& from,
+                              packing& plan) {
     const packed_matrix& out = *plan.to;
     const bool transposed = plan.order.transposed;
     const int rows = transposed ? out.cols : out.rows, width = transposed ? out.rows : out.cols;
@@ -169,6 +174,27 @@ void tensor_reader::mlx_parts(const std::string& name, const row_range& from, pa
     add_rows(plan, 2, *biases, from, rows);
 }
 
+/// Eight codes to a word: the bytes lie as MXFP4's own blocks do.
+void tensor_reader::mlx_mxfp4_parts(const std::string& name, const row_range& from, packing& plan) {
+    const int rows = plan.to->rows, cols = plan.to->cols;
+    if (plan.order.transposed) {
+        return refuse(errc::incompatible, name + " is quantised as mxfp4: supported is affine");
+    }
+    if (cols % group_size != 0) {
+        return refuse(errc::incompatible, name + ": MXFP4 over " + std::to_string(cols) +
+                                              " inputs, which is no multiple of 64");
+    }
+    const found_tensor* words = find(name + ".weight", shape_of(from, cols / 8));
+    const found_tensor* scales = find(name + ".scales", shape_of(from, cols / 32));
+    if (words == nullptr || scales == nullptr) return;
+    if (words->view->type != dtype::u32) return wrong_type(name + ".weight", *words, "U32");
+    if (scales->view->type != dtype::u8) return wrong_type(name + ".scales", *scales, "U8");
+    plan.name = name + ".scales";
+    plan.kind = weight_kind::mxfp4;
+    add_rows(plan, 0, *words, from, rows);
+    add_rows(plan, 1, *scales, from, rows);
+}
+
 bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& t, packing& plan) {
     if (!is_float(t.view->type)) {
         wrong_type(name, t, "F32, F16 and BF16");
@@ -192,6 +218,7 @@ void tensor_reader::mxfp4_parts(const std::string& name, int expert, packing& pl
     if (blocks == nullptr || scales == nullptr) return;
     if (blocks->view->type != dtype::u8) return wrong_type(name + "_blocks", *blocks, "U8");
     if (scales->view->type != dtype::u8) return wrong_type(name + "_scales", *scales, "U8");
+    plan.name = name + "_scales";
     plan.kind = weight_kind::mxfp4;
     plan.order.transposed = false;
     add_expert_part(plan, 0, *blocks, expert);

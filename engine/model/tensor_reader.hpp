@@ -40,8 +40,8 @@ class tensor_reader {
     tensor_reader(const std::vector<weight_file>& files, const model_config& config,
                   weight_form form);
 
-    /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases, as a matrix to pack
-    /// later. Shape: [rows, cols].
+    /// NAME.weight, or the MLX triple NAME.weight, NAME.scales, NAME.biases (no biases as mxfp4),
+    /// as a matrix to pack later. Shape: [rows, cols].
     void matrix(const std::string& name, int rows, int cols, packed_matrix& out,
                 precision precision = precision::free);
     /// The same of some rows of NAME.weight or, `transposed`, of their transpose [cols, rows].
@@ -71,7 +71,8 @@ class tensor_reader {
     bool quantises() const { return quantises_; }
 
   private:
-    void mlx_parts(const std::string& name, const row_range& from, packing& plan);
+    void mlx_parts(const std::string& name, int bits, const row_range& from, packing& plan);
+    void mlx_mxfp4_parts(const std::string& name, const row_range& from, packing& plan);
     void mxfp4_parts(const std::string& name, int expert, packing& plan);
     bool set_float_kind(const std::string& name, const found_tensor& t, packing& plan);
     void place(packing plan, precision precision);

@@ -193,16 +193,29 @@ std::optional<failure> pack_quantized(const kernel_table& kernels, const packing
     return std::nullopt;
 }
 
-void pack_mxfp4_tiles(const packing_task& task, std::byte* arena) {
+/// Exponent 255 is the format's NaN: one would make every logit one.
+std::optional<failure> pack_mxfp4_tiles(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
+    const packed_matrix& to = *plan.to;
+    const auto turns = static_cast<std::size_t>(plan.order.turns);
     const auto turn = [&](int part) {
-        const auto turns = static_cast<std::size_t>(plan.order.turns);
-        const auto row =
-            plan.parts[part].size() / (static_cast<std::size_t>(plan.to->rows) * turns);
+        const auto row = plan.parts[part].size() / (static_cast<std::size_t>(to.rows) * turns);
         return plan.parts[part].data() + row * static_cast<std::size_t>(plan.order.turn);
     };
-    pack_mxfp4(*plan.to, {turn(0), turn(1), plan.order.turns}, task.tile_begin, task.tile_end,
+    const int first = task.tile_begin * lane_count,
+              last = std::min(task.tile_end * lane_count, to.rows);
+    const auto scales = static_cast<std::size_t>(to.cols / 32);  // of a row
+    for (int row = first; row < last; ++row) {
+        const std::byte* at = turn(1) + static_cast<std::size_t>(row) * turns * scales;
+        if (std::find(at, at + scales, std::byte{255}) != at + scales) {
+            return failure{errc::incompatible,
+                           plan.from[1]->path + ": tensor " + plan.name +
+                               " holds the exponent 255, which is not a number"};
+        }
+    }
+    pack_mxfp4(to, {turn(0), turn(1), plan.order.turns}, task.tile_begin, task.tile_end,
                arena + plan.offset);
+    return std::nullopt;
 }
 
 /// Lets the pages go that no other task needs.
@@ -233,7 +246,7 @@ std::optional<failure> pack(const kernel_table& kernels, const packing_task& tas
     } else if (plan.order.transposed) {
         pack_transposed(task, arena);
     } else if (to.kind == weight_kind::mxfp4) {
-        pack_mxfp4_tiles(task, arena);
+        bad = pack_mxfp4_tiles(task, arena);
     } else if (to.quantized()) {
         pack_mlx(to, {plan.parts[0].data(), plan.parts[1].data(), plan.parts[2].data()},
                  task.tile_begin, task.tile_end, arena + plan.offset);

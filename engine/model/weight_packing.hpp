@@ -26,11 +26,11 @@ struct source_order {
 /// One matrix to pack, and where from.
 struct packing {
     packed_matrix* to;
-    std::string name;                          // of the tensor, for complaints
-    weight_kind kind = weight_kind::f32;       // of the source; where it is not to's, floats are
-                                               // quantised and MLX words become f16
-    scale_kind scales = scale_kind::f16;       // of a q8 or q4 source
-    const weight_file* from[3] = {};           // per part
+    std::string name;                     // of the tensor, for complaints; mxfp4: of the scales
+    weight_kind kind = weight_kind::f32;  // of the source; where it is not to's, floats are
+                                          // quantised and MLX words become f16
+    scale_kind scales = scale_kind::f16;  // of a q8 or q4 source
+    const weight_file* from[3] = {};      // per part
     std::span<const std::byte> parts[3] = {};  // float: the matrix; q8, q4: words, scales, biases;
                                                // mxfp4: blocks, scales
     std::size_t offset = 0;                    // in the arena

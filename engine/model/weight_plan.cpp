@@ -55,6 +55,22 @@ void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefi
     in.linear(prefix + "down_proj", c.hidden, inner, c.mlp_bias, mlp.down);
 }
 
+/// Fused experts as MLX writes them: a stack each of gates, ups and downs, with biases.
+void plan_stacked_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
+                          layer_weights& layer) {
+    const int inner = c.mixture.intermediate, experts = c.mixture.experts;
+    const auto part = [&](const char* name, int expert, int rows, int cols, linear_weights& out) {
+        in.part(prefix + name, {{experts, rows}, expert * rows}, false, rows, cols, out.matrix);
+        in.expert_vector(prefix + name + ".bias", expert, rows, {}, out.bias);
+    };
+    for (int i = 0; i < experts; ++i) {
+        gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
+        part("gate_proj", i, inner, c.hidden, expert.gate);
+        part("up_proj", i, inner, c.hidden, expert.up);
+        part("down_proj", i, c.hidden, inner, expert.down);
+    }
+}
+
 /// All experts of a layer in one tensor each for gate and up, in turns, and for down.
 void plan_fused_experts(tensor_reader& in, const model_config& c, const std::string& prefix,
                         layer_weights& layer) {
@@ -62,6 +78,9 @@ void plan_fused_experts(tensor_reader& in, const model_config& c, const std::str
     in.linear(prefix + "router", c.mixture.experts, c.hidden, true, layer.router,
               precision::as_stored);
     layer.experts.resize(static_cast<std::size_t>(c.mixture.experts));
+    if (in.contains(prefix + "experts.gate_proj.weight")) {
+        return plan_stacked_experts(in, c, prefix + "experts.", layer);
+    }
     const auto part = [&](const char* name, int expert, int rows, int cols, source_order order,
                           linear_weights& out) {
         in.expert_matrix(prefix + name, expert, rows, cols, order, out.matrix);

@@ -35,6 +35,10 @@ constexpr command commands[] = {
      "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
      "bits.",
      semantic::eval::run_recall},
+    {"capacity", "[--model DIR] [--kv-bits LIST] [--memory-mb MB]",
+     "Prints what a token of K and V costs and how many agents a pool holds, from config.json "
+     "alone.",
+     semantic::eval::run_capacity},
 };
 
 void print_usage(std::ostream& out) {

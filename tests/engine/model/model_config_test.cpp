@@ -46,7 +46,7 @@ TEST(model_config, missing_fields_take_the_values_of_the_reference_class) {
     EXPECT_FALSE(c.o_bias);
     EXPECT_FALSE(c.qk_norm);
     EXPECT_FALSE(c.mlp_bias);
-    EXPECT_EQ(c.quantization_bits, 0);
+    EXPECT_EQ(c.quantization.bits, 0);
     EXPECT_EQ(c.layers[0].rope.theta, 10000.0);
     EXPECT_EQ(c.layers[0].rope.type, rope_parameters::scaling::none);
     EXPECT_EQ(c.layers[0].window, 0);
@@ -105,8 +105,10 @@ TEST(model_config, unsupported_values_are_refused_by_name) {
         {R"("rope_scaling": {"rope_type": "llama3"})", "rope_scaling.factor is missing"},
         {R"("quantization": {"group_size": 32, "bits": 4})", "quantization.group_size is 32"},
         {R"("quantization": {"group_size": 64, "bits": 3})", "quantization.bits is 3"},
-        {R"("quantization": {"bits": 4, "mode": "mxfp4"})", "quantization.mode is \"mxfp4\""},
-        {R"("quantization": {"bits": 4, "lm_head": {"bits": 8}})", "quantization.lm_head is"},
+        {R"("quantization": {"bits": 4, "mode": "nvfp4"})", "quantization.mode is \"nvfp4\""},
+        {R"("quantization": {"bits": 4, "mode": "mxfp4", "group_size": 64})",
+         "quantization.group_size is 64"},
+        {R"("quantization": {"bits": 4, "lm_head": {"bits": 3}})", "quantization.lm_head.bits is"},
         {R"("quantization_config": {"quant_method": "awq"})",
          "quantization_config.quant_method is \"awq\""},
         {R"("quantization_config": {"quant_method": "mxfp4"})",
@@ -293,8 +295,8 @@ TEST(model_config, gpt_oss_is_a_mixture_with_sinks_and_alternating_windows) {
     EXPECT_EQ(c.activation, activation_kind::swiglu_clamped);
     EXPECT_EQ(c.activation_limit, 7.0f);
     EXPECT_EQ(parsed_as("gpt_oss", R"("quantization_config": {"quant_method": "mxfp4"})")
-                  .quantization_bits,
-              0);
+                  .quantization.how,
+              matrix_quantization::mode::mxfp4);
     EXPECT_NE(refusal_as("gpt_oss", R"("quantization_config": {"quant_method": "gptq"})")
                   .find("quantization_config.quant_method is \"gptq\""),
               std::string::npos);
@@ -410,13 +412,36 @@ TEST(model_config, broken_json_is_refused) {
 }
 
 TEST(model_config, mlx_quantisation_is_read_from_either_spelling) {
-    EXPECT_EQ(parsed(R"("quantization": {"group_size": 64, "bits": 8})").quantization_bits, 8);
-    EXPECT_EQ(parsed(R"("quantization_config": {"group_size": 64, "bits": 4})").quantization_bits,
+    EXPECT_EQ(parsed(R"("quantization": {"group_size": 64, "bits": 8})").quantization.bits, 8);
+    EXPECT_EQ(parsed(R"("quantization_config": {"group_size": 64, "bits": 4})").quantization.bits,
               4);
     EXPECT_EQ(parsed(R"("quantization": {"group_size": 64, "bits": 4, "mode": "affine"},
                         "quantization_config": {"group_size": 64, "bits": 4})")
-                  .quantization_bits,
+                  .quantization.bits,
               4);
+}
+
+TEST(model_config, single_matrices_may_be_quantised_otherwise) {
+    const model_config c = parsed(
+        R"("quantization": {"group_size": 32, "bits": 4, "mode": "mxfp4", "lm_head": true,
+           "model.layers.0.self_attn.q_proj": {"group_size": 64, "bits": 8},
+           "model.embed_tokens": false, "vision_tower.x": {"bits": 3}})");
+    using mode = matrix_quantization::mode;
+    EXPECT_EQ(c.quantization, (matrix_quantization{mode::mxfp4, 4}));
+    EXPECT_EQ(c.quantization_for("lm_head"), c.quantization);
+    EXPECT_EQ(c.quantization_for("model.layers.0.self_attn.q_proj"),
+              (matrix_quantization{mode::affine, 8}));
+    EXPECT_EQ(c.quantization_for("model.embed_tokens").how, mode::none);
+    const std::string q = R"("quantization": {"bits": 4, )";
+    EXPECT_NE(refusal(q + R"("lm_head": {"bits": 6}})").find("quantization.lm_head.bits is 6"),
+              std::string::npos);
+    EXPECT_NE(refusal(q + R"("lm_head": {"group_size": 32}})")
+                  .find("quantization.lm_head.group_size is 32"),
+              std::string::npos);
+    EXPECT_NE(refusal(R"("quantization": {"bits": 8, "mode": "mxfp4"})").find("bits is 8"),
+              std::string::npos);
+    EXPECT_NE(refusal(R"("quantization": {"mode": "nvfp4"})").find("mode is \"nvfp4\""),
+              std::string::npos);
 }
 
 TEST(model_config, stop_tokens_come_from_both_files_once) {
@@ -441,7 +466,7 @@ TEST(model_config, the_embedded_model_loads_and_gives_its_kv_geometry) {
     ASSERT_TRUE(config) << config.error().what;
     EXPECT_EQ(config->hidden, 384);
     EXPECT_EQ(config->kv_heads, 2);
-    EXPECT_EQ(config->quantization_bits, 4);
+    EXPECT_EQ(config->quantization.bits, 4);
     EXPECT_TRUE(config->tied_head);
     const storage::kv_layout layout = make_kv_layout(*config, {4, 64}, 256);
     EXPECT_EQ(layout.layer_count(), 8);

@@ -1,0 +1,36 @@
+#include "engine/model/capacity.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens) {
+    const int block = layout.block_tokens();
+    const int blocks = (tokens + block - 1) / block;
+    std::uint64_t frames = 0;
+    for (int i = 0; i < layout.layer_count(); ++i) {
+        const int window = layout.layer(i).window;
+        const int reached = window == 0 ? blocks : (window + block - 2) / block + 1;
+        frames += static_cast<std::uint64_t>(std::min(blocks, reached));
+    }
+    return frames;
+}
+
+std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
+                               std::uint64_t pool_bytes) {
+    return pool_bytes / layout.frame_bytes() / frames_of_conversation(layout, tokens);
+}
+
+std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout) {
+    std::uint64_t bytes = 0;
+    for (int i = 0; i < layout.layer_count(); ++i) {
+        if (layout.layer(i).window != 0) continue;
+        for (const storage::kv_region& region : layout.stored(i)) {
+            const auto heads = static_cast<std::uint64_t>(layout.layer(i).kv_heads);
+            bytes += heads * (region.row_bytes + 4 * static_cast<std::uint64_t>(region.groups));
+        }
+    }
+    return bytes;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,21 @@
+#pragma once
+// How many conversations a block pool holds. Pure arithmetic over a KV layout. Thread: any.
+
+#include <cstdint>
+
+#include "storage/kv_layout.hpp"
+
+namespace semantic::engine {
+
+/// Frames of a conversation of `tokens` tokens: every block of a layer that sees all of it, and of
+/// a sliding one the blocks that its window reaches wherever its ends fall. Requires: tokens > 0.
+std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens);
+
+/// Conversations of `tokens` tokens that share nothing and fit into `pool_bytes`.
+std::uint64_t conversations_in(const storage::kv_layout& layout, int tokens,
+                               std::uint64_t pool_bytes);
+
+/// Bytes that one more token costs once every window is full.
+std::uint64_t lasting_bytes_per_token(const storage::kv_layout& layout);
+
+}  // namespace semantic::engine

@@ -1,0 +1,14 @@
+#pragma once
+// The part of config.json that says how a model's matrices are quantised. Used by model_config.cpp
+// only. Thread: one.
+
+#include "engine/model/config_fields.hpp"
+#include "engine/model/model_config.hpp"
+
+namespace semantic::engine {
+
+/// Reads `quantization`, else `quantization_config`. What is not supported is a complaint of `in`.
+/// Requires: `out.mixture` is read.
+void read_quantization(fields& in, model_config& out);
+
+}  // namespace semantic::engine

@@ -1,0 +1,75 @@
+// The figures of engine/README.md's table, from the published sizes in tests/golden/configs.
+
+#include "engine/model/capacity.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/model/model_config.hpp"
+
+namespace semantic::engine {
+namespace {
+
+storage::kv_layout layout_of(const std::string& name, int kv_bits) {
+    auto config = model_config::load(SEMANTIC_SOURCE_DIR "/tests/golden/configs/" + name);
+    EXPECT_TRUE(config) << (config ? "" : config.error().what);
+    return make_kv_layout(*config, {kv_bits, 64}, 256);
+}
+
+constexpr std::uint64_t pool = std::uint64_t{8} << 30;
+
+struct figures {
+    const char* name;
+    int kv_bits;
+    std::uint64_t per_token, lasting, agents_of_4k, agents_of_16k;
+};
+
+class capacity : public testing::TestWithParam<figures> {};
+
+TEST_P(capacity, is_what_the_table_says) {
+    const figures& want = GetParam();
+    const storage::kv_layout layout = layout_of(want.name, want.kv_bits);
+    EXPECT_EQ(layout.bytes_per_token(), want.per_token);
+    EXPECT_EQ(lasting_bytes_per_token(layout), want.lasting);
+    EXPECT_EQ(conversations_in(layout, 4096, pool), want.agents_of_4k);
+    EXPECT_EQ(conversations_in(layout, 16384, pool), want.agents_of_16k);
+}
+
+// A group of 64 elements takes 32 bytes and an f16 scale and bias at 4 bit, 128 bytes at 16.
+// Llama 3.1 8B: 32 layers x 8 heads x 128 x K and V = 1024 groups. An agent of 4096 tokens has 16
+// blocks in each full layer and, in a sliding one, the 5 that a window of 1024 can touch or the 2
+// that one of 128 can.
+INSTANTIATE_TEST_SUITE_P(published, capacity,
+                         testing::Values(figures{"llama-3.1-8b", 4, 36864, 36864, 56, 14},
+                                         figures{"llama-3.1-8b", 16, 131072, 131072, 16, 4},
+                                         figures{"qwen2.5-14b", 4, 55296, 55296, 37, 9},
+                                         figures{"qwen2.5-14b", 16, 196608, 196608, 10, 2},
+                                         figures{"gemma-3-12b", 4, 110592, 18432, 44, 20},
+                                         figures{"gemma-3-12b", 16, 393216, 65536, 12, 5},
+                                         figures{"gpt-oss-20b", 4, 13824, 6912, 269, 73},
+                                         figures{"gpt-oss-20b", 16, 49152, 24576, 75, 20},
+                                         figures{"deepseek-v2-lite", 8, 16524, 16524, 126, 31},
+                                         figures{"deepseek-v2-lite", 16, 31104, 31104, 67, 16}),
+                         [](const auto& each) {
+                             std::string name = std::string(each.param.name) + "_" +
+                                                std::to_string(each.param.kv_bits);
+                             for (char& c : name) c = c == '-' || c == '.' ? '_' : c;
+                             return name;
+                         });
+
+TEST(capacity, a_window_reaches_one_block_more_with_each_block_of_tokens) {
+    const auto frames = [](int window) {
+        return frames_of_conversation(storage::kv_layout({{1, 64, 64, window}}, {4, 64}, 256),
+                                      4096);
+    };
+    EXPECT_EQ(frames(1), 1u);
+    EXPECT_EQ(frames(2), 2u);
+    EXPECT_EQ(frames(257), 2u);
+    EXPECT_EQ(frames(258), 3u);
+    EXPECT_EQ(frames(0), 16u);
+    EXPECT_EQ(frames(100000), 16u);
+}
+
+}  // namespace
+}  // namespace semantic::engine
