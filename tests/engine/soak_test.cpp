@@ -138,10 +138,9 @@ class soak {
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
-        // What still runs is either let to its end or cut.
+        // What still runs is cut, or let to its end for as long as the grace lasts.
         auto grace = std::chrono::seconds(pick(0, 1) * 60);
-        if (grace.count() == 0)
-            for (agent_talk& talk : talks_) talk.cancelled = true;
+        for (agent_talk& talk : talks_) talk.cancelled = true;
         engine->drain(clock::now() + grace);
         from_disk_ += engine->probe().tokens_reused_disk.load();
         for (agent_talk& talk : talks_)
