@@ -297,6 +297,12 @@ std::shared_ptr<const agent_state> agent_cache_store::find(const agent_id& id) c
     return found == impl_->agents.end() ? nullptr : found->second.state;
 }
 
+std::vector<prefix_neighbour> agent_cache_store::closest(std::string_view text,
+                                                         std::size_t count_max) const {
+    std::lock_guard lock(impl_->mutex);
+    return impl_->by_text.closest(text, count_max);
+}
+
 shortfall agent_cache_store::why_absent(const agent_id& id) const {
     std::lock_guard lock(impl_->mutex);
     if (impl_->agents.contains(id)) return shortfall::none;
@@ -361,7 +367,9 @@ void agent_cache_store::put(agent_state state) {
     const agent_id id = state.id;
     impl::record& agent = impl_->agents[id];
     agent.last_used = state.last_used;
+    if (agent.state) impl_->by_text.remove(&agent.state);
     former = std::exchange(agent.state, std::make_shared<const agent_state>(std::move(state)));
+    impl_->by_text.add(&agent.state);
     agent.names = names;
     ++agent.version;
     agent.dirty = true;
@@ -469,10 +477,10 @@ result<void> agent_cache_store::erase(const agent_id& id) {
         impl::foreign_manifest taken = impl_->take_foreign(relative);
         dropped = std::move(taken.names);
         impl_->quota.remove(taken.bytes);
-        if (const auto found = impl_->agents.find(id); found != impl_->agents.end()) {
-            former = found->second.state;
-            dropped = concatenated(std::move(dropped), impl_->take_files(found->second));
-            impl_->agents.erase(found);
+        if (impl_->agents.contains(id)) {
+            impl::record agent = impl_->take_out(id);
+            former = std::move(agent.state);
+            dropped = concatenated(std::move(dropped), impl_->take_files(agent));
         }
     }
     impl_->blocks.release(dropped);

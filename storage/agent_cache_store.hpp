@@ -16,32 +16,17 @@
 #include <utility>
 #include <vector>
 
+#include "storage/agent_state.hpp"
 #include "storage/block_pool.hpp"
 #include "storage/file.hpp"
 #include "storage/kv_layout.hpp"
+#include "storage/prefix_index.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shortfall.hpp"
 
 namespace semantic::storage {
-
-/// One agent's memory: immutable once published, shared between the index and whoever runs the
-/// agent.
-struct agent_state {
-    agent_id id;
-    std::vector<token_id> tokens{};  // exactly those whose KV exists, generated ones too
-    std::string text{};              // the bytes that `tokens` stand for
-    std::vector<std::uint32_t>
-        token_ends{};  // [tokens] byte offset in `text` behind token i; never decreasing
-    /// ceil(tokens / block_tokens) entries; null where the block is only on disk.
-    std::vector<std::shared_ptr<const kv_block>> blocks{};
-    std::chrono::system_clock::time_point created{};
-    std::chrono::system_clock::time_point last_used{};
-    /// Small facts that travel with the agent and are stored in its manifest (the day its template
-    /// was told, its last message id).
-    std::map<std::string, std::string> notes{};
-};
 
 struct store_options {
     std::string directory;
@@ -116,6 +101,10 @@ class agent_cache_store {
 
     /// Returns: the agent's newest published state, or null. Marks nothing as used.
     std::shared_ptr<const agent_state> find(const agent_id& id) const;
+
+    /// Returns: the agents whose text has most in common with `text`, see prefix_index. Looks at
+    /// texts in RAM only; under a millisecond with 10,000 agents of 8,000 tokens.
+    std::vector<prefix_neighbour> closest(std::string_view text, std::size_t count_max) const;
 
     /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible); none when
     /// it is, or never was.

@@ -142,6 +142,7 @@ struct agent_cache_store::impl {
     bool remove_foreign(const std::string& relative);
     bool remove_agent(const agent_id& id);
     result<void> unlink_manifest(const std::string& relative);
+    record take_out(const agent_id& id);
     std::vector<block_hash> take_files(record& agent);
     state_ptr forget_unsaved(const agent_id& id);
 
@@ -164,6 +165,7 @@ struct agent_cache_store::impl {
     std::mutex mutex;  // guards everything below; never held during I/O
     std::condition_variable idle;
     std::unordered_map<agent_id, record> agents;
+    prefix_index by_text;  // of every record's state
     std::unordered_map<block_hash, known_block> known;
     std::set<std::string> busy;  // manifest paths of agents that are being saved or removed
     std::unordered_map<agent_id, int> held;  // by how many pins

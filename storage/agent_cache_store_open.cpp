@@ -121,7 +121,8 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
     entry.names = file.names;
     entry.saved = std::move(file.names);
     entry.manifest_bytes = file.bytes;
-    agents.emplace(id, std::move(entry));
+    const auto added = agents.emplace(id, std::move(entry)).first;
+    by_text.add(&added->second.state);
     return {};
 }
 

@@ -90,9 +90,8 @@ bool agent_cache_store::impl::remove_agent(const agent_id& id) {
             ++agent.version;
             return false;
         }
-        former = agent.state;
         dropped = take_files(agent);
-        agents.erase(id);
+        former = take_out(id).state;
     }
     blocks.release(dropped);
     ++probe.disk_removals;
@@ -107,6 +106,15 @@ result<void> agent_cache_store::impl::unlink_manifest(const std::string& relativ
     return files.sync_directory(full_path("agents"));
 }
 
+/// Takes an agent that exists out of the index. Requires: the mutex is held.
+agent_cache_store::impl::record agent_cache_store::impl::take_out(const agent_id& id) {
+    const auto found = agents.find(id);
+    by_text.remove(&found->second.state);
+    record agent = std::move(found->second);
+    agents.erase(found);
+    return agent;
+}
+
 /// Takes an agent's files off its books, the manifest being gone. Returns: the blocks that it
 /// retained. Requires: the mutex is held.
 std::vector<block_hash> agent_cache_store::impl::take_files(record& agent) {
@@ -118,9 +126,7 @@ std::vector<block_hash> agent_cache_store::impl::take_files(record& agent) {
 /// with the next removal. Returns: the state, whose end may free frames. Requires: the mutex is
 /// held.
 state_ptr agent_cache_store::impl::forget_unsaved(const agent_id& id) {
-    const auto found = agents.find(id);
-    record agent = std::move(found->second);
-    agents.erase(found);
+    record agent = take_out(id);
     const std::string relative = path_of(id);
     const std::uint64_t bytes = agent.manifest_bytes;
     auto names = concatenated(std::move(agent.saved), agent.attempted);

@@ -17,9 +17,9 @@ constexpr const char* tools_note = "tools_hash";
 constexpr const char* day_note = "day";  // that the template was told
 // Days of other agents that a conversation of yesterday, or before, is looked for under.
 constexpr std::size_t days_max = 8;
-// Agents whose memory is searched for a safe cut. Those that share a prefix give the same cut, so
-// more find no more.
-constexpr std::size_t neighbours_max = 8;
+// Agents whose memory is searched for a safe cut. The first has the most in common; others count
+// only where that one's tokens cannot be cut as late as theirs.
+constexpr std::size_t neighbours_max = 32;
 
 std::string hex(std::uint64_t value) {
     constexpr char digits[] = "0123456789abcdef";
@@ -93,44 +93,54 @@ std::string local_day() {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%d", &day)};
 }
 
+// Where the prompt may be cut, asked of the tokenizer once for each place: agents that share a
+// prefix are asked about the same places, and each answer may take milliseconds.
+class resolver::cuts {
+  public:
+    cuts(const tokenizer& words, std::string_view prompt) : words_(words), prompt_(prompt) {}
+
+    boundary_rules rules() {
+        return {[this](std::size_t at) { return is_safe(at); },
+                [this](token_id id) { return words_.is_special(id); }};
+    }
+    std::string_view prompt() const { return prompt_; }
+
+  private:
+    bool is_safe(std::size_t at) {
+        auto [known, is_new] = known_.try_emplace(at, false);
+        if (is_new)
+            known->second = words_.is_safe_boundary(prompt_.substr(0, at), prompt_.substr(at));
+        return known->second;
+    }
+    const tokenizer& words_;
+    std::string_view prompt_;
+    std::map<std::size_t, bool> known_;
+};
+
 resolver::candidate resolver::match(std::shared_ptr<const storage::agent_state> state,
-                                    std::string_view prompt) const {
+                                    cuts& of) const {
     if (!state) return {};
-    boundary_rules rules{[&](std::size_t at) {
-                             return tokenizer_.is_safe_boundary(prompt.substr(0, at),
-                                                                prompt.substr(at));
-                         },
-                         [&](token_id id) { return tokenizer_.is_special(id); }};
     prefix_match found =
-        match_prefix({state->text, state->tokens, state->token_ends}, prompt, rules);
+        match_prefix({state->text, state->tokens, state->token_ends}, of.prompt(), of.rules());
     return {std::move(state), found};
 }
 
-resolver::candidate resolver::best_source(const generation_request& request,
-                                          std::string_view prompt) const {
+resolver::candidate resolver::best_source(const generation_request& request, cuts& of) const {
     candidate best;
     if (request.agent) {
-        best = match(store_.find(*request.agent), prompt);
+        best = match(store_.find(*request.agent), of);
         if (is_whole(best.match.kind)) return best;
     }
-    // Comparing bytes is cheap, finding a safe cut is not: only the closest few are looked into.
-    struct neighbour {
-        std::shared_ptr<const storage::agent_state> state;
-        std::size_t common;
-    };
-    std::vector<neighbour> others;
-    for (const storage::agent_summary& other : store_.list()) {
-        auto state = store_.find(other.id);
-        std::size_t common = state ? common_prefix_bytes(state->text, prompt) : 0;
-        if (common > best.match.bytes) others.push_back({std::move(state), common});
-    }
-    std::size_t closest = std::min(others.size(), neighbours_max);
-    std::partial_sort(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(closest),
-                      others.end(),
-                      [](const neighbour& a, const neighbour& b) { return a.common > b.common; });
-    for (std::size_t i = 0; i < closest && others[i].common > best.match.bytes; ++i) {
-        candidate found = match(std::move(others[i].state), prompt);
-        if (found.match.tokens > best.match.tokens) best = std::move(found);
+    auto others = store_.closest(of.prompt(), neighbours_max);
+    for (storage::prefix_neighbour& other : others) {
+        // As much again is of use only when it is all of a memory, which may then be continued.
+        if (other.common_bytes < best.match.bytes ||
+            (other.common_bytes == best.match.bytes && is_whole(best.match.kind)))
+            break;
+        candidate found = match(std::move(other.state), of);
+        if (found.match.bytes > best.match.bytes ||
+            (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))
+            best = std::move(found);
     }
     return best;
 }
@@ -143,14 +153,9 @@ bool resolver::continues_on(const std::string& day, const conversation& chat,
     auto opening = template_.render(opening_of(chat), then);
     auto whole = template_.render(chat, then);
     if (!opening || !whole) return false;
-    std::size_t begun = common_prefix_bytes(*opening, *whole);
-    for (const storage::agent_summary& other : store_.list()) {
-        auto state = store_.find(other.id);
-        if (state && note_of(*state, day_note) == day &&
-            common_prefix_bytes(state->text, *whole) >= begun)
-            return true;
-    }
-    return false;
+    auto closest = store_.closest(*whole, 1);
+    return !closest.empty() &&
+           closest[0].common_bytes >= storage::common_prefix_bytes(*opening, *whole);
 }
 
 render_options resolver::options_for(const generation_request& request) const {
@@ -204,7 +209,8 @@ storage::result<resolved_prompt> resolver::resolve(
     auto rendered = template_.render(request.chat, options);
     if (!rendered) return rendered.error();
 
-    candidate source = best_source(request, *rendered);
+    cuts of(tokenizer_, *rendered);
+    candidate source = best_source(request, of);
     bool continues = !request.agent && source.state && is_whole(source.match.kind) &&
                      is_anonymous(source.state->id) && !busy(source.state->id);
     resolved_prompt prompt{request.agent ? *request.agent
@@ -227,7 +233,8 @@ storage::result<resolved_prompt> resolver::resolve(
 
     auto own = request.agent ? store_.find(*request.agent) : nullptr;
     if (own && !is_whole(source.match.kind)) {
-        candidate mine = match(own, prompt.text);
+        cuts again(tokenizer_, prompt.text);
+        candidate mine = match(own, again);
         prompt.why = prompt.reuse_tokens == 0 && mine.match.common_bytes > 0
                          ? miss_reason::too_short
                          : why_diverged(*own, prompt);

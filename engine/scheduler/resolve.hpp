@@ -64,14 +64,14 @@ class resolver {
         std::shared_ptr<const storage::agent_state> state;
         prefix_match match;
     };
-    candidate match(std::shared_ptr<const storage::agent_state> state,
-                    std::string_view prompt) const;
+    class cuts;
+    candidate match(std::shared_ptr<const storage::agent_state> state, cuts& of) const;
     /// What the template is told besides the conversation. An agent is told one day for good, or
     /// each midnight would void its memory; so is a conversation that another agent began.
     render_options options_for(const generation_request& request) const;
     bool continues_on(const std::string& day, const conversation& chat,
                       const render_options& options) const;
-    candidate best_source(const generation_request& request, std::string_view prompt) const;
+    candidate best_source(const generation_request& request, cuts& of) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;
 
     const tokenizer& tokenizer_;

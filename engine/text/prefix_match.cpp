@@ -1,7 +1,8 @@
 #include "engine/text/prefix_match.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "storage/prefix_index.hpp"
 
 namespace semantic::engine {
 
@@ -43,20 +44,10 @@ std::size_t last_safe_boundary(const stored_prefix& stored, std::string_view pro
 
 }  // namespace
 
-std::size_t common_prefix_bytes(std::string_view a, std::string_view b) {
-    // Long memories mostly agree or part early: whole strides first, then byte by byte.
-    constexpr std::size_t stride = 256;
-    std::size_t shorter = std::min(a.size(), b.size()), at = 0;
-    while (at + stride <= shorter && std::memcmp(a.data() + at, b.data() + at, stride) == 0)
-        at += stride;
-    while (at < shorter && a[at] == b[at]) ++at;
-    return at;
-}
-
 prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
                           const boundary_rules& rules) {
     if (stored.tokens.empty() || prompt.empty()) return {};
-    std::size_t common = common_prefix_bytes(stored.text, prompt);
+    std::size_t common = storage::common_prefix_bytes(stored.text, prompt);
 
     if (common == prompt.size()) {
         // The last token that ends where the prompt ends, if there is one, gives the first logits.

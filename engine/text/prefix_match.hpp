@@ -45,9 +45,6 @@ struct boundary_rules {
     std::function<bool(storage::token_id)> special;
 };
 
-/// Length of the common prefix.
-std::size_t common_prefix_bytes(std::string_view a, std::string_view b);
-
 prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
                           const boundary_rules& rules);
 

@@ -364,6 +364,33 @@ TEST_F(agent_cache_store_test, a_manifest_of_a_later_format_protects_every_block
     EXPECT_EQ(files_below(directory.path()), before);
 }
 
+TEST_F(agent_cache_store_test, the_closest_agent_is_found_after_put_evict_erase_and_a_restart) {
+    const auto closest = [](const agent_cache_store& store, const std::string& text) {
+        const auto found = store.closest(text, 1);
+        return found.empty() ? std::string("nobody") : found[0].state->id.str();
+    };
+    std::string text_of_a;
+    {
+        auto store = open();
+        put_and_save(*store, "a", some_tokens(20));
+        put_and_save(*store, "b", some_tokens(12));
+        put_and_save(*store, "c", some_tokens(20, 1));
+        text_of_a = store->find(id_of("a"))->text;
+        EXPECT_EQ(closest(*store, text_of_a + "more"), "a");
+        EXPECT_EQ(store->closest(text_of_a, 9).size(), 2u);
+        ASSERT_TRUE(store->evict(id_of("a")));
+        EXPECT_EQ(closest(*store, text_of_a), "a") << "warm agents count too";
+        put_and_save(*store, "a", some_tokens(4));
+        EXPECT_EQ(closest(*store, text_of_a), "b") << "a's former text is forgotten";
+        put_and_save(*store, "a", some_tokens(20));
+    }
+    auto store = open();
+    EXPECT_EQ(closest(*store, text_of_a), "a");
+    ASSERT_TRUE(store->erase(id_of("a")));
+    EXPECT_EQ(closest(*store, text_of_a), "b");
+    EXPECT_EQ(closest(*store, "none of theirs"), "nobody");
+}
+
 TEST_F(agent_cache_store_test, list_tells_tier_tokens_and_bytes) {
     const auto store = open();
     put_and_save(*store, "b", some_tokens(9), 77);

@@ -16,7 +16,7 @@ using tests::chat_of;
 class resolver_ : public testing::Test {
   protected:
     resolver_()
-        : pool_(storage::kv_layout({{1, 64, 64, 0}}, {}, 256), std::size_t{1} << 20),
+        : pool_(storage::kv_layout({{1, 64, 64, 0}}, {}, 256), std::size_t{4} << 20),
           words_(*tokenizer::load(model_)),
           chat_(*chat_template::make("chatml")),
           store_(open()) {}
@@ -25,6 +25,26 @@ class resolver_ : public testing::Test {
         storage::store_options options;
         options.directory = dir_.path();
         return std::move(*storage::agent_cache_store::open(options, pool_));
+    }
+
+    // What the store holds once `chat` has been read as agent `id`.
+    void remember(const resolver& prompts, const std::string& id, const conversation& chat) {
+        auto idle = [](const storage::agent_id&) { return false; };
+        auto prompt = prompts.resolve(ask(id, chat), idle);
+        storage::agent_state state{*storage::agent_id::parse(id)};
+        state.tokens = prompt->tokens;
+        state.text = prompt->text;
+        state.token_ends = prompt->token_ends;
+        state.notes = prompt->notes;
+        put(std::move(state));
+    }
+    // With blocks that hold nothing in particular.
+    void put(storage::agent_state state) {
+        storage::kv_sequence sequence(pool_, {}, 0);
+        ASSERT_TRUE(sequence.reserve(static_cast<int>(state.tokens.size())));
+        sequence.advance(static_cast<int>(state.tokens.size()));
+        state.blocks = sequence.share();
+        store_->put(std::move(state));
     }
 
     std::string model_ = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
@@ -147,6 +167,41 @@ TEST_F(resolver_, what_a_request_says_about_thinking_reaches_the_template) {
     request.thinking.effort = "high";
     EXPECT_NE(prompts.resolve(request, nobody_is_busy)->text.find("Reasoning: high\n"),
               std::string::npos);
+}
+
+TEST_F(resolver_, a_memory_without_a_cut_before_the_parting_is_too_short) {
+    resolver prompts(words_, chat_, *store_, words_.vocabulary());
+    auto whole = prompts.resolve(ask("x", chat_of({"Hello there."})), nobody_is_busy);
+    storage::agent_state state{*storage::agent_id::parse("a")};
+    state.text = whole->text;
+    state.tokens = {whole->tokens.back()};  // one token that stands for everything
+    state.token_ends = {static_cast<std::uint32_t>(whole->text.size())};
+    put(std::move(state));
+    auto prompt = prompts.resolve(ask("a", chat_of({"Hello you."})), nobody_is_busy);
+    ASSERT_TRUE(prompt);
+    EXPECT_EQ(prompt->reuse_tokens, 0);
+    EXPECT_EQ(prompt->why, miss_reason::too_short);
+}
+
+// Every text an agent may have; whoever shares most with the prompt must be its source, though
+// many more share nearly as much.
+TEST_F(resolver_, the_longest_prefix_of_all_agents_is_found_among_many_that_are_nearly_as_long) {
+    resolver prompts(words_, chat_, *store_, words_.vocabulary());
+    std::string words = "one two three four five six seven eight nine ten ";
+    for (int i = 0; i < 60; ++i) {
+        std::string text = words.substr(0, words.size() - static_cast<std::size_t>(i % 7)) + "x" +
+                           std::to_string(i);
+        remember(prompts, "near" + std::to_string(i), chat_of({text}));
+    }
+    remember(prompts, "best", chat_of({words + "eleven twelve and so on"}));
+    auto prompt = prompts.resolve(ask("", chat_of({words + "eleven twelve but not on"})),
+                                  nobody_is_busy);
+    ASSERT_TRUE(prompt);
+    ASSERT_NE(prompt->source, nullptr);
+    EXPECT_EQ(prompt->source->id.str(), "best");
+    std::string reused(prompt->text, 0,
+                       prompt->token_ends[static_cast<std::size_t>(prompt->reuse_tokens) - 1]);
+    EXPECT_NE(reused.find("twelve"), std::string::npos) << reused;
 }
 
 }  // namespace

@@ -71,18 +71,6 @@ TEST(match_prefix, divergence_keeps_everything_before_the_last_safe_boundary_wha
     EXPECT_EQ(loose.common_bytes, 13u);
 }
 
-TEST(common_prefix_bytes, finds_the_first_difference_wherever_it_is) {
-    std::string text(2000, 'x');
-    for (std::size_t at : {0, 1, 255, 256, 257, 511, 512, 1998, 1999}) {
-        std::string other = text;
-        other[at] = 'y';
-        EXPECT_EQ(common_prefix_bytes(text, other), at);
-    }
-    EXPECT_EQ(common_prefix_bytes(text, text), text.size());
-    EXPECT_EQ(common_prefix_bytes(text, text.substr(0, 300)), 300u);
-    EXPECT_EQ(common_prefix_bytes(text, ""), 0u);
-}
-
 TEST(match_prefix, nothing_in_common_is_a_miss) {
     memory m{"<a>", "one"};
     EXPECT_EQ(match_prefix(m.view(), "two", rules(true)).kind, match_kind::miss);
