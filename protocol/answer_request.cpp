@@ -75,6 +75,7 @@ engine::generation_request answer_request::take_generation(
     request.chat = std::move(chat);
     request.max_tokens = max_tokens;
     request.stop_sequences = std::move(stop_sequences);
+    request.form = std::move(form);
     request.sampling = std::move(sampling);
     request.thinking = std::move(thinking);
     request.top_scores = top_scores;

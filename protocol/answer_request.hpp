@@ -33,6 +33,7 @@ struct answer_request {
     engine::conversation chat;
     int max_tokens = 0;  // 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
+    engine::output_form form;
     engine::sampling_params sampling;
     engine::thinking_params thinking;
     std::optional<int> top_scores;  // log probabilities with each token; absent: none

@@ -50,8 +50,8 @@ class form_builder {
         : tokenizer_(words),
           family_(family),
           request_(request),
-          json_(out_, request.form.what == output_form::kind::json ? json_spacing::free
-                                                                   : json_spacing::templates) {}
+          text_(out_, json_spacing::free),
+          arguments_(out_, json_spacing::templates) {}
 
     grammar build() && {
         sequence all;
@@ -60,7 +60,7 @@ class form_builder {
                 all = json_answer();
                 break;
             case output_form::kind::calls:
-                all = calls();
+                all = reasoning() + calls();
                 break;
             default:
                 all = {free_text_with_calls()};
@@ -105,12 +105,15 @@ class form_builder {
     }
 
     sequence json_answer() {
-        symbol value = json_.any_object();
+        symbol value = text_.any_object();
         if (!request_.form.schema_json.empty())
-            value = json_.of_schema(parsed(request_.form.schema_json, "schema"));
-        if (!harmony()) return reasoning() + value;
-        return reasoning() + special("<|channel|>") + out_.literal("final") +
-               special("<|message|>") + value;
+            value = text_.of_schema(parsed(request_.form.schema_json, "schema"));
+        sequence text{value};
+        if (harmony())
+            text = sequence{special("<|channel|>")} + out_.literal("final") +
+                   special("<|message|>") + value;
+        if (!request_.form.calls_too) return reasoning() + text;
+        return reasoning() + out_.any_of({text, calls()});
     }
 
     boost::json::value parsed(const std::string& text, const std::string& owner) const {
@@ -130,13 +133,14 @@ class form_builder {
 
     // A tool that is not strict may have a schema that cannot be held to; then any object will do.
     symbol arguments(const tool_definition& tool) {
-        if (tool.parameters_json.empty()) return json_.any_object();
+        if (tool.parameters_json.empty()) return arguments_.any_object();
         try {
-            return json_.of_schema(parsed(tool.parameters_json, "the schema of its arguments"));
+            return arguments_.of_schema(
+                parsed(tool.parameters_json, "the schema of its arguments"));
         } catch (const std::runtime_error& error) {
             if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
         }
-        return json_.any_object();
+        return arguments_.any_object();
     }
 
     symbol one_of_the_calls(std::string_view before, std::string_view between,
@@ -170,14 +174,14 @@ class form_builder {
     // The call is what ends the turn in Llama 3 and in Harmony: there is one.
     sequence calls() {
         if (llama3()) return {llama3_call()};
-        if (harmony()) return reasoning() + harmony_call();
+        if (harmony()) return harmony_call();
         if (!hermes())
             throw invalid_form("models of the chat template family '" + std::string(family_) +
                                "' have no tool calls that an answer can be held to");
         symbol call =
             one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
         int more = request_.form.several_calls ? -1 : 0;
-        return reasoning() + call + out_.repeat(out_.literal("\n") + call, 0, more);
+        return sequence{call} + out_.repeat(out_.literal("\n") + call, 0, more);
     }
 
     // Text as the model likes; only what begins a call must go on as one.
@@ -212,7 +216,8 @@ class form_builder {
     const tokenizer& tokenizer_;
     const std::string_view family_;
     const generation_request& request_;
-    json_grammar json_;
+    json_grammar text_;
+    json_grammar arguments_;
 };
 
 std::string key_of(const generation_request& request) {
@@ -221,8 +226,9 @@ std::string key_of(const generation_request& request) {
     add(std::to_string(static_cast<int>(request.form.what)));
     add(request.form.schema_json);
     add(request.form.several_calls ? "several" : "one");
+    add(request.form.calls_too ? "calls too" : "");
     for (const std::string& name : request.form.tools) add(name);
-    if (request.form.what == output_form::kind::json) return key;
+    if (request.form.what == output_form::kind::json && !request.form.calls_too) return key;
     for (const tool_definition& tool : request.chat.tools) {
         add(tool.name);
         add(tool.parameters_json);
@@ -236,9 +242,16 @@ std::string key_of(const generation_request& request) {
 answer_grammars::answer_grammars(const tokenizer& words, std::string family)
     : tokenizer_(words), family_(std::move(family)) {}
 
-storage::result<std::shared_ptr<const grammar>> answer_grammars::of(
+storage::result<held_form> answer_grammars::of(const generation_request& request) {
+    if (request.form.what == output_form::kind::free) return held_form{};
+    auto rules = rules_of(request);
+    if (!rules) return rules.error();
+    if (!vocabulary_) vocabulary_ = std::make_shared<const vocabulary_trie>(tokenizer_);
+    return held_form{std::move(*rules), vocabulary_};
+}
+
+storage::result<std::shared_ptr<const grammar>> answer_grammars::rules_of(
     const generation_request& request) {
-    if (request.form.what == output_form::kind::free) return std::shared_ptr<const grammar>();
     std::string key = key_of(request);
     auto found = std::find_if(recent_.begin(), recent_.end(),
                               [&](const known& entry) { return entry.key == key; });

@@ -7,23 +7,32 @@
 #include <string>
 
 #include "engine/grammar/grammar.hpp"
+#include "engine/grammar/vocabulary_trie.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::engine {
 
+/// What holds an answer; no rules when it is free.
+struct held_form {
+    std::shared_ptr<const grammar> rules;
+    std::shared_ptr<const vocabulary_trie> vocabulary;
+};
+
 class answer_grammars {
   public:
     /// `words` must outlive this. `family`: chat_template::family().
     answer_grammars(const tokenizer& words, std::string family);
 
-    /// Null when the request leaves its answer free. A grammar met lately is not made again.
+    /// A grammar met lately is not made again.
     /// Errors: bad_value, naming the schema's place and keyword, a tool that is not there, or a
     /// family whose models have no tool calls.
-    storage::result<std::shared_ptr<const grammar>> of(const generation_request& request);
+    storage::result<held_form> of(const generation_request& request);
 
   private:
+    storage::result<std::shared_ptr<const grammar>> rules_of(const generation_request& request);
+
     struct known {
         std::string key;
         std::shared_ptr<const grammar> rules;
@@ -31,7 +40,8 @@ class answer_grammars {
 
     const tokenizer& tokenizer_;
     const std::string family_;
-    std::list<known> recent_;  // newest first
+    std::list<known> recent_;                            // newest first
+    std::shared_ptr<const vocabulary_trie> vocabulary_;  // made for the first answer that is held
 };
 
 }  // namespace semantic::engine

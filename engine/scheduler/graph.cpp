@@ -89,6 +89,7 @@ struct scheduler::impl {
     bool draining = false;
     wait_estimate waits;
 
+    answer_grammars grammars;  // owned by the resolve node
     // Owned by the resolve node: one request an agent at a time, in order of arrival.
     std::unordered_map<storage::agent_id, std::deque<job_ptr>>
         behind;  // key: an agent that is busy
@@ -111,6 +112,7 @@ struct scheduler::impl {
           store(s),
           options(std::move(o)),
           probe(p),
+          grammars(words, options.batch.answers.chat_template),
           running(model, words, pool, store, options.batch, probe,
                   {[this](const job_ptr& work, generation_event event) {
                        std::get<1>(step->output_ports()).try_put({work, std::move(event)});
@@ -206,7 +208,10 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
         auto prompt = prompts.resolve(work->request, busy);
         if (!prompt) return give_up(failure_kind::bad_request, prompt.error().what);
+        auto form = grammars.of(work->request);
+        if (!form) return give_up(failure_kind::bad_request, form.error().what);
         work->prompt = std::move(*prompt);
+        work->form = std::move(*form);
         behind.try_emplace(work->prompt->agent);
         work->pins.push_back(store.hold(work->prompt->agent));
         if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));

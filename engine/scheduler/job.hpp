@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/grammar/answer_grammar.hpp"
 #include "engine/scheduler/resolve.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agent_cache_store.hpp"
@@ -22,6 +23,7 @@ struct job {
     std::optional<std::chrono::steady_clock::time_point> admitted;  // set by the step node
 
     std::optional<resolved_prompt> prompt;  // after resolve
+    held_form form;                         // likewise
     /// The agent and the one it continues: their files stay while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
     std::optional<storage::restored_prefix>

@@ -1,6 +1,7 @@
 #include "engine/scheduler/sequence.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "engine/text/output_parser.hpp"
 #include "engine/text/utf8.hpp"
@@ -21,9 +22,13 @@ sequence::sequence(job_ptr work, int choice,
       token_ends_(work_->prompt->token_ends),
       text_(work_->prompt->text),
       prompt_tokens_(static_cast<int>(tokens_.size())),
-      sampler_(work_->request.sampling.or_else(rules.sampling),
-               seed_of_choice(seed_, choice), words.vocabulary(), tokens_),
-      stops_(work_->request.stop_sequences) {}
+      sampler_(work_->request.sampling.or_else(rules.sampling), seed_of_choice(seed_, choice),
+               words.vocabulary(), tokens_),
+      stops_(work_->request.stop_sequences) {
+    if (work_->form.rules)
+        constraint_.emplace(work_->form.rules, tokenizer_, *work_->form.vocabulary,
+                            rules_.stop_tokens);
+}
 
 sequence_view sequence::view() const {
     int position = cache_.token_count();
@@ -46,13 +51,7 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         return out;
     }
     end_thinking();
-    token_id token = 0;
-    if (forced_.empty()) {
-        token = sampler_.sample(logits, tokens_.size());
-    } else {
-        token = forced_.back();
-        forced_.pop_back();
-    }
+    token_id token = draw(logits);
     ++output_tokens_;
     last_token_ = token;
     sampler_.take(token);
@@ -68,6 +67,30 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
         out.text += stops_.finish();
     }
     return out;
+}
+
+// A token that the answer's form does not allow is drawn again from those that it does: with the
+// chance that the first draw is allowed counted in, that is the model's distribution over the
+// allowed ones, and their mask is needed only where the model strays.
+token_id sequence::draw(std::span<const float> logits) {
+    constexpr std::uint64_t second_draw = std::uint64_t{1} << 63;  // a random number of its own
+    token_id token = 0;
+    if (!forced_.empty()) {
+        token = forced_.back();
+        forced_.pop_back();
+        if (constraint_ && !constraint_->allows(token)) forced_.clear();
+    } else {
+        token = sampler_.sample(logits, tokens_.size());
+    }
+    if (!constraint_) return token;
+    if (!constraint_->allows(token)) {
+        std::span<const float> allowed = constraint_->masked(logits);
+        if (allowed.empty())
+            throw std::runtime_error("the model's vocabulary cannot write what must come next");
+        token = sampler_.sample(allowed, tokens_.size() | second_draw);
+    }
+    constraint_->take(token);
+    return token;
 }
 
 void sequence::end_thinking() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/grammar/output_constraint.hpp"
 #include "engine/model/sampler.hpp"
 #include "engine/scheduler/job.hpp"
 #include "engine/scheduler/plan.hpp"
@@ -70,6 +71,7 @@ class sequence {
     /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
     /// comes next, whatever the model would say.
     void end_thinking();
+    token_id draw(std::span<const float> logits);
     std::optional<stop_reason> take(token_id token, std::string& shown);
     token_scores scores_of(std::span<const float> logits, token_id token) const;
 
@@ -86,6 +88,7 @@ class sequence {
     int output_tokens_ = 0;
     token_id last_token_ = 0;
     sampler sampler_;
+    std::optional<output_constraint> constraint_;
     utf8_stream utf8_;
     stop_matcher stops_;
     std::string stop_sequence_;

@@ -60,6 +60,7 @@ struct output_form {
     kind what = kind::free;
     std::string schema_json{};         // json: what the value satisfies; empty: any object
     std::vector<std::string> tools{};  // calls: names of those that may be called; empty: all
+    bool calls_too = false;            // json: or tool calls instead
     bool several_calls = true;         // calls: more than one, where the model's family can
 };
 

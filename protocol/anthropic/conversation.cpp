@@ -226,6 +226,11 @@ result<engine::tool_definition> parse_tool(const json_cursor& tool, const messag
     if (!schema) return schema.error();
     if (auto object = schema->as_object(); !object) return object.error();
     definition.parameters_json = to_text(schema->value());
+    if (auto flag = tool.find("strict")) {
+        auto is_strict = flag->as_bool();
+        if (!is_strict) return is_strict.error();
+        definition.strict = *is_strict;
+    }
     return definition;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
 #include "protocol/fields.hpp"
 
@@ -20,13 +21,6 @@ result<void> refuse_what_changes_the_meaning(const json_cursor& root) {
                                  "message threads are not supported; send the whole conversation");
         f.error_code = "thread_unsupported_request";
         return f;
-    }
-    if (auto format = root.find("output_format"))
-        return format->fail(errc::unsupported, "structured output is not supported");
-    if (auto config = root.find("output_config")) {
-        if (auto object = config->as_object(); !object) return object.error();
-        if (auto format = config->find("format"))
-            return format->fail(errc::unsupported, "structured output is not supported");
     }
     if (auto servers = root.find("mcp_servers")) {
         auto count = parse_count(*servers, std::numeric_limits<std::size_t>::max());
@@ -43,26 +37,51 @@ result<std::string> parse_model(const json_cursor& root, const messages_limits& 
     return parse_bounded(*model, limits.id_bytes_max);
 }
 
-result<std::optional<std::size_t>> parse_tool_choice(const json_cursor& root) {
-    using calls_max = std::optional<std::size_t>;
+result<void> parse_tool_choice(const json_cursor& root, messages_request& request) {
     auto choice = root.find("tool_choice");
-    if (!choice) return calls_max();
-    auto type = choice->at("type");
+    if (!choice) return set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+    auto type = string_at(*choice, "type");
     if (!type) return type.error();
-    auto text = type->as_string();
-    if (!text) return text.error();
-    if (*text == "none") return calls_max(0);
-    if (*text == "any" || *text == "tool")
-        return type->fail(errc::unsupported,
-                          "a tool call cannot be forced; \"auto\" and \"none\" are supported");
-    if (*text != "auto")
-        return type->fail(errc::bad_value, R"(must be "auto", "any", "tool" or "none")");
+    json_cursor place = *choice->at("type");
+    tool_use use = tool_use::always;
+    std::optional<std::string> only;
+    if (*type == "tool") {
+        auto name = string_at(*choice, "name");
+        if (!name) return name.error();
+        only = std::string(*name);
+        place = *choice->at("name");
+    } else if (*type == "auto") {
+        use = tool_use::when_wanted;
+    } else if (*type == "none") {
+        use = tool_use::never;
+    } else if (*type != "any") {
+        return place.fail(errc::bad_value, R"(must be "auto", "any", "tool" or "none")");
+    }
+    bool several = true;
     if (auto flag = choice->find("disable_parallel_tool_use")) {
         auto is_single = flag->as_bool();
         if (!is_single) return is_single.error();
-        if (*is_single) return calls_max(1);
+        several = !*is_single;
     }
-    return calls_max();
+    return set_tool_use(request, use, several, only, place);
+}
+
+/// output_config.format, and output_format as it was called before.
+result<void> parse_format(const json_cursor& root, messages_request& request) {
+    auto format = root.find("output_format");
+    if (auto config = root.find("output_config")) {
+        if (auto object = config->as_object(); !object) return object.error();
+        if (auto newer = config->find("format")) format = newer;
+    }
+    if (!format) return {};
+    auto type = string_at(*format, "type");
+    if (!type) return type.error();
+    if (*type != "json_schema")
+        return format->at("type")->fail(errc::bad_value,
+                                        R"(must be "json_schema", is )" + quoted(*type));
+    auto schema = format->at("schema");
+    if (!schema) return schema.error();
+    return set_json_schema(request, *schema);
 }
 
 result<std::optional<std::string>> parse_effort(const json_cursor& root) {
@@ -155,9 +174,8 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     if (!thinking) return thinking.error();
     request.thinking = std::move(*thinking);
     request.shows_thinking = request.thinking.enabled.value_or(false);
-    auto calls_max = parse_tool_choice(root);
-    if (!calls_max) return calls_max.error();
-    request.tool_calls_max = *calls_max;
+    if (auto ok = parse_format(root, request); !ok) return ok.error();
+    if (auto ok = parse_tool_choice(root, request); !ok) return ok.error();
     auto user_id = parse_user_id(root, limits);
     if (!user_id) return user_id.error();
     request.user_id = std::move(*user_id);

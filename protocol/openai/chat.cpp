@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/answer_form.hpp"
 #include "protocol/fields.hpp"
 #include "protocol/openai/chat_messages.hpp"
 
@@ -13,16 +14,25 @@ namespace semantic::protocol::openai {
 
 namespace {
 
-result<void> refuse_response_format(const json_cursor& root) {
+result<void> parse_response_format(const json_cursor& root, chat_request& request) {
     auto format = root.find("response_format");
     if (!format) return {};
     auto type = string_at(*format, "type");
     if (!type) return type.error();
     if (*type == "text") return {};
-    json_cursor field = *format->at("type");
-    if (*type == "json_object" || *type == "json_schema")
-        return field.fail(errc::unsupported, "structured output is not supported; \"text\" is");
-    return field.fail(errc::bad_value, R"(must be "text", "json_object" or "json_schema")");
+    if (*type == "json_object") {
+        request.form.what = engine::output_form::kind::json;
+        return {};
+    }
+    if (*type != "json_schema")
+        return format->at("type")->fail(errc::bad_value,
+                                        R"(must be "text", "json_object" or "json_schema")");
+    auto described = format->at("json_schema");
+    if (!described) return described.error();
+    if (auto object = described->as_object(); !object) return object.error();
+    auto schema = described->at("schema");
+    if (!schema) return schema.error();
+    return set_json_schema(request, *schema);
 }
 
 result<void> refuse_modalities(const json_cursor& root) {
@@ -44,7 +54,6 @@ result<void> refuse_modalities(const json_cursor& root) {
 }
 
 result<void> refuse_what_changes_the_answer(const json_cursor& root) {
-    if (auto ok = refuse_response_format(root); !ok) return ok;
     if (auto ok = refuse_modalities(root); !ok) return ok;
     if (auto search = root.find("web_search_options"))
         return search->fail(errc::unsupported, "this server does not search the web");
@@ -132,26 +141,48 @@ result<engine::thinking_params> parse_thinking(const json_cursor& root) {
     return thinking;
 }
 
-result<std::optional<std::size_t>> parse_tool_calls_max(const json_cursor& root) {
-    using calls_max = std::optional<std::size_t>;
-    calls_max most;
+/// {"type": "function", "function": {"name": ...}}: the one tool to call.
+result<std::string> parse_named_tool(const json_cursor& choice) {
+    auto type = string_at(choice, "type");
+    if (!type) return type.error();
+    if (*type != "function")
+        return choice.at("type")->fail(errc::unsupported,
+                                       "only \"function\" is supported, found " + quoted(*type));
+    auto function = choice.at("function");
+    if (!function) return function.error();
+    if (auto object = function->as_object(); !object) return object.error();
+    auto name = string_at(*function, "name");
+    if (!name) return name.error();
+    return std::string(*name);
+}
+
+result<void> parse_tool_choice(const json_cursor& root, chat_request& request) {
+    bool several = true;
     if (auto field = root.find("parallel_tool_calls")) {
         auto is_parallel = field->as_bool();
         if (!is_parallel) return is_parallel.error();
-        if (!*is_parallel) most = 1;
+        several = *is_parallel;
     }
     auto choice = root.find("tool_choice");
-    if (!choice) return most;
-    constexpr std::string_view forced =
-        "a tool call cannot be forced; \"auto\" and \"none\" are supported";
-    if (choice->value().is_object()) return choice->fail(errc::unsupported, forced);
+    if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
+    if (choice->value().is_object()) {
+        auto name = parse_named_tool(*choice);
+        if (!name) return name.error();
+        // One tool that must be called is called once, as the vendor does.
+        return set_tool_use(request, tool_use::always, false, *name, *choice);
+    }
     auto text = choice->as_string();
     if (!text) return text.error();
-    if (*text == "auto") return most;
-    if (*text == "none") return calls_max(0);
-    if (*text == "required") return choice->fail(errc::unsupported, forced);
-    return choice->fail(errc::bad_value,
-                        R"(must be "none", "auto", "required" or an object, is )" + quoted(*text));
+    tool_use use = tool_use::when_wanted;
+    if (*text == "none")
+        use = tool_use::never;
+    else if (*text == "required")
+        use = tool_use::always;
+    else if (*text != "auto")
+        return choice->fail(
+            errc::bad_value,
+            R"(must be "none", "auto", "required" or an object, is )" + quoted(*text));
+    return set_tool_use(request, use, several, std::nullopt, *choice);
 }
 
 result<bool> parse_flag(const json_cursor& object, std::string_view key) {
@@ -223,13 +254,12 @@ result<chat_request> parse_root(const json_cursor& root, const chat_limits& limi
     auto choices = parse_choices(root, limits);
     if (!choices) return choices.error();
     request.choices = *choices;
-    auto calls_max = parse_tool_calls_max(root);
-    if (!calls_max) return calls_max.error();
-    request.tool_calls_max = *calls_max;
     if (auto ok = parse_streaming(root, request); !ok) return ok.error();
     auto chat = parse_conversation(root, limits);
     if (!chat) return chat.error();
     request.chat = std::move(*chat);
+    if (auto ok = parse_response_format(root, request); !ok) return ok.error();
+    if (auto ok = parse_tool_choice(root, request); !ok) return ok.error();
     return request;
 }
 

@@ -47,7 +47,7 @@ std::shared_ptr<const grammar> compile(const std::string& family,
                                        const generation_request& request) {
     auto made = answer_grammars(words(), family).of(request);
     if (!made) throw std::runtime_error(made.error().what);
-    return *made;
+    return made->rules;
 }
 
 // The likeliest token of random logits, held to the grammar; ends at the stop token.
@@ -162,6 +162,16 @@ TEST(answer_grammar, strict_tools_leave_text_free_and_hold_calls_to_their_schema
     EXPECT_TRUE(matches(llama, R"({"name": "stop", "parameters": {}})"));
 }
 
+TEST(answer_grammar, a_json_answer_beside_tools_may_be_a_call_instead) {
+    auto rules = compile("chatml", weather_request({.what = output_form::kind::json,
+                                                    .schema_json = R"({"type":"null"})",
+                                                    .calls_too = true}));
+    EXPECT_TRUE(matches(rules, "null"));
+    EXPECT_TRUE(
+        matches(rules, "<tool_call>\n{\"name\": \"stop\", \"arguments\": {}}\n</tool_call>"));
+    EXPECT_FALSE(matches(rules, "Sorry."));
+}
+
 TEST(answer_grammar, reasoning_may_come_first_where_the_family_has_it) {
     generation_request request;
     request.form = {.what = output_form::kind::json, .schema_json = R"({"type":"null"})"};
@@ -198,12 +208,12 @@ TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
 TEST(answer_grammar, a_form_met_before_is_not_compiled_again) {
     answer_grammars grammars(words(), "chatml");
     auto request = weather_request({.what = output_form::kind::calls});
-    auto first = *grammars.of(request);
-    EXPECT_EQ(first, *grammars.of(request));
+    auto first = grammars.of(request)->rules;
+    EXPECT_EQ(first, grammars.of(request)->rules);
     request.chat.tools[1].name = "halt";
-    EXPECT_NE(first, *grammars.of(request));
+    EXPECT_NE(first, grammars.of(request)->rules);
     request.form = {};
-    EXPECT_EQ(*grammars.of(request), nullptr);
+    EXPECT_EQ(grammars.of(request)->rules, nullptr);
 }
 
 }  // namespace

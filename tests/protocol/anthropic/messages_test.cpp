@@ -164,6 +164,34 @@ TEST(parse_messages, tool_choice_limits_the_calls_of_the_reply) {
                      .tool_calls_max);
 }
 
+TEST(parse_messages, calls_and_formats_that_are_asked_for_arrive) {
+    using kind = engine::output_form::kind;
+    const std::string tools = R"(,"tools":[{"name":"f","input_schema":{}},)"
+                              R"({"name":"g","input_schema":{},"strict":true}])";
+    auto forced = parsed(body(tools + R"(,"tool_choice":{"type":"any"})"));
+    EXPECT_EQ(forced.form.what, kind::calls);
+    EXPECT_TRUE(forced.form.tools.empty());
+    EXPECT_TRUE(forced.form.several_calls);
+    auto named = parsed(body(tools + R"(,"tool_choice":{"type":"tool","name":"f",)"
+                                     R"("disable_parallel_tool_use":true})"));
+    EXPECT_EQ(named.form.tools, std::vector<std::string>{"f"});
+    EXPECT_FALSE(named.form.several_calls);
+    EXPECT_EQ(named.tool_calls_max, 1u);
+    auto strict = parsed(body(tools));
+    EXPECT_EQ(strict.form.what, kind::strict_calls);
+    EXPECT_TRUE(strict.chat.tools[1].strict);
+    EXPECT_EQ(parsed(body(tools + R"(,"tool_choice":{"type":"none"})")).form.what, kind::free);
+    auto json = parsed(body(R"(,"output_config":{"format":{"type":"json_schema",)"
+                            R"("schema":{"type":"null"}}})"));
+    EXPECT_EQ(json.form.what, kind::json);
+    EXPECT_EQ(json.form.schema_json, R"({"type":"null"})");
+    EXPECT_FALSE(json.form.calls_too);
+    auto either = parsed(body(tools + R"(,"output_format":{"type":"json_schema","schema":{}})"));
+    EXPECT_EQ(either.form.what, kind::json);
+    EXPECT_TRUE(either.form.calls_too);
+    EXPECT_EQ(json.take_generation({}, {}).form.what, kind::json);
+}
+
 TEST(parse_messages, unknown_and_null_fields_are_ignored) {
     messages_request request = parsed(body(
         R"(,"service_tier":"auto","thinking":{"type":"adaptive"},"context_management":{"edits":[]},

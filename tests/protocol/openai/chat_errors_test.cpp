@@ -137,16 +137,19 @@ TEST(parse_chat, bad_calls_and_results_are_400_with_the_path) {
 }
 
 TEST(parse_chat, settings_that_cannot_be_honoured_are_refused_and_never_ignored) {
-    const std::string forced = R"(a tool call cannot be forced; "auto" and "none" are supported)";
-    const std::string structured = "structured output is not supported; \"text\" is";
     expect_refused({
-        {with(R"("response_format":{"type":"json_object"})"), unsupported, "response_format.type",
-         structured},
-        {with(R"("response_format":{"type":"json_schema","json_schema":{}})"), unsupported,
-         "response_format.type", structured},
-        {with(R"("tool_choice":"required")"), unsupported, "tool_choice", forced},
-        {with(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), unsupported,
-         "tool_choice", forced},
+        {with(R"("response_format":{"type":"json_schema","json_schema":{}})"), missing,
+         "response_format.json_schema.schema", "field required"},
+        {with(R"("response_format":{"type":"json_schema","json_schema":{"schema":[]}})"), bad,
+         "response_format.json_schema.schema", "expected an object, found an array"},
+        {with(R"("tool_choice":"required")"), bad, "tool_choice", "there are no tools to call"},
+        {with(R"("tool_choice":{"type":"function","function":{"name":"f"}})"), bad, "tool_choice",
+         "there are no tools to call"},
+        {with(R"("tool_choice":{"type":"function","function":{"name":"f"}},)"
+              R"("tools":[{"type":"function","function":{"name":"g"}}])"),
+         bad, "tool_choice", "there is no tool 'f'"},
+        {with(R"("tool_choice":{"type":"custom"})"), unsupported, "tool_choice.type",
+         "only \"function\" is supported, found \"custom\""},
         {with(R"("modalities":["text","audio"])"), unsupported, "modalities.1",
          "only \"text\" is supported, found \"audio\""},
         {with(R"("audio":{"voice":"x"})"), unsupported, "audio", "audio is not supported"},

@@ -236,6 +236,32 @@ TEST(parse_chat, tool_choice_and_parallel_calls_bound_the_calls) {
               0u);
 }
 
+TEST(parse_chat, calls_and_formats_that_are_asked_for_arrive) {
+    using kind = engine::output_form::kind;
+    const std::string tools =
+        R"(,"tools":[{"type":"function","function":{"name":"f"}},)"
+        R"({"type":"function","function":{"name":"g","strict":true,"parameters":{}}}])";
+    auto forced = parsed(body(tools + R"(,"tool_choice":"required")"));
+    EXPECT_EQ(forced.form.what, kind::calls);
+    EXPECT_TRUE(forced.form.tools.empty());
+    EXPECT_TRUE(forced.form.several_calls);
+    auto named =
+        parsed(body(tools + R"(,"tool_choice":{"type":"function","function":{"name":"f"}})"));
+    EXPECT_EQ(named.form.tools, std::vector<std::string>{"f"});
+    EXPECT_FALSE(named.form.several_calls);
+    auto strict = parsed(body(tools));
+    EXPECT_EQ(strict.form.what, kind::strict_calls);
+    EXPECT_TRUE(strict.chat.tools[1].strict);
+    EXPECT_EQ(parsed(body(tools + R"(,"tool_choice":"none")")).form.what, kind::free);
+    auto object = parsed(body(R"(,"response_format":{"type":"json_object"})"));
+    EXPECT_EQ(object.form.what, kind::json);
+    EXPECT_EQ(object.form.schema_json, "");
+    auto either = parsed(body(tools + R"(,"response_format":{"type":"json_schema",)"
+                                      R"("json_schema":{"name":"n","schema":{"type":"null"}}})"));
+    EXPECT_EQ(either.form.schema_json, R"({"type":"null"})");
+    EXPECT_TRUE(either.form.calls_too);
+}
+
 TEST(parse_chat, stop_may_be_one_string) {
     EXPECT_EQ(parsed(body(R"(,"stop":"END")")).stop_sequences, std::vector<std::string>{"END"});
 }

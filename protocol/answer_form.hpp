@@ -1,0 +1,25 @@
+#pragma once
+// What the dialects ask of an answer's form, each in its words: a schema for the text, or that
+// tools be called. Pure.
+
+#include <string_view>
+
+#include "protocol/answer_request.hpp"
+#include "protocol/json.hpp"
+
+namespace semantic::protocol {
+
+/// How tools may be called.
+enum class tool_use { when_wanted, never, always };
+
+/// Sets the form and the number of calls of `request`, whose tools are parsed already. `only`: the
+/// one tool that may be called, found at `place`; absent: any. Errors: bad_value at `place` when it
+/// is not among the tools, or when calls and a JSON text are asked for at once.
+result<void> set_tool_use(answer_request& request, tool_use use, bool several,
+                          const std::optional<std::string>& only, const json_cursor& place);
+
+/// The whole text of the answer is JSON that satisfies `schema`. Errors: bad_value when it is no
+/// object.
+result<void> set_json_schema(answer_request& request, const json_cursor& schema);
+
+}  // namespace semantic::protocol
