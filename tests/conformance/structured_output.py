@@ -1,5 +1,5 @@
 """Answers held to a form, at BASE_URL: 1,000 random schemas through the vendors' Python SDKs, each
-answer validated by an independent implementation of JSON Schema. STRUCTURED_CASES changes how many."""
+answer validated by an independent implementation of JSON Schema. STRUCTURED_CASES says how many."""
 
 import json
 import os
