@@ -261,6 +261,10 @@ await main({
       await refused(create({ logit_bias: { dog: 1 } }), bad, { param: 'logit_bias', code: null });
       await refused(create({ stream: true, tool_choice: 'required' }), bad, {
         param: 'tool_choice',
+        code: null,
+      });
+      await refused(create({ stream: true, web_search_options: {} }), bad, {
+        param: 'web_search_options',
         code: 'unsupported_value',
       });
       await refused(create({ session_id: '../up' }), bad, { param: 'session_id', code: null });
