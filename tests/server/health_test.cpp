@@ -15,10 +15,12 @@ using tests::post;
 struct held_load {
     std::promise<void> go;
     std::shared_future<void> gone = go.get_future().share();
+    std::shared_ptr<std::promise<void>> reported = std::make_shared<std::promise<void>>();
     engine_loader loader(storage::errc* fail_with = nullptr) {
-        return [gone = gone, fail_with](
+        return [gone = gone, reported = reported, fail_with](
                    const auto& progress) -> storage::result<std::unique_ptr<engine::engine>> {
             progress({"reading weights", 0.25, {{"a.safetensors", 0.5}, {"b.safetensors", 1.0}}});
+            reported->set_value();
             gone.wait();
             if (fail_with != nullptr) return storage::failure{*fail_with, "no model at /nowhere"};
             return std::unique_ptr<engine::engine>(std::make_unique<tests::scripted_engine>());
@@ -31,6 +33,7 @@ TEST(health, port_answers_while_the_model_loads) {
     app_options options = test_server::default_options();
     options.load = load.loader();
     test_server server(std::move(options));
+    load.reported->get_future().wait();
     http_client client(server.port());
     EXPECT_EQ(client.request(get("/health/live")).status, 200);
     EXPECT_EQ(client.request(get("/health/ready")).status, 503);
