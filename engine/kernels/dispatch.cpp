@@ -97,17 +97,20 @@ std::size_t packed_matrix::tile_bytes() const noexcept {
 }
 
 std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim) noexcept {
-    const auto padded = [](std::size_t n) { return (n + 15) / 16 * 16; };
-    const auto rows = static_cast<std::size_t>(count), t = padded(static_cast<std::size_t>(tokens));
-    const auto kd = padded(static_cast<std::size_t>(k_dim));
-    const auto vd = padded(static_cast<std::size_t>(v_dim));
+    const auto padded = [](std::size_t n, std::size_t to) { return (n + to - 1) / to * to; };
+    const auto rows = static_cast<std::size_t>(count);
+    const auto t = padded(static_cast<std::size_t>(tokens), attention_value_tokens);
+    const auto kd = padded(static_cast<std::size_t>(k_dim), 16);
+    const auto vd = padded(static_cast<std::size_t>(v_dim), 16);
     return rows * t        // scores
            + rows * vd     // output of the frame
            + rows * 16     // maxima, sums, ranges
            + rows * kd     // queries in the order of the packed keys
            + 16 * kd + kd  // one tile of keys, its scales and biases
-           + 2 * t * ((vd + group_size - 1) / group_size)  // scales and biases of values
-           + attention_value_tokens * vd;                  // one tile of values
+           + 3 * t * ((vd + group_size - 1) / group_size)       // scales, biases, signs of values
+           + attention_value_tokens * vd                        // one tile of values
+           + padded(rows * (t / attention_value_tokens), 16)    // units of rounded weights
+           + rows * t / 4;                                      // rounded weights
 }
 
 float to_float(half value) noexcept {

@@ -161,8 +161,15 @@ struct kernel_table {
     /// score t = scale * acc. At 4/8 bit, per group in order, acc = fma(scale_k * scale_q,
     /// float(idot), fma(bias_k, sum_q, acc)); at 16 bit, d ascending, acc = fma(q[d], k[t, d],
     /// acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b = Σ p_t in lane order
-    /// of t (hidden tokens add 0); o_b[d] = Σ_t p_t * v[t, d], t ascending, acc = fma(p_t, v, acc),
-    /// v = fma(q, scale_v, bias_v); then merge_softmax(state, out, {m_b, l_b}, o_b).
+    /// of t (hidden tokens add 0). At 8/16 bit o_b[d] = Σ_t p_t * v[t, d], t ascending, acc =
+    /// fma(p_t, v, acc), v = fma(q, scale_v, bias_v). At 4 bit the weights are rounded to 8 bits,
+    /// so that integers do the work. Per group of 64 elements, with u = q, or 15 - q where scale_v
+    /// < 0: v = |scale_v| * (u - 8) + centre_v, where centre_v = fma(scale_v, scale_v < 0 ? 7 : 8,
+    /// bias_v), and acc starts as Σ p_t * centre_t by fma in lane order of t. Per 64 tokens of the
+    /// frame, in order, with w_t = p_t * |scale_t|, W = the largest visible one, r_t =
+    /// round-half-even(w_t * (255 / W)) and idot[d] = Σ r_t * (u[t, d] - 8) exact: acc = fma(W /
+    /// 255, float(idot), acc); where W < 1e-30 both factors are 0. Then merge_softmax(state, out,
+    /// {m_b, l_b}, o_b).
     /// From the least begin to the greatest end of the rows that see anything, every token must
     /// hold finite values: a row multiplies those hidden from it by 0. All other bytes are never
     /// used, so they may be anything.

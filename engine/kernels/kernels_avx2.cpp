@@ -26,7 +26,9 @@ constexpr int quant_rows_max = 4, quant_tiles = 1;  // 8 registers of integer su
 constexpr int float_rows_max = 6, float_tiles = 1;  // 12 of sums, 2 of weights
 constexpr int score_rows_max = 4;                   // 8 of integer sums
 constexpr int score_chains_rows = 0;                // no registers for two sums a row
+constexpr int score_few_rows = 2;                   // so many rows go without a key tile
 constexpr int value_rows_max = 6, value_lanes = 1;  // 12 of sums, 2 of values
+constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
 
 /// All ones in the first n of 8 lanes; n may be outside 0 to 8.
 SIMD_INLINE __m256i first8(int n) {
@@ -276,18 +278,10 @@ template <int bits>
 SIMD_INLINE group_values<bits> make_values(float scale, float bias) {
     return {_mm256_set1_ps(scale), _mm256_set1_ps(bias)};
 }
-SIMD_INLINE __m256 take_word(const std::byte* at, const group_values<4>& values) {
-    const __m256i shifts = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
-    const __m256i nibbles = _mm256_srlv_epi32(set1_word(at).a, shifts);
-    const __m256i q = _mm256_and_si256(nibbles, _mm256_set1_epi32(15));
-    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), values.scale, values.bias);
-}
 /// 16 values from `at`.
 template <int bits>
 SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& values) {
-    if constexpr (bits == 4) {
-        return {take_word(at, values), take_word(at + 4, values)};
-    } else if constexpr (bits == 8) {
+    if constexpr (bits == 8) {
         const v16 q = load_bytes(at);
         return {_mm256_fmadd_ps(q.a, values.scale, values.bias),
                 _mm256_fmadd_ps(q.b, values.scale, values.bias)};
@@ -295,8 +289,86 @@ SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& value
         return load_half(at);
     }
 }
-/// The lanes of take_values<4> in the order of the elements, which is theirs already.
-SIMD_INLINE v16 element_order(v16 x) { return x; }
+
+SIMD_INLINE __m256i fold8(__m256i (&r)[8]) {
+    __m256i fours[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        const __m256i* x = r + 4 * i;
+        const __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(x[0], x[1]),
+                                           _mm256_unpackhi_epi32(x[0], x[1]));
+        const __m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(x[2], x[3]),
+                                           _mm256_unpackhi_epi32(x[2], x[3]));
+        fours[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+    }
+    return _mm256_add_epi32(_mm256_permute2x128_si256(fours[0], fours[1], 0x20),
+                            _mm256_permute2x128_si256(fours[0], fours[1], 0x31));
+}
+/// Lane i < 8: the sum of the low half of r[i]; lane 8 + i: of its high half.
+SIMD_INLINE i16 fold_halves(const i16 (&r)[8]) {
+    __m256i low[8], high[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        low[i] = r[i].a;
+        high[i] = r[i].b;
+    }
+    return {fold8(low), fold8(high)};
+}
+
+/// All ones where x < y.
+SIMD_INLINE i16 less_words(v16 x, v16 y) {
+    return {_mm256_castps_si256(_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+            _mm256_castps_si256(_mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
+/// 32 bytes from each of two places, each flipped by a word.
+SIMD_INLINE i16 flip_halves(const std::byte* low, const std::int32_t* flip_low,
+                            const std::byte* high, const std::int32_t* flip_high) {
+    const i16 x = load_halves(low, high);
+    return {_mm256_xor_si256(x.a, _mm256_set1_epi32(*flip_low)),
+            _mm256_xor_si256(x.b, _mm256_set1_epi32(*flip_high))};
+}
+SIMD_INLINE void interleave8(__m256i a, __m256i b, __m256i c, __m256i d, __m256i (&out)[4]) {
+    const __m256i ab_low = _mm256_unpacklo_epi8(a, b), ab_high = _mm256_unpackhi_epi8(a, b);
+    const __m256i cd_low = _mm256_unpacklo_epi8(c, d), cd_high = _mm256_unpackhi_epi8(c, d);
+    out[0] = _mm256_unpacklo_epi16(ab_low, cd_low);
+    out[1] = _mm256_unpackhi_epi16(ab_low, cd_low);
+    out[2] = _mm256_unpacklo_epi16(ab_high, cd_high);
+    out[3] = _mm256_unpackhi_epi16(ab_high, cd_high);
+}
+/// Byte i of a, b, c and d side by side, in each half: words 16 * (l % 2) + 4 * j + i of lane l of
+/// 128 bits.
+SIMD_INLINE void interleave_bytes(const i16 (&x)[4], i16 (&out)[4]) {
+    __m256i low[4], high[4];
+    interleave8(x[0].a, x[1].a, x[2].a, x[3].a, low);
+    interleave8(x[0].b, x[1].b, x[2].b, x[3].b, high);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        out[i] = {low[i], high[i]};
+    }
+}
+SIMD_INLINE i16 from_eight(i16 x) {
+    const __m256i eight = _mm256_set1_epi8(8);
+    return {_mm256_sub_epi8(x.a, eight), _mm256_sub_epi8(x.b, eight)};
+}
+/// The high half of x changes places with the low half of y.
+SIMD_INLINE void swap_halves(i16& x, i16& y) {
+    const __m256i high = x.b;
+    x.b = y.a;
+    y.a = high;
+}
+SIMD_INLINE void order8(__m256 even, __m256 odd, float* low, float* high) {
+    const __m256 a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
+    _mm256_storeu_ps(low, _mm256_permute2f128_ps(a, b, 0x20));
+    _mm256_storeu_ps(high, _mm256_permute2f128_ps(a, b, 0x31));
+}
+/// 64 sums in the order of quad_values -> the order of elements.
+SIMD_INLINE void value_order(float* x) {
+    const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
+    order8(a.a, c.a, x, x + 32);
+    order8(a.b, c.b, x + 8, x + 40);
+    order8(b.a, d.a, x + 16, x + 48);
+    order8(b.b, d.b, x + 24, x + 56);
+}
 
 /// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
 SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {

@@ -32,7 +32,9 @@ constexpr int quant_rows_max = 6, quant_tiles = 2;  // 12 integer and 12 float s
 constexpr int float_rows_max = 6, float_tiles = 4;  // 24 sums, 4 weights
 constexpr int score_rows_max = 12;                  // 12 integer and 12 float sums
 constexpr int score_chains_rows = 4;                // up to so many rows, two sums each
+constexpr int score_few_rows = 4;                   // so many rows go without a key tile
 constexpr int value_rows_max = 6, value_lanes = 4;  // 24 sums, 4 values
+constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
 
 SIMD_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -137,7 +139,7 @@ SIMD_INLINE void start(dot_sum<four_bit>& sum, const std::int32_t* p) {
 }
 template <bool four_bit>
 SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
-    sum.words.v = _mm512_dpbusd_epi32(sum.words.v, u.v, s.v);
+    sum = {{_mm512_dpbusd_epi32(sum.words.v, u.v, s.v)}};
 }
 template <bool four_bit>
 SIMD_INLINE void carry(dot_sum<four_bit>&) {}
@@ -190,42 +192,81 @@ struct group_values {
 };
 template <>
 struct group_values<16> {};
-/// At 4 bit a group has only 16 values: a table of them, in one register.
-template <>
-struct group_values<4> {
-    __m512 table;
-};
 template <int bits>
 SIMD_INLINE group_values<bits> make_values(float scale, float bias) {
     const __m512 wide_scale = _mm512_set1_ps(scale), wide_bias = _mm512_set1_ps(bias);
-    if constexpr (bits == 4) {
-        const __m512 q = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-        return {_mm512_fmadd_ps(q, wide_scale, wide_bias)};
-    } else {
-        return {wide_scale, wide_bias};
-    }
+    return {wide_scale, wide_bias};
 }
-/// 16 values from `at`, at 4 bit in the lane order 0 8 1 9 2 10 ...: broadcasting two words and
-/// shifting each lane costs no shuffle, and vpermps looks at the low 4 bits of an index alone.
+/// 16 values from `at`.
 template <int bits>
 SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& values) {
-    if constexpr (bits == 4) {
-        const __m512i shifts =
-            _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28);
-        long long words;
-        __builtin_memcpy(&words, at, 8);
-        const __m512i q = _mm512_srlv_epi32(_mm512_set1_epi64(words), shifts);
-        return {_mm512_permutexvar_ps(q, values.table)};
-    } else if constexpr (bits == 8) {
+    if constexpr (bits == 8) {
         return {_mm512_fmadd_ps(load_bytes(at).v, values.scale, values.bias)};
     } else {
         return load_half(at);
     }
 }
-/// The lanes of take_values<4> in the order of the elements.
-SIMD_INLINE v16 element_order(v16 a) {
-    const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-    return {_mm512_permutexvar_ps(from, a.v)};
+
+/// Lane i < 8: the sum of the low half of r[i]; lane 8 + i: of its high half.
+SIMD_INLINE i16 fold_halves(const i16 (&r)[8]) {
+    __m512i fours[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        const i16* x = r + 4 * i;
+        const __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(x[0].v, x[1].v),
+                                           _mm512_unpackhi_epi32(x[0].v, x[1].v));
+        const __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(x[2].v, x[3].v),
+                                           _mm512_unpackhi_epi32(x[2].v, x[3].v));
+        fours[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+    }
+    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    return {_mm512_add_epi32(_mm512_permutex2var_epi64(fours[0], even, fours[1]),
+                             _mm512_permutex2var_epi64(fours[0], odd, fours[1]))};
+}
+
+/// All ones where a < b.
+SIMD_INLINE i16 less_words(v16 a, v16 b) {
+    return {_mm512_movm_epi32(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ))};
+}
+/// 32 bytes from each of two places, each flipped by a word.
+SIMD_INLINE i16 flip_halves(const std::byte* low, const std::int32_t* flip_low,
+                            const std::byte* high, const std::int32_t* flip_high) {
+    const __m256i a = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
+                                       _mm256_set1_epi32(*flip_low));
+    const __m256i b = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)),
+                                       _mm256_set1_epi32(*flip_high));
+    return {_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1)};
+}
+/// Byte i of a, b, c and d side by side, in each half: words 16 * (l % 2) + 4 * j + i of lane l of
+/// 128 bits.
+SIMD_INLINE void interleave_bytes(const i16 (&x)[4], i16 (&out)[4]) {
+    const __m512i ab_low = _mm512_unpacklo_epi8(x[0].v, x[1].v);
+    const __m512i ab_high = _mm512_unpackhi_epi8(x[0].v, x[1].v);
+    const __m512i cd_low = _mm512_unpacklo_epi8(x[2].v, x[3].v);
+    const __m512i cd_high = _mm512_unpackhi_epi8(x[2].v, x[3].v);
+    out[0].v = _mm512_unpacklo_epi16(ab_low, cd_low);
+    out[1].v = _mm512_unpackhi_epi16(ab_low, cd_low);
+    out[2].v = _mm512_unpacklo_epi16(ab_high, cd_high);
+    out[3].v = _mm512_unpackhi_epi16(ab_high, cd_high);
+}
+SIMD_INLINE i16 from_eight(i16 a) { return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(8))}; }
+/// The high half of a changes places with the low half of b.
+SIMD_INLINE void swap_halves(i16& a, i16& b) {
+    const __m512i low = _mm512_shuffle_i64x2(a.v, b.v, 0x44);
+    b.v = _mm512_shuffle_i64x2(a.v, b.v, 0xee);
+    a.v = low;
+}
+/// 64 sums in the order of quad_values -> the order of elements.
+SIMD_INLINE void value_order(float* x) {
+    const __m512i from =
+        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27);
+    const __m512i upper = _mm512_add_epi32(from, _mm512_set1_epi32(4));
+    const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
+    store(x, {_mm512_permutex2var_ps(a.v, from, c.v)});
+    store(x + 16, {_mm512_permutex2var_ps(b.v, from, d.v)});
+    store(x + 32, {_mm512_permutex2var_ps(a.v, upper, c.v)});
+    store(x + 48, {_mm512_permutex2var_ps(b.v, upper, d.v)});
 }
 
 /// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.

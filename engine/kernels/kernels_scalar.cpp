@@ -2,6 +2,7 @@
 // std::fma compiles to a library call where the baseline instruction set lacks it; that is exact
 // too.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -330,6 +331,48 @@ void merge_softmax(softmax_state& into, float* into_out, const softmax_state& fr
     }
 }
 
+/// Σ_t p[t] * v[t] over [begin, end) for one group of 4-bit values, as kernel_table::attend says.
+void weigh_rounded(const kv_rows& v, index group, const float* p, index begin, index end,
+                   float* out) {
+    float lanes[lane_count] = {};
+    for (index t = begin; t < end; ++t) {
+        const index at = t * v.row_scales + group;
+        const float scale = to_float(v.scales[at]);
+        const float centre = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
+        lanes[t % lane_count] = std::fma(p[t], centre, lanes[t % lane_count]);
+    }
+    const float base = fold(lanes);
+    for (index d = 0; d < group_size; ++d) {
+        out[d] = base;
+    }
+    for (index first = begin / attention_value_tokens * attention_value_tokens; first < end;
+         first += attention_value_tokens) {
+        const index from = std::max(first, begin);
+        const index to = std::min(first + attention_value_tokens, end);
+        float weights[attention_value_tokens] = {};
+        float largest = 0.0f;
+        for (index t = from; t < to; ++t) {
+            const float scale = to_float(v.scales[t * v.row_scales + group]);
+            weights[t - from] = p[t] * std::fabs(scale);
+            largest = std::fmax(largest, weights[t - from]);
+        }
+        const float unit = largest < 1e-30f ? 0.0f : largest / 255.0f;
+        const float inverse = largest < 1e-30f ? 0.0f : 255.0f / largest;
+        std::int32_t idot[group_size] = {};
+        for (index t = from; t < to; ++t) {
+            const int level = static_cast<int>(std::nearbyint(weights[t - from] * inverse));
+            const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
+            for (index d = 0; d < group_size; ++d) {
+                const int q = kv_q(v, t, group * group_size + d);
+                idot[d] += level * ((negative ? 15 - q : q) - 8);
+            }
+        }
+        for (index d = 0; d < group_size; ++d) {
+            out[d] = std::fma(unit, static_cast<float>(idot[d]), out[d]);
+        }
+    }
+}
+
 void attend(const attention_block& block) {
     float* p = block.scratch;       // [tokens]
     float* out = p + block.tokens;  // [v.dim]
@@ -349,7 +392,10 @@ void attend(const attention_block& block) {
             lanes[t % lane_count] += p[t];
         }
         state.sum = fold(lanes);
-        for (index d = 0; d < block.v.dim; ++d) {
+        for (index g = 0; block.v.bits == 4 && g < block.v.dim / group_size; ++g) {
+            weigh_rounded(block.v, g, p, begin, end, out + g * group_size);
+        }
+        for (index d = 0; block.v.bits != 4 && d < block.v.dim; ++d) {
             out[d] = 0.0f;
             for (index t = begin; t < end; ++t) {
                 out[d] = std::fma(p[t], kv_value(block.v, t, d), out[d]);

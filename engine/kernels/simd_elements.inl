@@ -9,7 +9,8 @@ SIMD_INLINE int lanes_left(index n, index i) {
     return n - i < lane_count ? static_cast<int>(n - i) : lane_count;
 }
 
-SIMD_INLINE v16 exp_lanes(v16 x) {
+/// exp_lanes for x <= 0; other lanes are not used.
+SIMD_INLINE v16 exp_not_above_0(v16 x) {
     const v16 shifted = fma(x, set1(exp_log2e), set1(exp_magic));
     const v16 n = sub(shifted, set1(exp_magic));
     v16 r = fma(n, set1(-exp_ln2_high), x);
@@ -20,8 +21,11 @@ SIMD_INLINE v16 exp_lanes(v16 x) {
         p = fma(p, r, set1(exp_coefficients[i]));
     }
     p = add_exponent(p, shifted);
-    p = where_less(x, set1(exp_underflow), set1(0.0f), p);
-    return where_less(set1(exp_overflow), x, set1(__builtin_inff()), p);
+    return where_less(x, set1(exp_underflow), set1(0.0f), p);
+}
+
+SIMD_INLINE v16 exp_lanes(v16 x) {
+    return where_less(set1(exp_overflow), x, set1(__builtin_inff()), exp_not_above_0(x));
 }
 
 SIMD_INLINE float exp_one(float x) {

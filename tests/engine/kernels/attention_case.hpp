@@ -2,6 +2,7 @@
 // A random frame with queries, quantised through a given table, and attention over it.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tests/engine/kernels/support.hpp"
@@ -96,6 +97,16 @@ struct attention_case {
         return static_cast<double>(to_float((from_keys ? k_scales : v_scales)[i / 64])) * q +
                static_cast<double>(to_float((from_keys ? k_biases : v_biases)[i / 64]));
     }
+    /// Scale and bias of element d of token t of V. Requires: 4 or 8 bit.
+    double value_scale(int t, int d) const {
+        return static_cast<double>(to_float((shared() ? k_scales : v_scales)[value_group(t, d)]));
+    }
+    double value_bias(int t, int d) const {
+        return static_cast<double>(to_float((shared() ? k_biases : v_biases)[value_group(t, d)]));
+    }
+    std::size_t value_group(int t, int d) const {
+        return (size(t, row_dim(false)) + static_cast<std::size_t>(d + misread)) / 64;
+    }
 
     bool shared() const { return shape.stored_dim != 0; }
     /// Elements from one token of K or V to the next.
@@ -172,5 +183,41 @@ struct attention_case {
         }
     }
 };
+
+/// What attention gives for one row, and how far it may be off because a rounded weight lies so
+/// close to the middle between two levels that either is right.
+struct attention_answer {
+    std::vector<double> out, either;
+};
+
+/// Σ p * v of the group of 64 elements from `first` on, with weights rounded in tiles of 64 tokens.
+/// `error`: the relative one of p.
+inline void weigh_rounded(const attention_case& c, int r, int first, const std::vector<double>& p,
+                          double error, attention_answer& to) {
+    const auto row = static_cast<std::size_t>(r);
+    const int begin = c.begin[row], end = c.end[row];
+    for (int tile = begin / 64 * 64; tile < end; tile += 64) {
+        const int from = std::max(tile, begin), stop = std::min(tile + 64, end);
+        const auto weight = [&](int t) {
+            return p[static_cast<std::size_t>(t - begin)] * std::abs(c.value_scale(t, first));
+        };
+        double largest = 0;
+        for (int t = from; t < stop; ++t) largest = std::max(largest, weight(t));
+        for (int t = from; t < stop; ++t) {
+            const double exact = weight(t) * 255 / largest, level = std::nearbyint(exact);
+            const bool near = 0.5 - std::abs(exact - level) < 255 * error;
+            for (int d = first; d < first + 64; ++d) {
+                // v = |scale| * offset + centre
+                const double scale = c.value_scale(t, d), v = c.element(false, t, d);
+                const double centre = c.value_bias(t, d) + scale * (scale < 0 ? 7 : 8);
+                const double offset = (v - centre) / std::abs(scale), unit = largest / 255;
+                const auto at = static_cast<std::size_t>(d);
+                to.out[at] +=
+                    p[static_cast<std::size_t>(t - begin)] * centre + unit * level * offset;
+                if (near) to.either[at] += unit * std::abs(offset);
+            }
+        }
+    }
+}
 
 }  // namespace semantic::engine::kernel_tests

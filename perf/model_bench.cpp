@@ -1,0 +1,246 @@
+// The forward pass without scheduler or server: decoding by several sequences at a depth, and
+// prefill at a depth, each beside what this machine's memory and multipliers allow, measured in the
+// same run.
+// Run: build/bin/model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS]
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/kernels/gemm.hpp"
+#include "engine/model/aligned_buffer.hpp"
+#include "engine/model/compute_arena.hpp"
+#include "engine/model/task_runner.hpp"
+#include "engine/model/transformer.hpp"
+#include "storage/block_pool.hpp"
+
+namespace {
+
+using namespace semantic;
+using namespace semantic::engine;
+
+constexpr int block_tokens = 256;
+constexpr int rows_max = 2048;
+
+double wall_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+/// CPU time of all threads.
+double cpu_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+struct cost {
+    double wall, cpu;  // seconds, the fastest of the repetitions
+};
+
+cost fastest(int repeats, const std::function<void()>& body) {
+    cost best{1e9, 1e9};
+    for (int i = 0; i < repeats; ++i) {
+        const double wall = wall_now(), cpu = cpu_now();
+        body();
+        best = {std::min(best.wall, wall_now() - wall), std::min(best.cpu, cpu_now() - cpu)};
+    }
+    return best;
+}
+
+struct roofs {
+    double read_bytes;     // a second, by all threads
+    double int8_products;  // multiply-adds a second of the q8 kernel on operands in L1, all threads
+};
+
+roofs measure_roofs(const kernel_table& kernels) {
+    const task_runner tasks;
+    roofs found{};
+    constexpr std::size_t bytes = std::size_t{1} << 28;
+    aligned_buffer<std::uint64_t> memory(bytes / 8);
+    std::fill_n(memory.data(), memory.count(), 1u);
+    std::uint64_t sums[64] = {};
+    const cost read = fastest(5, [&] {
+        tasks.run(64, true, [&](int part, int) {
+            const std::uint64_t* from =
+                memory.data() + static_cast<std::size_t>(part) * (memory.count() / 64);
+            std::uint64_t sum = 0;
+            for (std::size_t i = 0; i < memory.count() / 64; ++i) sum += from[i];
+            sums[part] += sum;
+        });
+    });
+    if (sums[0] == 0) throw std::logic_error("nothing was read");
+    found.read_bytes = static_cast<double>(bytes) / read.wall;
+
+    // 32 outputs of 1024 inputs at 8 bit: 33 KiB of weights against 6 KiB of activations.
+    packed_matrix w{weight_kind::q8, scale_kind::f16, 32, 512, nullptr};
+    constexpr int rows = 96, passes = 64;
+    const aligned_buffer<std::byte> data(w.bytes());
+    w.data = data.data();
+    const aligned_buffer<std::int8_t> q(static_cast<std::size_t>(rows * w.cols));
+    const aligned_buffer<float> scales(static_cast<std::size_t>(rows * w.cols / 64));
+    aligned_buffer<float> y(static_cast<std::size_t>(tasks.slots() * rows * w.rows));
+    const int count = 16 * tasks.slots();
+    const cost multiply = fastest(5, [&] {
+        tasks.run(count, true, [&](int, int slot) {
+            for (int i = 0; i < passes; ++i) {
+                kernels.linear_quant(w, 0, 2, {q.data(), scales.data(), scales.data()}, rows,
+                                     y.data() + slot * rows * w.rows, 32);
+            }
+        });
+    });
+    found.int8_products =
+        static_cast<double>(count) * passes * rows * w.rows * w.cols / multiply.wall;
+    return found;
+}
+
+class bench_model {
+  public:
+    bench_model(const std::string& folder, const kernel_table& kernels, std::size_t pool_bytes) {
+        auto config = model_config::load(folder);
+        if (!config) throw std::runtime_error(config.error().what);
+        config_ = std::move(*config);
+        const storage::kv_layout layout = make_kv_layout(config_, {4, 64}, block_tokens);
+        pool_ = std::make_unique<storage::block_pool>(layout, pool_bytes);
+        auto model = transformer::load(folder, config_, layout, kernels, {rows_max, 16},
+                                       weight_form::native, {});
+        if (!model) throw std::runtime_error(model.error().what);
+        model_ = std::move(*model);
+        logits_ = aligned_buffer<float>(16 * static_cast<std::size_t>(config_.vocabulary));
+        prefill_block();
+    }
+
+    /// A sequence of `tokens` tokens, each block a copy of one that was computed: attention reads
+    /// as many bytes as it would of a real one.
+    std::unique_ptr<storage::kv_sequence> sequence(int tokens) {
+        const int count = (tokens + block_tokens - 1) / block_tokens;
+        auto blocks = storage::kv_block::make_many(*pool_, static_cast<std::size_t>(count));
+        if (!blocks) throw std::runtime_error(blocks.error().what);
+        std::vector<std::shared_ptr<const storage::kv_block>> prefix;
+        for (const auto& block : *blocks) {
+            block->copy_from(*model_block_, block_tokens);
+            prefix.push_back(block);
+        }
+        blocks->clear();
+        return std::make_unique<storage::kv_sequence>(*pool_, std::move(prefix), tokens);
+    }
+
+    /// One step: `count` more tokens of each sequence, logits of the last.
+    void step(std::vector<std::unique_ptr<storage::kv_sequence>>& sequences, int count) {
+        const std::vector<storage::token_id> tokens(static_cast<std::size_t>(count), 5);
+        const int last = count - 1;
+        std::vector<sequence_step> batch;
+        float* to = logits_.data();
+        for (auto& sequence : sequences) {
+            if (!sequence->reserve(sequence->token_count() + count))
+                throw std::runtime_error("the pool is too small");
+            batch.push_back({tokens, sequence.get(), {&last, 1}, to});
+            to += config_.vocabulary;
+        }
+        model_->forward(batch);
+    }
+
+    double kv_bytes_per_token() const {
+        return static_cast<double>(pool_->layout().frame_bytes()) / block_tokens *
+               pool_->layout().layer_count();
+    }
+    double weight_bytes() const { return static_cast<double>(model_->weight_bytes()); }
+    /// Multiply-adds of the matrices for one token, the head left out.
+    double products_per_token() const {
+        const double hidden = config_.hidden, q = config_.heads * config_.head_dim,
+                     kv = config_.kv_heads * config_.head_dim;
+        return static_cast<double>(config_.layers.size()) *
+               (2 * hidden * q + 4 * hidden * kv + 3 * hidden * config_.intermediate);
+    }
+
+  private:
+    void prefill_block() {
+        auto made = storage::kv_block::make(*pool_);
+        if (!made) throw std::runtime_error(made.error().what);
+        std::vector<std::unique_ptr<storage::kv_sequence>> one;
+        one.push_back(std::make_unique<storage::kv_sequence>(
+            *pool_, std::vector<std::shared_ptr<const storage::kv_block>>{}, 0));
+        step(one, block_tokens);
+        model_block_ = one[0]->share()[0];
+    }
+
+    model_config config_;
+    std::unique_ptr<storage::block_pool> pool_;
+    std::unique_ptr<transformer> model_;
+    aligned_buffer<float> logits_;
+    std::shared_ptr<const storage::kv_block> model_block_;
+};
+
+void decode(bench_model& model, const roofs& roof) {
+    std::printf("%-28s %9s %9s %9s %12s\n", "decode", "ms/step", "cpu ms", "tok/s", "% of memory");
+    const int depths[][2] = {{1, 1024},  {2, 1024}, {4, 1024}, {8, 1024},
+                             {16, 1024}, {1, 32},   {1, 16384}};
+    for (const auto& [agents, depth] : depths) {
+        std::vector<std::unique_ptr<storage::kv_sequence>> all;
+        for (int i = 0; i < agents; ++i) all.push_back(model.sequence(depth));
+        const int steps = 8;
+        model.step(all, 1);
+        const cost c = fastest(6, [&] {
+            for (int i = 0; i < steps; ++i) model.step(all, 1);
+        });
+        const double bytes =
+            model.weight_bytes() + agents * model.kv_bytes_per_token() * (depth + 30);
+        const double step = c.wall / steps;
+        std::printf("%3d sequences at %6d       %9.3f %9.3f %9.0f %12.0f\n", agents, depth,
+                    step * 1e3, c.cpu / steps * 1e3, agents / step,
+                    100 * bytes / roof.read_bytes / step);
+    }
+}
+
+void prefill(bench_model& model, const roofs& roof) {
+    std::printf("%-28s %9s %9s %9s %12s\n", "prefill", "ms", "cpu ms", "tok/s", "% of int8");
+    const int cases[][2] = {{512, 0}, {2048, 0}, {512, 16384}, {65, 16384}, {50, 16384}};
+    for (const auto& [tokens, depth] : cases) {
+        const cost c = fastest(3, [&] {
+            std::vector<std::unique_ptr<storage::kv_sequence>> one;
+            one.push_back(model.sequence(depth));
+            model.step(one, tokens);
+        });
+        std::printf("%5d tokens at %6d        %9.2f %9.2f %9.0f %12.0f\n", tokens, depth,
+                    c.wall * 1e3, c.cpu * 1e3, tokens / c.wall,
+                    100 * model.products_per_token() * tokens / c.wall / roof.int8_products);
+    }
+}
+
+int run(int argc, char** argv) {
+    if (argc < 2) {
+        std::fprintf(stderr,
+                     "usage: model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS]\n");
+        return 2;
+    }
+    const std::string_view what = argc > 2 ? argv[2] : "all";
+    const kernel_table* kernels = find_kernels(argc > 3 ? argv[3] : "auto");
+    if (kernels == nullptr) throw std::runtime_error("this CPU has no such kernels");
+    compute_arena arena(argc > 4 ? std::atoi(argv[4]) : 0);
+    arena.run([&] {
+        const roofs roof = measure_roofs(*kernels);
+        bench_model model(argv[1], *kernels, std::size_t{2} << 30);
+        std::printf("%s, %d threads: reads %.1f GB/s, int8 %.0f GOP/s; ", kernels->name,
+                    arena.threads(), roof.read_bytes * 1e-9, 2e-9 * roof.int8_products);
+        std::printf("weights %.1f MB, KV %.0f bytes a token\n", model.weight_bytes() * 1e-6,
+                    model.kv_bytes_per_token());
+        if (what != "prefill") decode(model, roof);
+        if (what != "decode") prefill(model, roof);
+    });
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "model_bench: %s\n", error.what());
+        return 1;
+    }
+}
