@@ -16,6 +16,7 @@
 #include "engine/text/chat_template.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "storage/agent_cache_store.hpp"
+#include "storage/block_file.hpp"
 
 namespace semantic::engine {
 
@@ -169,8 +170,8 @@ model_info describe(const engine_options& options, const model_config& config,
                     const chat_template& chat, const kernel_table& kernels,
                     const transformer& model, const storage::block_pool& pool) {
     const storage::kv_layout& layout = pool.layout();
-    std::size_t blocks = pool.frame_count() / static_cast<std::size_t>(layout.layer_count());
-    std::size_t pool_tokens = blocks * static_cast<std::size_t>(layout.block_tokens());
+    int pool_tokens = layout.tokens_in(pool.frame_count(), options.prefill_min_chunk_tokens,
+                                       config.context_tokens_max);
     std::filesystem::path directory(options.model_directory);
     model_info info;
     info.id = (directory.has_filename() ? directory : directory.parent_path()).filename().string();
@@ -181,13 +182,14 @@ model_info describe(const engine_options& options, const model_config& config,
     info.kv_heads = config.kv_heads;
     info.head_dim = layout.k(0).dim;
     info.vocabulary = config.vocabulary;
-    info.context_tokens_max = static_cast<int>(
-        std::min<std::size_t>(static_cast<std::size_t>(config.context_tokens_max), pool_tokens));
+    info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
     info.kv_bits = layout.recipe().bits;
     info.block_tokens = layout.block_tokens();
     info.weight_bytes = model.weight_bytes();
     info.kv_bytes_per_token = layout.bytes_per_token();
     info.pool_bytes = pool.frame_count() * layout.frame_bytes();
+    info.pool_agents_4k = pool.frame_count() / layout.frames_for(4096, 0);
+    info.pool_agents_16k = pool.frame_count() / layout.frames_for(16384, 0);
     info.created_unix = std::chrono::duration_cast<std::chrono::seconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
@@ -202,7 +204,8 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
         read_file(std::filesystem::path(options.model_directory) / "tokenizer.json");
     std::string recipe = "mlx-affine bits=" + std::to_string(layout.recipe().bits) +
                          " group=" + std::to_string(layout.recipe().group_size) +
-                         " block=" + std::to_string(layout.block_tokens());
+                         " block=" + std::to_string(layout.block_tokens()) +
+                         " files=" + std::to_string(storage::block_format_version);
     std::string chat_rules = chat.identity();
     return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
 }

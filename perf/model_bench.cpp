@@ -118,14 +118,15 @@ class bench_model {
     /// as many bytes as it would of a real one.
     std::unique_ptr<storage::kv_sequence> sequence(int tokens) {
         const int count = (tokens + block_tokens - 1) / block_tokens;
-        auto blocks = storage::kv_block::make_many(*pool_, static_cast<std::size_t>(count));
-        if (!blocks) throw std::runtime_error(blocks.error().what);
-        std::vector<std::shared_ptr<const storage::kv_block>> prefix;
-        for (const auto& block : *blocks) {
-            block->copy_from(*model_block_, block_tokens);
-            prefix.push_back(block);
-        }
-        blocks->clear();
+        std::vector<storage::kv_block_parts> prefix(static_cast<std::size_t>(count));
+        for (storage::kv_block_parts& block : prefix)
+            for (const storage::kv_part part : storage::kv_parts) {
+                if (model_block_.at(part) == nullptr) continue;
+                auto copy = storage::kv_block::make(*pool_, part);
+                if (!copy) throw std::runtime_error(copy.error().what);
+                (*copy)->copy_from(*model_block_.at(part), block_tokens);
+                block.at(part) = std::move(*copy);
+            }
         return std::make_unique<storage::kv_sequence>(*pool_, std::move(prefix), tokens);
     }
 
@@ -159,11 +160,9 @@ class bench_model {
 
   private:
     void prefill_block() {
-        auto made = storage::kv_block::make(*pool_);
-        if (!made) throw std::runtime_error(made.error().what);
         std::vector<std::unique_ptr<storage::kv_sequence>> one;
         one.push_back(std::make_unique<storage::kv_sequence>(
-            *pool_, std::vector<std::shared_ptr<const storage::kv_block>>{}, 0));
+            *pool_, std::vector<storage::kv_block_parts>{}, 0));
         step(one, block_tokens);
         model_block_ = one[0]->share()[0];
     }
@@ -172,7 +171,7 @@ class bench_model {
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<transformer> model_;
     aligned_buffer<float> logits_;
-    std::shared_ptr<const storage::kv_block> model_block_;
+    storage::kv_block_parts model_block_;
 };
 
 void decode(bench_model& model, const roofs& roof) {

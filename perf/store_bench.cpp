@@ -50,7 +50,8 @@ fs::path make_directory(const block_hash& fingerprint, int agents) {
             << encode_manifest(agent)->bytes;
         for (const manifest_block& block : agent.blocks) {
             fs::create_directories(directory / block_directory(block.name));
-            std::ofstream(directory / block_path(block.name), std::ios::binary) << "KV";
+            std::ofstream(directory / block_path(block.name, kv_part::full), std::ios::binary)
+                << "KV";
         }
     }
     return directory;
@@ -98,12 +99,13 @@ class agent_on_disk {
             state.token_ends.push_back(static_cast<std::uint32_t>(state.text.size()));
         }
         const auto blocks =
-            *kv_block::make_many(pool_, static_cast<std::size_t>(tokens / block_tokens));
+            *kv_block::make_many(pool_, kv_part::full,
+                                 static_cast<std::size_t>(tokens / block_tokens));
         std::uint8_t next = 0;
         for (const auto& block : blocks)
             for (int layer = 0; layer < layout_.layer_count(); ++layer)
                 std::fill_n(block->frame(layer), layout_.frame_bytes(), std::byte{++next});
-        state.blocks.assign(blocks.begin(), blocks.end());
+        for (const auto& block : blocks) state.blocks.push_back({block, nullptr});
         store_->put(std::move(state));
         if (!store_->save(*id_)) std::abort();
     }

@@ -135,11 +135,11 @@ void app::on_loaded() {
     if (stopping_.load()) return;
     const engine::model_info& info = engines_.get()->info();
     double pool_mb = static_cast<double>(info.pool_bytes) / (1 << 20);
-    std::uint64_t tokens =
-        info.kv_bytes_per_token > 0 ? info.pool_bytes / info.kv_bytes_per_token : 0;
-    char size[96];
-    std::snprintf(size, sizeof size, "KV %d bit, pool %.0f MB = %llu tokens", info.kv_bits, pool_mb,
-                  static_cast<unsigned long long>(tokens));
+    char size[128];
+    std::snprintf(size, sizeof size,
+                  "KV %d bit, pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
+                  info.kv_bits, pool_mb, static_cast<unsigned long long>(info.pool_agents_4k),
+                  static_cast<unsigned long long>(info.pool_agents_16k));
     std::string line = "semantic-server " + std::string(server_version()) +
                        " listening on http://" + authority(options_.settings.host, port_) +
                        " (model " + info.id + ", kernels " + info.kernels + ", " + size +

@@ -4,31 +4,13 @@
 
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/checksum.hpp"
-#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
 namespace {
 
-using clock = std::chrono::system_clock;
-
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
-
-bool any_hot(const agent_state& state) {
-    return std::ranges::any_of(state.blocks,
-                               [](const block_ptr& block) { return block != nullptr; });
-}
-
-bool all_hot(const agent_state& state) {
-    return std::ranges::all_of(state.blocks,
-                               [](const block_ptr& block) { return block != nullptr; });
-}
-
-shortfall shortfall_of(errc code) {
-    if (code == errc::not_found) return shortfall::evicted;
-    return code == errc::incompatible ? shortfall::incompatible : shortfall::corrupt;
-}
 
 }  // namespace
 
@@ -49,75 +31,70 @@ agent_cache_store::impl::block_place agent_cache_store::impl::place(
             count == as_size(block_tokens)};
 }
 
+/// The first block whose sliding frames a sequence needs to go on behind `tokens` tokens.
+std::size_t agent_cache_store::impl::window_start(std::size_t tokens) const {
+    const kv_layout& layout = pool.layout();
+    if (!layout.slides()) return (tokens + as_size(block_tokens) - 1) / as_size(block_tokens);
+    return as_size(layout.first_sliding_block(static_cast<int>(tokens)));
+}
+
+bool agent_cache_store::impl::any_hot(const agent_state& state) const {
+    return std::ranges::any_of(state.blocks, [](const kv_block_parts& block) {
+        return block.full != nullptr || block.sliding != nullptr;
+    });
+}
+
+bool agent_cache_store::impl::all_hot(const agent_state& state) const {
+    const std::size_t sliding_from = window_start(state.tokens.size());
+    for (std::size_t i = 0; i < state.blocks.size(); ++i)
+        if (state.blocks[i].full == nullptr ||
+            (i >= sliding_from && state.blocks[i].sliding == nullptr))
+            return false;
+    return true;
+}
+
 /// Requires: the mutex is held, the place is a full block.
-block_ptr agent_cache_store::impl::find_known(const block_place& at) {
+agent_cache_store::impl::known_block* agent_cache_store::impl::find_known(const block_place& at) {
     const auto found = known.find(at.name);
     if (found == known.end() || found->second.parent != at.identity.parent ||
         !std::ranges::equal(found->second.tokens, at.identity.tokens))
         return nullptr;
-    return found->second.block.lock();
+    return &found->second;
 }
 
-/// Returns: the block already known to be the same, else `block`, which is known from now on.
-/// Requires: the mutex is held.
+/// Returns: the same part of the same block where it is known already, else `block`, which is known
+/// from now on. Requires: the mutex is held.
 block_ptr agent_cache_store::impl::adopt(const block_place& at, block_ptr block) {
     if (!at.full) return block;
-    if (auto same = find_known(at)) return same;
-    if (known.size() >= purge_known_at) {
-        std::erase_if(known, [](const auto& each) { return each.second.block.expired(); });
-        purge_known_at = std::max<std::size_t>(1024, known.size() * 2);
+    known_block* same = find_known(at);
+    if (same == nullptr) {
+        if (known.size() >= purge_known_at) {
+            std::erase_if(known, [](const auto& each) {
+                return each.second.parts[0].expired() && each.second.parts[1].expired();
+            });
+            purge_known_at = std::max<std::size_t>(1024, known.size() * 2);
+        }
+        same = &known[at.name];
+        *same = {{}, at.identity.parent, {at.identity.tokens.begin(), at.identity.tokens.end()}};
     }
-    known[at.name] = {
-        block, at.identity.parent, {at.identity.tokens.begin(), at.identity.tokens.end()}};
+    auto& part = same->parts[static_cast<std::size_t>(block->part())];
+    if (auto there = part.lock()) return there;
+    part = block;
     return block;
 }
 
 block_ptr agent_cache_store::impl::find_hot(const agent_state& state, std::size_t index,
-                                            const block_place& at) {
-    if (state.blocks[index] != nullptr) return state.blocks[index];
+                                            kv_part part, const block_place& at) {
+    if (state.blocks[index].at(part) != nullptr) return state.blocks[index].at(part);
     std::lock_guard lock(mutex);
     if (at.full)
-        if (auto same = find_known(at)) return same;
+        if (const known_block* same = find_known(at))
+            if (auto block = same->parts[static_cast<std::size_t>(part)].lock()) return block;
     const auto newest = agents.find(state.id);
     if (newest == agents.end() || index >= newest->second.names.size() ||
         newest->second.names[index] != at.name)
         return nullptr;
-    return newest->second.state->blocks[index];
-}
-
-void agent_cache_store::impl::count_damage(const block_place& at, errc code) {
-    if (code == errc::not_found)
-        ++probe.blocks_missing;
-    else
-        ++probe.blocks_corrupt;
-    blocks.distrust(at.name);
-    // Whoever still has the block in the pool can mend the file.
-    std::lock_guard lock(mutex);
-    for (auto& [id, agent] : agents)
-        for (std::size_t i = 0; i < agent.names.size(); ++i)
-            if (agent.names[i] == at.name && agent.state->blocks[i] != nullptr) {
-                agent.dirty = true;
-                ++agent.version;
-            }
-}
-
-/// Makes the restored blocks part of the agent's newest state, where that has the same ones.
-void agent_cache_store::impl::publish(const agent_id& id, const std::vector<block_hash>& names,
-                                      const std::vector<block_ptr>& restored) {
-    state_ptr former;  // destroyed after the mutex is released
-    std::lock_guard lock(mutex);
-    const auto found = agents.find(id);
-    if (found == agents.end()) return;
-    record& agent = found->second;
-    agent.last_used = clock::now();
-    std::vector<block_ptr> merged = agent.state->blocks;
-    const std::size_t count = std::min(merged.size(), restored.size());
-    for (std::size_t i = 0; i < count && agent.names[i] == names[i]; ++i)
-        if (merged[i] == nullptr) merged[i] = restored[i];
-    if (merged == agent.state->blocks) return;
-    auto state = std::make_shared<agent_state>(*agent.state);
-    state->blocks = std::move(merged);
-    former = std::exchange(agent.state, std::move(state));
+    return newest->second.state->blocks[index].at(part);
 }
 
 /// Takes the agent's blocks out of the index. Returns: the former state, whose end may free frames.
@@ -125,28 +102,72 @@ void agent_cache_store::impl::publish(const agent_id& id, const std::vector<bloc
 state_ptr agent_cache_store::impl::let_go(record& agent) {
     if (!any_hot(*agent.state)) return nullptr;
     auto state = std::make_shared<agent_state>(*agent.state);
-    std::fill(state->blocks.begin(), state->blocks.end(), nullptr);
+    std::fill(state->blocks.begin(), state->blocks.end(), kv_block_parts{});
     ++probe.evictions;
     return std::exchange(agent.state, std::move(state));
 }
 
-/// Blocks. Reads those of a state's blocks, several at a time, straight into frames. Makes room by
-/// evicting clean agents, never this one.
-std::vector<result<block_read>> agent_cache_store::impl::read_missing(
-    agent_cache_store& store, const agent_state& state, const std::vector<block_hash>& names,
-    const std::vector<std::size_t>& missing) {
-    const std::size_t frames = as_size(pool.layout().layer_count());
-    std::vector<result<block_read>> reads(missing.size(), failure{errc::not_found, {}});
-    store.make_room(frames * missing.size(), &state.id);
-    run_parallel(missing.size(), [&](std::size_t i) {
-        const auto at = place(state, names, missing[i]);
-        reads[i] = blocks.read(at.name, at.identity, pool);
-        // Somebody else may have taken the room.
-        while (!reads[i] && reads[i].error().code == errc::pool_exhausted &&
-               store.make_room(frames, &state.id))
-            reads[i] = blocks.read(at.name, at.identity, pool);
-    });
-    return reads;
+/// A state that is not saved yet relies on the siblings of blocks that its window has passed: they
+/// stay, whatever becomes of the agent that it has them from. Requires: the mutex is held.
+void agent_cache_store::impl::pin_passed(record& agent, const std::vector<block_hash>& names,
+                                         std::size_t tokens) {
+    if (!pool.layout().slides()) return;
+    for (std::size_t i = 0; i < std::min(names.size(), window_start(tokens)); ++i)
+        if (agent.pinned.insert(names[i]).second) {
+            blocks.retain({&names[i], 1});
+            agent.attempted.push_back(names[i]);
+        }
+}
+
+/// Sliding frames that the window has passed and no file has yet may be in the pool as part of an
+/// earlier state, of this agent or another: then `block` gets them, to be saved with it. Requires:
+/// the mutex is held.
+void agent_cache_store::impl::take_over_unsaved(const block_place& at, kv_block_parts& block) {
+    constexpr kv_part part = kv_part::sliding;
+    if (!pool.layout().slides() || block.sliding != nullptr || !at.full) return;
+    if (blocks.is_good(at.name, part)) return;
+    if (const known_block* same = find_known(at))
+        block.sliding = same->parts[static_cast<std::size_t>(part)].lock();
+}
+
+/// Takes those sliding frames out of the index that the agent's next token does not need, all of
+/// them or only what is on disk. Returns: the former state, or null when there are none. Requires:
+/// the mutex is held.
+state_ptr agent_cache_store::impl::let_go_of_passed(record& agent, bool saved_only) {
+    std::vector<kv_block_parts> kept = agent.state->blocks;
+    const std::size_t passed = std::min(kept.size(), window_start(agent.state->tokens.size()));
+    for (std::size_t i = 0; i < passed; ++i)
+        if (!saved_only || blocks.is_good(agent.names[i], kv_part::sliding))
+            kept[i].sliding.reset();
+    if (kept == agent.state->blocks) return nullptr;
+    auto state = std::make_shared<agent_state>(*agent.state);
+    state->blocks = std::move(kept);
+    return std::exchange(agent.state, std::move(state));
+}
+
+bool agent_cache_store::impl::make_room(std::size_t frames, const agent_id* keep) {
+    while (pool.free_count() < frames) {
+        state_ptr former;  // its end frees the frames, outside the mutex
+        std::lock_guard lock(mutex);
+        record* oldest = nullptr;
+        const agent_id* unsaved = nullptr;
+        for (auto& [id, agent] : agents) {
+            if ((keep != nullptr && id == *keep) || !any_hot(*agent.state)) continue;
+            if (!agent.dirty) {
+                if (oldest == nullptr || agent.last_used < oldest->last_used) oldest = &agent;
+            } else if (agent.save_failed && !held.contains(id) && !busy.contains(path_of(id))) {
+                if (unsaved == nullptr || agent.last_used < agents.at(*unsaved).last_used)
+                    unsaved = &id;
+            }
+        }
+        if (oldest != nullptr) former = let_go(*oldest);
+        // What the disk did not take cannot wait for ever.
+        for (auto each = agents.begin(); former == nullptr && each != agents.end(); ++each)
+            if (each->second.save_failed) former = let_go_of_passed(each->second, false);
+        if (former == nullptr && unsaved != nullptr) former = forget_unsaved(agent_id(*unsaved));
+        if (former == nullptr) return pool.free_count() >= frames;
+    }
+    return true;
 }
 
 // --- saving ---
@@ -232,9 +253,10 @@ std::uint64_t agent_cache_store::impl::bytes_to_write(const agent_state& state,
                                                       const std::vector<block_hash>& names) const {
     std::uint64_t bytes = 0;
     for (std::size_t i = 0; i < names.size(); ++i)
-        if (state.blocks[i] != nullptr && !blocks.is_good(names[i]))
-            bytes +=
-                block_file_bytes_max(pool.layout(), place(state, names, i).identity.tokens.size());
+        for (const kv_part part : kv_parts)
+            if (state.blocks[i].at(part) != nullptr && !blocks.is_good(names[i], part))
+                bytes += block_file_bytes_max(pool.layout(), part,
+                                              place(state, names, i).identity.tokens.size());
     return bytes;
 }
 
@@ -248,13 +270,16 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
     for (std::size_t i = 0; i < names.size(); ++i) {
         // A block that is only on disk is saved already; if its file is damaged, nobody here can
         // mend it.
-        if (state.blocks[i] == nullptr) continue;
-        const block_place at = place(state, names, i);
-        const auto written = blocks.ensure(at.name, at.identity, pool.layout(), *state.blocks[i]);
-        if (!written) return written.error();
-        room->spend(*written);
-        report.bytes_written += *written;
-        report.blocks_written += *written == 0 ? 0 : 1;
+        for (const kv_part part : kv_parts) {
+            const block_ptr& block = state.blocks[i].at(part);
+            if (block == nullptr) continue;
+            const block_place at = place(state, names, i);
+            const auto written = blocks.ensure(at.name, at.identity, pool.layout(), *block);
+            if (!written) return written.error();
+            room->spend(*written);
+            report.bytes_written += *written;
+            report.blocks_written += *written == 0 ? 0 : 1;
+        }
     }
     if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
     const auto ok = plan.append ? append_manifest(files, full_path(relative), plan.bytes)
@@ -310,62 +335,27 @@ shortfall agent_cache_store::why_absent(const agent_id& id) const {
     return found == impl_->absent.end() ? shortfall::none : found->second;
 }
 
-result<restored_prefix> agent_cache_store::restore(const agent_state& state, int tokens) {
-    ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());
-    const std::size_t per_block = as_size(impl_->block_tokens);
-    const std::size_t needed = (as_size(tokens) + per_block - 1) / per_block;
-    const auto names = impl_->names_of(state);
-    ASSERT(state.blocks.size() == names.size());
-    std::vector<block_ptr> found(needed);
-    std::vector<std::size_t> missing;
-    for (std::size_t i = 0; i < needed; ++i) {
-        found[i] = impl_->find_hot(state, i, impl_->place(state, names, i));
-        if (found[i] == nullptr) missing.push_back(i);
-    }
-    std::vector<result<block_read>> reads = impl_->read_missing(*this, state, names, missing);
-
-    restored_prefix restored;
-    auto next = missing.begin();
-    for (std::size_t i = 0; i < needed; ++i) {
-        const int tokens_here =
-            static_cast<int>(std::min(as_size(tokens), (i + 1) * per_block)) - restored.tokens;
-        if (next != missing.end() && *next == i) {
-            auto& read = reads[static_cast<std::size_t>(next++ - missing.begin())];
-            const auto at = impl_->place(state, names, i);
-            if (!read) {
-                if (read.error().code == errc::pool_exhausted) return read.error();
-                impl_->count_damage(at, read.error().code);
-                restored.why = shortfall_of(read.error().code);
-                restored.detail = read.error().what;
-                break;
-            }
-            restored.bytes_read += read->bytes;
-            restored.tokens_read += tokens_here;
-            std::lock_guard lock(impl_->mutex);
-            found[i] = impl_->adopt(at, std::move(read->block));
-        }
-        restored.blocks.push_back(std::move(found[i]));
-        restored.tokens += tokens_here;
-    }
-    impl_->publish(state.id, names, restored.blocks);
-    return restored;
-}
-
 void agent_cache_store::put(agent_state state) {
     const auto names = impl_->names_of(state);
-    ASSERT(state.blocks.size() == names.size() && all_hot(state));
+    ASSERT(state.blocks.size() == names.size() && impl_->all_hot(state));
     ASSERT(state.token_ends.size() == state.tokens.size());
-    std::vector<block_ptr>
-        duplicates;  // these and the former state end after the mutex is released
-    state_ptr former;
+    // These end after the mutex is released.
+    std::vector<block_ptr> duplicates;
+    state_ptr former, with_passed;
     std::lock_guard lock(impl_->mutex);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const auto at = impl_->place(state, names, i);
-        auto kept = impl_->adopt(at, state.blocks[i]);
-        duplicates.push_back(std::exchange(state.blocks[i], std::move(kept)));
-    }
     const agent_id id = state.id;
     impl::record& agent = impl_->agents[id];
+    impl_->pin_passed(agent, names, state.tokens.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto at = impl_->place(state, names, i);
+        for (const kv_part part : kv_parts) {
+            block_ptr& block = state.blocks[i].at(part);
+            if (block == nullptr) continue;
+            auto kept = impl_->adopt(at, block);
+            duplicates.push_back(std::exchange(block, std::move(kept)));
+        }
+        impl_->take_over_unsaved(at, state.blocks[i]);
+    }
     agent.last_used = state.last_used;
     if (agent.state) impl_->by_text.remove(&agent.state);
     former = std::exchange(agent.state, std::make_shared<const agent_state>(std::move(state)));
@@ -374,6 +364,7 @@ void agent_cache_store::put(agent_state state) {
     ++agent.version;
     agent.dirty = true;
     agent.save_failed = false;  // this state has not been tried yet
+    with_passed = impl_->let_go_of_passed(agent, true);
 }
 
 result<save_report> agent_cache_store::save(const agent_id& id, save_extent extent) {
@@ -401,55 +392,36 @@ result<save_report> agent_cache_store::save(const agent_id& id, save_extent exte
     auto report = plan ? impl_->write_out(relative, *state, names, *plan)
                        : result<save_report>(plan.error());
     std::vector<block_hash> dropped;
+    state_ptr with_passed;  // ends after the mutex is released
     {
         std::lock_guard lock(impl_->mutex);
         impl::record& agent = impl_->agents.find(id)->second;
+        agent.save_failed = !report;
+        with_passed = impl_->let_go_of_passed(agent, true);
         if (!report) {
             agent.attempted = concatenated(std::move(agent.attempted), names);
-            agent.save_failed = true;
             ++impl_->probe.save_failures;
             if (report.error().code == errc::out_of_space) ++impl_->probe.saves_out_of_space;
             return report;
         }
         impl::foreign_manifest replaced = impl_->take_foreign(relative);
-        dropped = concatenated(std::exchange(agent.saved, std::move(names)),
-                               std::exchange(agent.attempted, {}));
-        dropped = concatenated(std::move(dropped), replaced.names);
+        dropped = concatenated(std::exchange(agent.saved, std::move(names)), replaced.names);
         impl_->quota.remove(replaced.bytes);
         if (!plan->append) impl_->quota.remove(agent.manifest_bytes);
         agent.manifest_bytes = plan->file_bytes;
         agent.appendable = std::move(plan->next);
-        agent.save_failed = false;
-        if (agent.version == version && extent == save_extent::everything) agent.dirty = false;
+        if (agent.version == version && extent == save_extent::everything) {
+            agent.dirty = false;
+            dropped = concatenated(std::move(dropped), std::exchange(agent.attempted, {}));
+            agent.pinned.clear();
+        }
     }
     impl_->blocks.release(dropped);
     return report;
 }
 
 bool agent_cache_store::make_room(std::size_t frames, const agent_id* keep) {
-    while (impl_->pool.free_count() < frames) {
-        state_ptr former;  // its end frees the frames, outside the mutex
-        std::lock_guard lock(impl_->mutex);
-        impl::record* oldest = nullptr;
-        const agent_id* unsaved = nullptr;
-        for (auto& [id, agent] : impl_->agents) {
-            if ((keep != nullptr && id == *keep) || !any_hot(*agent.state)) continue;
-            if (!agent.dirty) {
-                if (oldest == nullptr || agent.last_used < oldest->last_used) oldest = &agent;
-            } else if (agent.save_failed && !impl_->held.contains(id) &&
-                       !impl_->busy.contains(impl_->path_of(id))) {
-                if (unsaved == nullptr || agent.last_used < impl_->agents.at(*unsaved).last_used)
-                    unsaved = &id;
-            }
-        }
-        if (oldest != nullptr)
-            former = impl_->let_go(*oldest);
-        else if (unsaved != nullptr)
-            former = impl_->forget_unsaved(agent_id(*unsaved));
-        else
-            return impl_->pool.free_count() >= frames;
-    }
-    return true;
+    return impl_->make_room(frames, keep);
 }
 
 bool agent_cache_store::evict(const agent_id& id) {
@@ -491,7 +463,7 @@ std::vector<agent_summary> agent_cache_store::list() const {
     std::vector<agent_summary> summaries;
     std::lock_guard lock(impl_->mutex);
     for (const auto& [id, agent] : impl_->agents)
-        summaries.push_back({id, all_hot(*agent.state) ? "hot" : "warm",
+        summaries.push_back({id, impl_->all_hot(*agent.state) ? "hot" : "warm",
                              static_cast<int>(agent.state->tokens.size()), agent.dirty,
                              agent.manifest_bytes + impl_->blocks.bytes_on_disk(agent.saved),
                              agent.last_used});

@@ -41,7 +41,7 @@ struct store_options {
 
 struct agent_summary {
     agent_id id;
-    const char* tier;  // "hot": every block in the pool, "warm": at least one only on disk
+    const char* tier;  // "hot": all that its next token needs is in the pool, "warm": not all
     int tokens;
     bool dirty;  // something is not on disk yet
     std::uint64_t disk_bytes;
@@ -49,7 +49,8 @@ struct agent_summary {
 };
 
 struct restored_prefix {
-    std::vector<std::shared_ptr<const kv_block>> blocks;  // covering `tokens`
+    /// Covering `tokens`; sliding frames from where the window behind the last of them begins.
+    std::vector<kv_block_parts> blocks;
     int tokens = 0;       // how many of those asked for are really there, from the start
     int tokens_read = 0;  // part of `tokens` that came from disk just now
     shortfall why = shortfall::none;
@@ -59,7 +60,8 @@ struct restored_prefix {
 
 struct save_report {
     std::uint64_t bytes_written = 0;
-    int blocks_written = 0;
+    std::uint64_t manifest_bytes = 0;  // part of bytes_written
+    int blocks_written = 0;  // block files, siblings counted
 };
 
 /// Takes the next bytes of a stream; a failure ends the stream.
@@ -110,15 +112,18 @@ class agent_cache_store {
     /// it is, or never was.
     shortfall why_absent(const agent_id& id) const;
 
-    /// Blocks. Brings the first `tokens` tokens of `state` into the pool: hot blocks are shared,
-    /// the others are read, checked (checksum, fingerprint, token ids) and published, so that the
-    /// agent becomes hot. Stops at the first block that is missing or wrong. Makes room by evicting
+    /// Blocks. Brings what a sequence needs to go on behind the first `tokens` tokens of `state`
+    /// into the pool: every block's full layers and what the window reaches of the sliding ones.
+    /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
+    /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
+    /// ends at the last block boundary before it that has all it needs. Makes room by evicting
     /// clean agents, least recently used first, never `state.id`. Errors: pool_exhausted only;
     /// damage on disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens);
 
-    /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: every
-    /// block is in the pool.
+    /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
+    /// that its next token needs is in the pool. Sliding frames that its next token does not need
+    /// stay there until they are on disk.
     void put(agent_state state);
 
     /// Marks the agent, which need not exist, as in use.
@@ -128,7 +133,8 @@ class agent_cache_store {
     /// order that keeps the promise. Where the disk budget is in the way, incompatible files go
     /// first, then the agents that are dispensed with most easily (tier_policy), never one that is
     /// dirty, held or being saved. Does nothing when the agent is clean or gone. Errors: io,
-    /// out_of_space; the agent stays dirty and usable.
+    /// out_of_space; the agent stays dirty and usable, but make_room() may take sliding frames from
+    /// it that only a divergence would need.
     result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
 
     /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool
@@ -142,9 +148,10 @@ class agent_cache_store {
     result<int> import_agent(const agent_id& id, readable_file& file, token_id vocabulary);
 
     /// Lets go of clean agents' blocks, least recently used first, until the pool has `frames` free
-    /// ones; where that is not enough, forgets agents whose last save has failed and that nobody
-    /// holds. Returns: whether the pool has them. Never touches `keep` or other dirty agents;
-    /// blocks that a running sequence shares free nothing yet.
+    /// ones; where that is not enough, of the sliding frames that save() speaks of; then forgets
+    /// agents whose last save has failed and that nobody holds. Returns: whether the pool has them.
+    /// Never touches `keep` or other dirty agents beyond that; blocks that a running sequence
+    /// shares free nothing yet.
     bool make_room(std::size_t frames, const agent_id* keep);
 
     /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or

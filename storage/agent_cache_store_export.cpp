@@ -24,6 +24,16 @@ result<std::uint64_t> agent_cache_store::export_agent(const agent_id& id, const 
     auto whole = restore(*state, count);
     if (!whole) return whole.error();
     if (whole->tokens != count) return failure{errc_of(whole->why), whole->detail};
+    if (impl_->pool.layout().slides()) {
+        // Every block's sliding layers, not only those of the window at the end.
+        std::vector<std::pair<std::size_t, kv_part>> all;
+        for (std::size_t i = 0; i < whole->blocks.size(); ++i)
+            all.emplace_back(i, kv_part::sliding);
+        std::vector<bool> was_read(whole->blocks.size());
+        const auto lost = impl_->bring(*state, impl_->names_of(*state), all, *whole, was_read);
+        if (!lost) return lost.error();
+        if (*lost) return failure{errc_of(whole->why), whole->detail};
+    }
     agent_state shown = *state;
     shown.blocks = std::move(whole->blocks);
     return write_agent_file(shown, impl_->options.fingerprint, impl_->pool.layout(), sink);

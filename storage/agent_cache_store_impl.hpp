@@ -1,6 +1,7 @@
 #pragma once
 // The insides of agent_cache_store, for the sources that implement it and for nobody else.
 
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "storage/agent_cache_store.hpp"
@@ -50,8 +52,10 @@ struct agent_cache_store::impl {
         bool save_failed = false;  // the last save, of a state that is still dirty
         std::chrono::system_clock::time_point last_used{};
         std::vector<block_hash> saved;  // retained for the manifest on disk
-        std::vector<block_hash>
-            attempted;  // retained for manifests whose write failed, perhaps too late to be undone
+        // Retained for manifests whose write failed, perhaps too late to be undone, and for states
+        // that no manifest speaks of yet.
+        std::vector<block_hash> attempted;
+        std::set<block_hash> pinned;  // the latter
         std::uint64_t manifest_bytes = 0;
         std::optional<journal> appendable;  // unknown after an opening or a failed save
     };
@@ -63,7 +67,7 @@ struct agent_cache_store::impl {
     /// A full block that some agent has in the pool, and what it must be of to be taken for
     /// another's.
     struct known_block {
-        std::weak_ptr<const kv_block> block;
+        std::array<std::weak_ptr<const kv_block>, kv_parts.size()> parts;
         block_hash parent;
         std::vector<token_id> tokens;
     };
@@ -103,16 +107,33 @@ struct agent_cache_store::impl {
     std::vector<block_hash> names_of(const agent_state& state) const;
     block_place place(const agent_state& state, const std::vector<block_hash>& names,
                       std::size_t index) const;
-    block_ptr find_known(const block_place& at);
+    std::size_t window_start(std::size_t tokens) const;
+    std::vector<std::pair<std::size_t, kv_part>> needed_for(int tokens) const;
+    bool any_hot(const agent_state& state) const;
+    bool all_hot(const agent_state& state) const;
+    known_block* find_known(const block_place& at);
     block_ptr adopt(const block_place& at, block_ptr block);
-    block_ptr find_hot(const agent_state& state, std::size_t index, const block_place& at);
-    std::vector<result<block_read>> read_missing(agent_cache_store& store, const agent_state& state,
+    block_ptr find_hot(const agent_state& state, std::size_t index, kv_part part,
+                       const block_place& at);
+    struct missing_part {
+        std::size_t index;
+        kv_part part;
+    };
+    std::vector<result<block_read>> read_missing(const agent_state& state,
                                                  const std::vector<block_hash>& names,
-                                                 const std::vector<std::size_t>& missing);
-    void count_damage(const block_place& at, errc code);
+                                                 const std::vector<missing_part>& missing);
+    void count_damage(const block_place& at, kv_part part, errc code);
+    result<std::optional<std::size_t>> bring(
+        const agent_state& state, const std::vector<block_hash>& names,
+        const std::vector<std::pair<std::size_t, kv_part>>& needed, restored_prefix& restored,
+        std::vector<bool>& was_read);
     void publish(const agent_id& id, const std::vector<block_hash>& names,
-                 const std::vector<block_ptr>& restored);
+                 const std::vector<kv_block_parts>& restored);
+    void pin_passed(record& agent, const std::vector<block_hash>& names, std::size_t tokens);
+    void take_over_unsaved(const block_place& at, kv_block_parts& block);
     state_ptr let_go(record& agent);
+    state_ptr let_go_of_passed(record& agent, bool saved_only);
+    bool make_room(std::size_t frames, const agent_id* keep);
 
     // --- saving ---
     /// The bytes of a save's manifest, and what is known of the file once they are in it.

@@ -116,7 +116,7 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
     entry.last_used = agent.last_used;
     entry.state = std::make_shared<const agent_state>(
         agent_state{id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
-                    std::vector<block_ptr>(file.names.size()), agent.created, agent.last_used,
+                    std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
                     std::move(agent.notes)});
     entry.names = file.names;
     entry.saved = std::move(file.names);

@@ -98,6 +98,21 @@ std::string sum_of(const metadata_map& metadata) {
     return hasher.finish().hex();
 }
 
+kv_part part_of(const kv_layout& layout, int layer) {
+    return layout.layer(layer).window == 0 ? kv_part::full : kv_part::sliding;
+}
+
+/// The tensors of all layers, in the order of the layers.
+std::vector<tensor_plan> all_tensors(const kv_layout& layout) {
+    std::vector<tensor_plan> plans = plan_tensors(layout, kv_part::full);
+    const std::vector<tensor_plan> sliding = plan_tensors(layout, kv_part::sliding);
+    plans.insert(plans.end(), sliding.begin(), sliding.end());
+    std::stable_sort(plans.begin(), plans.end(), [](const tensor_plan& a, const tensor_plan& b) {
+        return a.layer < b.layer;
+    });
+    return plans;
+}
+
 std::string checksum_key(const tensor_plan& plan) { return "xxh3_64." + plan.name; }
 
 std::vector<std::int64_t> shape_of(const tensor_plan& plan, std::size_t tokens) {
@@ -245,15 +260,17 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
 
 result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
                                        const kv_layout& layout, const byte_sink& sink) {
-    const auto plans = plan_tensors(layout);
+    const auto plans = all_tensors(layout);
     const std::size_t tokens = state.tokens.size();
     metadata_map metadata = metadata_of(state, fingerprint);
     std::vector<tensor_to_write> tensors;
     for (const tensor_plan& plan : plans) {
+        const kv_part part = part_of(layout, plan.layer);
         checksum64 sum;
         (void)visit_pieces(plan, layout.block_tokens(), tokens,
                            [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                               const std::byte* frame = state.blocks[block]->frame(plan.layer);
+                               const std::byte* frame =
+                                   state.blocks[block].at(part)->frame(plan.layer);
                                sum.add({frame + at, bytes});
                                return result<void>();
                            });
@@ -265,9 +282,11 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
     std::uint64_t written = header.size();
     if (auto ok = sink(std::as_bytes(std::span(header))); !ok) return ok.error();
     for (const tensor_plan& plan : plans) {
+        const kv_part part = part_of(layout, plan.layer);
         auto ok = visit_pieces(plan, layout.block_tokens(), tokens,
                                [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                                   const std::byte* frame = state.blocks[block]->frame(plan.layer);
+                                   const std::byte* frame =
+                                       state.blocks[block].at(part)->frame(plan.layer);
                                    written += bytes;
                                    return sink({frame + at, bytes});
                                });
@@ -279,20 +298,26 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
 result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool) {
     const kv_layout& layout = pool.layout();
-    const auto plans = plan_tensors(layout);
+    const auto plans = all_tensors(layout);
     auto header = read_header(file, id, fingerprint, plans);
     if (!header) return header.error();
     agent_state& state = header->state;
     const std::size_t count = state.tokens.size();
     const std::size_t per_block = as_size(layout.block_tokens());
-    auto blocks = kv_block::make_many(pool, (count + per_block - 1) / per_block);
-    if (!blocks) return blocks.error();
+    std::vector<std::shared_ptr<kv_block>> blocks[kv_parts.size()];
+    for (const kv_part part : kv_parts) {
+        if (part == kv_part::sliding && !layout.slides()) continue;
+        auto made = kv_block::make_many(pool, part, (count + per_block - 1) / per_block);
+        if (!made) return made.error();
+        blocks[static_cast<std::size_t>(part)] = std::move(*made);
+    }
     for (const tensor_plan& plan : plans) {
+        const auto& own = blocks[static_cast<std::size_t>(part_of(layout, plan.layer))];
         std::uint64_t from = header->index.tensors.find(plan.name)->second.begin;
         checksum64 sum;
         auto ok = visit_pieces(plan, layout.block_tokens(), count,
                                [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                                   std::byte* frame = (*blocks)[block]->frame(plan.layer);
+                                   std::byte* frame = own[block]->frame(plan.layer);
                                    auto read = file.read_at(from, {frame + at, bytes});
                                    if (read) sum.add({frame + at, bytes});
                                    from += bytes;
@@ -302,7 +327,11 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
         if (sum.hex() != header->index.metadata.find(checksum_key(plan))->second)
             return corrupt("the checksum of tensor \"" + plan.name + "\" is wrong");
     }
-    state.blocks.assign(blocks->begin(), blocks->end());
+    state.blocks.resize((count + per_block - 1) / per_block);
+    for (std::size_t i = 0; i < state.blocks.size(); ++i)
+        for (const kv_part part : kv_parts)
+            if (!blocks[static_cast<std::size_t>(part)].empty())
+                state.blocks[i].at(part) = blocks[static_cast<std::size_t>(part)][i];
     state.created = state.last_used = std::chrono::system_clock::now();
     return std::move(state);
 }
@@ -310,7 +339,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
 result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
                              const kv_layout& layout) {
     const auto nobody = agent_id::parse("nobody").value();
-    const auto header = read_header(file, nobody, fingerprint, plan_tensors(layout));
+    const auto header = read_header(file, nobody, fingerprint, all_tensors(layout));
     if (!header) return header.error();
     return static_cast<int>(header->state.tokens.size());
 }

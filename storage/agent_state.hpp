@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +20,10 @@ struct agent_state {
     std::string text{};              // the bytes that `tokens` stand for
     std::vector<std::uint32_t>
         token_ends{};  // [tokens] byte offset in `text` behind token i; never decreasing
-    /// ceil(tokens / block_tokens) entries; null where the block is only on disk.
-    std::vector<std::shared_ptr<const kv_block>> blocks{};
+    /// ceil(tokens / block_tokens) entries; null where a part is only on disk. Of the sliding
+    /// layers only what the window behind the last token reaches stays in the pool once the rest is
+    /// saved.
+    std::vector<kv_block_parts> blocks{};
     std::chrono::system_clock::time_point created{};
     std::chrono::system_clock::time_point last_used{};
     /// Small facts that travel with the agent and are stored in its manifest (the day its template

@@ -17,7 +17,8 @@ static_assert(std::endian::native == std::endian::little,
               "block files are little-endian and are read in place");
 
 constexpr const char* format_name = "semantic-block";
-constexpr const char* format_version = "1";
+constexpr std::string_view extension = ".safetensors";
+constexpr std::string_view sliding_extension = ".sliding.safetensors";
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
@@ -39,9 +40,9 @@ void add_region(std::vector<tensor_plan>& plans, const std::string& name, int la
 
 }  // namespace
 
-std::vector<tensor_plan> plan_tensors(const kv_layout& layout) {
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part) {
     std::vector<tensor_plan> plans;
-    for (int layer = 0; layer < layout.layer_count(); ++layer) {
+    for (const int layer : layout.layers(part)) {
         const std::string prefix = "layer_" + std::to_string(layer);
         const char* names[] = {"_k", "_v"};
         for (std::size_t i = 0; i < layout.stored(layer).size(); ++i)
@@ -72,9 +73,11 @@ std::string join(std::span<const token_id> tokens) {
     return text;
 }
 
-std::map<std::string, std::string, std::less<>> identity_metadata(const block_identity& identity) {
+std::map<std::string, std::string, std::less<>> identity_metadata(const block_identity& identity,
+                                                                  kv_part part) {
     return {{"format", format_name},
-            {"format_version", format_version},
+            {"format_version", std::to_string(block_format_version)},
+            {"layers", part == kv_part::full ? "full" : "sliding"},
             {"fingerprint", identity.fingerprint.hex()},
             {"hash", block_name(identity).hex()},
             {"parent", identity.parent.hex()},
@@ -111,8 +114,8 @@ result<void> expect_field(const safetensors_index& index, const std::string& key
 
 /// Everything that can be checked before a byte of KV is read.
 result<void> check_index(const safetensors_index& index, const block_identity& expected,
-                         const std::vector<tensor_plan>& plans) {
-    const auto fields = identity_metadata(expected);
+                         kv_part part, const std::vector<tensor_plan>& plans) {
+    const auto fields = identity_metadata(expected, part);
     for (const char* key : {"format", "format_version", "fingerprint"})
         if (auto ok = expect_field(index, key, fields.at(key), errc::incompatible); !ok) return ok;
     for (const auto& [key, value] : fields)
@@ -182,16 +185,26 @@ std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_v
 
 std::string block_directory(const block_hash& name) { return "blocks/" + name.hex().substr(0, 2); }
 
-std::string block_path(const block_hash& name) {
-    return block_directory(name) + "/" + name.hex() + ".safetensors";
+std::string block_path(const block_hash& name, kv_part part) {
+    std::string path = block_directory(name) + "/" + name.hex();
+    return path.append(part == kv_part::full ? extension : sliding_extension);
 }
 
-std::uint64_t block_file_bytes_max(const kv_layout& layout, std::size_t tokens) {
+result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name) {
+    const bool sliding = file_name.ends_with(sliding_extension);
+    const std::string_view expected = sliding ? sliding_extension : extension;
+    if (!file_name.ends_with(expected)) return failure{errc::bad_value, "not a block file"};
+    const auto name = block_hash::from_hex(file_name.substr(0, file_name.size() - expected.size()));
+    if (!name) return name.error();
+    return std::pair{*name, sliding ? kv_part::sliding : kv_part::full};
+}
+
+std::uint64_t block_file_bytes_max(const kv_layout& layout, kv_part part, std::size_t tokens) {
     // What the header holds beside tensors is below 1 KiB; an entry of a tensor, its checksum
     // included, below 320 bytes; a token id below 11 digits and a comma.
     constexpr std::uint64_t fixed_bytes = 1024, tensor_header_bytes = 320, token_header_bytes = 12;
     std::uint64_t bytes = fixed_bytes + tokens * token_header_bytes;
-    for (const tensor_plan& plan : plan_tensors(layout))
+    for (const tensor_plan& plan : plan_tensors(layout, part))
         bytes += tensor_header_bytes + as_size(plan.heads) * tokens * plan.row_bytes;
     return bytes;
 }
@@ -201,7 +214,7 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
                                        const kv_block& block) {
     const std::size_t tokens = identity.tokens.size();
     ASSERT(tokens >= 1 && tokens <= as_size(layout.block_tokens()));
-    const auto plans = plan_tensors(layout);
+    const auto plans = plan_tensors(layout, block.part());
     std::size_t gathered_bytes = 0;
     if (tokens < as_size(layout.block_tokens()))
         for (const tensor_plan& plan : plans)
@@ -209,7 +222,7 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
 
     std::vector<std::byte> gathered(gathered_bytes);
     std::byte* scratch = gathered.data();
-    auto metadata = identity_metadata(identity);
+    auto metadata = identity_metadata(identity, block.part());
     std::vector<tensor_to_write> tensors;
     for (const tensor_plan& plan : plans) {
         const auto bytes = tensor_bytes(plan, layout, block, tokens, scratch);
@@ -239,7 +252,7 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
 }
 
 result<block_read> read_block_file(file_system& files, const std::string& path,
-                                   const block_identity& expected, block_pool& pool) {
+                                   const block_identity& expected, kv_part part, block_pool& pool) {
     const auto at_path = [&path](const failure& f) {
         // Errors of the file system name the path already.
         if (f.what.starts_with(path)) return f;
@@ -251,10 +264,10 @@ result<block_read> read_block_file(file_system& files, const std::string& path,
     if (!file_bytes) return at_path(file_bytes.error());
     const auto index = safetensors_index::read(**file, *file_bytes);
     if (!index) return at_path(index.error());
-    const auto plans = plan_tensors(pool.layout());
-    if (auto ok = check_index(*index, expected, plans); !ok) return at_path(ok.error());
+    const auto plans = plan_tensors(pool.layout(), part);
+    if (auto ok = check_index(*index, expected, part, plans); !ok) return at_path(ok.error());
 
-    auto block = kv_block::make(pool);
+    auto block = kv_block::make(pool, part);
     if (!block) return at_path(block.error());
     for (const tensor_plan& plan : plans) {
         const auto ok =

@@ -1,13 +1,15 @@
 #pragma once
-// One block on disk: up to block_tokens tokens of every layer as one safetensors file, named by
-// what it holds. Stateless. Thread: safe from any thread; writers of one name are serialised by the
-// caller. Byte layout: storage/FORMAT.md.
+// One block on disk: up to block_tokens tokens as one safetensors file for the layers that see
+// everything and a sibling for those that see a window, named by what they hold. Stateless. Thread:
+// safe from any thread; writers of one name are serialised by the caller. Byte layout:
+// storage/FORMAT.md.
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "storage/block_pool.hpp"
@@ -17,6 +19,9 @@
 #include "storage/types/ids.hpp"
 
 namespace semantic::storage {
+
+/// Part of the fingerprint: files of another version are never taken for ours.
+constexpr int block_format_version = 2;
 
 /// One tensor of a file with KV, and where its rows lie in a frame. The rows of one head lie side
 /// by side there, block_tokens of them, then those of the next head.
@@ -30,8 +35,8 @@ struct tensor_plan {
     std::size_t row_element = 0;  // elements of one row
 };
 
-/// Every tensor, in file order.
-std::vector<tensor_plan> plan_tensors(const kv_layout& layout);
+/// Every tensor of one part, in file order.
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part);
 
 /// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
 struct block_identity {
@@ -49,16 +54,19 @@ block_hash block_name(const block_identity& block);
 std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
                                     std::span<const token_id> tokens, int block_tokens);
 
-/// Path of a block's file under the cache directory: "blocks/ab/ab….safetensors".
-std::string block_path(const block_hash& name);
-/// The fan-out directory that the file lies in: "blocks/ab".
+/// Path of a part's file under the cache directory: "blocks/ab/ab….safetensors", and for the
+/// sliding layers "blocks/ab/ab….sliding.safetensors".
+std::string block_path(const block_hash& name, kv_part part);
+/// The block and part that a file of such a name is of. Errors: bad_value.
+result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name);
+/// The fan-out directory that both files lie in: "blocks/ab".
 std::string block_directory(const block_hash& name);
 
-/// Returns: an upper bound of a file's size with `tokens` tokens.
-std::uint64_t block_file_bytes_max(const kv_layout& layout, std::size_t tokens);
+/// Returns: an upper bound of the size of a part's file with `tokens` tokens.
+std::uint64_t block_file_bytes_max(const kv_layout& layout, kv_part part, std::size_t tokens);
 
-/// Blocks. Writes the first identity.tokens.size() tokens of `block` to a file of exactly this path
-/// and syncs its bytes. Returns: bytes written. Errors: io, out_of_space.
+/// Blocks. Writes the first identity.tokens.size() tokens of `block`, one part of a block, to a
+/// file of exactly this path and syncs its bytes. Returns: bytes written. Errors: io, out_of_space.
 result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
                                        const block_identity& identity, const kv_layout& layout,
                                        const kv_block& block);
@@ -68,10 +76,10 @@ struct block_read {
     std::uint64_t bytes = 0;
 };
 
-/// Blocks. Reads a file into frames of the pool; nobody sees the frames unless everything in it is
-/// as `expected`. Errors: not_found, io, corrupt, incompatible (fingerprint or format version),
-/// pool_exhausted; each names the path.
+/// Blocks. Reads a file of one part into frames of the pool; nobody sees the frames unless
+/// everything in it is as `expected`. Errors: not_found, io, corrupt, incompatible (fingerprint or
+/// format version), pool_exhausted; each names the path.
 result<block_read> read_block_file(file_system& files, const std::string& path,
-                                   const block_identity& expected, block_pool& pool);
+                                   const block_identity& expected, kv_part part, block_pool& pool);
 
 }  // namespace semantic::storage

@@ -7,13 +7,7 @@ namespace semantic::storage {
 
 namespace {
 
-constexpr std::string_view extension = ".safetensors";
-
-/// The block that a file in blocks/ is named after.
-result<block_hash> name_of(std::string_view file_name) {
-    if (!file_name.ends_with(extension)) return failure{errc::bad_value, "not a block file"};
-    return block_hash::from_hex(file_name.substr(0, file_name.size() - extension.size()));
-}
+std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
 
 }  // namespace
 
@@ -54,12 +48,14 @@ result<void> block_files::scan_directory(const std::string& directory, bool keep
     std::unique_lock lock(mutex_);
     for (const directory_entry& entry : *entries) {
         if (entry.is_directory) continue;
-        const auto name = name_of(entry.name);
-        if (name && fan_out.size() == 2 && entry.name.starts_with(fan_out)) {
-            const bool needed = needed_by_.contains(*name);
+        const auto parsed = parse_block_file_name(entry.name);
+        if (parsed && fan_out.size() == 2 && entry.name.starts_with(fan_out)) {
+            const auto& [name, part] = *parsed;
+            const bool needed = needed_by_.contains(name);
             // A manifest is written after the directories of its files were synced; an orphan
             // proves nothing.
-            if (needed || keep_orphans) known_[*name] = file_state{entry.bytes, needed, true};
+            if (needed || keep_orphans)
+                known_[name][index_of(part)] = file_state{entry.bytes, needed, true};
             if (needed || keep_orphans) stay_bytes += entry.bytes;
             if (!needed && !keep_orphans) gone.push_back(entry.name);
         } else if (entry.name.ends_with(".tmp")) {
@@ -111,15 +107,24 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
     idle_.wait(lock, [&] { return !busy_.contains(name); });
     const auto found = known_.find(name);
     if (found == known_.end() || needed_by_.contains(name)) return false;
-    const file_state file = found->second;
+    block_state files = found->second;
     known_.erase(found);
     busy_.insert(name);
     lock.unlock();
-    const auto gone = files_.unlink(path(name));
-    const bool removed = gone || gone.error().code == errc::not_found;
-    if (removed) quota_.remove(file.bytes);
+    bool removed = true;
+    for (const kv_part part : kv_parts) {
+        std::optional<file_state>& file = files[index_of(part)];
+        if (!file) continue;
+        const auto gone = files_.unlink(path(name, part));
+        if (gone || gone.error().code == errc::not_found) {
+            quota_.remove(file->bytes);
+            file.reset();
+        } else {
+            removed = false;
+        }
+    }
     lock.lock();
-    if (!removed) known_[name] = file;
+    if (!removed) known_[name] = files;
     busy_.erase(name);
     idle_.notify_all();
     return removed;
@@ -130,18 +135,18 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
     std::unique_lock lock(mutex_);
     ASSERT(needed_by_.contains(name));
     idle_.wait(lock, [&] { return !busy_.contains(name); });
-    const auto found = known_.find(name);
-    if (found != known_.end() && found->second.good) return std::uint64_t{0};
+    if (const file_state* file = find(name, block.part()); file != nullptr && file->good)
+        return std::uint64_t{0};
     busy_.insert(name);
     lock.unlock();
     auto written = write(name, identity, layout, block);
     lock.lock();
     busy_.erase(name);
     if (written) {
+        std::optional<file_state>& file = known_[name][index_of(block.part())];
         // A damaged file that stood there is gone.
-        const auto former = known_.find(name);
-        if (former != known_.end()) quota_.remove(former->second.bytes);
-        known_[name] = file_state{*written, false, true};
+        if (file) quota_.remove(file->bytes);
+        file = file_state{*written, false, true};
         quota_.add(*written);
     }
     idle_.notify_all();
@@ -151,7 +156,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
 result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
                                          const kv_layout& layout, const kv_block& block) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
-    const std::string target = path(name);
+    const std::string target = path(name, block.part());
     const std::string temporary = target + ".tmp";
     auto written = write_block_file(files_, temporary, identity, layout, block);
     if (written)
@@ -159,7 +164,7 @@ result<std::uint64_t> block_files::write(const block_hash& name, const block_ide
     if (!written) {
         // Best effort: scan() removes what is left, and until then it is counted at its most.
         if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
-            quota_.add(block_file_bytes_max(layout, identity.tokens.size()));
+            quota_.add(block_file_bytes_max(layout, block.part(), identity.tokens.size()));
         return written;
     }
     ++probe_.blocks_written;
@@ -183,49 +188,59 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
     {
         std::lock_guard lock(mutex_);
         for (const block_hash& name : names) {
-            const auto found = known_.find(name);
-            if (found != known_.end() && !found->second.lasting)
-                directories.insert(block_directory(name));
+            for (const kv_part part : kv_parts)
+                if (const file_state* file = find(name, part); file != nullptr && !file->lasting)
+                    directories.insert(block_directory(name));
         }
     }
     for (const std::string& directory : directories)
         if (auto ok = files_.sync_directory(directory_ + "/" + directory); !ok) return ok;
     std::lock_guard lock(mutex_);
-    for (const block_hash& name : names) {
-        const auto found = known_.find(name);
-        if (found != known_.end()) found->second.lasting = true;
-    }
+    for (const block_hash& name : names)
+        for (const kv_part part : kv_parts)
+            if (file_state* file = find(name, part)) file->lasting = true;
     return {};
 }
 
-result<block_read> block_files::read(const block_hash& name, const block_identity& expected,
-                                     block_pool& pool) {
-    auto read = read_block_file(files_, path(name), expected, pool);
+result<block_read> block_files::read(const block_hash& name, kv_part part,
+                                     const block_identity& expected, block_pool& pool) {
+    auto read = read_block_file(files_, path(name, part), expected, part, pool);
     if (!read) return read;
     ++probe_.blocks_read;
     probe_.bytes_read += read->bytes;
     return read;
 }
 
-void block_files::distrust(const block_hash& name) {
+void block_files::distrust(const block_hash& name, kv_part part) {
     std::lock_guard lock(mutex_);
-    const auto found = known_.find(name);
-    if (found != known_.end()) found->second.good = false;
+    if (file_state* file = find(name, part)) file->good = false;
 }
 
-bool block_files::is_good(const block_hash& name) const {
+bool block_files::is_known(const block_hash& name, kv_part part) const {
     std::lock_guard lock(mutex_);
+    return find(name, part) != nullptr;
+}
+
+bool block_files::is_good(const block_hash& name, kv_part part) const {
+    std::lock_guard lock(mutex_);
+    const file_state* file = find(name, part);
+    return file != nullptr && file->good;
+}
+
+/// Requires: the mutex is held.
+const block_files::file_state* block_files::find(const block_hash& name, kv_part part) const {
     const auto found = known_.find(name);
-    return found != known_.end() && found->second.good;
+    if (found == known_.end()) return nullptr;
+    const std::optional<file_state>& file = found->second[index_of(part)];
+    return file ? &*file : nullptr;
 }
 
 std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names) const {
     std::lock_guard lock(mutex_);
     std::uint64_t bytes = 0;
-    for (const block_hash& name : names) {
-        const auto found = known_.find(name);
-        if (found != known_.end()) bytes += found->second.bytes;
-    }
+    for (const block_hash& name : names)
+        for (const kv_part part : kv_parts)
+            if (const file_state* file = find(name, part)) bytes += file->bytes;
     return bytes;
 }
 

@@ -1,16 +1,20 @@
 #pragma once
-// The block files of one cache directory: which exist, how many manifests need each, which are
-// still to be made lasting. Owner: agent_cache_store. Thread: every method is safe from any thread;
-// those marked "Blocks." do I/O outside the mutex. A file is written, and deleted, by one thread at
-// a time; a file that some manifest needs is never deleted.
+// The block files of one cache directory: which exist, how many manifests need each block, which
+// are still to be made lasting. A block's files, one for each part, are needed and deleted
+// together. Owner: agent_cache_store. Thread: every method is safe from any thread; those marked
+// "Blocks." do I/O outside the mutex. A file is written, and deleted, by one thread at a time; a
+// file that some manifest needs is never deleted.
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "storage/block_file.hpp"
@@ -30,17 +34,17 @@ class block_files {
     /// nothing has retained; counts what stays. Errors: io.
     result<void> scan(bool keep_orphans);
 
-    /// Says that one more manifest needs these files, whether they exist yet or not.
+    /// Says that one more manifest needs these blocks, whether their files exist yet or not.
     void retain(std::span<const block_hash> names);
-    /// Blocks. The opposite; deletes the files that nobody needs any more. A file that cannot be
-    /// deleted stays for remove_unneeded() and scan().
+    /// Blocks. The opposite; deletes the files of blocks that nobody needs any more. A file that
+    /// cannot be deleted stays for remove_unneeded() and scan().
     void release(std::span<const block_hash> names);
-    /// Blocks. Deletes the files that nobody needs: kept orphans, and those that could not be
-    /// deleted before. Returns: how many are gone.
+    /// Blocks. Deletes the files of blocks that nobody needs: kept orphans, and those that could
+    /// not be deleted before. Returns: how many blocks are gone.
     std::size_t remove_unneeded();
 
-    /// Blocks. Writes the file unless it is there and good. Returns: bytes written. Errors: io,
-    /// out_of_space. Requires: the name is retained.
+    /// Blocks. Writes the file of block.part() unless it is there and good. Returns: bytes written.
+    /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
                                  const kv_layout& layout, const kv_block& block);
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
@@ -48,12 +52,14 @@ class block_files {
     result<void> make_lasting(std::span<const block_hash> names);
 
     /// Blocks. Errors: those of read_block_file.
-    result<block_read> read(const block_hash& name, const block_identity& expected,
+    result<block_read> read(const block_hash& name, kv_part part, const block_identity& expected,
                             block_pool& pool);
     /// Says that the file's contents are wrong: the next ensure() writes it again.
-    void distrust(const block_hash& name);
+    void distrust(const block_hash& name, kv_part part);
 
-    bool is_good(const block_hash& name) const;
+    /// Whether the file was ever found or written, good or not.
+    bool is_known(const block_hash& name, kv_part part) const;
+    bool is_good(const block_hash& name, kv_part part) const;
     std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
 
   private:
@@ -62,13 +68,20 @@ class block_files {
         bool lasting = false;  // its directory was synced since it was made
         bool good = true;
     };
+    using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
 
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
                                 const kv_layout& layout, const kv_block& block);
     result<void> make_fan_out(const std::string& directory);
-    std::string path(const block_hash& name) const { return directory_ + "/" + block_path(name); }
+    const file_state* find(const block_hash& name, kv_part part) const;
+    file_state* find(const block_hash& name, kv_part part) {
+        return const_cast<file_state*>(std::as_const(*this).find(name, part));
+    }
+    std::string path(const block_hash& name, kv_part part) const {
+        return directory_ + "/" + block_path(name, part);
+    }
 
     file_system& files_;
     const std::string directory_;
@@ -76,7 +89,7 @@ class block_files {
     store_probe& probe_;
     mutable std::mutex mutex_;
     std::condition_variable idle_;
-    std::unordered_map<block_hash, file_state> known_;
+    std::unordered_map<block_hash, block_state> known_;
     std::unordered_map<block_hash, int> needed_by_;
     std::set<block_hash> busy_;  // being written or deleted
     std::set<std::string> fan_outs_;

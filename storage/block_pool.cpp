@@ -110,15 +110,15 @@ std::size_t block_pool::held_count() const {
     return held_total_;
 }
 
-result<std::shared_ptr<kv_block>> kv_block::make(block_pool& pool) {
-    auto frames = pool.allocate(as_size(pool.layout().layer_count()));
+result<std::shared_ptr<kv_block>> kv_block::make(block_pool& pool, kv_part part) {
+    auto frames = pool.allocate(pool.layout().layers(part).size());
     if (!frames) return frames.error();
-    return std::shared_ptr<kv_block>(new kv_block(pool, std::move(*frames)));
+    return std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(*frames)));
 }
 
-result<std::vector<std::shared_ptr<kv_block>>> kv_block::make_many(block_pool& pool,
+result<std::vector<std::shared_ptr<kv_block>>> kv_block::make_many(block_pool& pool, kv_part part,
                                                                    std::size_t count) {
-    const std::size_t layers = as_size(pool.layout().layer_count());
+    const std::size_t layers = pool.layout().layers(part).size();
     auto frames = pool.allocate(count * layers);
     if (!frames) return frames.error();
     std::vector<std::shared_ptr<kv_block>> blocks;
@@ -126,7 +126,7 @@ result<std::vector<std::shared_ptr<kv_block>>> kv_block::make_many(block_pool& p
     for (std::size_t index = 0; index < count; ++index) {
         const auto first = frames->begin() + static_cast<std::ptrdiff_t>(index * layers);
         std::vector<std::byte*> own(first, first + static_cast<std::ptrdiff_t>(layers));
-        blocks.push_back(std::shared_ptr<kv_block>(new kv_block(pool, std::move(own))));
+        blocks.push_back(std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(own))));
     }
     return blocks;
 }
@@ -135,15 +135,14 @@ kv_block::~kv_block() { pool_.release(frames_); }
 
 void kv_block::copy_from(const kv_block& from, int tokens) {
     const kv_layout& layout = pool_.layout();
-    ASSERT(from.frames_.size() == frames_.size());
+    ASSERT(from.part_ == part_ && from.frames_.size() == frames_.size());
     ASSERT(tokens >= 0 && tokens <= layout.block_tokens());
-    for (int layer = 0; layer < layout.layer_count(); ++layer)
+    for (const int layer : layout.layers(part_))
         for (const kv_region& region : layout.stored(layer))
             copy_region(region, layout.block_tokens(), tokens, from.frame(layer), frame(layer));
 }
 
-kv_sequence::kv_sequence(block_pool& pool, std::vector<std::shared_ptr<const kv_block>> prefix,
-                         int tokens)
+kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens)
     : pool_(&pool),
       blocks_(std::move(prefix)),
       frames_(as_size(pool.layout().layer_count())),
@@ -151,8 +150,14 @@ kv_sequence::kv_sequence(block_pool& pool, std::vector<std::shared_ptr<const kv_
       owned_from_(blocks_.size()) {
     ASSERT(tokens >= 0);
     ASSERT(blocks_.size() == blocks_for(tokens, pool.layout().block_tokens()));
-    for (const auto& block : blocks_) ASSERT(block != nullptr);
+    for (const kv_block_parts& block : blocks_) ASSERT(block.full != nullptr);
     rebuild_frames(0);
+    if (!pool.layout().slides()) return;
+    kept_from_ = as_size(pool.layout().first_sliding_block(tokens));
+    kept_from_when_shared_ = kept_from_;
+    for (std::size_t i = kept_from_; i < blocks_.size(); ++i)
+        ASSERT(blocks_[i].sliding != nullptr);
+    let_go_of_passed();
 }
 
 bool kv_sequence::tail_is_shared() const noexcept {
@@ -171,19 +176,24 @@ result<void> kv_sequence::reserve(int tokens) {
     const bool copy_tail = tail_is_shared();
     const std::size_t needed = blocks_for(tokens, block_tokens);
     const std::size_t added = needed > blocks_.size() ? needed - blocks_.size() : 0;
-    auto fresh = kv_block::make_many(*pool_, added + (copy_tail ? 1 : 0));
-    if (!fresh) return fresh.error();
+    const std::size_t tail = as_size(tokens_ / block_tokens);
+    std::vector<kv_block_parts> fresh(added + (copy_tail ? 1 : 0));
+    for (const kv_part part : kv_parts) {
+        if (part == kv_part::sliding && !pool_->layout().slides()) continue;
+        auto made = kv_block::make_many(*pool_, part, fresh.size());
+        if (!made) return made.error();
+        if (copy_tail) made->back()->copy_from(*blocks_[tail].at(part), tokens_ % block_tokens);
+        for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].at(part) = std::move((*made)[i]);
+    }
 
     std::size_t changed_from = blocks_.size();
     if (copy_tail) {
-        const std::size_t tail = as_size(tokens_ / block_tokens);
-        fresh->back()->copy_from(*blocks_[tail], tokens_ % block_tokens);
-        blocks_[tail] = std::move(fresh->back());
-        fresh->pop_back();
+        blocks_[tail] = std::move(fresh.back());
+        fresh.pop_back();
         owned_from_ = tail;
         changed_from = tail;
     }
-    for (auto& block : *fresh) blocks_.push_back(std::move(block));
+    for (auto& block : fresh) blocks_.push_back(std::move(block));
     rebuild_frames(changed_from);
     return {};
 }
@@ -191,23 +201,53 @@ result<void> kv_sequence::reserve(int tokens) {
 void kv_sequence::advance(int tokens) {
     ASSERT(tokens >= tokens_ && tokens <= reserved_tokens());
     tokens_ = tokens;
+    const kv_layout& layout = pool_->layout();
+    if (!layout.slides()) return;
+    // From the last whole block, so that share_whole_blocks() finds the window before that.
+    const int whole = tokens / layout.block_tokens() * layout.block_tokens();
+    kept_from_ = std::max(kept_from_, as_size(layout.first_sliding_block(whole)));
+    let_go_of_passed();
 }
 
-std::vector<std::shared_ptr<const kv_block>> kv_sequence::share() {
-    const std::size_t used = blocks_for(tokens_, pool_->layout().block_tokens());
-    owned_from_ = std::max(owned_from_, used);
-    return {blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(used)};
+std::vector<kv_block_parts> kv_sequence::share() {
+    return share_blocks(blocks_for(tokens_, pool_->layout().block_tokens()));
+}
+
+std::vector<kv_block_parts> kv_sequence::share_whole_blocks() {
+    ASSERT(window_has_moved());
+    return share_blocks(as_size(tokens_ / pool_->layout().block_tokens()));
+}
+
+std::vector<kv_block_parts> kv_sequence::share_blocks(std::size_t count) {
+    std::vector<kv_block_parts> shared(blocks_.begin(),
+                                       blocks_.begin() + static_cast<std::ptrdiff_t>(count));
+    owned_from_ = std::max(owned_from_, count);
+    kept_from_when_shared_ = kept_from_;
+    let_go_of_passed();
+    return shared;
+}
+
+void kv_sequence::let_go_of_passed() {
+    for (; let_go_to_ < std::min(kept_from_, owned_from_); ++let_go_to_) {
+        blocks_[let_go_to_].sliding.reset();
+        for (const int layer : pool_->layout().layers(kv_part::sliding))
+            frames_[as_size(layer)][let_go_to_] = nullptr;
+    }
 }
 
 void kv_sequence::rebuild_frames(std::size_t from_block) {
-    for (int layer = 0; layer < pool_->layout().layer_count(); ++layer) {
-        auto& frames = frames_[as_size(layer)];
-        frames.resize(from_block);
-        // Shared frames are handed out too, for reading; only those from owned_from_ on are
-        // written.
-        for (std::size_t index = from_block; index < blocks_.size(); ++index)
-            frames.push_back(const_cast<kv_block&>(*blocks_[index]).frame(layer));
-    }
+    for (const kv_part part : kv_parts)
+        for (const int layer : pool_->layout().layers(part)) {
+            auto& frames = frames_[as_size(layer)];
+            frames.resize(from_block);
+            // Shared frames are handed out too, for reading; only those from owned_from_ on are
+            // written.
+            for (std::size_t index = from_block; index < blocks_.size(); ++index) {
+                const auto& block = blocks_[index].at(part);
+                frames.push_back(block == nullptr ? nullptr
+                                                  : const_cast<kv_block&>(*block).frame(layer));
+            }
+        }
 }
 
 }  // namespace semantic::storage

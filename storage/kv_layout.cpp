@@ -74,6 +74,10 @@ kv_region place(std::size_t& offset, int heads, int dim, const kv_recipe& recipe
     return region;
 }
 
+std::size_t blocks_of(std::int64_t tokens, int block_tokens) {
+    return static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
+}
+
 std::size_t row_cost(const kv_region& region) {
     return as_size(region.heads) * (region.row_bytes + as_size(region.groups) * 4);
 }
@@ -99,7 +103,45 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
         regions_.push_back({keys, values});
         frame_bytes_ = std::max(frame_bytes_, offset);
         for (const kv_region& region : stored(index)) bytes_per_token_ += row_cost(region);
+        auto& part = part_layers_[each.window == 0 ? 0 : 1];
+        slots_.push_back(static_cast<int>(part.size()));
+        part.push_back(index);
+        window_ = std::max(window_, each.window);
     }
+}
+
+int kv_layout::first_sliding_block(int tokens) const {
+    return std::max(0, tokens - window_ + 1) / block_tokens_;
+}
+
+std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
+    const std::size_t blocks = blocks_of(tokens, block_tokens_);
+    // A sequence lets go of whole blocks, counted back from the last block boundary. A chunk that
+    // starts anywhere in a block touches those that chunk_tokens + block_tokens - 1 tokens fill.
+    const std::size_t reached =
+        blocks_of(std::max(window_ - 1, 0), block_tokens_) +
+        blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);
+    return blocks * layers(kv_part::full).size() +
+           std::min(blocks, reached) * layers(kv_part::sliding).size();
+}
+
+int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const {
+    int fits = 0, too_many = static_cast<int>(blocks_of(tokens_max, block_tokens_)) + 1;  // blocks
+    while (too_many - fits > 1) {
+        const int middle = fits + (too_many - fits) / 2;
+        (frames_for(middle * block_tokens_, chunk_tokens) <= frames ? fits : too_many) = middle;
+    }
+    return fits * block_tokens_;
+}
+
+std::uint64_t kv_layout::bytes_for(int tokens) const {
+    std::uint64_t bytes = 0;
+    for (int index = 0; index < layer_count(); ++index) {
+        const int window = layer(index).window;
+        const int kept = window == 0 ? tokens : std::min(tokens, window);
+        for (const kv_region& region : stored(index)) bytes += as_size(kept) * row_cost(region);
+    }
+    return bytes;
 }
 
 }  // namespace semantic::storage

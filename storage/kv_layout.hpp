@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,11 @@ struct kv_layer {
     bool values_in_keys = false;
     bool operator==(const kv_layer&) const = default;
 };
+
+/// The layers of a block that are kept, shared, stored and let go together: those that see every
+/// token, and those that see a window.
+enum class kv_part { full, sliding };
+inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 
 /// Where K (or V) of a layer lies inside a frame. Offsets and sizes in bytes. Values inside keys
 /// have the keys' region, with a smaller dim.
@@ -77,6 +83,28 @@ class kv_layout {
     std::size_t frame_bytes() const noexcept { return frame_bytes_; }
     /// Bytes that one more token costs over all layers, windows ignored.
     std::size_t bytes_per_token() const noexcept { return bytes_per_token_; }
+
+    /// The layers of a part, ascending; may be empty.
+    const std::vector<int>& layers(kv_part part) const {
+        return part_layers_[static_cast<std::size_t>(part)];
+    }
+    /// A layer's place among those of its part.
+    int slot(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
+    bool slides() const noexcept { return !layers(kv_part::sliding).empty(); }
+    /// The first block whose sliding frames a query at position `tokens` or behind it can see.
+    /// Requires: slides().
+    int first_sliding_block(int tokens) const;
+
+    /// Most frames that a conversation needs while it grows to `tokens` tokens, at most
+    /// `chunk_tokens` of them a step: every block of the full layers, and of the sliding ones those
+    /// that the window and a chunk reach.
+    std::size_t frames_for(int tokens, int chunk_tokens) const;
+    /// The longest conversation that `frames` frames hold, in whole blocks; looks no further than
+    /// the block that `tokens_max` falls into.
+    int tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const;
+    /// Bytes of K and V that a conversation of `tokens` tokens needs, windows counted, without what
+    /// is left free in its last block.
+    std::uint64_t bytes_for(int tokens) const;
     bool operator==(const kv_layout&) const = default;
 
   private:
@@ -84,6 +112,9 @@ class kv_layout {
     kv_recipe recipe_;
     int block_tokens_;
     std::vector<std::array<kv_region, 2>> regions_;  // [layer][K, V]
+    std::array<std::vector<int>, 2> part_layers_;
+    std::vector<int> slots_;  // [layer]
+    int window_ = 0;          // the widest of the sliding layers
     std::size_t frame_bytes_ = 0;
     std::size_t bytes_per_token_ = 0;
 };

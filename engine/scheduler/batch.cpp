@@ -70,10 +70,12 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       logits_(static_cast<std::size_t>(options_.max_batch + 1) *
               static_cast<std::size_t>(options_.vocabulary)) {}
 
-std::size_t batch::frames_for(int tokens) const {
-    const storage::kv_layout& layout = pool_.layout();
-    int blocks = (tokens + layout.block_tokens() - 1) / layout.block_tokens();
-    return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(layout.layer_count());
+// Frames that a request needs until its answer begins. Larger chunks than the smallest run where
+// there is room for them.
+std::size_t batch::frames_for(const job& work) const {
+    int tokens = static_cast<int>(work.prompt->tokens.size());
+    int chunk = std::min(tokens - work.prompt->reuse_tokens, options_.chunks.min_tokens);
+    return pool_.layout().frames_for(tokens + 1, chunk);
 }
 
 std::optional<failed> batch::refusal(const job& work) const {
@@ -94,7 +96,7 @@ std::optional<failed> batch::refusal(const job& work) const {
 
 void batch::add(job_ptr work) {
     if (auto refused = refusal(*work)) {
-        outputs_.commit({std::move(work), std::move(*refused), std::nullopt});
+        outputs_.commit({std::move(work), std::move(*refused)});
         return;
     }
     waiting_.push_back(std::move(work));
@@ -109,7 +111,7 @@ void batch::sweep() {
             ++it;
             continue;
         }
-        outputs_.commit({*it, finished{*stop, {}, 0, false}, std::nullopt});
+        outputs_.commit({*it, finished{*stop, {}, 0, false}});
         it = waiting_.erase(it);
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
     }
@@ -130,25 +132,24 @@ bool batch::has_place() const {
 std::size_t batch::frames_promised() const {
     std::size_t frames = 0;
     for (const auto& run : running_) {
-        std::size_t whole = frames_for(static_cast<int>(run->work().prompt->tokens.size()) + 1);
-        std::size_t has = frames_for(run->view().position);
+        std::size_t whole = frames_for(run->work());
+        std::size_t has = pool_.layout().frames_for(run->view().position, 0);
         if (whole > has) frames += whole - has;
     }
-    for (const job_ptr& work : restoring_)
-        frames += frames_for(static_cast<int>(work->prompt->tokens.size()) + 1);
+    for (const job_ptr& work : restoring_) frames += frames_for(*work);
     return frames;
 }
 
 void batch::admit() {
     while (!waiting_.empty() && has_place()) {
         job_ptr work = waiting_.front();
-        std::size_t need = frames_for(static_cast<int>(work->prompt->tokens.size()) + 1);
+        std::size_t need = frames_for(*work);
         const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
         bool fits = store_.make_room(frames_promised() + need, keep);
         bool alone = running_.empty() && restoring_.empty();
         // Alone, a request tries even if the count looks short: blocks that it shares were counted
         // twice.
-        if (!fits && !(alone && store_.dirty_agents().empty())) return;
+        if (!fits && !(alone && !outputs_.saving())) return;
         waiting_.pop_front();
         work->admitted = clock::now();
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -173,7 +174,7 @@ void batch::start(const job_ptr& work) {
         begin(work);
     } catch (const std::exception& error) {
         probe_.running.fetch_sub(1, std::memory_order_relaxed);
-        outputs_.commit({work, failed{failure_kind::internal, error.what()}, std::nullopt});
+        outputs_.commit({work, failed{failure_kind::internal, error.what()}});
     }
 }
 
@@ -193,11 +194,14 @@ void batch::begin(const job_ptr& work) {
 
 // Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
 bool batch::make_ready(sequence& run, int tokens) {
-    int total = run.cache().token_count() + tokens;
+    int has = run.cache().token_count(), total = has + tokens;
     if (run.cache().reserve(total)) return true;
-    // One block more than the growth: a shared tail is copied before it is written.
-    std::size_t need = frames_for(total) - frames_for(run.cache().token_count()) + frames_for(1);
-    store_.make_room(need, &run.work().prompt->agent);
+    const storage::kv_layout& layout = pool_.layout();
+    // A block more than the growth: a shared tail is copied before it is written.
+    int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
+                 (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
+    store_.make_room(static_cast<std::size_t>(blocks * layout.layer_count()),
+                     &run.work().prompt->agent);
     return run.cache().reserve(total).has_value();
 }
 
@@ -211,7 +215,14 @@ std::vector<std::pair<sequence*, int>> batch::choose() {
     if (plan.prefill) {
         sequence& run = *running_[plan.prefill->index];
         last_prefilled_ = run.work().id;
-        if (make_ready(run, plan.prefill->tokens)) chosen.emplace_back(&run, plan.prefill->tokens);
+        // A chunk needs its frames of every layer at once, a window's worth is left of some.
+        int tokens = plan.prefill->tokens;
+        bool ready = make_ready(run, tokens);
+        while (!ready && tokens > options_.chunks.min_tokens) {
+            tokens = std::max(tokens / 2, options_.chunks.min_tokens);
+            ready = make_ready(run, tokens);
+        }
+        if (ready) chosen.emplace_back(&run, tokens);
     }
     return chosen;
 }
@@ -261,11 +272,16 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
     cost_.learn(measured);
     probe_.steps.fetch_add(1, std::memory_order_relaxed);
     probe_.step_duration.observe(measured.seconds);
-    for (auto [run, logits] : sampled) try {
-            sample(*run, {logits, vocabulary});
+    auto apart = [this](sequence& run, auto what) {
+        try {
+            what();
         } catch (const std::exception& error) {
-            end(run->work_ptr(), failed{failure_kind::internal, error.what()});
+            end(run.work_ptr(), failed{failure_kind::internal, error.what()});
         }
+    };
+    for (auto [run, logits] : sampled)
+        apart(*run, [&] { sample(*run, {logits, vocabulary}); });
+    for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });
 }
 
 void batch::sample(sequence& run, std::span<const float> logits) {
@@ -288,13 +304,32 @@ void batch::sample(sequence& run, std::span<const float> logits) {
 }
 
 void batch::prompt_finished(sequence& run, std::span<const float> logits) {
-    if (run.work().request.choices > 1)
-        open_choices_.push_back(
-            {run.work_ptr(), run.cache().share(), {logits.begin(), logits.end()}, run.seed()});
+    const job& work = run.work();
     // A long new prompt goes to disk while its answer is generated, so that little is left to write
-    // at the end.
-    if (run.view().position - run.work().prompt->reuse_tokens < options_.early_save_tokens) return;
-    outputs_.commit({run.work_ptr(), finished{}, run.snapshot(), false});
+    // at the end. One of several choices is published in any case: they share its blocks, and
+    // sliding frames that the window has passed are handed out only once.
+    bool is_long =
+        run.view().position - work.prompt->reuse_tokens >= options_.early_save_tokens;
+    if (!is_long && work.request.choices == 1) return;
+    storage::agent_state memory = run.snapshot();
+    if (work.request.choices > 1)
+        open_choices_.push_back(
+            {run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
+    store_.put(std::move(memory));
+    // What is not a full block yet would be written again at the end.
+    outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
+}
+
+// Sliding frames that the window has passed go to disk, for who parts from this conversation later,
+// and their room to who needs it now. Those of further choices are remembered by nobody.
+void batch::publish_passed(sequence& run) {
+    if (ended_.contains(&run) || !run.cache().window_has_moved()) return;
+    if (run.choice() != 0) {
+        run.cache().share_whole_blocks();
+        return;
+    }
+    store_.put(run.snapshot_of_whole_blocks());
+    outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
 }
 
 // Whether a request with further choices may take one more place: while others wait it has one.
@@ -339,13 +374,17 @@ void batch::end_choice(sequence& run, finished last) {
                                                       last.output_tokens});
     work.output_tokens += last.output_tokens;
     if (run.choice() == 0) {
-        if (run.view().position > 0) work.memory = run.snapshot();
+        remember(run);
         work.first_end = std::move(last);
     }
     mark_ended(run);
-    if (--work.choices_left > 0) return;
+    if (--work.choices_left > 0) {
+        if (run.choice() == 0 && work.remembered)
+            outputs_.save(work.prompt->agent, storage::save_extent::everything);
+        return;
+    }
     work.first_end.output_tokens = work.output_tokens;
-    outputs_.commit({run.work_ptr(), work.first_end, std::move(work.memory)});
+    outputs_.commit({run.work_ptr(), work.first_end, work.remembered});
 }
 
 // The whole request is over, whatever its choices had come to.
@@ -355,14 +394,21 @@ void batch::end(const job_ptr& work, generation_event last) {
         if (run->work_ptr() != work || ended_.contains(run.get())) continue;
         runs = true;
         work->output_tokens += run->output_tokens();
-        if (run->choice() == 0 && run->view().position > 0) work->memory = run->snapshot();
+        if (run->choice() == 0) remember(*run);
         mark_ended(*run);
     }
     std::size_t waiting = std::erase_if(
         open_choices_, [&](const open_choices& open) { return open.work == work; });
     if (!runs && waiting == 0) return;  // it is over already
     if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
-    outputs_.commit({work, std::move(last), std::move(work->memory)});
+    outputs_.commit({work, std::move(last), work->remembered});
+}
+
+// Published here and not on the way out: the next step must see that its frames are not lost.
+void batch::remember(sequence& run) {
+    if (run.view().position == 0) return;
+    store_.put(run.snapshot());
+    run.work_ptr()->remembered = true;
 }
 
 void batch::mark_ended(sequence& run) {
@@ -399,8 +445,9 @@ bool batch::run_step() {
     if (running_.empty()) return false;
     std::vector<std::pair<sequence*, int>> chosen = choose();
     if (chosen.empty()) {
-        // Dirty agents become evictable when their save ends, which wakes the step node again.
-        if (!store_.dirty_agents().empty()) return false;
+        // Dirty agents become evictable when their save ends, which wakes the step node again. One
+        // that nobody is saving stays dirty: of a running one only the full blocks may be on disk.
+        if (outputs_.saving()) return false;
         relieve();
         return has_work();
     }

@@ -18,19 +18,22 @@
 
 namespace semantic::engine {
 
-/// A request that is over: its last event, and its memory as far as it got (nothing when it never
-/// ran).
+/// A request that is over, and its last event.
 struct ended_request {
     job_ptr work;
-    generation_event last;  // finished or failed
-    std::optional<storage::agent_state> memory;
-    bool final = true;  // false: a save while the answer still runs; `last` is not sent
+    generation_event last;    // finished or failed
+    bool remembered = false;  // its memory is published, as far as it got, and not saved yet
 };
 
 /// Where a step's results go. Called by the step node only; none waits.
 struct batch_outputs {
     std::function<void(const job_ptr&, generation_event)> emit;
     std::function<void(ended_request)> commit;
+    /// Saves what was just published, behind the work.
+    std::function<void(const storage::agent_id&, storage::save_extent)> save;
+    /// Whether something that was handed to `save` or `commit` is not saved yet, nor has failed to
+    /// be. When that changes, run_step() is called again.
+    std::function<bool()> saving;
     std::function<void(const job_ptr&)>
         restore;  // read the prefix's blocks, then hand the job to restored()
 };
@@ -63,7 +66,7 @@ class batch {
     /// which all of them share, and from its last logits.
     struct open_choices {
         job_ptr work;
-        std::vector<std::shared_ptr<const storage::kv_block>> blocks;
+        std::vector<storage::kv_block_parts> blocks;
         std::vector<float> logits;  // [vocabulary]
         std::uint64_t seed = 0;
         int next = 1;  // the choice to start next
@@ -72,7 +75,7 @@ class batch {
     bool has_place() const;
     bool has_work() const;
     std::optional<failed> refusal(const job& work) const;
-    std::size_t frames_for(int tokens) const;
+    std::size_t frames_for(const job& work) const;
     std::size_t frames_promised() const;
     void sweep();
     void admit();
@@ -84,11 +87,13 @@ class batch {
     void run_model(const std::vector<std::pair<sequence*, int>>& chosen);
     void sample(sequence& run, std::span<const float> logits);
     void prompt_finished(sequence& run, std::span<const float> logits);
+    void publish_passed(sequence& run);
     bool may_start(const open_choices& open) const;
     void start_choices();
     void start_choice(open_choices& open);
     void end_choice(sequence& run, finished last);
     void end(const job_ptr& work, generation_event last);
+    void remember(sequence& run);
     void mark_ended(sequence& run);
     void relieve();
     void remove_ended();

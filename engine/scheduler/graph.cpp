@@ -80,6 +80,7 @@ struct scheduler::impl {
     storage::agent_strands strands{storage_threads, storage_jobs_max};
     std::atomic<bool> save_refused{
         false};  // a save found no room in the queue; its agent is still dirty
+    std::atomic<int> saves_due{0};  // under way, or their agent on its way to the commit node
 
     std::mutex jobs_mutex;
     std::condition_variable jobs_changed;
@@ -118,8 +119,13 @@ struct scheduler::impl {
                        std::get<1>(step->output_ports()).try_put({work, std::move(event)});
                    },
                    [this](ended_request ended) {
+                       if (ended.remembered) saves_due.fetch_add(1);
                        std::get<2>(step->output_ports()).try_put(std::move(ended));
                    },
+                   [this](const storage::agent_id& agent, storage::save_extent extent) {
+                       save(agent, 0, extent);
+                   },
+                   [this] { return saves_due.load() > 0; },
                    [this](const job_ptr& work) { restore(work); }}) {
         arena.run([this] { build(); });
         gate.emplace([this](const job_ptr& work, finished last) {
@@ -247,17 +253,16 @@ void scheduler::impl::on_step(const step_message& message, step_node::output_por
 void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_ports_type& out) {
     const job_ptr& work = ended.work;
     storage::agent_id agent = work->prompt->agent;
-    if (ended.memory) store.put(*ended.memory);
-    // What is not a full block yet would be written again at the end.
-    if (!ended.final) return save(agent, 0, storage::save_extent::full_blocks);
-
     const finished* last = std::get_if<finished>(&ended.last);
-    bool wait = ended.memory && last;
+    bool wait = ended.remembered && last;
     // First of all: a client that has seen the end may send its next turn at once, and must find
     // the agent free. Messages to resolve keep their order.
     std::get<0>(out).try_put(released{work});
     if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
-    if (ended.memory) save(agent, wait ? work->id : 0);
+    if (ended.remembered) {
+        save(agent, wait ? work->id : 0);
+        saves_due.fetch_sub(1);
+    }
     if (!wait) std::get<1>(out).try_put({work, ended.last});
 }
 
@@ -334,6 +339,7 @@ void scheduler::impl::restore(const job_ptr& work) {
 
 void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent) {
+    saves_due.fetch_add(1);
     bool queued = strands.post(agent, [this, agent, waiting, extent] {
         auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
@@ -341,9 +347,11 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
         trim_hot_agents();
         if (save_refused.exchange(false))
             for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);
+        saves_due.fetch_sub(1);
         step->try_put(wake{});  // what is clean now may be evicted for those who wait
     });
     if (queued) return;
+    saves_due.fetch_sub(1);
     save_refused.store(true);
     if (waiting != 0) gate->saved(waiting, false);
 }

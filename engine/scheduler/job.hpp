@@ -31,9 +31,9 @@ struct job {
 
     // Once several choices are drawn; the step node's.
     int choices_left = 1;
-    int output_tokens = 0;                      // of those that are complete
-    finished first_end{};                       // of choice 0, when that is complete
-    std::optional<storage::agent_state> memory;  // of choice 0, likewise
+    int output_tokens = 0;    // of those that are complete
+    finished first_end{};     // of choice 0, when that is complete
+    bool remembered = false;  // choice 0's memory is published, likewise
 };
 using job_ptr = std::shared_ptr<job>;
 

@@ -9,7 +9,7 @@
 namespace semantic::engine {
 
 sequence::sequence(job_ptr work, int choice,
-                   std::vector<std::shared_ptr<const storage::kv_block>> blocks, int known,
+                   std::vector<storage::kv_block_parts> blocks, int known,
                    storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
                    std::uint64_t seed)
     : work_(std::move(work)),
@@ -17,6 +17,7 @@ sequence::sequence(job_ptr work, int choice,
       seed_(work_->request.sampling.seed.value_or(seed)),
       tokenizer_(words),
       rules_(rules),
+      block_tokens_(pool.layout().block_tokens()),
       cache_(pool, std::move(blocks), known),
       tokens_(work_->prompt->tokens),
       token_ends_(work_->prompt->token_ends),
@@ -135,14 +136,25 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
 }
 
 storage::agent_state sequence::snapshot() {
+    return snapshot(cache_.share(), cache_.token_count());
+}
+
+storage::agent_state sequence::snapshot_of_whole_blocks() {
+    std::vector<storage::kv_block_parts> blocks = cache_.share_whole_blocks();
+    int tokens = static_cast<int>(blocks.size()) * block_tokens_;
+    return snapshot(std::move(blocks), tokens);
+}
+
+storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blocks,
+                                        int tokens) const {
     auto now = std::chrono::system_clock::now();
-    auto count = static_cast<std::size_t>(cache_.token_count());
+    auto count = static_cast<std::size_t>(tokens);
     storage::agent_state state{.id = work_->prompt->agent};
     state.tokens.assign(tokens_.begin(), tokens_.begin() + static_cast<std::ptrdiff_t>(count));
     state.token_ends.assign(token_ends_.begin(),
                             token_ends_.begin() + static_cast<std::ptrdiff_t>(count));
     state.text = text_.substr(0, count == 0 ? 0 : token_ends_[count - 1]);
-    state.blocks = cache_.share();
+    state.blocks = std::move(blocks);
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;

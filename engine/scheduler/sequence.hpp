@@ -34,7 +34,7 @@ class sequence {
     /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt. `seed` draws
     /// choice 0 of a request that has none of its own.
     /// Requires: work->prompt is set.
-    sequence(job_ptr work, int choice, std::vector<std::shared_ptr<const storage::kv_block>> blocks,
+    sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks,
              int known, storage::block_pool& pool, const tokenizer& words,
              const answer_rules& rules, std::uint64_t seed);
 
@@ -66,8 +66,11 @@ class sequence {
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     storage::agent_state snapshot();
+    /// The same without the tokens of a partly filled last block, which stays the sequence's own.
+    storage::agent_state snapshot_of_whole_blocks();
 
   private:
+    storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
     /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
     /// comes next, whatever the model would say.
     void end_thinking();
@@ -80,6 +83,7 @@ class sequence {
     std::uint64_t seed_;  // of choice 0
     const tokenizer& tokenizer_;
     const answer_rules& rules_;
+    const int block_tokens_;
     storage::kv_sequence cache_;
     std::vector<token_id> tokens_;  // prompt, then what was sampled and belongs to the text
     std::vector<std::uint32_t> token_ends_;

@@ -61,8 +61,8 @@ offline_model::offline_model(const offline_options& options)
 }
 
 std::unique_ptr<storage::kv_sequence> offline_model::start() const {
-    return std::make_unique<storage::kv_sequence>(
-        *pool_, std::vector<std::shared_ptr<const storage::kv_block>>{}, 0);
+    return std::make_unique<storage::kv_sequence>(*pool_, std::vector<storage::kv_block_parts>{},
+                                                  0);
 }
 
 std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<const token_id> ids,

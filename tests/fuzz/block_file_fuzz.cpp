@@ -74,15 +74,15 @@ struct bench {
 
     bench() {
         const auto state = make_state(pool, "a", tokens);
-        ASSERT(write_block_file(files, "f", identity, layout, *state.blocks[0]));
+        ASSERT(write_block_file(files, "f", identity, layout, *state.blocks[0].full));
         whole = files.bytes;
     }
     void check() {
-        const auto read = read_block_file(files, "f", identity, pool);
+        const auto read = read_block_file(files, "f", identity, kv_part::full, pool);
         if (!read)
             ASSERT(read.error().code == errc::corrupt || read.error().code == errc::incompatible);
         else
-            ASSERT(holds(layout, {read->block}, tokens, block_tokens));
+            ASSERT(holds(layout, {{read->block, nullptr}}, tokens, block_tokens));
     }
 };
 

@@ -45,7 +45,7 @@ std::vector<trouble> every_trouble() {
     return all;
 }
 
-class agent_cache_store_crash_test : public testing::Test {
+class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
   protected:
     result<std::unique_ptr<agent_cache_store>> open(const temp_dir& directory, file_system* files) {
         return agent_cache_store::open(options_for(directory.path(), files), pool);
@@ -65,14 +65,25 @@ class agent_cache_store_crash_test : public testing::Test {
             holds(layout, restored->blocks, some_tokens(restored->tokens), restored->tokens));
         return count;
     }
+    /// The same; reads it up to earlier places too, as one that parts from it there would.
+    int whole_tokens_everywhere(agent_cache_store& store, const std::string& id) {
+        const int count = whole_tokens(store, id);
+        for (int place = count % 5; place < count; place += 5) {
+            const auto earlier = store.restore(*store.find(id_of(id)), place);
+            EXPECT_TRUE(earlier);
+            EXPECT_EQ(earlier->tokens, place) << earlier->detail;
+            EXPECT_TRUE(holds(layout, earlier->blocks, some_tokens(place), place));
+        }
+        return count;
+    }
 
-    const kv_layout layout = small_layout();
+    const kv_layout layout = GetParam();
     block_pool pool{layout, layout.frame_bytes() * 400};
 };
 
 // Method: version 1 is acknowledged; saving version 2 meets trouble at operation 1, 2, 3, ... until
 // it meets none.
-TEST_F(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_or_the_new_version) {
+TEST_P(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_or_the_new_version) {
     for (const trouble& each : every_trouble()) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
@@ -101,7 +112,7 @@ TEST_F(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_o
             files.restart(each.what, each.seed);
             const auto store = open(directory, &files);
             ASSERT_TRUE(store) << store.error().what;
-            const int tokens = whole_tokens(**store, "a");
+            const int tokens = whole_tokens_everywhere(**store, "a");
             EXPECT_TRUE(tokens == 27 || (tokens == 13 && !acknowledged)) << tokens;
             EXPECT_EQ(whole_tokens(**store, "other"), 9);
             EXPECT_FALSE(has_temporaries(directory.path()));
@@ -110,7 +121,7 @@ TEST_F(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_o
     }
 }
 
-TEST_F(agent_cache_store_crash_test, a_first_save_that_fails_anywhere_is_whole_or_absent) {
+TEST_P(agent_cache_store_crash_test, a_first_save_that_fails_anywhere_is_whole_or_absent) {
     for (const trouble& each : every_trouble()) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
@@ -129,7 +140,7 @@ TEST_F(agent_cache_store_crash_test, a_first_save_that_fails_anywhere_is_whole_o
             files.restart(each.what, each.seed);
             const auto store = open(directory, &files);
             ASSERT_TRUE(store) << store.error().what;
-            const int tokens = whole_tokens(**store, "a");
+            const int tokens = whole_tokens_everywhere(**store, "a");
             EXPECT_TRUE(tokens == 21 || (tokens == -1 && !acknowledged)) << tokens;
             EXPECT_FALSE(has_temporaries(directory.path()));
         }
@@ -137,7 +148,7 @@ TEST_F(agent_cache_store_crash_test, a_first_save_that_fails_anywhere_is_whole_o
 }
 
 // Method: as above, but the process lives on and saves again; then the power fails.
-TEST_F(agent_cache_store_crash_test, a_save_after_a_failed_one_is_as_lasting_as_any) {
+TEST_P(agent_cache_store_crash_test, a_save_after_a_failed_one_is_as_lasting_as_any) {
     for (fault kind : {fault::io_error, fault::no_space, fault::torn_write}) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
@@ -164,7 +175,7 @@ TEST_F(agent_cache_store_crash_test, a_save_after_a_failed_one_is_as_lasting_as_
 }
 
 // Goal: agent b relies on a file that a has made but whose directory a could not sync.
-TEST_F(agent_cache_store_crash_test, a_shared_file_is_made_lasting_by_whoever_acknowledges_it) {
+TEST_P(agent_cache_store_crash_test, a_shared_file_is_made_lasting_by_whoever_acknowledges_it) {
     bool fired = true;
     for (int n = 1; fired; ++n) {
         const temp_dir directory;
@@ -185,7 +196,7 @@ TEST_F(agent_cache_store_crash_test, a_shared_file_is_made_lasting_by_whoever_ac
     }
 }
 
-TEST_F(agent_cache_store_crash_test, an_erase_that_fails_anywhere_leaves_all_or_nothing) {
+TEST_P(agent_cache_store_crash_test, an_erase_that_fails_anywhere_leaves_all_or_nothing) {
     for (const trouble& each : every_trouble()) {
         bool fired = true;
         for (int n = 1; fired; ++n) {
@@ -216,7 +227,7 @@ TEST_F(agent_cache_store_crash_test, an_erase_that_fails_anywhere_leaves_all_or_
 
 // Method: a child saves ever longer versions and tells each acknowledged one through a pipe, until
 // it is killed.
-TEST_F(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_acknowledged) {
+TEST_P(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_acknowledged) {
     const temp_dir directory;
     int acknowledged = 0;
     for (int round = 0; round < 6; ++round) {
@@ -246,7 +257,7 @@ TEST_F(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_ackn
         ::waitpid(child, &status, 0);
 
         const auto store = std::move(*open(directory, nullptr));
-        const int tokens = whole_tokens(*store, "a");
+        const int tokens = whole_tokens_everywhere(*store, "a");
         EXPECT_GE(tokens, acknowledged);
         EXPECT_LE(tokens, acknowledged + 1);
         EXPECT_FALSE(has_temporaries(directory.path()));
@@ -254,6 +265,12 @@ TEST_F(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_ackn
     }
     EXPECT_GT(acknowledged, 30);
 }
+
+INSTANTIATE_TEST_SUITE_P(layouts, agent_cache_store_crash_test,
+                         testing::Values(small_layout(), sliding_layout()),
+                         [](const auto& each) {
+                             return std::string(each.param.slides() ? "sliding" : "dense");
+                         });
 
 }  // namespace
 }  // namespace semantic::storage

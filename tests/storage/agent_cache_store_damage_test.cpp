@@ -39,7 +39,8 @@ class agent_cache_store_damage_test : public testing::Test {
         store->put(make_state(pool, "a", tokens));
         EXPECT_TRUE(store->save(id_of("a")));
         const auto names = block_names(fingerprint_of("model"), "salt", tokens, block_tokens);
-        for (const block_hash& name : names) blocks.push_back(directory / block_path(name));
+        for (const block_hash& name : names)
+            blocks.push_back(directory / block_path(name, kv_part::full));
         manifest_file = fs::directory_iterator(directory / "agents")->path().string();
     }
 
@@ -157,7 +158,7 @@ TEST_F(agent_cache_store_damage_test, whoever_holds_a_damaged_block_in_the_pool_
     write_contents(blocks[2], damaged);
     auto cold = *store->find(id_of("a"));
     cold.id = id_of("guest");
-    std::fill(cold.blocks.begin(), cold.blocks.end(), nullptr);
+    std::fill(cold.blocks.begin(), cold.blocks.end(), kv_block_parts{});
     const auto restored = store->restore(cold, count);
     ASSERT_TRUE(restored);
     EXPECT_EQ(restored->tokens, 16);
@@ -221,7 +222,7 @@ TEST_F(agent_cache_store_damage_test, a_good_file_of_somebody_else_is_refused) {
         store->put(make_state(pool, "a", words));
         EXPECT_TRUE(store->save(id_of("a")));
         const auto names = block_names(options.fingerprint, salt, words, block_tokens);
-        return contents(elsewhere / block_path(names[index]));
+        return contents(elsewhere / block_path(names[index], kv_part::full));
     };
     for (std::size_t index = 0; index < blocks.size(); ++index) {
         const std::string whole = contents(blocks[index]);

@@ -80,7 +80,7 @@ TEST_F(agent_cache_store_test, a_restart_finds_the_agent_with_every_byte) {
     EXPECT_EQ(after->notes, before->notes);
     EXPECT_EQ(after->created, before->created);
     EXPECT_EQ(after->last_used, before->last_used);
-    EXPECT_EQ(after->blocks, std::vector<std::shared_ptr<const kv_block>>(3));
+    EXPECT_EQ(after->blocks, std::vector<kv_block_parts>(3));
     before.reset();
     EXPECT_EQ(store->list()[0].tier, std::string("warm"));
     expect_whole(*store, "sess_1", tokens);
@@ -262,13 +262,13 @@ TEST_F(agent_cache_store_test, make_room_evicts_clean_agents_least_recently_used
     EXPECT_TRUE(store->make_room(free, nullptr));
     EXPECT_EQ(store->probe().evictions, 0u);
     EXPECT_TRUE(store->make_room(free + 1, &keep));
-    EXPECT_EQ(store->find(id_of("old"))->blocks[0], nullptr);
-    EXPECT_NE(store->find(id_of("older"))->blocks[0], nullptr);
-    EXPECT_NE(store->find(id_of("young"))->blocks[0], nullptr);
+    EXPECT_EQ(store->find(id_of("old"))->blocks[0].full, nullptr);
+    EXPECT_NE(store->find(id_of("older"))->blocks[0].full, nullptr);
+    EXPECT_NE(store->find(id_of("young"))->blocks[0].full, nullptr);
     EXPECT_FALSE(store->make_room(pool.frame_count(), &keep));
-    EXPECT_EQ(store->find(id_of("young"))->blocks[0], nullptr);
-    EXPECT_NE(store->find(id_of("older"))->blocks[0], nullptr);
-    EXPECT_NE(store->find(id_of("dirty"))->blocks[0], nullptr);
+    EXPECT_EQ(store->find(id_of("young"))->blocks[0].full, nullptr);
+    EXPECT_NE(store->find(id_of("older"))->blocks[0].full, nullptr);
+    EXPECT_NE(store->find(id_of("dirty"))->blocks[0].full, nullptr);
     EXPECT_EQ(store->probe().evictions, 2u);
     expect_whole(*store, "old", some_tokens(16, 1));
 }

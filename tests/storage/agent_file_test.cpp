@@ -84,6 +84,26 @@ TEST_F(agent_file_test, an_exported_agent_is_imported_whole_under_another_name) 
     ASSERT_TRUE(other->save(id_of("b")));
 }
 
+TEST_F(agent_file_test, sliding_layers_travel_whole_though_the_pool_holds_a_window_of_them) {
+    const kv_layout sliding = sliding_layout();
+    block_pool frames(sliding, sliding.frame_bytes() * 100);
+    const auto store = std::move(*agent_cache_store::open(options_for(home.path()), frames));
+    store->put(make_state(frames, "a", some_tokens(45)));
+    const std::string whole = exported(*store, "a");
+    ASSERT_TRUE(store->save(id_of("a")));
+    EXPECT_EQ(store->find(id_of("a"))->blocks.front().sliding, nullptr);
+    EXPECT_EQ(exported(*store, "a"), whole);
+    bytes_file file(whole);
+    const auto other = std::move(*agent_cache_store::open(options_for(away.path()), frames));
+    ASSERT_EQ(other->import_agent(id_of("b"), file, 100000).value(), 45);
+    const auto found = other->find(id_of("b"));
+    for (const kv_block_parts& block : found->blocks) EXPECT_NE(block.sliding, nullptr);
+    EXPECT_TRUE(holds(sliding, found->blocks, found->tokens, 45));
+    ASSERT_TRUE(other->save(id_of("b")));
+    EXPECT_EQ(exported(*other, "b").size(), whole.size());
+    EXPECT_EQ(store->probe().blocks_missing.load() + other->probe().blocks_missing.load(), 0u);
+}
+
 TEST_F(agent_file_test, an_agent_on_disk_is_exported_as_one_in_the_pool) {
     std::string hot;
     {
@@ -110,7 +130,8 @@ TEST_F(agent_file_test, tensors_have_the_published_names_shapes_and_order_of_row
     const auto state = make_state(pool, "a", some_tokens(21));
     const kv_region& v = layout.v(1);
     EXPECT_EQ(std::memcmp(weights.bytes.data() + (21 + 18) * v.row_bytes,
-                          state.blocks[2]->frame(1) + v.row_at(block_tokens, 1, 2), v.row_bytes),
+                          state.blocks[2].full->frame(1) + v.row_at(block_tokens, 1, 2),
+                          v.row_bytes),
               0);
     EXPECT_EQ(view->metadata.at("token_count"), "21");
     EXPECT_EQ(view->metadata.at("text"), state.text);

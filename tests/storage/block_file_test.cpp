@@ -28,20 +28,30 @@ void write_text(const std::string& path, const std::string& text) {
 struct written_block {
     written_block(const std::string& file_path, int count, int bits = 4)
         : written_block(file_path, count, small_layout(bits)) {}
-    written_block(const std::string& file_path, int count, const kv_layout& of)
+    written_block(const std::string& file_path, int count, const kv_layout& of,
+                  kv_part file_part = kv_part::full)
         : path(file_path),
+          part(file_part),
           layout(of),
           pool(layout, layout.frame_bytes() * 8),
           tokens(some_tokens(count)),
           state(make_state(pool, "a", tokens)),
           identity{fingerprint_of("model"), "salt", {}, tokens} {
-        written = write_block_file(posix_file_system(), path, identity, layout, *state.blocks[0]);
+        written = write_block_file(posix_file_system(), path, identity, layout,
+                                   *state.blocks[0].at(part));
     }
     result<block_read> read(const block_identity& expected) {
-        return read_block_file(posix_file_system(), path, expected, pool);
+        return read_block_file(posix_file_system(), path, expected, part, pool);
+    }
+    /// Whether what was read is what was written.
+    bool is_back(const block_read& read) const {
+        kv_block_parts block = state.blocks[0];
+        block.at(part) = read.block;
+        return holds(layout, {block}, tokens, static_cast<int>(tokens.size()));
     }
 
     std::string path;
+    kv_part part;
     kv_layout layout;
     block_pool pool;
     std::vector<token_id> tokens;
@@ -64,7 +74,14 @@ TEST(block_name, equals_the_published_vectors) {
     const std::string format = read_text(std::string(SEMANTIC_SOURCE_DIR) + "/storage/FORMAT.md");
     for (const block_hash& each : {a, b, block_name({{}, "", {}, {}})})
         EXPECT_NE(format.find(each.hex()), std::string::npos) << "FORMAT.md lacks " << each.hex();
-    EXPECT_EQ(block_path(a), "blocks/" + a.hex().substr(0, 2) + "/" + a.hex() + ".safetensors");
+    const std::string file = a.hex() + ".safetensors", sibling = a.hex() + ".sliding.safetensors";
+    EXPECT_EQ(block_path(a, kv_part::full), "blocks/a2/" + file);
+    EXPECT_EQ(block_path(a, kv_part::sliding), "blocks/a2/" + sibling);
+    EXPECT_EQ(*parse_block_file_name(file), std::pair(a, kv_part::full));
+    EXPECT_EQ(*parse_block_file_name(sibling), std::pair(a, kv_part::sliding));
+    for (const std::string& other : {"x" + file, file + "x", "sliding." + file, a.hex(),
+                                     a.hex() + ".full.safetensors", std::string(".safetensors")})
+        EXPECT_FALSE(parse_block_file_name(other)) << other;
 }
 
 TEST(block_name, differs_with_every_field) {
@@ -99,17 +116,51 @@ TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
     for (int bits : {4, 8, 16}) {
         layouts.push_back(small_layout(bits));
         layouts.push_back(latent_layout(bits));
+        layouts.push_back(sliding_layout(bits));
     }
     for (const kv_layout& layout : layouts)
-        for (int count = 1; count <= block_tokens; ++count) {
-            written_block block(directory / "block", count, layout);
-            ASSERT_TRUE(block.written) << block.written.error().what;
-            EXPECT_EQ(*block.written, read_text(block.path).size());
-            const auto read = block.read(block.identity);
-            ASSERT_TRUE(read) << read.error().what;
-            EXPECT_TRUE(holds(block.layout, {read->block}, block.tokens, count));
-            EXPECT_EQ(read->bytes, *block.written);
-        }
+        for (kv_part part : kv_parts)
+            for (int count = 1; count <= block_tokens; ++count) {
+                if (layout.layers(part).empty()) continue;
+                written_block block(directory / "block", count, layout, part);
+                ASSERT_TRUE(block.written) << block.written.error().what;
+                EXPECT_EQ(*block.written, read_text(block.path).size());
+                const auto read = block.read(block.identity);
+                ASSERT_TRUE(read) << read.error().what;
+                EXPECT_EQ(read->block->part(), part);
+                EXPECT_TRUE(block.is_back(*read));
+                EXPECT_EQ(read->bytes, *block.written);
+            }
+}
+
+TEST(block_file, a_sibling_holds_the_sliding_layers_and_no_other) {
+    const temp_dir directory;
+    written_block block(directory / "block", 5, sliding_layout(), kv_part::sliding);
+    const auto file = safetensors_file::open(block.path);
+    ASSERT_TRUE(file) << file.error().what;
+    const auto& tensors = file->view().tensors;
+    EXPECT_EQ(tensors.size(), 12u);
+    EXPECT_TRUE(tensors.contains("layer_0_k_weights") && tensors.contains("layer_2_v_biases"));
+    EXPECT_EQ(file->view().metadata.at("layers"), "sliding");
+    block.part = kv_part::full;
+    EXPECT_EQ(block.read(block.identity).error().code, errc::corrupt);
+}
+
+// A model may have no layer that sees everything; its blocks are named and checked as any.
+TEST(block_file, of_no_layers_says_which_tokens_it_stands_for) {
+    const temp_dir directory;
+    const kv_layout layout({{1, 16, 16, 11}}, {4, 16}, block_tokens);
+    block_pool pool(layout, layout.frame_bytes() * 4);
+    const auto tokens = some_tokens(5);
+    const agent_state state = make_state(pool, "a", tokens);
+    const block_identity identity{fingerprint_of("model"), "salt", {}, tokens};
+    const std::string path = directory / "block";
+    ASSERT_TRUE(write_block_file(posix_file_system(), path, identity, layout,
+                                 *state.blocks[0].full));
+    EXPECT_TRUE(read_block_file(posix_file_system(), path, identity, kv_part::full, pool));
+    block_identity other = identity;
+    other.tokens = identity.tokens.first(4);
+    EXPECT_FALSE(read_block_file(posix_file_system(), path, other, kv_part::full, pool));
 }
 
 TEST(block_file, any_safetensors_reader_finds_the_documented_names_and_shapes) {
@@ -178,7 +229,8 @@ TEST(block_file, of_another_geometry_is_refused) {
     const kv_layout deeper({{1, 16, 16, 0}, {2, 16, 32, 0}, {1, 16, 16, 0}}, {4, 16}, block_tokens);
     for (const kv_layout& layout : {wider, deeper}) {
         block_pool pool(layout, layout.frame_bytes() * 8);
-        const auto read = read_block_file(posix_file_system(), block.path, block.identity, pool);
+        const auto read = read_block_file(posix_file_system(), block.path, block.identity,
+                                          kv_part::full, pool);
         ASSERT_FALSE(read);
         EXPECT_EQ(read.error().code, errc::corrupt);
         EXPECT_EQ(pool.held_count(), 0u);
@@ -189,8 +241,8 @@ TEST(block_file, of_a_later_format_is_incompatible) {
     const temp_dir directory;
     written_block block(directory / "block", 8);
     std::string text = read_text(block.path);
-    const std::string field = "\"format_version\":\"1\"";
-    text.replace(text.find(field), field.size(), "\"format_version\":\"2\"");
+    const std::string field = "\"format_version\":\"2\"";
+    text.replace(text.find(field), field.size(), "\"format_version\":\"3\"");
     write_text(block.path, text);
     EXPECT_EQ(block.read(block.identity).error().code, errc::incompatible);
 }
@@ -208,8 +260,10 @@ TEST(block_file, a_full_pool_is_reported_as_such) {
 // bytes.
 TEST(block_file, no_flip_and_no_truncation_yields_wrong_bytes) {
     const temp_dir directory;
-    for (int count : {3, 8}) {
-        written_block block(directory / "block", count);
+    for (const auto& [count, part] : {std::pair(3, kv_part::full), std::pair(8, kv_part::full),
+                                      std::pair(3, kv_part::sliding)}) {
+        const kv_layout layout = part == kv_part::full ? small_layout() : sliding_layout();
+        written_block block(directory / "block", count, layout, part);
         const std::string whole = read_text(block.path);
         const std::size_t held = block.pool.held_count();
         int accepted = 0;
@@ -224,7 +278,7 @@ TEST(block_file, no_flip_and_no_truncation_yields_wrong_bytes) {
                 EXPECT_NE(read.error().what.find(block.path), std::string::npos);
             } else {
                 ++accepted;
-                ASSERT_TRUE(holds(block.layout, {read->block}, block.tokens, count)) << at;
+                ASSERT_TRUE(block.is_back(*read)) << at;
             }
         }
         EXPECT_LT(accepted, 8);

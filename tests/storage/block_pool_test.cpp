@@ -144,9 +144,9 @@ TEST(block_pool_death, a_double_release_ends_the_program) {
 TEST(kv_block, returns_its_frames_when_the_last_owner_lets_go) {
     const kv_layout layout = two_layers();
     block_pool pool(layout, layout.frame_bytes() * 2);
-    std::shared_ptr<const kv_block> first = *kv_block::make(pool);
+    std::shared_ptr<const kv_block> first = *kv_block::make(pool, kv_part::full);
     auto second = first;
-    EXPECT_FALSE(kv_block::make(pool));
+    EXPECT_FALSE(kv_block::make(pool, kv_part::full));
     first.reset();
     EXPECT_EQ(pool.free_count(), 0u);
     second.reset();
@@ -192,12 +192,12 @@ TEST(kv_sequence, the_append_after_share_copies_the_partly_filled_tail) {
     ASSERT_EQ(shared.size(), 2u);
     EXPECT_EQ(sequence.reserved_tokens(), 6);
     ASSERT_TRUE(append(layout, sequence, std::byte{77}));
-    EXPECT_EQ(sequence.frames(0)[0], shared[0]->frame(0));
-    EXPECT_NE(sequence.frames(0)[1], shared[1]->frame(0));
+    EXPECT_EQ(sequence.frames(0)[0], shared[0].full->frame(0));
+    EXPECT_NE(sequence.frames(0)[1], shared[1].full->frame(0));
     EXPECT_TRUE(sequence_is(layout, sequence,
                             {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5},
                              std::byte{6}, std::byte{77}}));
-    EXPECT_FALSE(token_is(layout, shared[1]->frame(0), 0, 2, std::byte{77}));
+    EXPECT_FALSE(token_is(layout, shared[1].full->frame(0), 0, 2, std::byte{77}));
     // The copy is ours: the next append stays in it.
     const std::byte* tail = sequence.frames(0)[1];
     ASSERT_TRUE(append(layout, sequence, std::byte{78}));
@@ -211,7 +211,7 @@ TEST(kv_sequence, a_full_shared_tail_is_not_copied) {
     for (int i = 0; i < small_block; ++i) ASSERT_TRUE(append(layout, sequence, std::byte{1}));
     const auto shared = sequence.share();
     ASSERT_TRUE(append(layout, sequence, std::byte{2}));
-    EXPECT_EQ(sequence.frames(0)[0], shared[0]->frame(0));
+    EXPECT_EQ(sequence.frames(0)[0], shared[0].full->frame(0));
     EXPECT_EQ(pool.held_count(), 4u);
 }
 
@@ -236,7 +236,7 @@ TEST(kv_sequence, starts_inside_a_longer_prefix_without_harm_to_it) {
     auto prefix = parent.share();
     kv_sequence fork(pool, prefix, 6);
     ASSERT_TRUE(append(layout, fork, std::byte{99}));
-    EXPECT_TRUE(token_is(layout, prefix[1]->frame(1), 1, 2, std::byte{7}));
+    EXPECT_TRUE(token_is(layout, prefix[1].full->frame(1), 1, 2, std::byte{7}));
     EXPECT_TRUE(token_is(layout, fork.frames(1)[1], 1, 1, std::byte{6}));
     EXPECT_TRUE(token_is(layout, fork.frames(1)[1], 1, 2, std::byte{99}));
 }

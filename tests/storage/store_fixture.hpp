@@ -25,6 +25,11 @@ inline kv_layout latent_layout(int bits = 8) {
     return kv_layout({{1, 48, 32, 0, true}, {1, 48, 32, 0, true}}, {bits, 16}, block_tokens);
 }
 
+/// One full layer and two that see windows of 11 and 5 tokens: two or three blocks.
+inline kv_layout sliding_layout(int bits = 4) {
+    return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}}, {bits, 16}, block_tokens);
+}
+
 inline agent_id id_of(const std::string& text) { return agent_id::parse(text).value(); }
 
 inline block_hash fingerprint_of(const std::string& model) { return checksum128(model); }
@@ -82,26 +87,37 @@ inline void append_tokens(kv_sequence& sequence, const kv_layout& layout,
     sequence.advance(total);
 }
 
-/// Whether the first `count` tokens' bytes in `blocks` are exactly those that `tokens` give.
-inline bool holds(const kv_layout& layout,
-                  const std::vector<std::shared_ptr<const kv_block>>& blocks,
+/// Whether the first `count` tokens' bytes of one layer in a block's frame are those of `history`.
+inline bool frame_holds(const kv_layout& layout, const std::byte* frame, int layer, int token,
+                        std::uint64_t history) {
+    bool same = true;
+    visit_token(layout, layer, token, [&](std::size_t offset, std::size_t bytes, unsigned part) {
+        for (std::size_t i = 0; i < bytes; ++i)
+            same = same && frame[offset + i] == byte_for(history, layer, part, i);
+    });
+    return same;
+}
+
+/// Whether what a sequence needs behind the first `count` tokens is in `blocks`, and every byte
+/// there is exactly the one that `tokens` give.
+inline bool holds(const kv_layout& layout, const std::vector<kv_block_parts>& blocks,
                   const std::vector<token_id>& tokens, int count) {
     const auto history = histories(tokens);
-    bool same = true;
+    const int window_start = layout.slides() ? layout.first_sliding_block(count) : 0;
     for (int at = 0; at < count; ++at)
-        for (int layer = 0; layer < layout.layer_count(); ++layer) {
-            const auto& block = blocks[static_cast<std::size_t>(at / layout.block_tokens())];
-            if (block == nullptr) return false;
-            const std::byte* frame = block->frame(layer);
-            visit_token(layout, layer, at % layout.block_tokens(),
-                        [&](std::size_t offset, std::size_t bytes, unsigned part) {
-                            for (std::size_t i = 0; i < bytes; ++i)
-                                same = same && frame[offset + i] ==
-                                                   byte_for(history[static_cast<std::size_t>(at)],
-                                                            layer, part, i);
-                        });
+        for (const kv_part part : kv_parts) {
+            const int index = at / layout.block_tokens();
+            const auto& block = blocks[static_cast<std::size_t>(index)].at(part);
+            const bool needed = part == kv_part::full || index >= window_start;
+            for (const int layer : layout.layers(part)) {
+                if (block == nullptr && needed) return false;
+                if (block != nullptr &&
+                    !frame_holds(layout, block->frame(layer), layer, at % layout.block_tokens(),
+                                 history[static_cast<std::size_t>(at)]))
+                    return false;
+            }
         }
-    return same;
+    return true;
 }
 
 /// `count` tokens that differ from those of another seed from the first on.

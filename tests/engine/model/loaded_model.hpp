@@ -21,6 +21,7 @@ struct model_run {
     int rows_max = 512;
     int pool_tokens = 1024;
     engine::weight_form weights = engine::weight_form::native;
+    int block_tokens = 256;
 };
 
 class loaded_model {
@@ -32,6 +33,7 @@ class loaded_model {
     explicit operator bool() const { return model_ != nullptr; }
     const engine::model_config& config() const { return config_; }
     engine::transformer& model() { return *model_; }
+    storage::block_pool& pool() { return *pool_; }
     std::unique_ptr<storage::kv_sequence> new_sequence() const;
     /// A second sequence that shares everything `from` has.
     std::unique_ptr<storage::kv_sequence> fork(storage::kv_sequence& from) const;

@@ -52,10 +52,16 @@ class bare_batch {
                                          keep(work->id, event);
                                      },
                                      [this](ended_request ended) {
-                                         if (!ended.final) return;
+                                         if (ended.remembered)
+                                             save(ended.work->prompt->agent,
+                                                  storage::save_extent::everything);
                                          ++ends[ended.work->id];
                                          keep(ended.work->id, ended.last);
                                      },
+                                     [this](const auto& agent, auto extent) {
+                                         save(agent, extent);
+                                     },
+                                     [] { return false; },
                                      [](const job_ptr&) { FAIL() << "nothing is stored"; }});
     }
 
@@ -91,7 +97,11 @@ class bare_batch {
     std::map<request_id, int> ends;
     engine_probe probe_;
 
-    std::size_t frames_held() const { return pool_.held_count(); }
+    /// Once nothing is remembered any more.
+    std::size_t frames_held() {
+        for (const auto& agent : store_->list()) EXPECT_TRUE(store_->erase(agent.id));
+        return pool_.held_count();
+    }
 
   private:
     std::size_t pool_bytes(int tokens_held) const {
@@ -103,6 +113,9 @@ class bare_batch {
         storage::store_options options;
         options.directory = dir_.path();
         return std::move(*storage::agent_cache_store::open(options, pool_));
+    }
+    void save(const storage::agent_id& agent, storage::save_extent extent) {
+        EXPECT_TRUE(store_->save(agent, extent));
     }
     void keep(request_id id, const generation_event& event) {
         if (auto* token = std::get_if<token_text>(&event))
@@ -185,6 +198,23 @@ TEST(batch, decoding_goes_on_in_every_step_of_a_long_prompt) {
     EXPECT_GT(said, 2u);
 }
 
+// The agent is dirty all the while, for its last block, and nobody is saving it. Of the three
+// blocks one holds the prompt's tail as it was published.
+TEST(batch, an_answer_that_fills_the_pool_behind_a_prompt_saved_early_ends_with_what_it_has) {
+    run_options options;
+    options.pool_tokens = 3 * 256;
+    bare_batch running(options);
+    const std::string prompt = turn(notes(15));
+    const int tokens = running.prompt_tokens(prompt);
+    ASSERT_GT(tokens, 256);
+    ASSERT_LT(tokens, 500);
+    running.add(1, prompt, endless(1000, 1));
+    running.run_all();
+    ASSERT_TRUE(running.finishes.contains(1));
+    EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
+    EXPECT_EQ(running.finishes[1].output_tokens, 512 - tokens + 1);
+}
+
 TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
     const std::vector<std::string> prompts{turn("Hello."), turn("Tell me a story."),
                                            turn("What is 2 plus 3?")};
@@ -208,7 +238,7 @@ TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
         EXPECT_EQ(running.failures[2].what, "the pipe burst");
         for (request_id id : {1, 2, 3}) EXPECT_EQ(running.ends[id], 1) << id;
         EXPECT_EQ(running.probe_.running.load(), 0);
-        EXPECT_EQ(running.frames_held(), 0u) << "nothing was put into the store";
+        EXPECT_EQ(running.frames_held(), 0u);
     }
 }
 
