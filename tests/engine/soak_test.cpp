@@ -5,12 +5,14 @@
 // engine with a small pool runs random conversations of random lengths beside each other; requests
 // are cancelled in the middle, conversations forked, and the engine itself is replaced by one with
 // other chunks, threads and places that finds the memory on disk. Each answer is compared with that
-// of a fresh engine which has nothing else to do. Between two engines, memory, threads and
-// descriptors of the process must be what they were.
+// of a fresh engine which has nothing else to do, knows the agent's tokens and has to compute all
+// of them. Between two engines, memory, threads and descriptors of the process must be what they
+// were.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +21,7 @@
 #include <random>
 
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/memory_without_kv.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -66,9 +69,7 @@ struct agent_talk {
     // While a request runs:
     generation_request asked;
     std::shared_ptr<transcript> heard;
-    request_id request = 0;
-    int cancel_after = 0;  // tokens; 0: not
-    bool cancelled = false;
+    bool cancelled = false;  // it may end early
 };
 
 class soak {
@@ -77,7 +78,7 @@ class soak {
 
     void run(std::chrono::seconds time) {
         for (std::size_t i = 0; i < agents_max; ++i)
-            talks_.push_back({"agent" + std::to_string(i), {}, {}, nullptr, 0, 0, false});
+            talks_.push_back({"agent" + std::to_string(i), {}, {}, nullptr, false});
         const auto end = clock::now() + time;
         while (clock::now() < end && !testing::Test::HasFatalFailure()) {
             one_engine(std::min(clock::now() + engine_lifetime, end));
@@ -93,9 +94,9 @@ class soak {
         const footprint& now = seen_.back();
         std::cout << "engines " << seen_.size() << ", answers " << answers_ << ", cancelled "
                   << cancelled_ << ", cut by a full pool " << full_ << ", tokens " << tokens_
-                  << ", reused from disk " << from_disk_ << ", resident "
-                  << now.resident_kb / 1024 << " MB, threads " << now.threads
-                  << ", descriptors " << now.descriptors << std::endl;
+                  << ", reused from disk " << from_disk_ << ", resident " << now.resident_kb / 1024
+                  << " MB, threads " << now.threads << ", descriptors " << now.descriptors
+                  << std::endl;
     }
 
     int pick(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
@@ -121,7 +122,8 @@ class soak {
         options.prefill_min_chunk_tokens = std::min(options.prefill_max_chunk_tokens, 512);
         options.chunked_prefill_threshold_tokens = pick(16, 2048);
         options.decode_latency = std::chrono::milliseconds(pick(1, 200));
-        options.cache_budget_bytes = static_cast<std::size_t>(pick(12, 48)) << 20;
+        options.cache_budget_bytes = static_cast<std::size_t>(pick(4, 24)) << 20;
+        options.save_wait = std::chrono::minutes(2);  // an end says that its tokens are on disk
         auto engine = load(options);
         while (clock::now() < until && !testing::Test::HasFatalFailure()) {
             for (agent_talk& talk : talks_) {
@@ -129,11 +131,6 @@ class soak {
                     if (pick(0, 2) == 0) begin(*engine, talk);
                 } else if (talk.heard->wait(std::chrono::seconds(0))) {
                     finish(talk);
-                } else if (talk.cancel_after > 0 && !talk.cancelled &&
-                           talk.heard->wait_for_tokens(static_cast<std::size_t>(talk.cancel_after),
-                                                       std::chrono::seconds(0))) {
-                    engine->cancel(talk.request);
-                    talk.cancelled = true;
                 }
             }
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -167,16 +164,29 @@ class soak {
         if (pick(0, 4) > 0) request.agent = *storage::agent_id::parse(talk.id);
         request.chat = chat_of(talk.turns, pick(0, 1) ? "You are a gardener." : "");
         request.max_tokens = pick(0, 30);
+        if (pick(0, 2) == 0) {  // a long answer: the model has little to say by itself
+            request.max_tokens = pick(30, 90);
+            for (token_id stop = 0; stop < 4; ++stop)
+                request.sampling.biases.push_back({stop, -100.0f});
+        }
         request.choices = pick(0, 7) == 0 ? pick(2, 4) : 1;
         request.sampling.temperature = pick(0, 1) ? 0.0f : 1.3f;
         request.sampling.seed = static_cast<std::uint64_t>(pick(0, 1 << 30));
         if (pick(0, 3) == 0) request.sampling.repetition_penalty = 1.2f;
         if (pick(0, 3) == 0) request.stop_sequences = {"the", ". "};
-        talk.cancel_after = pick(0, 5) == 0 ? pick(1, 20) : 0;
-        talk.cancelled = false;
         talk.asked = request;
         talk.heard = std::make_shared<transcript>();
-        talk.request = on.submit(std::move(request), talk.heard);
+        talk.cancelled = pick(0, 5) == 0;
+        // Right away, so perhaps in the middle of the prompt, or at a token of the answer.
+        const int cancel_after = talk.cancelled ? pick(0, 8) : 0;
+        auto id = std::make_shared<std::atomic<request_id>>(0);
+        if (cancel_after > 0)
+            talk.heard->on_event_hook =
+                [&on, id, left = cancel_after](const generation_event& event) mutable {
+                    if (std::holds_alternative<token_text>(event) && --left <= 0) on.cancel(*id);
+                };
+        *id = on.submit(std::move(request), talk.heard);
+        if (talk.cancelled && cancel_after == 0) on.cancel(*id);
     }
 
     void finish(agent_talk& talk) {
@@ -203,12 +213,18 @@ class soak {
     }
 
     void compare(const agent_talk& talk, bool is_whole) {
+        if (talk.heard->tokens.empty() && !is_whole) return;
+        ASSERT_TRUE(talk.heard->finished && talk.heard->finished->saved) << talk.id;
         tests::temp_dir dir;
+        tests::copy_memory_without_kv(dir_.path(), dir.path());
         engine_options options = options_in(dir.path());
         options.compute_threads = 1;
         auto alone = load(options);
-        auto expected = tests::run(*alone, talk.asked);
+        generation_request same = talk.asked;
+        same.agent = *storage::agent_id::parse(talk.heard->agent);
+        auto expected = tests::run(*alone, same);
         ASSERT_TRUE(expected->finished);
+        ASSERT_EQ(expected->usage.reused_tokens, 0) << "it did not compute everything";
         for (const auto& [choice, text] : talk.heard->choices) {
             const std::string& whole = expected->choices[choice];
             if (is_whole) {
