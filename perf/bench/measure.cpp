@@ -193,6 +193,7 @@ net::awaitable<void> measure(bench_run& run) {
                                       {"decode", measure_decode},
                                       {"depth", measure_depth},
                                       {"agents", measure_agents},
+                                      {"connections", measure_connections},
                                       {"staggered", measure_staggered},
                                       {"cache", measure_cache},
                                       {"cold-warm-hot", measure_cold_warm_hot}};

@@ -77,6 +77,7 @@ boost::asio::awaitable<void> measure_prefill(bench_run& run);
 boost::asio::awaitable<void> measure_decode(bench_run& run);
 boost::asio::awaitable<void> measure_depth(bench_run& run);
 boost::asio::awaitable<void> measure_agents(bench_run& run);
+boost::asio::awaitable<void> measure_connections(bench_run& run);
 boost::asio::awaitable<void> measure_staggered(bench_run& run);
 boost::asio::awaitable<void> measure_cache(bench_run& run);
 boost::asio::awaitable<void> measure_cold_warm_hot(bench_run& run);

@@ -39,6 +39,8 @@ constexpr std::array subcommands{
                "context in front", 2, 512, 64},
     subcommand{"agents", "many agents that decode at the same time", nullptr, nullptr, nullptr, 1,
                1024, 64},
+    subcommand{"connections", "streams beside connections that are idle or read slowly", nullptr,
+               nullptr, nullptr, 3, 256, 64},
     subcommand{"staggered", "B arrives while A works: what each waits for", nullptr, nullptr,
                nullptr, 1, 4096, 256},
     subcommand{"cache", "bytes written a turn, and turns from memory and from disk", "contexts",
@@ -147,6 +149,14 @@ po::options_description own_options(options& o, raw_options& raw, const subcomma
         add("agents", po::value(&raw.agents)->default_value("1,2,4,8,16"), "how many at once");
         add("turn-tokens", po::value(&o.turn_tokens)->default_value(16), "new tokens of each turn");
     }
+    if (name == "connections") {
+        add("streams", po::value(&raw.agents)->default_value("16"), "answers at the same time");
+        add("idle-connections", po::value(&o.idle_connections)->default_value(10'000),
+            "connections that say nothing");
+        add("slow-readers", po::value(&o.slow_readers)->default_value(1'000),
+            "connections that ask for /metrics many times and hardly read");
+        add("turn-tokens", po::value(&o.turn_tokens)->default_value(16), "new tokens of each turn");
+    }
     if (name == "staggered") {
         add("delay-seconds", po::value(&raw.delay_seconds)->default_value(2.0, "2"),
             "B arrives so long after A");
@@ -201,7 +211,14 @@ void take_raw(options& o, const raw_options& raw, const subcommand& s) {
         const int low = std::string_view(s.name) == "depth" ? 0 : 1;
         o.lengths = parse_counts(raw.lengths, s.lengths_option, low, tokens_max);
     }
-    if (!raw.agents.empty()) o.agents = parse_counts(raw.agents, "agents", 1, agents_max);
+    if (!raw.agents.empty()) {
+        const char* option = o.command == "connections" ? "streams" : "agents";
+        o.agents = parse_counts(raw.agents, option, 1, agents_max);
+        if (o.command == "connections" && o.agents.size() != 1)
+            throw usage_error("--streams: must be one number");
+    }
+    require(o.idle_connections, "idle-connections", 0, connections_max);
+    require(o.slow_readers, "slow-readers", 0, connections_max);
     require(raw.run_seconds, "max-seconds", 1, seconds_max);
     require(raw.request_seconds, "timeout-seconds", 1, seconds_max);
     o.run_limit = std::chrono::seconds(raw.run_seconds);

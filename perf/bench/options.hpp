@@ -17,6 +17,7 @@ namespace semantic::bench {
 
 inline constexpr std::int64_t tokens_max = 1'048'576;  // of one prompt or answer
 inline constexpr std::int64_t agents_max = 256;
+inline constexpr std::int64_t connections_max = 50'000;
 inline constexpr std::int64_t repeats_max = 1'000;
 inline constexpr std::int64_t seconds_max = 86'400;
 inline constexpr std::size_t list_entries_max = 64;
@@ -44,6 +45,8 @@ struct options {
     std::int64_t turn_tokens = 50;
     std::int64_t tiny_tokens = 32;
     std::int64_t turns = 3;
+    std::int64_t idle_connections = 0;
+    std::int64_t slow_readers = 0;
     std::chrono::duration<double> delay{2.0};
     std::string restart_command;
     std::string written_metric;

@@ -152,6 +152,10 @@ TEST(options, counts_know_kibi_and_their_bounds) {
 
 TEST(options, every_bound_is_held) {
     EXPECT_NO_THROW(parse({"agents", "--agents", "256"}));
+    EXPECT_NO_THROW(parse({"connections", "--idle-connections", "50000"}));
+    EXPECT_THROW(parse({"connections", "--idle-connections", "50001"}), usage_error);
+    EXPECT_THROW(parse({"connections", "--slow-readers", "50001"}), usage_error);
+    EXPECT_THROW(parse({"connections", "--streams", "2,4"}), usage_error);
     EXPECT_THROW(parse({"agents", "--agents", "257"}), usage_error);
     EXPECT_NO_THROW(parse({"decode", "--repeats", "1000"}));
     EXPECT_THROW(parse({"decode", "--repeats", "1001"}), usage_error);

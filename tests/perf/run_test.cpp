@@ -129,6 +129,22 @@ TEST_P(each_dialect, agents_speak_at_the_same_time_and_remember) {
     EXPECT_GT(number(t.rows[1][4]), 2 * number(t.rows[0][4])) << "the script is parallel";
 }
 
+TEST_P(each_dialect, connections_holds_idle_and_slow_ones_while_streams_run) {
+    const scripted_server server({});
+    const outcome r = bench(
+        server, with({"connections", "--streams", "3", "--idle-connections", "5", "--slow-readers",
+                      "2", "--prompt-tokens", "50", "--decode-tokens", "20", "--repeats", "1"},
+                     GetParam()));
+    ASSERT_EQ(r.failure, "");
+    EXPECT_EQ(server.open_at_once_max(), 3);
+    const table& t = r.found.tables[0];
+    ASSERT_EQ(t.rows.size(), 4U);
+    EXPECT_EQ(number(t.rows[1][1]), 5);
+    EXPECT_EQ(number(t.rows[1][2]), 5) << "the server keeps connections that say nothing";
+    EXPECT_EQ(number(t.rows[2][1]), 7);
+    for (const auto& row : t.rows) EXPECT_EQ(number(row[3]), 3);
+}
+
 TEST_P(each_dialect, staggered_sets_b_beside_a) {
     const scripted_server server({});
     const outcome r = bench(server, with({"staggered", "--prompt-tokens", "200", "--decode-tokens",
