@@ -190,8 +190,9 @@ net::awaitable<void> measure_connections(bench_run& run) {
     co_await wait_until_calm(run);
     bool stop = false;
     bool has_stopped = false;
-    net::co_spawn(co_await net::this_coro::executor, keep_sipping(run, others, stop),
-                  [&has_stopped](std::exception_ptr) { has_stopped = true; });
+    const auto on_end = [&has_stopped](std::exception_ptr) { has_stopped = true; };
+    const auto executor = co_await net::this_coro::executor;
+    net::co_spawn(executor, keep_sipping(run, others, stop), on_end);
     pace crowded;
     std::exception_ptr failure;
     try {
