@@ -48,6 +48,13 @@ result<std::string> bounded_at(const json_cursor& object, std::string_view key,
     return parse_bounded(*field, bytes_max);
 }
 
+std::string without_billing_line(std::string system) {
+    constexpr std::string_view header = "x-anthropic-billing-header:";
+    if (!system.starts_with(header)) return system;
+    const std::size_t end = system.find('\n');
+    return end == std::string::npos ? std::string() : system.substr(end + 1);
+}
+
 bool is_tool_name(std::string_view name) noexcept {
     return std::all_of(name.begin(), name.end(), [](char c) {
         return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||

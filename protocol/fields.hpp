@@ -25,6 +25,11 @@ result<std::string> string_at(const json_cursor& object, std::string_view key);
 result<std::string> bounded_at(const json_cursor& object, std::string_view key,
                                std::size_t bytes_max);
 
+/// A system text without the line of accounting that some clients write at its head: it changes
+/// from request to request, says nothing to a model, and would part every prompt from the memory
+/// kept for it.
+std::string without_billing_line(std::string system);
+
 /// Letters, digits, - and _: what the vendors accept, and nothing that could end a prompt's markup
 /// early.
 bool is_tool_name(std::string_view name) noexcept;

@@ -49,4 +49,9 @@ result<std::optional<storage::agent_id>> agent_of(const identity_headers& header
     return named(agent_header, id);
 }
 
+bool is_side_request(const identity_headers& headers, bool has_tools) {
+    return !has_tools && !headers.x_session_id && headers.x_claude_code_session_id &&
+           !headers.x_claude_code_agent_id;
+}
+
 }  // namespace semantic::protocol

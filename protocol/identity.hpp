@@ -23,4 +23,10 @@ struct identity_headers {
 /// for an agent id.
 result<std::optional<storage::agent_id>> agent_of(const identity_headers& headers);
 
+/// Whether this is not a turn of the agent that its headers name. Claude Code asks for titles and
+/// summaries in the name of its main agent; such questions, unlike that agent's turns, come without
+/// tools. They have a memory of their own, found by content, or each would take the place of the
+/// main agent's.
+bool is_side_request(const identity_headers& headers, bool has_tools);
+
 }  // namespace semantic::protocol

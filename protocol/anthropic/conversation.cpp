@@ -13,8 +13,6 @@ namespace semantic::protocol::anthropic {
 
 namespace {
 
-constexpr std::string_view billing_header = "x-anthropic-billing-header:";
-
 failure only_text(const json_cursor& block, std::string_view type) {
     return block.fail(errc::unsupported,
                       "only text is supported here, found a block of type " + quoted(type));
@@ -28,11 +26,16 @@ result<std::string> type_of(const json_cursor& block) {
     return std::string(*text);
 }
 
-/// A string, or a list of text blocks joined by line breaks. Blocks that begin with `skipped` are
-/// left out.
+enum class billing_line { kept, dropped };
+
+/// A string, or a list of text blocks joined by line breaks. A block that is nothing but a dropped
+/// billing line leaves nothing behind.
 result<std::string> parse_plain_text(const json_cursor& content, const messages_limits& limits,
-                                     std::string_view skipped = {}) {
-    if (content.value().is_string()) return std::string(*content.as_string());
+                                     billing_line billing = billing_line::kept) {
+    auto cleaned = [&](std::string text) {
+        return billing == billing_line::dropped ? without_billing_line(std::move(text)) : text;
+    };
+    if (content.value().is_string()) return cleaned(std::string(*content.as_string()));
     if (!content.value().is_array()) {
         return content.fail(errc::bad_value,
                             std::string("expected a string or a list of text blocks, found ") +
@@ -49,10 +52,11 @@ result<std::string> parse_plain_text(const json_cursor& content, const messages_
         if (*type != "text") return only_text(block, *type);
         auto text = string_at(block, "text");
         if (!text) return text.error();
-        if (!skipped.empty() && text->starts_with(skipped)) continue;
+        std::string rest = cleaned(*text);
+        if (rest.empty() && !text->empty()) continue;
         if (!is_first) joined += '\n';
         is_first = false;
-        joined += *text;
+        joined += rest;
     }
     return joined;
 }
@@ -132,6 +136,8 @@ result<std::optional<engine::content_part>> parse_block(const json_cursor& block
         if (auto field = block.find("signature")) {
             auto signature = field->as_string();
             if (!signature) return signature.error();
+            auto carried = text->empty() ? carried_by(*signature) : std::nullopt;
+            if (carried) return part_or_nothing(engine::thinking_part{std::move(*carried)});
             if (!may_be_signed(*text, *signature))
                 return field->fail(errc::bad_value,
                                    "is of another text: thinking blocks must come back unchanged");
@@ -260,7 +266,7 @@ result<engine::conversation> parse_conversation(const json_cursor& root,
                                                 const messages_limits& limits) {
     engine::conversation chat;
     if (auto system = root.find("system")) {
-        auto text = parse_plain_text(*system, limits, billing_header);
+        auto text = parse_plain_text(*system, limits, billing_line::dropped);
         if (!text) return text.error();
         chat.system = std::move(*text);
     }

@@ -15,9 +15,7 @@ namespace semantic::protocol::anthropic {
 /// - Tool results leave their user message and become messages of role `tool`, in place and in
 /// order.
 /// - System blocks are joined by a line break; a system message among the others stays where it is.
-/// - A system block that only carries the client's billing header is left out: it changes from
-/// request to request, says
-///   nothing to a model, and would part every prompt from the memory kept for it.
+/// - The billing line at the head of a system text or block is left out (without_billing_line).
 result<engine::conversation> parse_conversation(const json_cursor& root,
                                                 const messages_limits& limits);
 

@@ -26,6 +26,36 @@ json::object usage_object(const engine::prompt_usage& usage, int output_tokens) 
             {"service_tier", "standard"}};
 }
 
+/// In the vendor's words, which know of fewer reasons. Null when nothing was missed.
+json::object diagnostics_of(const engine::prompt_usage& usage, const reply_options& options) {
+    json::value reason;
+    switch (usage.why) {
+        case engine::miss_reason::none:
+            // A conversation that begins cannot have a message before it.
+            if (usage.reused_tokens == 0 && !options.previous_message_id.empty())
+                reason = json::object{{"type", "previous_message_not_found"}};
+            break;
+        case engine::miss_reason::model_changed:
+        case engine::miss_reason::system_changed:
+        case engine::miss_reason::tools_changed:
+        case engine::miss_reason::messages_changed:
+            reason = json::object{{"type", to_string(usage.why)},
+                                  {"cache_missed_input_tokens", usage.created_tokens}};
+            break;
+        case engine::miss_reason::evicted:
+        case engine::miss_reason::corrupt:
+        case engine::miss_reason::incompatible:
+        case engine::miss_reason::too_short:
+            reason = json::object{{"type", "unavailable"}};
+            break;
+    }
+    return {{"cache_miss_reason", std::move(reason)}};
+}
+
+std::string signature_for(const reply_options& options, std::string_view thinking) {
+    return options.hides_thinking ? carrying_signature_of(thinking) : signature_of(thinking);
+}
+
 struct stop_fields {
     json::value reason;
     json::value sequence;
@@ -89,6 +119,7 @@ std::string message_stream::on_admitted(const engine::admitted& event) {
                          {"stop_sequence", nullptr},
                          {"usage", usage_object(usage_, 1)},
                          {"semantic", memory_object(event.agent.str(), usage_)}};
+    if (options_.diagnoses) message["diagnostics"] = diagnostics_of(usage_, options_);
     return event_of("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
 }
 
@@ -122,13 +153,14 @@ std::string message_stream::on_thinking(std::string_view text) {
         state_ = state::in_thinking;
     }
     thinking_ += text;
+    if (options_.hides_thinking) return bytes;
     return bytes + block_delta(next_index_, "thinking_delta", "thinking", text);
 }
 
 std::string message_stream::close_block() {
     std::string bytes;
     if (state_ == state::in_thinking) {
-        std::string signature = signature_of(std::exchange(thinking_, {}));
+        std::string signature = signature_for(options_, std::exchange(thinking_, {}));
         bytes = block_delta(next_index_, "signature_delta", "signature", signature);
     } else if (state_ != state::in_text) {
         return bytes;
@@ -240,8 +272,8 @@ result<std::string> message_collector::on_finished(const engine::finished& event
         }
         if (part.is == kind::thinking) {
             content.push_back(json::object{{"type", "thinking"},
-                                           {"thinking", part.text},
-                                           {"signature", signature_of(part.text)}});
+                                           {"thinking", options_.hides_thinking ? "" : part.text},
+                                           {"signature", signature_for(options_, part.text)}});
             continue;
         }
         auto input = parse_json(part.text, json_limits{});
@@ -253,16 +285,18 @@ result<std::string> message_collector::on_finished(const engine::finished& event
     stop_fields stop = stop_of(event, tool_calls_ > 0);
     json::object memory = memory_object(agent_, usage_);
     memory["saved"] = event.saved;
+    json::object message{{"id", options_.message_id},
+                         {"type", "message"},
+                         {"role", "assistant"},
+                         {"model", options_.model},
+                         {"content", std::move(content)},
+                         {"stop_reason", stop.reason},
+                         {"stop_sequence", stop.sequence},
+                         {"usage", usage_object(usage_, event.output_tokens)},
+                         {"semantic", std::move(memory)}};
+    if (options_.diagnoses) message["diagnostics"] = diagnostics_of(usage_, options_);
     // Not json::serialize: the numbers in a tool's input keep their plain form.
-    return to_text(json::object{{"id", options_.message_id},
-                                {"type", "message"},
-                                {"role", "assistant"},
-                                {"model", options_.model},
-                                {"content", std::move(content)},
-                                {"stop_reason", stop.reason},
-                                {"stop_sequence", stop.sequence},
-                                {"usage", usage_object(usage_, event.output_tokens)},
-                                {"semantic", std::move(memory)}});
+    return to_text(message);
 }
 
 }  // namespace semantic::protocol::anthropic

@@ -123,6 +123,34 @@ result<engine::thinking_params> parse_thinking(const json_cursor& root) {
     return thinking;
 }
 
+/// Whether thinking blocks come without their text.
+result<bool> parse_display(const json_cursor& root) {
+    auto field = root.find("thinking");
+    if (!field) return false;
+    auto display = field->find("display");
+    if (!display) return false;
+    auto text = display->as_string();
+    if (!text) return text.error();
+    if (*text != "summarized" && *text != "omitted")
+        return display->fail(errc::bad_value,
+                             R"(must be "summarized" or "omitted", is )" + quoted(*text));
+    return *text == "omitted";
+}
+
+result<void> parse_diagnostics(const json_cursor& root, const messages_limits& limits,
+                               messages_request& request) {
+    auto field = root.find("diagnostics");
+    if (!field) return {};
+    if (auto object = field->as_object(); !object) return object.error();
+    request.diagnoses = true;
+    auto previous = field->find("previous_message_id");
+    if (!previous) return {};
+    auto id = parse_bounded(*previous, limits.id_bytes_max);
+    if (!id) return id.error();
+    request.previous_message_id = std::move(*id);
+    return {};
+}
+
 result<std::string> parse_user_id(const json_cursor& root, const messages_limits& limits) {
     auto metadata = root.find("metadata");
     if (!metadata) return std::string();
@@ -174,6 +202,10 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     if (!thinking) return thinking.error();
     request.thinking = std::move(*thinking);
     request.shows_thinking = request.thinking.enabled.value_or(false);
+    auto hides_thinking = parse_display(root);
+    if (!hides_thinking) return hides_thinking.error();
+    request.hides_thinking = *hides_thinking;
+    if (auto ok = parse_diagnostics(root, limits, request); !ok) return ok.error();
     if (auto ok = parse_format(root, request); !ok) return ok.error();
     if (auto ok = parse_tool_choice(root, request); !ok) return ok.error();
     auto user_id = parse_user_id(root, limits);

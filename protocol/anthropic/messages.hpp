@@ -20,7 +20,10 @@ struct messages_limits : request_limits {
 
 struct messages_request : answer_request {
     bool shows_thinking = false;  // the reply has the reasoning in blocks of its own
-    std::string user_id;  // metadata.user_id, or empty
+    bool hides_thinking = false;  // these blocks have no text, only a signature
+    bool diagnoses = false;       // the reply says why not more of the prompt was remembered
+    std::string previous_message_id;  // diagnostics.previous_message_id, or empty
+    std::string user_id;              // metadata.user_id, or empty
 };
 
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the

@@ -3,12 +3,19 @@
 // tells that the reasoning is word for word what this server said, so that it stands in the prompt
 // as the memory has it. It protects from mistakes, not from attacks. Pure.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace semantic::protocol::anthropic {
 
 std::string signature_of(std::string_view thinking);
+
+/// The signature of a block whose text the client does not want to see: it carries the text, so
+/// that the reasoning comes back with the conversation all the same.
+std::string carrying_signature_of(std::string_view thinking);
+/// Returns: the text that such a signature carries; nothing when it is of another kind or damaged.
+std::optional<std::string> carried_by(std::string_view signature);
 
 /// Returns: false only for a signature of this server that belongs to another text. Those of other
 /// servers, and none at all, say nothing.

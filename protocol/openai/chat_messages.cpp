@@ -295,6 +295,7 @@ result<engine::conversation> parse_conversation(const json_cursor& root,
     // An empty one stays: a template's own system text would stand where there is none.
     if (chat.messages.size() > 1 && chat.messages.front().from == engine::role::system) {
         std::string& text = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
+        text = without_billing_line(std::move(text));
         if (!text.empty()) {
             chat.system = std::move(text);
             chat.messages.erase(chat.messages.begin());

@@ -340,10 +340,13 @@ clock::time_point answer_deadline(const services& with) {
     return clock::now() + with.settings.request_timeout;
 }
 
+protocol::identity_headers identity_of(const request& incoming) {
+    return {incoming.field("x-session-id"), incoming.field("x-claude-code-session-id"),
+            incoming.field("x-claude-code-agent-id")};
+}
+
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {
-    return protocol::agent_of({incoming.field("x-session-id"),
-                               incoming.field("x-claude-code-session-id"),
-                               incoming.field("x-claude-code-agent-id")});
+    return protocol::agent_of(identity_of(incoming));
 }
 
 net::awaitable<reply> stream_answer(const answer_context& of, engine::generation_request wanted,

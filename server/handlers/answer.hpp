@@ -40,6 +40,8 @@ net::awaitable<std::optional<response>> collect_answer(const answer_context& of,
 
 /// When an answer that is asked for now must be complete.
 std::chrono::steady_clock::time_point answer_deadline(const services& with);
+/// What the headers say about who asks.
+protocol::identity_headers identity_of(const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
 

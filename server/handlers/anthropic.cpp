@@ -31,8 +31,12 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
 
     protocol::id_maker ids(random_bits);
-    anthropic::reply_options options{ids.message_id(), incoming.id, parsed->model,
-                                     parsed->tool_calls_max, parsed->shows_thinking};
+    anthropic::reply_options options{
+        ids.message_id(),       incoming.id,       parsed->model,
+        parsed->tool_calls_max, parsed->shows_thinking, parsed->hides_thinking,
+        parsed->diagnoses,      parsed->previous_message_id};
+    if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
+        *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
     answer_context asked{with, incoming, client};
     if (parsed->stream) {
@@ -52,6 +56,10 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
     auto tokens = co_await run_on(with.workers, count);
     if (!tokens) co_return error_response(incoming, protocol::from_storage(tokens.error()));
     co_return json_response(anthropic::count_tokens_body(*tokens));
+}
+
+response post_event_logging(const services&, const request&) {
+    return json_response(R"({"status":"ok"})");
 }
 
 }  // namespace semantic::server

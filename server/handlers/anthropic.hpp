@@ -1,7 +1,7 @@
 #pragma once
-// POST /v1/messages and /v1/messages/count_tokens: parse, ask the engine, answer as one body or as
-// a stream of events. Cancelled half-way (server stop): the engine request is cancelled, nothing
-// more is sent.
+// POST /v1/messages, /v1/messages/count_tokens and /api/event_logging/batch: parse, ask the engine,
+// answer as one body or as a stream of events. Cancelled half-way (server stop): the engine request
+// is cancelled, nothing more is sent.
 
 #include <boost/asio/awaitable.hpp>
 
@@ -20,5 +20,8 @@ boost::asio::awaitable<std::optional<response>> post_messages(const services& wi
 boost::asio::awaitable<std::optional<response>> post_count_tokens(const services& with,
                                                                   const request& incoming,
                                                                   client_link& client);
+
+/// Takes what Claude Code tells about itself, and forgets it.
+response post_event_logging(const services& with, const request& incoming);
 
 }  // namespace semantic::server

@@ -28,6 +28,8 @@ constexpr std::array table{
     route{"GET", "/v1/models/{id}", get_model, nullptr, key, body_class::none, engine_need::loaded},
     route{"POST", "/v1/messages", nullptr, post_messages, key, body_class::json,
           engine_need::loaded},
+    route{"POST", "/api/event_logging/batch", post_event_logging, nullptr, key, body_class::json,
+          engine_need::none},
     route{"POST", "/v1/chat/completions", nullptr, post_chat_completions, key, body_class::json,
           engine_need::loaded},
     route{"POST", "/v1/messages/count_tokens", nullptr, post_count_tokens, key, body_class::json,

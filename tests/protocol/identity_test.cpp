@@ -71,5 +71,13 @@ TEST(identity, longest_id_that_fits_with_its_prefix_passes_and_one_more_is_refus
               std::string::npos);
 }
 
+TEST(identity, questions_without_tools_are_not_the_main_agents_turns) {
+    EXPECT_TRUE(is_side_request({{}, "s", {}}, false));
+    EXPECT_FALSE(is_side_request({{}, "s", {}}, true)) << "a turn";
+    EXPECT_FALSE(is_side_request({{}, "s", "a"}, false)) << "a sub-agent's turn";
+    EXPECT_FALSE(is_side_request({"x", "s", {}}, false)) << "the client chose the agent itself";
+    EXPECT_FALSE(is_side_request({}, false));
+}
+
 }  // namespace
 }  // namespace semantic::protocol

@@ -332,5 +332,28 @@ TEST(messages_timing, log_says_after_what_time_the_first_token_came) {
     }
 }
 
+TEST_F(messages, side_requests_of_claude_code_leave_the_main_agent_alone) {
+    server_.engine().on_submit = answer_with({"x"});
+    http_client client(server_.port());
+    const std::string session = "x-claude-code-session-id: s\r\n";
+    const std::string turn =
+        R"({"model":"m","max_tokens":4,"messages":[{"role":"user","content":"hi"}],)"
+        R"("tools":[{"name":"ls","input_schema":{"type":"object"}}]})";
+    ASSERT_EQ(client.request(post("/v1/messages?beta=true", turn, session)).status, 200);
+    ASSERT_EQ(client.request(post("/v1/messages?beta=true", message_body(false), session)).status,
+              200);
+    EXPECT_EQ(server_.engine().request_of(1).agent->str(), "cc_s");
+    EXPECT_FALSE(server_.engine().request_of(2).agent) << "found by content";
+}
+
+TEST_F(messages, claude_codes_probe_and_its_event_log_are_answered) {
+    http_client client(server_.port());
+    client.send("HEAD / HTTP/1.1\r\nhost: x\r\n\r\n");
+    EXPECT_EQ(client.read_reply(false).status, 200);
+    http_reply logged = client.request(post("/api/event_logging/batch", R"({"events":[]})"));
+    EXPECT_EQ(logged.status, 200);
+    EXPECT_EQ(logged.body, R"({"status":"ok"})");
+}
+
 }  // namespace
 }  // namespace semantic::server

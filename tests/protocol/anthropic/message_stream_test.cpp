@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/anthropic/thinking_signature.hpp"
+
 namespace semantic::protocol::anthropic {
 namespace {
 
@@ -240,6 +242,70 @@ TEST(message_stream, thinking_that_nobody_asked_for_is_left_out) {
     r.finished(ending(stop_reason::end_turn));
     EXPECT_EQ(blocks_of(r.body().at("content")), "text:x");
     EXPECT_EQ(blocks_of(folded(r.bytes())), "text:x");
+}
+
+TEST(message_stream, hidden_thinking_is_a_block_without_text_whose_signature_carries_it) {
+    std::uint64_t draws = 0;
+    id_maker ids([&draws] { return ++draws; });
+    const reply_options options{"msg_1", "req_1", "m", {}, true, true};
+    message_stream stream(options, ids);
+    message_collector collector(options, ids);
+    stream.on_admitted(admission());
+    collector.on_admitted(admission());
+    std::string bytes = stream.on_thinking("h");
+    bytes += stream.on_thinking("m");
+    bytes += stream.on_text("x");
+    collector.on_thinking("hm");
+    EXPECT_EQ(names_of(bytes),
+              "content_block_start content_block_delta content_block_stop content_block_start "
+              "content_block_delta ");
+    auto delta = events_of(bytes)[1].data.at("delta");
+    EXPECT_EQ(delta.at("type").as_string(), "signature_delta");
+    EXPECT_EQ(carried_by(delta.at("signature").as_string()), "hm");
+    auto block = json::parse(*collector.on_finished(ending(stop_reason::end_turn)))
+                     .at("content")
+                     .at(0);
+    EXPECT_EQ(block.at("thinking").as_string(), "");
+    EXPECT_EQ(block.at("signature"), delta.at("signature"));
+}
+
+// {"type":"system_changed","cache_missed_input_tokens":29} and its like; "null" and "absent".
+std::string diagnosis(reply_options options, engine::miss_reason why, int reused) {
+    std::uint64_t draws = 0;
+    id_maker ids([&draws] { return ++draws; });
+    engine::admitted event = admission();
+    event.usage.why = why;
+    event.usage.reused_tokens = reused;
+    message_stream stream(options, ids);
+    message_collector collector(options, ids);
+    auto start = events_of(stream.on_admitted(event)).at(0).data.at("message").as_object();
+    collector.on_admitted(event);
+    auto body = json::parse(*collector.on_finished(ending(stop_reason::end_turn))).as_object();
+    if (!start.contains("diagnostics")) return body.contains("diagnostics") ? "?" : "absent";
+    EXPECT_EQ(start["diagnostics"], body["diagnostics"]);
+    return json::serialize(start["diagnostics"].at("cache_miss_reason"));
+}
+
+TEST(message_stream, diagnostics_say_why_not_more_was_remembered_in_the_vendors_words) {
+    using engine::miss_reason;
+    const reply_options silent{"msg_1", "req_1", "m", {}};
+    const reply_options asked{"msg_1", "req_1", "m", {}, false, false, true};
+    const reply_options behind{"msg_1", "req_1", "m", {}, false, false, true, "msg_0"};
+    EXPECT_EQ(diagnosis(silent, miss_reason::system_changed, 0), "absent");
+    EXPECT_EQ(diagnosis(asked, miss_reason::none, 0), "null") << "the first turn";
+    EXPECT_EQ(diagnosis(behind, miss_reason::none, 70), "null");
+    EXPECT_EQ(diagnosis(behind, miss_reason::none, 0), R"({"type":"previous_message_not_found"})");
+    for (const char* type :
+         {"model_changed", "system_changed", "tools_changed", "messages_changed"})
+        for (int i = 1; i <= static_cast<int>(miss_reason::too_short); ++i) {
+            const auto why = static_cast<miss_reason>(i);
+            if (to_string(why) != std::string(type)) continue;
+            EXPECT_EQ(diagnosis(behind, why, 70),
+                      R"({"type":")" + std::string(type) + R"(","cache_missed_input_tokens":29})");
+        }
+    for (miss_reason why : {miss_reason::evicted, miss_reason::corrupt, miss_reason::incompatible,
+                            miss_reason::too_short})
+        EXPECT_EQ(diagnosis(behind, why, 70), R"({"type":"unavailable"})");
 }
 
 TEST(message_stream, usage_adds_up_to_the_prompt_in_start_and_end) {

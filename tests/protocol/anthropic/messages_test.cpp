@@ -90,6 +90,73 @@ TEST(parse_messages, billing_header_of_the_client_is_left_out_of_the_prompt) {
     EXPECT_EQ(request.chat.system, "Two.");
 }
 
+TEST(parse_messages, billing_line_is_left_out_wherever_a_system_text_begins_with_it) {
+    struct row {
+        const char* system;
+        const char* expected;
+    };
+    for (const row& r :
+         {row{R"("x-anthropic-billing-header: cch=1a2b3;\nBe brief.")", "Be brief."},
+          row{R"("x-anthropic-billing-header: cch=1a2b3;")", ""},
+          row{R"("See x-anthropic-billing-header: it stays.")",
+              "See x-anthropic-billing-header: it stays."},
+          row{R"([{"type":"text","text":"x-anthropic-billing-header: a;\nOne."},
+                  {"type":"text","text":"Two."}])",
+              "One.\nTwo."},
+          row{R"([{"type":"text","text":"One."},
+                  {"type":"text","text":"x-anthropic-billing-header: b;"},
+                  {"type":"text","text":""},{"type":"text","text":"Two."}])",
+              "One.\n\nTwo."}})
+        EXPECT_EQ(parsed(body(R"(,"system":)" + std::string(r.system))).chat.system, r.expected);
+}
+
+TEST(parse_messages, thinking_may_be_asked_for_without_its_text) {
+    EXPECT_FALSE(parsed(body()).hides_thinking);
+    EXPECT_FALSE(parsed(body(R"(,"thinking":{"type":"adaptive","display":null})")).hides_thinking);
+    EXPECT_FALSE(
+        parsed(body(R"(,"thinking":{"type":"adaptive","display":"summarized"})")).hides_thinking);
+    EXPECT_TRUE(
+        parsed(body(R"(,"thinking":{"type":"adaptive","display":"omitted"})")).hides_thinking);
+    auto bad = parse_messages(body(R"(,"thinking":{"type":"adaptive","display":"all"})"));
+    ASSERT_FALSE(bad);
+    EXPECT_EQ(bad.error().what,
+              R"(thinking.display: must be "summarized" or "omitted", is "all")");
+}
+
+TEST(parse_messages, reasoning_comes_back_in_the_signature_that_carries_it) {
+    auto turn = [](const std::string& text, const std::string& signature) {
+        return parse_messages(body("", R"([{"role":"user","content":"a"},
+            {"role":"assistant","content":[{"type":"thinking","thinking":")" + text +
+                                           R"(","signature":")" + signature + R"("}]},
+            {"role":"user","content":"b"}])"));
+    };
+    const std::string carrying = carrying_signature_of("h\xc3\xa4");
+    auto back = turn("", carrying);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(outline(back->chat), "user: [a]\nassistant: [thinking h\xc3\xa4]\nuser: [b]\n");
+    EXPECT_TRUE(turn("h\xc3\xa4", carrying)) << "with its text again";
+    for (const std::string& damaged :
+         {carrying.substr(0, carrying.size() - 1), carrying.substr(0, carrying.size() - 2),
+          carrying + "zz"})
+        EXPECT_FALSE(turn("", damaged)) << damaged;
+    EXPECT_FALSE(turn("other", carrying));
+}
+
+TEST(parse_messages, diagnostics_are_asked_for_with_or_without_a_previous_message) {
+    EXPECT_FALSE(parsed(body()).diagnoses);
+    messages_request first =
+        parsed(body(R"(,"diagnostics":{"previous_message_id":null})"));
+    EXPECT_TRUE(first.diagnoses);
+    EXPECT_EQ(first.previous_message_id, "");
+    EXPECT_EQ(parsed(body(R"(,"diagnostics":{"previous_message_id":"msg_1"})")).previous_message_id,
+              "msg_1");
+    for (const char* bad : {R"(,"diagnostics":1)", R"(,"diagnostics":{"previous_message_id":""})",
+                            R"(,"diagnostics":{"previous_message_id":5})"})
+        EXPECT_FALSE(parse_messages(body(bad))) << bad;
+    EXPECT_FALSE(parse_messages(
+        body(R"(,"diagnostics":{"previous_message_id":")" + std::string(513, 'm') + R"("})")));
+}
+
 TEST(parse_messages, blocks_of_every_text_kind_are_kept_in_order) {
     messages_request request = parsed(body("", R"([
         {"role":"user","content":[{"type":"text","text":"List"},{"type":"text","text":"it"}]},

@@ -163,6 +163,13 @@ TEST(parse_chat, system_that_opens_the_conversation_is_its_system_text) {
     }
 }
 
+TEST(parse_chat, the_billing_line_of_a_client_is_no_part_of_the_system_text) {
+    chat_request request = saying(
+        R"([{"role":"system","content":"x-anthropic-billing-header: cch=1a2b3;\nBe brief."},
+            {"role":"user","content":"a"}])");
+    EXPECT_EQ(request.chat.system, "Be brief.");
+}
+
 TEST(parse_chat, later_system_messages_stay_where_they_are) {
     chat_request request = saying(R"([{"role":"system","content":"A"},
         {"role":"developer","content":"B"},{"role":"user","content":"Hi"},
