@@ -30,7 +30,16 @@ struct quant_span {
     const std::int32_t* offsets;  // of mxfp4: [rows][halves of the groups of this pass]
     index offset_stride;          // from one row of offsets to the next
     index offset_group;           // the group that offsets start at
+    std::size_t ahead;            // from a tile to the one whose weights are wanted next; 0: none
 };
+
+/// Asks for one record of weights, so that it lies in L2 when its turn comes: the hardware's own
+/// prefetching starts anew with every page.
+SIMD_INLINE void fetch_record(const std::byte* record, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 64) {
+        __builtin_prefetch(record + i, 0, 2);
+    }
+}
 
 template <int rows, int tiles, bool four_bit>
 SIMD_INLINE void group_dots(const std::byte* const (&packed)[tiles], const std::int8_t* q,
@@ -86,6 +95,7 @@ SIMD void quant_block(const quant_span& s) {
         for (int t = 0; t < tiles; ++t) {
             packed[t] = s.tile + static_cast<std::size_t>(t) * s.tile_bytes +
                         static_cast<std::size_t>(g) * s.record_bytes + 2 * s.scale_bytes;
+            if (s.ahead > 0) fetch_record(packed[t] - 2 * s.scale_bytes + s.ahead, s.record_bytes);
 #pragma GCC unroll 16
             for (int m = 0; m < rows; ++m) {
                 clear(dots[m][t]);
@@ -166,6 +176,7 @@ SIMD void mxfp4_block(const quant_span& s) {
         for (int t = 0; t < tiles; ++t) {
             const std::byte* record = s.tile + static_cast<std::size_t>(t) * s.tile_bytes +
                                       static_cast<std::size_t>(block / 2) * s.record_bytes;
+            if (s.ahead > 0 && block % 2 == 0) fetch_record(record + s.ahead, s.record_bytes);
             units[t] = record + block % 2 * lane_count;
             packed[t] = record + 2 * lane_count + block % 2 * 256;
 #pragma GCC unroll 16
@@ -221,6 +232,7 @@ SIMD void quant_tiles_of(const quant_span& all, int count) {
         for (int m = 0; m < count;) {
             const int rows = count - m < quant_rows_max ? count - m : quant_rows_max;
             quant_rows<quant_rows_max, tiles, kind>(s, rows);
+            s.ahead = 0;  // the first pass has asked for all
             s.offsets += rows * s.offset_stride;
             s.q += rows * s.cols;
             s.x_scales += rows * s.groups;
@@ -261,6 +273,7 @@ SIMD void quant_kind(const packed_matrix& w, int tile_begin, int tile_end, quant
         s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
         s.y = y + static_cast<std::size_t>(tile) * lane_count;
         s.lanes_last = real_lanes(w, tile + tiles - 1);
+        s.ahead = static_cast<std::size_t>(tiles) * s.tile_bytes;
         if (tiles == 1) {
             quant_tiles_of<1, kind>(s, count);
         } else {
@@ -354,6 +367,7 @@ struct float_span {
     float* y;
     std::size_t ldy;
     int lanes_last;
+    std::size_t ahead;  // as in quant_span
 };
 
 template <int rows, int tiles, weight_kind kind>
@@ -373,8 +387,9 @@ SIMD void float_block(const float_span& s) {
         v16 w[tiles];
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; ++t) {
-            w[t] =
-                load_weights<kind>(s.tile + static_cast<std::size_t>(t) * s.tile_bytes + k * step);
+            const std::byte* at = s.tile + static_cast<std::size_t>(t) * s.tile_bytes + k * step;
+            if (s.ahead > 0) __builtin_prefetch(at + s.ahead, 0, 2);
+            w[t] = load_weights<kind>(at);
         }
 #pragma GCC unroll 16
         for (int m = 0; m < rows; ++m) {
@@ -417,6 +432,7 @@ SIMD void float_tiles_of(const float_span& all, int count) {
         for (int m = 0; m < count;) {
             const int rows = count - m < float_rows_max ? count - m : float_rows_max;
             float_rows<float_rows_max, tiles, kind>(s, rows);
+            s.ahead = 0;
             s.x += rows * s.cols;
             s.y += static_cast<std::size_t>(rows) * s.ldy;
             m += rows;
@@ -427,12 +443,13 @@ SIMD void float_tiles_of(const float_span& all, int count) {
 template <weight_kind kind>
 SIMD void float_kind(const packed_matrix& w, int tile_begin, int tile_end, const float* x,
                      int count, float* y, std::size_t ldy) {
-    float_span s{w.data, w.tile_bytes(), w.cols, 0, 0, x, y, ldy, lane_count};
+    float_span s{w.data, w.tile_bytes(), w.cols, 0, 0, x, y, ldy, lane_count, 0};
     for (int tile = tile_begin; tile < tile_end;) {
         const int tiles = tile_end - tile < float_tiles ? 1 : float_tiles;
         s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
         s.y = y + static_cast<std::size_t>(tile) * lane_count;
         s.lanes_last = real_lanes(w, tile + tiles - 1);
+        s.ahead = static_cast<std::size_t>(tiles) * s.tile_bytes;
         if (tiles == 1) {
             float_tiles_of<1, kind>(s, count);
         } else {
