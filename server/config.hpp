@@ -23,6 +23,7 @@ struct config {
     std::string host = "127.0.0.1";
     std::uint16_t port = 8001;  // 0: one that the system picks
     std::vector<std::string> api_keys;
+    std::vector<std::string> cors_origins{"loopback"};  // see http/cors.hpp
     std::size_t body_limit_mb = 32;
     std::size_t max_connections = 1024;
     std::chrono::seconds request_timeout{600};

@@ -152,17 +152,24 @@ std::string set_block_tokens(config& into, std::string_view text) {
     return {};
 }
 
-std::string set_api_keys(config& into, std::string_view text) {
-    std::vector<std::string> keys;
+/// "a, b" -> "a", "b".
+std::vector<std::string> items_of(std::string_view text) {
+    std::vector<std::string> items;
     while (!text.empty()) {
         std::size_t comma = std::min(text.find(','), text.size());
-        std::string_view key = text.substr(0, comma);
+        std::string_view item = text.substr(0, comma);
         text.remove_prefix(std::min(comma + 1, text.size()));
-        while (!key.empty() && key.front() == ' ') key.remove_prefix(1);
-        while (!key.empty() && key.back() == ' ') key.remove_suffix(1);
-        if (key.empty()) return "has an empty key in its comma list";
-        keys.emplace_back(key);
+        while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
+        while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
+        items.emplace_back(item);
     }
+    return items;
+}
+
+std::string set_api_keys(config& into, std::string_view text) {
+    std::vector<std::string> keys = items_of(text);
+    for (const std::string& key : keys)
+        if (key.empty()) return "has an empty key in its comma list";
     into.api_keys = std::move(keys);
     return {};
 }
@@ -172,9 +179,38 @@ std::string print_api_keys(const config& from) {
     return from.api_keys.empty() ? std::string() : count + " set";
 }
 
+bool is_origin(std::string_view text) {
+    std::size_t scheme = text.find("://");
+    if (scheme == std::string_view::npos || scheme == 0) return false;
+    std::string_view host = text.substr(scheme + 3);
+    return !host.empty() && host.find_first_of("/ *") == std::string_view::npos;
+}
+
+std::string set_cors_origins(config& into, std::string_view text) {
+    constexpr const char* wanted =
+        "must be none, *, or a comma list of loopback and origins such as https://a.example";
+    std::vector<std::string> origins = items_of(text);
+    if (origins.empty()) return wanted;
+    bool is_alone = origins.size() == 1;
+    for (const std::string& one : origins)
+        if (one != "loopback" && !is_origin(one) && !(is_alone && (one == "*" || one == "none")))
+            return wanted;
+    if (origins.front() == "none") origins.clear();
+    into.cors_origins = std::move(origins);
+    return {};
+}
+
+std::string print_cors_origins(const config& from) {
+    std::string list;
+    for (const std::string& one : from.cors_origins)
+        list.append(list.empty() ? "" : ",").append(one);
+    return list.empty() ? "none" : list;
+}
+
 constexpr std::array<std::string_view, 1> host_names{"SEMANTIC_SERVER_HOST"};
 constexpr std::array<std::string_view, 1> port_names{"SEMANTIC_SERVER_PORT"};
 constexpr std::array<std::string_view, 1> key_names{"ANTHROPIC_API_KEY"};
+constexpr std::array<std::string_view, 1> cors_names{"SEMANTIC_SERVER_CORS_ORIGINS"};
 constexpr std::array<std::string_view, 1> log_names{"SEMANTIC_SERVER_LOG_LEVEL"};
 constexpr std::array<std::string_view, 1> model_names{"SEMANTIC_MODEL_ID"};
 constexpr std::array<std::string_view, 1> batch_names{"SEMANTIC_MAX_BATCH_SIZE"};
@@ -193,6 +229,10 @@ const std::array options{
     config_option{"api-key", "Network", "LIST",
                   "keys that clients must send, separated by commas; empty: no authentication",
                   key_names, true, set_api_keys, print_api_keys},
+    config_option{"cors-origins", "Network", "LIST",
+                  "web pages that may use the server: origins separated by commas, loopback for "
+                  "those of this machine, * for all, none",
+                  cors_names, false, set_cors_origins, print_cors_origins},
     config_option{"body-limit-mb",
                   "Network",
                   "MB",
@@ -392,7 +432,6 @@ constexpr std::array ignored{
                      "max-batch and max-queued bound the load; a proxy can bound the rate"},
     ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
                      "max-batch and max-queued bound the load; a proxy can bound the rate"},
-    ignored_variable{"SEMANTIC_SERVER_CORS_ORIGINS", "a proxy can add the CORS headers"},
     ignored_variable{"SEMANTIC_AGENT_BATCH_WINDOW_MS", "a request joins the step that comes next"},
     ignored_variable{"SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
                      "memory that is short is always taken from the agent idle the longest"},

@@ -46,22 +46,22 @@ class harmony_parser final : public output_parser {
         return out;
     }
 
-    std::vector<answer_piece> finish() override {
+    bool is_thinking() const override { return stage_ == stage::body && kind_ == kind::thinking; }
+
+  private:
+    enum class stage { header, body, between };
+    enum class kind { text, thinking, call };
+
+    std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
         if (stage_ == stage::body) {
-            end_body(held_, out);
+            end_body(held_, out, was_cut);
         } else if (stage_ == stage::between) {
             append_piece<answer_text>(out, without_space_before(held_));
         }
         held_.clear();
         return out;
     }
-
-    bool is_thinking() const override { return stage_ == stage::body && kind_ == kind::thinking; }
-
-  private:
-    enum class stage { header, body, between };
-    enum class kind { text, thinking, call };
 
     /// Returns: false when more text is needed.
     bool step(std::vector<answer_piece>& out) {
@@ -133,7 +133,7 @@ class harmony_parser final : public output_parser {
             }
             return false;
         }
-        end_body(std::string_view(held_).substr(0, end), out);
+        end_body(std::string_view(held_).substr(0, end), out, false);
         held_.erase(0, by == start_mark ? end : end + by.size());
         searched_ = 0;
         stage_ = stage::between;
@@ -158,12 +158,15 @@ class harmony_parser final : public output_parser {
         }
     }
 
-    void end_body(std::string_view text, std::vector<answer_piece>& out) const {
+    void end_body(std::string_view text, std::vector<answer_piece>& out, bool was_cut) const {
+        if (kind_ != kind::call) return append_said(text, out);
+        // Without arguments a call is whole only where the model has said so.
+        if (was_cut && text.find_first_not_of(white_space) == std::string_view::npos) return;
         answer_call call{recipient_, {}};
-        if (kind_ == kind::call &&
-            read_arguments(text, call.arguments_json) == call_reading::whole) {
+        const call_reading reading = read_arguments(text, call.arguments_json);
+        if (reading == call_reading::whole) {
             out.emplace_back(std::move(call));
-        } else {
+        } else if (!was_cut || reading == call_reading::malformed) {
             append_said(text, out);
         }
     }

@@ -25,15 +25,24 @@ class llama3_parser final : public output_parser {
         return out;
     }
 
-    std::vector<answer_piece> finish() override {
+  private:
+    enum class stage { start, object, text };
+
+    std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
-        append_piece<answer_text>(out, held_);
+        if (!was_cut || !is_in_call()) append_piece<answer_text>(out, held_);
         held_.clear();
         return out;
     }
 
-  private:
-    enum class stage { start, object, text };
+    /// An object without a tag may also be what the user asked for.
+    bool is_in_call() const {
+        if (stage_ != stage::object) return false;
+        const std::string_view said = std::string_view(held_).substr(held_.find('{') + 1);
+        const std::size_t first = said.find_first_not_of(white_space);
+        return has_tag_ ||
+               (first != std::string::npos && said.substr(first).starts_with("\"name\""));
+    }
 
     void at_start() {
         std::size_t first = held_.find_first_not_of(white_space);

@@ -40,11 +40,17 @@ class output_parser {
     /// Returns: what is certain so far, in order. What may be the beginning of something else is
     /// held back.
     virtual std::vector<answer_piece> push(std::string_view text) = 0;
-    /// Returns: what was held back. A call that was not closed is one if its JSON is whole, else
-    /// text. Nothing may be pushed afterwards.
-    virtual std::vector<answer_piece> finish() = 0;
+    /// The model has ended its turn. Returns: what was held back. A call that was not closed is one
+    /// if its JSON is whole, else text. Nothing may be pushed afterwards.
+    std::vector<answer_piece> finish() { return end(false); }
+    /// The same where the turn was ended for the model, by a limit or a stop string: a call that it
+    /// was still writing is left out, for it is neither a call nor text.
+    std::vector<answer_piece> cut_off() { return end(true); }
     /// Whether what comes next is reasoning, as far as the text so far tells.
     virtual bool is_thinking() const { return false; }
+
+  private:
+    virtual std::vector<answer_piece> end(bool was_cut) = 0;
 };
 
 /// The parser for what models of a chat template family write; `family` is chat_template::family().

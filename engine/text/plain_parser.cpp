@@ -16,7 +16,9 @@ class plain_parser final : public output_parser {
         append_piece<answer_text>(out, text);
         return out;
     }
-    std::vector<answer_piece> finish() override { return {}; }
+
+  private:
+    std::vector<answer_piece> end(bool) override { return {}; }
 };
 
 /// The prompt ends with "Assistant:", and the blank that the template writes behind it in the next
@@ -31,18 +33,21 @@ class deepseek2_parser final : public output_parser {
         append_piece<answer_text>(out, text);
         return out;
     }
-    std::vector<answer_piece> finish() override { return {}; }
 
   private:
+    std::vector<answer_piece> end(bool) override { return {}; }
+
     bool at_start_ = true;
 };
 
 class hermes_parser final : public output_parser {
   public:
     std::vector<answer_piece> push(std::string_view text) override { return of(calls_.push(text)); }
-    std::vector<answer_piece> finish() override { return of(calls_.finish()); }
 
   private:
+    std::vector<answer_piece> end(bool was_cut) override {
+        return of(was_cut ? calls_.cut_off() : calls_.finish());
+    }
     static std::vector<answer_piece> of(std::vector<tool_call_parser::piece> pieces) {
         std::vector<answer_piece> out;
         for (auto& piece : pieces) {

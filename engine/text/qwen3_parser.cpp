@@ -30,18 +30,18 @@ class qwen3_parser final : public output_parser {
         return out;
     }
 
-    std::vector<answer_piece> finish() override {
-        std::vector<answer_piece> out;
-        if (stage_ == stage::thinking) append_piece<answer_thinking>(out, held_);
-        if (stage_ == stage::start) hand_on(out);
-        append_pieces(out, rest_->finish());
-        return out;
-    }
-
     bool is_thinking() const override { return stage_ == stage::thinking; }
 
   private:
     enum class stage { start, thinking, behind, rest };
+
+    std::vector<answer_piece> end(bool was_cut) override {
+        std::vector<answer_piece> out;
+        if (stage_ == stage::thinking) append_piece<answer_thinking>(out, held_);
+        if (stage_ == stage::start) hand_on(out);
+        append_pieces(out, was_cut ? rest_->cut_off() : rest_->finish());
+        return out;
+    }
 
     void at_start() {
         const std::size_t first = held_.find_first_not_of(" \n");

@@ -91,15 +91,17 @@ std::vector<tool_call_parser::piece> tool_call_parser::push(std::string_view tex
     }
 }
 
-std::vector<tool_call_parser::piece> tool_call_parser::finish() {
+std::vector<tool_call_parser::piece> tool_call_parser::end(bool was_cut) {
     std::vector<piece> out = push({});
     while (inside_) {
         call made;
         const std::size_t begin = tag_at_ + open_tag.size();
         inside_ = false;
-        if (read_hermes_call(std::string_view(held_).substr(begin), made) == call_reading::whole) {
+        const call_reading reading =
+            read_hermes_call(std::string_view(held_).substr(begin), made);
+        if (reading == call_reading::whole) out.emplace_back(std::move(made));
+        if (reading == call_reading::whole || (was_cut && reading == call_reading::unfinished)) {
             held_.clear();
-            out.emplace_back(std::move(made));
             break;
         }
         give_back(begin, out);

@@ -22,11 +22,14 @@ class tool_call_parser {
     std::vector<piece> push(std::string_view text);
     /// Returns: what was held back. A tag that is not closed is a call if its JSON is whole, else
     /// text.
-    std::vector<piece> finish();
+    std::vector<piece> finish() { return end(false); }
+    /// The same, but without a call whose JSON stops in the middle.
+    std::vector<piece> cut_off() { return end(true); }
 
     bool inside_call() const noexcept { return inside_; }
 
   private:
+    std::vector<piece> end(bool was_cut);
     void outside(std::vector<piece>& out);
     bool inside(std::vector<piece>& out);
     void give_back(std::size_t count, std::vector<piece>& out);

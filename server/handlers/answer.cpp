@@ -127,8 +127,9 @@ class choice_text {
         feed(parser_->push(token.text), to, take);
     }
     template <class Reply, class Take>
-    void finish(Reply& to, Take take) {
-        feed(parser_->finish(), to, take);
+    void finish(engine::stop_reason why, Reply& to, Take take) {
+        bool by_the_model = why == engine::stop_reason::end_turn;
+        feed(by_the_model ? parser_->finish() : parser_->cut_off(), to, take);
     }
 
   private:
@@ -213,12 +214,12 @@ class streamed_answer {
         return bytes;
     }
     std::string on(const engine::choice_finished& event) {
-        return rest_of(event.choice) + stream_.on_choice_finished(event);
+        return rest_of(event.choice, event.why) + stream_.on_choice_finished(event);
     }
     std::string on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
-        return (answer_.choices == 1 ? rest_of(0) : "") + stream_.on_finished(event);
+        return (answer_.choices == 1 ? rest_of(0, event.why) : "") + stream_.on_finished(event);
     }
     std::string on(const engine::failed& event) {
         log_.on(event);
@@ -232,10 +233,10 @@ class streamed_answer {
         return stream_.on_failed(failure);
     }
     choice_text& text_of(int choice) { return texts_[static_cast<std::size_t>(choice)]; }
-    std::string rest_of(int choice) {
+    std::string rest_of(int choice, engine::stop_reason why) {
         std::string bytes;
         stream_.on_choice(choice);
-        text_of(choice).finish(stream_, [&](auto send) { bytes += send(); });
+        text_of(choice).finish(why, stream_, [&](auto send) { bytes += send(); });
         return bytes;
     }
     std::string on_silence() {
@@ -294,13 +295,13 @@ class collected_answer {
         text_of(event.choice).show(event, collector_, [](auto keep) { keep(); });
     }
     void on(const engine::choice_finished& event) {
-        finish_text(event.choice);
+        finish_text(event.choice, event.why);
         collector_.on_choice_finished(event);
     }
     void on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
-        if (answer_.choices == 1) finish_text(0);
+        if (answer_.choices == 1) finish_text(0, event.why);
         protocol::result<std::string> body = collector_.on_finished(event);
         reply_ =
             body ? json_response(std::move(*body)) : error_response(answer_.incoming, body.error());
@@ -313,9 +314,9 @@ class collected_answer {
     }
 
     choice_text& text_of(int choice) { return texts_[static_cast<std::size_t>(choice)]; }
-    void finish_text(int choice) {
+    void finish_text(int choice, engine::stop_reason why) {
         collector_.on_choice(choice);
-        text_of(choice).finish(collector_, [](auto keep) { keep(); });
+        text_of(choice).finish(why, collector_, [](auto keep) { keep(); });
     }
 
     answer& answer_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "server/http/cors.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace semantic::server {
@@ -52,9 +53,11 @@ std::optional<response> refuse_without_engine(const services& with, const reques
 }  // namespace
 
 route_match begin_request(const services& with, request& incoming) {
-    incoming.path = incoming.target.substr(0, incoming.target.find('?'));
+    incoming.path = path_of(incoming.target);
     incoming.dialect = dialect_of(incoming.path, incoming.field("anthropic-version").has_value());
     incoming.id = request_id_of(incoming);
+    incoming.allow_origin =
+        allowed_origin(with.settings.cors_origins, incoming.field("origin").value_or(""));
     route_match match = match_route(with.routes, incoming.method, incoming.path);
     incoming.parameter = match.parameter;
     return match;
@@ -62,7 +65,10 @@ route_match begin_request(const services& with, request& incoming) {
 
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match) {
-    if (match.found == nullptr && match.allow.empty())
+    bool is_known = match.found != nullptr || !match.allow.empty();
+    if (incoming.method == "OPTIONS" && (is_known || incoming.path == "*"))
+        return options_response(incoming, match.allow);
+    if (!is_known)
         return error_response(
             incoming,
             {errc::not_found, "there is no " + incoming.path.substr(0, 200) + " here", {}, {}});
@@ -72,6 +78,7 @@ std::optional<response> refuse_early(const services& with, const request& incomi
         reply.fields.emplace_back("allow", match.allow);
         return reply;
     }
+    if (auto refused = refuse_foreign_page(with.settings, incoming)) return refused;
     if (match.found->auth == auth_class::key && !has_valid_key(with.settings, incoming)) {
         response reply =
             error_response(incoming, {errc::unauthorized,

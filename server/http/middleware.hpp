@@ -14,11 +14,12 @@
 
 namespace semantic::server {
 
-/// Fills in id, dialect and the route's parameter. Requires: method, target and fields are set.
+/// Fills in id, dialect, allowed origin and the route's parameter. Requires: method, target and
+/// fields are set.
 route_match begin_request(const services& with, request& incoming);
 
-/// Why a request is refused before its body is read, if it is: no such route, wrong method, no key,
-/// server starting or stopping.
+/// What is answered before the body is read, if anything: OPTIONS, no such route, wrong method, a
+/// page that may not, no key, server starting or stopping.
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match);
 

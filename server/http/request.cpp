@@ -71,6 +71,16 @@ std::optional<std::string> request::query(std::string_view name) const {
     return std::nullopt;
 }
 
+std::string path_of(std::string_view target) {
+    for (std::string_view scheme : {"http://", "https://"}) {
+        if (!target.starts_with(scheme)) continue;
+        std::size_t slash = target.find('/', scheme.size());
+        target = slash == std::string_view::npos ? "/" : target.substr(slash);
+        break;
+    }
+    return std::string(target.substr(0, target.find('?')));
+}
+
 std::uint64_t random_bits() {
     thread_local std::mt19937_64 generator = [] {
         std::random_device device;

@@ -19,6 +19,8 @@ struct request {
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
     std::string id;  // request id, echoed in every reply
+    /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
+    std::string allow_origin;
     protocol::dialect dialect = protocol::dialect::native;
     bool http_1_0 = false;
     bool keep_alive = true;  // what the client asks for
@@ -32,6 +34,9 @@ struct request {
 /// "%2F" -> "/"; a malformed escape is left as it is.
 std::string percent_decode(std::string_view text);
 bool equal_ignoring_case(std::string_view a, std::string_view b) noexcept;
+
+/// "/a" of "/a?b", and of "http://host/a?b", as proxies may write it.
+std::string path_of(std::string_view target);
 
 /// Returns: the client's x-request-id when it has 1 to 128 characters of [A-Za-z0-9._-], else a new
 /// "req_…".

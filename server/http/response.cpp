@@ -4,6 +4,8 @@ namespace semantic::server {
 
 namespace {
 
+constexpr int no_content = 204;  // a reply that has no body, and may not speak of one
+
 // Values come from us, except the request id, which is checked; a stray line break must still not
 // become a field.
 void append_field(std::string& head, std::string_view name, std::string_view value) {
@@ -53,9 +55,14 @@ std::string response_head(const request& to, const response& reply, std::string_
         .append(reason_phrase(reply.status))
         .append("\r\n");
     append_field(head, "server", "semantic-server");
-    append_field(head, "content-type", reply.content_type);
+    if (reply.status != no_content) append_field(head, "content-type", reply.content_type);
     append_field(head, "request-id", to.id);
     append_field(head, "x-request-id", to.id);
+    if (!to.allow_origin.empty()) {
+        append_field(head, "access-control-allow-origin", to.allow_origin);
+        append_field(head, "access-control-expose-headers", "*");
+        if (to.allow_origin != "*") append_field(head, "vary", "origin");
+    }
     for (const auto& [name, value] : reply.fields) append_field(head, name, value);
     if (!framing.empty()) head.append(framing).append("\r\n");
     if (!keep_alive) append_field(head, "connection", "close");
@@ -64,7 +71,9 @@ std::string response_head(const request& to, const response& reply, std::string_
 }
 
 std::string response_bytes(const request& to, const response& reply, bool keep_alive) {
-    std::string framing = "content-length: " + std::to_string(reply.body.size());
+    std::string framing;
+    if (reply.status != no_content)
+        framing = "content-length: " + std::to_string(reply.body.size());
     std::string bytes = response_head(to, reply, framing, keep_alive);
     if (to.method != "HEAD") bytes += reply.body;
     return bytes;
@@ -74,6 +83,8 @@ std::string_view reason_phrase(int status) noexcept {
     switch (status) {
         case 200:
             return "OK";
+        case 204:
+            return "No Content";
         case 400:
             return "Bad Request";
         case 401:

@@ -72,6 +72,18 @@ bool has_body(const request_parser& parser) {
     return parser.chunked() || parser.content_length().value_or(0) > 0;
 }
 
+response compressed(const request& incoming, const std::string& field) {
+    response reply = error_response(incoming,
+                                    {errc::unsupported,
+                                     "send the body without " + field +
+                                         ": compressed bodies are not read",
+                                     {},
+                                     {}},
+                                    415);
+    reply.fields.emplace_back("accept-encoding", "identity");
+    return reply;
+}
+
 /// Faults of HTTP that can be told from the header: the body is not worth reading then.
 std::optional<response> refuse_body(const services& with, const request& incoming,
                                     const request_parser& parser) {
@@ -82,13 +94,10 @@ std::optional<response> refuse_body(const services& with, const request& incomin
     }
     if (auto coding = incoming.field("content-encoding");
         coding && !equal_ignoring_case(*coding, "identity"))
-        return error_response(
-            incoming,
-            {errc::unsupported,
-             "send the body without content-encoding: compressed bodies are not read",
-             {},
-             {}},
-            415);
+        return compressed(incoming, "content-encoding");
+    if (auto coding = incoming.field("transfer-encoding");
+        coding && !equal_ignoring_case(*coding, "chunked"))
+        return compressed(incoming, "a transfer-encoding beside chunked");
     if (auto expect = incoming.field("expect");
         expect && !equal_ignoring_case(*expect, "100-continue"))
         return error_response(
@@ -181,7 +190,8 @@ net::awaitable<bool> exchange::run() {
     std::optional<response> refusal = refuse_early(with_, incoming_, match_);
     if (!refusal) refusal = refuse_body(with_, incoming_, parser_);
     if (refusal) {
-        if (has_body(parser_)) link_->end_keep_alive();  // the body that follows is not read
+        // The body that follows is not read; of one in an unknown coding nobody knows the end.
+        if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();
         co_return co_await send(std::move(*refusal));
     }
     if (!co_await read_body()) co_return false;

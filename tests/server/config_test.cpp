@@ -214,7 +214,6 @@ TEST(config, names_without_a_counterpart_are_warned_about_and_change_nothing) {
                              "SEMANTIC_SERVER_WORKERS",
                              "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
                              "SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
-                             "SEMANTIC_SERVER_CORS_ORIGINS",
                              "SEMANTIC_AUTH_DISABLED",
                              "SEMANTIC_ADMIN_KEY",
                              "SEMANTIC_DISABLE_FUSED_ATTN",
@@ -227,6 +226,23 @@ TEST(config, names_without_a_counterpart_are_warned_about_and_change_nothing) {
         EXPECT_EQ(print_config(parsed), print_config(parse({}, {}))) << name;
         EXPECT_TRUE(parse({}, {{name, ""}}).warnings.empty()) << name;
     }
+}
+
+TEST(config, origins_are_a_list_of_what_a_browser_would_say) {
+    auto origins = [](const char* text) {
+        return parse({"--cors-origins", text}, {}).values.cors_origins;
+    };
+    using list = std::vector<std::string>;
+    EXPECT_EQ(config{}.cors_origins, list{"loopback"});
+    EXPECT_EQ(origins("none"), list{});
+    EXPECT_EQ(origins("*"), list{"*"});
+    EXPECT_EQ(origins("loopback, https://a.example"), (list{"loopback", "https://a.example"}));
+    EXPECT_EQ(parse({}, {{"SEMANTIC_SERVER_CORS_ORIGINS", "http://localhost:3000"}})
+                  .values.cors_origins,
+              list{"http://localhost:3000"});
+    for (const char* bad : {"a.example", "https://a.example/", "*,loopback", "none,loopback",
+                            "://a", "https://", "loopback,,*", "https://*.a"})
+        EXPECT_NE(fault({"--cors-origins", bad}).find("cors-origins"), std::string::npos) << bad;
 }
 
 TEST(config, no_ignored_name_is_one_of_an_option) {

@@ -168,6 +168,30 @@ TEST_F(messages, tool_call_becomes_a_block_of_its_own_streamed_and_plain) {
     }
 }
 
+// Goal: what a client gets of a call that the token limit cut in two is nothing, in either dialect:
+// half a call is no text, and one that seems whole would be run.
+TEST_F(messages, call_that_the_token_limit_cuts_is_not_shown) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.admit(id);
+        engine.say(id, std::string(call_text).substr(0, 50));
+        engine.push(id, engine::finished{engine::stop_reason::max_tokens, {}, 9, true});
+    };
+    const std::string openai_tools =
+        R"("tools":[{"type":"function","function":{"name":"look","parameters":{}}}],)";
+    for (bool stream : {true, false}) {
+        http_client client(server_.port());
+        http_reply reply = client.request(post("/v1/messages", with_tools(message_body(stream))));
+        EXPECT_NE(reply.body.find("Let me see."), std::string::npos) << reply.body;
+        EXPECT_EQ(reply.body.find("tool_"), std::string::npos) << reply.body;
+        EXPECT_NE(reply.body.find(R"("stop_reason":"max_tokens")"), std::string::npos);
+        std::string body = message_body(stream).insert(1, openai_tools);
+        reply = client.request(post("/v1/chat/completions", body));
+        EXPECT_NE(reply.body.find("Let me see."), std::string::npos) << reply.body;
+        EXPECT_EQ(reply.body.find("tool_"), std::string::npos) << reply.body;
+        EXPECT_NE(reply.body.find(R"("finish_reason":"length")"), std::string::npos);
+    }
+}
+
 TEST_F(messages, text_that_looks_like_a_call_stays_text_without_tools) {
     server_.engine().on_submit = answer_with({call_text});
     http_client client(server_.port());

@@ -138,8 +138,66 @@ TEST(session, compressed_bodies_and_other_expectations_are_refused_clearly) {
     server.ready();
     http_client zipped(server.port());
     EXPECT_EQ(zipped.request(post("/v1/messages", "x", "content-encoding: gzip\r\n")).status, 415);
+    // In the dialect of the path, and the connection goes on: what follows is of known length.
+    http_reply reply = http_client(server.port())
+                           .request(post("/v1/chat/completions", "", "content-encoding: br\r\n"));
+    EXPECT_EQ(reply.status, 415);
+    EXPECT_EQ(reply.fields["accept-encoding"], "identity");
+    EXPECT_NE(reply.body.find(R"("code":"unsupported_value")"), std::string::npos) << reply.body;
+    // The end of a body in another transfer coding cannot be found.
+    for (const char* coding : {"gzip, chunked", "gzip"}) {
+        http_client coded(server.port());
+        coded.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: " +
+                   std::string(coding) + "\r\n\r\n1\r\nx\r\n0\r\n\r\n");
+        EXPECT_GE(coded.read_reply().status, 400) << coding;
+        EXPECT_TRUE(coded.is_closed_by_server()) << coding;
+    }
     http_client hopeful(server.port());
     EXPECT_EQ(hopeful.request(post("/v1/messages", "x", "expect: miracles\r\n")).status, 417);
+}
+
+// By hand and by each way out: nothing leaves without the id that the log has.
+TEST(session, every_reply_has_a_request_id_under_both_names) {
+    app_options options = small_limits();
+    options.settings.api_keys = {"k1"};
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.push(id, engine::failed{engine::failure_kind::overloaded, "full", {}});
+    };
+    const std::string key = "x-api-key: k1\r\n";
+    const std::string id = "x-request-id: mine-1\r\n";
+    const std::pair<int, std::string> cases[]{
+        {204, "OPTIONS /v1/messages HTTP/1.1\r\nhost: x\r\n" + id + "\r\n"},
+        {400, post("/v1/messages", "{", key + id)},
+        {401, post("/v1/messages", "{}", id)},
+        {404, get("/v1/messages/nowhere", id)},
+        {405, get("/v1/messages", id)},
+        {413, post("/v1/messages", std::string(one_mib + 1, ' '), key + id)},
+        {415, post("/v1/messages", "x", key + id + "content-encoding: gzip\r\n")},
+        {417, post("/v1/messages", "x", key + id + "expect: miracles\r\n")},
+        {431, get("/health", id + "x: " + std::string(5000, 'a') + "\r\n")},
+        {529, post("/v1/messages", message_body(true), key + id)},
+        {503, post("/v1/chat/completions", message_body(false), key + id)},
+    };
+    for (const auto& [status, bytes] : cases) {
+        http_client client(server.port());
+        http_reply reply = client.request(bytes);
+        EXPECT_EQ(reply.status, status);
+        EXPECT_EQ(reply.fields["request-id"], "mine-1") << status;
+        EXPECT_EQ(reply.fields["x-request-id"], "mine-1") << status;
+        bool come_back = status == 529 || status == 503;
+        EXPECT_EQ(reply.fields.contains("retry-after"), come_back) << status;
+        EXPECT_EQ(reply.fields["x-should-retry"], come_back ? "true" : "") << status;
+    }
+}
+
+TEST(session, target_with_a_host_in_front_finds_its_route) {
+    test_server server;
+    server.ready();
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("http://test:80/health/live?x")).status, 200);
+    EXPECT_EQ(client.request(get("http://test")).status, 200);
+    EXPECT_EQ(client.request(get("http://test/nowhere")).status, 404);
 }
 
 TEST(session, head_has_the_length_but_no_body) {

@@ -110,6 +110,36 @@ replay play(const std::string& family, const std::string& sampled, bool with_too
 
 }  // namespace
 
+// Goal: a limit in the middle of a call leaves no markup in what the user reads.
+TEST(output_parser, a_call_that_was_cut_off_is_neither_call_nor_text) {
+    const struct {
+        const char* family;
+        const char* said;
+        pieces expected;
+    } cases[] = {
+        {"chatml", "Let me see.\n<tool_call>\n{\"name\": \"f\", \"argu", {text("Let me see.")}},
+        {"chatml", "<tool_call>", {}},
+        {"chatml", "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}", {call("f", "{}")}},
+        {"chatml", "<tool_call>\n{\"name\": 5}", {text("<tool_call>\n{\"name\": 5}")}},
+        {"chatml", "plain", {text("plain")}},
+        {"chatml", "a <tool", {text("a <tool")}},
+        {"qwen3", "<think>\nhm\n</think>\n\n<tool_call>{\"na", {thought("hm")}},
+        {"llama3", "{\"name\": \"f\", \"par", {}},
+        {"llama3", "<|python_tag|>{", {}},
+        {"llama3", "{\"dog\": \"Bis", {text("{\"dog\": \"Bis")}},
+        {"harmony", "<|channel|>commentary to=functions.f <|message|>{\"a\": ", {}},
+        {"harmony", "<|channel|>commentary to=functions.f <|message|>", {}},
+        {"harmony", "<|channel|>final<|message|>{\"a\": ", {text("{\"a\": ")}},
+    };
+    for (const auto& c : cases) {
+        const auto parser = make_output_parser(c.family, true);
+        pieces out;
+        append(out, parser->push(c.said));
+        append(out, parser->cut_off());
+        EXPECT_EQ(out, c.expected) << c.family << ": " << c.said;
+    }
+}
+
 TEST(output_parser, there_is_one_for_every_family) {
     for (const std::string& family : families) EXPECT_TRUE(make_output_parser(family, true));
     EXPECT_FALSE(make_output_parser("vicuna", true));

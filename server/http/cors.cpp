@@ -1,0 +1,72 @@
+#include "server/http/cors.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace semantic::server {
+
+namespace {
+
+/// "http://localhost:3000" -> "localhost"; empty for what is no origin of http.
+std::string_view host_of(std::string_view origin) {
+    for (std::string_view scheme : {"http://", "https://"}) {
+        if (!origin.starts_with(scheme)) continue;
+        origin.remove_prefix(scheme.size());
+        if (origin.starts_with('[')) return origin.substr(0, origin.find(']') + 1);
+        return origin.substr(0, origin.find(':'));
+    }
+    return {};
+}
+
+bool is_loopback(std::string_view origin) {
+    constexpr std::array<std::string_view, 3> names{"localhost", "127.0.0.1", "[::1]"};
+    return std::find(names.begin(), names.end(), host_of(origin)) != names.end();
+}
+
+/// The page was served by this very server, or by the proxy in front of it.
+bool is_own_page(std::string_view origin, const request& incoming) {
+    auto host = incoming.field("host");
+    return host && (origin == "http://" + *host || origin == "https://" + *host);
+}
+
+}  // namespace
+
+std::string allowed_origin(std::span<const std::string> allowed, std::string_view origin) {
+    if (origin.empty()) return {};
+    for (const std::string& one : allowed) {
+        if (one == "*") return one;
+        if (one == origin || (one == "loopback" && is_loopback(origin))) return std::string(origin);
+    }
+    return {};
+}
+
+std::optional<response> refuse_foreign_page(const config& settings, const request& incoming) {
+    auto origin = incoming.field("origin");
+    bool only_reads = incoming.method == "GET" || incoming.method == "HEAD";
+    // Whoever has a key was let in by the one who gave it.
+    if (!origin || only_reads || !settings.api_keys.empty()) return std::nullopt;
+    if (!incoming.allow_origin.empty() || is_own_page(*origin, incoming)) return std::nullopt;
+    return error_response(incoming, {protocol::errc::forbidden,
+                                     "pages of " + origin->substr(0, 200) +
+                                         " may not use this server; --cors-origins says which may",
+                                     "origin",
+                                     {}});
+}
+
+response options_response(const request& incoming, const std::string& methods) {
+    response reply;
+    reply.status = 204;
+    std::string all = methods.empty() ? "OPTIONS" : methods + ", OPTIONS";
+    reply.fields.emplace_back("allow", all);
+    if (incoming.allow_origin.empty()) return reply;
+    reply.fields.emplace_back("access-control-allow-methods", all);
+    // What the browser asks for is what it gets: a header gives a page no power here, and SDKs send
+    // many. A * would leave out authorization.
+    auto wanted = incoming.field("access-control-request-headers");
+    if (wanted && !wanted->empty())
+        reply.fields.emplace_back("access-control-allow-headers", *wanted);
+    reply.fields.emplace_back("access-control-max-age", "7200");  // s; browsers keep it no longer
+    return reply;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,31 @@
+#pragma once
+// Which web pages may use this server, and what a browser is told about it. A browser sends every
+// page's requests here, also those of pages that the user only came across: without a rule any of
+// them could use the model and change what agents remember. Pure.
+// Source: https://fetch.spec.whatwg.org/#http-cors-protocol
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/config.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+
+namespace semantic::server {
+
+/// `allowed`: origins ("https://a.example"), "loopback" for every port of this machine's own names,
+/// "*" for all. Returns: the value of `access-control-allow-origin` for a page of `origin`, empty
+/// when it is not allowed.
+std::string allowed_origin(std::span<const std::string> allowed, std::string_view origin);
+
+/// Returns: why a request is not even begun: it would change something, needs no key, and comes
+/// from a page of another origin that is not allowed. Requires: begin_request() has been there.
+std::optional<response> refuse_foreign_page(const config& settings, const request& incoming);
+
+/// The reply to OPTIONS, which browsers ask before a page's request that no form could send.
+/// `methods`: those of the path, "GET, HEAD".
+response options_response(const request& incoming, const std::string& methods);
+
+}  // namespace semantic::server
