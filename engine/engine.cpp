@@ -67,9 +67,24 @@ class local_engine final : public engine {
                      options_for_scheduler(std::move(options)), probe_) {}
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink) override {
+        if (request.agent) request.agent = request.agent->of(request.tenant);
         return scheduler_.submit(std::move(request), std::move(sink));
     }
+    storage::tenant_id tenant(std::string_view credential) const override {
+        return store_->tenant(credential);
+    }
     void cancel(request_id id) override { scheduler_.cancel(id); }
+    std::vector<agent_info> agents(const storage::tenant_id& tenant) const override;
+    std::optional<agent_info> inspect(const storage::agent_id& agent) const override;
+    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
+    storage::result<void> evict(const storage::agent_id& agent) override;
+    storage::result<void> erase(const storage::agent_id& agent) override {
+        return store_->erase(agent);
+    }
+    std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
+                                                       const std::string& id) const override {
+        return store_->find_message(tenant, id);
+    }
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking) const override {
         return resolver_.count_tokens(chat, thinking);
@@ -90,6 +105,7 @@ class local_engine final : public engine {
 
   private:
     scheduler_options options_for_scheduler(engine_options options) const;
+    agent_info info_of(const storage::agent_summary& agent) const;
 
     model_info info_;
     model_config config_;
@@ -129,6 +145,49 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
     out.save_wait = options.save_wait;
     out.on_warning = std::move(options.on_warning);
     return out;
+}
+
+agent_info local_engine::info_of(const storage::agent_summary& agent) const {
+    const std::uint64_t frame_bytes = pool_->layout().frame_bytes();
+    return {agent.id,
+            std::string_view(agent.tier) == "hot",
+            agent.dirty,
+            agent.in_use,
+            agent.tokens,
+            agent.frames_held * frame_bytes,
+            agent.frames_shared * frame_bytes,
+            agent.disk_bytes,
+            agent.created,
+            agent.last_used};
+}
+
+std::vector<agent_info> local_engine::agents(const storage::tenant_id& tenant) const {
+    std::vector<agent_info> infos;
+    for (const storage::agent_summary& agent : store_->list(tenant))
+        infos.push_back(info_of(agent));
+    return infos;
+}
+
+std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) const {
+    const auto found = store_->inspect(agent);
+    if (!found) return std::nullopt;
+    return info_of(*found);
+}
+
+storage::result<void> local_engine::fork(const storage::agent_id& from,
+                                         const storage::agent_id& to) {
+    if (from.tenant() != to.tenant())
+        return unusable("agents of different tenants share nothing");
+    return scheduler_.fork(from, to);
+}
+
+storage::result<void> local_engine::evict(const storage::agent_id& agent) {
+    if (!store_->find(agent))
+        return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
+    if (auto saved = store_->save(agent); !saved) return saved.error();
+    // Dirty again: a request has extended it since, and it is as good as in use.
+    store_->evict(agent);
+    return {};
 }
 
 pool_usage local_engine::pool() const {
@@ -266,6 +325,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     store_options.directory = options.cache_directory;
     store_options.disk_budget_bytes = options.disk_budget_bytes;
     store_options.fingerprint = fingerprint_of(options, *chat, **model, (*pool)->layout());
+    store_options.model = (*model)->weights_hash().hex();
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 

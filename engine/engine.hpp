@@ -9,7 +9,9 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/types/conversation.hpp"
@@ -17,6 +19,8 @@
 #include "engine/types/load_progress.hpp"
 #include "engine/types/probe.hpp"
 #include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
 
 namespace semantic::engine {
@@ -69,6 +73,21 @@ struct model_info {
     std::int64_t created_unix = 0;
 };
 
+/// One agent, as it is stored now.
+struct agent_info {
+    storage::agent_id id;
+    bool hot = false;     // all that its next token needs is in the pool; else it is on disk
+    bool dirty = false;   // something is not on disk yet
+    bool in_use = false;  // a request extends it, or starts from it
+    int tokens = 0;
+    std::uint64_t pool_bytes = 0;         // those that it shares included
+    std::uint64_t pool_bytes_shared = 0;  // part of pool_bytes: others have them too
+    std::uint64_t disk_bytes = 0;         // of its files, those that it shares included
+    std::chrono::system_clock::time_point created{};
+    std::chrono::system_clock::time_point last_used{};
+};
+
+/// Of all tenants together.
 struct pool_usage {
     std::uint64_t frames_total = 0;
     std::uint64_t frames_held = 0;
@@ -94,6 +113,9 @@ class engine {
     /// `failed`; or `failed` alone.
     virtual request_id submit(generation_request request,
                               std::shared_ptr<generation_sink> sink) = 0;
+    /// Returns: the tenant who shows `credential`, the same after every restart on the same cache
+    /// directory. The default tenant is storage::tenant_id{}.
+    virtual storage::tenant_id tenant(std::string_view credential) const = 0;
     /// Stops a request within one step; blocks computed so far are kept. Its sink gets
     /// finished{cancelled}. Unknown ids are ignored.
     virtual void cancel(request_id id) = 0;
@@ -101,6 +123,25 @@ class engine {
     /// bad_value for a chat the template cannot render.
     virtual storage::result<int> count_tokens(const conversation& chat,
                                               const thinking_params& thinking) const = 0;
+    /// Returns: the tenant's agents in order of their ids.
+    virtual std::vector<agent_info> agents(const storage::tenant_id& tenant) const = 0;
+    /// Returns: nothing when the agent's tenant has no such agent.
+    virtual std::optional<agent_info> inspect(const storage::agent_id& agent) const = 0;
+    /// Blocks. Gives the new agent `to` the memory of `from` without copying it. Errors: not_found;
+    /// bad_value, when the tenants differ or there is a `to` already; io, out_of_space: `to`
+    /// exists, but is not saved.
+    virtual storage::result<void> fork(const storage::agent_id& from,
+                                       const storage::agent_id& to) = 0;
+    /// Blocks. Saves an agent's memory and takes it out of RAM; what a request runs on stays until
+    /// that ends. Errors: not_found; io, out_of_space: it stays in RAM.
+    virtual storage::result<void> evict(const storage::agent_id& agent) = 0;
+    /// Blocks. Forgets an agent, in RAM and on disk; a request that extends it makes it anew when
+    /// that ends. Errors: not_found, io.
+    virtual storage::result<void> erase(const storage::agent_id& agent) = 0;
+    /// Returns: where the answer with this name (generation_request::message_id) ends; nothing when
+    /// the tenant has none, or its agent is gone or has parted from it.
+    virtual std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
+                                                               const std::string& id) const = 0;
     /// Blocks. Writes what is remembered of the agent, piece by piece. Returns: bytes written.
     /// Errors: not_found, pool_exhausted, corrupt or incompatible for what is lost on disk, and
     /// those of `sink`, which end it.

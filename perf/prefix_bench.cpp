@@ -33,7 +33,7 @@ void closest_of_agents(benchmark::State& run) {
     }
     const std::string prompt = shared + letters(random, 8'000);
     const auto wanted = static_cast<std::size_t>(run.range(1));
-    for (auto _ : run) benchmark::DoNotOptimize(index.closest(prompt, wanted));
+    for (auto _ : run) benchmark::DoNotOptimize(index.closest({}, prompt, wanted));
 }
 BENCHMARK(closest_of_agents)
     ->ArgNames({"agents", "wanted"})

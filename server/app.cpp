@@ -79,7 +79,7 @@ app::~app() {
 }
 
 int app::run() {
-    if (!is_loopback(options_.settings.host) && options_.settings.api_keys.empty())
+    if (!is_loopback(options_.settings.host) && !needs_key(options_.settings))
         log_event(log_level::warning,
                   "listening on " + options_.settings.host +
                       " without api-key: whoever reaches this port may use the server");

@@ -19,11 +19,20 @@
 
 namespace semantic::server {
 
+/// A line of the key file.
+struct tenant_key {
+    std::string key;
+    std::string tenant;  // keys with the same name share their memory; empty: the key's own
+    bool operator==(const tenant_key&) const = default;
+};
+
 struct config {
     std::string host = "127.0.0.1";
     std::uint16_t port = 8001;  // 0: one that the system picks
-    std::vector<std::string> api_keys;
     std::vector<std::string> cors_origins{"loopback"};  // see http/cors.hpp
+    std::vector<std::string> api_keys;  // each a tenant of its own
+    std::string api_key_file;
+    std::vector<tenant_key> file_keys;  // read from api_key_file
     std::size_t body_limit_mb = 32;
     std::size_t max_connections = 1024;
     std::chrono::seconds request_timeout{600};
@@ -54,6 +63,11 @@ struct config {
     std::chrono::milliseconds save_wait{1000};
     bool strict_model_names = false;  // off: any model name means the loaded one
 };
+
+/// Whether clients must send a key.
+inline bool needs_key(const config& from) {
+    return !from.api_keys.empty() || !from.file_keys.empty();
+}
 
 struct config_error : std::runtime_error {
     using std::runtime_error::runtime_error;

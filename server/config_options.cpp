@@ -3,6 +3,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <fstream>
+#include <sstream>
 
 #include "engine/text/chat_template.hpp"
 #include "server/config.hpp"
@@ -174,6 +176,29 @@ std::string set_api_keys(config& into, std::string_view text) {
     return {};
 }
 
+// One line: a key, and perhaps the name of its tenant. Blocks.
+std::string set_api_key_file(config& into, std::string_view text) {
+    into.api_key_file = text;
+    into.file_keys.clear();
+    if (text.empty()) return {};
+    std::ifstream file(into.api_key_file);
+    if (!file) return "cannot be read";
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+        std::istringstream words(line);
+        tenant_key entry;
+        std::string rest;
+        words >> entry.key >> entry.tenant >> rest;
+        if (entry.key.empty() || entry.key.front() == '#') continue;
+        const std::string where = "line " + std::to_string(number);
+        if (!rest.empty()) return where + " has more than a key and the name of a tenant";
+        for (const tenant_key& other : into.file_keys)
+            if (other.key == entry.key) return where + " has a key that stands above it already";
+        into.file_keys.push_back(std::move(entry));
+    }
+    return into.file_keys.empty() ? "has no key in it" : std::string();
+}
+
 std::string print_api_keys(const config& from) {
     std::string count = std::to_string(from.api_keys.size());
     return from.api_keys.empty() ? std::string() : count + " set";
@@ -227,12 +252,21 @@ const std::array options{
     config_option{"port", "Network", "N", "TCP port; 0 lets the system pick one", port_names, false,
                   set_number<&config::port, 0, 65535>, print_number<&config::port>},
     config_option{"api-key", "Network", "LIST",
-                  "keys that clients must send, separated by commas; empty: no authentication",
+                  "keys that clients must send, separated by commas, each with agents of its own; "
+                  "empty: no authentication",
                   key_names, true, set_api_keys, print_api_keys},
     config_option{"cors-origins", "Network", "LIST",
                   "web pages that may use the server: origins separated by commas, loopback for "
                   "those of this machine, * for all, none",
                   cors_names, false, set_cors_origins, print_cors_origins},
+    config_option{"api-key-file",
+                  "Network",
+                  "FILE",
+                  "more keys, one a line; 'KEY NAME': keys with the same name share their agents",
+                  {},
+                  false,
+                  set_api_key_file,
+                  print_text<&config::api_key_file>},
     config_option{"body-limit-mb",
                   "Network",
                   "MB",

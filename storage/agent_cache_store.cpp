@@ -17,7 +17,7 @@ std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 // --- blocks ---
 
 std::vector<block_hash> agent_cache_store::impl::names_of(const agent_state& state) const {
-    return block_names(options.fingerprint, options.tenant_salt, state.tokens, block_tokens);
+    return block_names(options.fingerprint, salt_of(state.id), state.tokens, block_tokens);
 }
 
 agent_cache_store::impl::block_place agent_cache_store::impl::place(
@@ -26,7 +26,7 @@ agent_cache_store::impl::block_place agent_cache_store::impl::place(
     const std::size_t count = std::min(as_size(block_tokens), state.tokens.size() - begin);
     const block_hash parent = index == 0 ? block_hash{} : names[index - 1];
     return {names[index],
-            {options.fingerprint, options.tenant_salt, parent,
+            {options.fingerprint, salt_of(state.id), parent,
              std::span(state.tokens).subspan(begin, count)},
             count == as_size(block_tokens)};
 }
@@ -199,18 +199,26 @@ result<agent_cache_store::impl::manifest_plan> agent_cache_store::impl::plan_man
             {names[i], static_cast<int>(place(state, names, i).identity.tokens.size())});
     agent.fingerprint = options.fingerprint;
     agent.agent = state.id.str();
+    agent.tenant = state.id.tenant();
     agent.tokens = state.tokens;
     agent.text = state.text;
     agent.token_ends = state.token_ends;
     agent.created = state.created;
     agent.last_used = state.last_used;
     agent.notes = state.notes;
+    if (!options.model.empty()) agent.notes[model_note] = options.model;
+    agent.messages = state.messages;
     manifest_plan plan;
     plan.next.marks = marks_of(state, names);
+    plan.next.messages = state.messages;
     if (before) {
         const auto common = std::ranges::mismatch(before->marks, plan.next.marks).in1;
         const auto kept = static_cast<std::size_t>(common - before->marks.begin());
-        auto update = encode_update(agent, {kept, kept * as_size(block_tokens)}, before->seal);
+        const auto changed = std::ranges::mismatch(before->messages, agent.messages).in1;
+        auto update = encode_update(agent,
+                                    {kept, kept * as_size(block_tokens),
+                                     static_cast<std::size_t>(changed - before->messages.begin())},
+                                    before->seal);
         if (!update) return update.error();
         plan.file_bytes = file_bytes + update->bytes.size();
         // A page on top, so that small agents are not written anew at every turn.
@@ -245,6 +253,9 @@ state_ptr agent_cache_store::impl::without_tail(const state_ptr& state,
     shorter->token_ends.resize(shorter->tokens.size());
     shorter->text.resize(shorter->token_ends.back());
     shorter->blocks.resize(full);
+    std::erase_if(shorter->messages, [&](const message_end& each) {
+        return each.tokens > shorter->tokens.size();
+    });
     return shorter;
 }
 
@@ -283,7 +294,7 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
     }
     if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
     const auto ok = plan.append ? append_manifest(files, full_path(relative), plan.bytes)
-                                : replace_manifest(files, full_path(relative), plan.bytes);
+                                : replace_file(files, full_path(relative), plan.bytes);
     if (!ok) return ok.error();
     quota.add(plan.bytes.size());
     report.bytes_written += plan.bytes.size();
@@ -316,25 +327,6 @@ result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options
     return std::unique_ptr<agent_cache_store>(new agent_cache_store(std::move(state)));
 }
 
-std::shared_ptr<const agent_state> agent_cache_store::find(const agent_id& id) const {
-    std::lock_guard lock(impl_->mutex);
-    const auto found = impl_->agents.find(id);
-    return found == impl_->agents.end() ? nullptr : found->second.state;
-}
-
-std::vector<prefix_neighbour> agent_cache_store::closest(std::string_view text,
-                                                         std::size_t count_max) const {
-    std::lock_guard lock(impl_->mutex);
-    return impl_->by_text.closest(text, count_max);
-}
-
-shortfall agent_cache_store::why_absent(const agent_id& id) const {
-    std::lock_guard lock(impl_->mutex);
-    if (impl_->agents.contains(id)) return shortfall::none;
-    const auto found = impl_->absent.find(impl_->path_of(id));
-    return found == impl_->absent.end() ? shortfall::none : found->second;
-}
-
 void agent_cache_store::put(agent_state state) {
     const auto names = impl_->names_of(state);
     ASSERT(state.blocks.size() == names.size() && impl_->all_hot(state));
@@ -358,6 +350,7 @@ void agent_cache_store::put(agent_state state) {
     }
     agent.last_used = state.last_used;
     if (agent.state) impl_->by_text.remove(&agent.state);
+    impl_->index_messages(id, agent.state.get(), &state);
     former = std::exchange(agent.state, std::make_shared<const agent_state>(std::move(state)));
     impl_->by_text.add(&agent.state);
     agent.names = names;
@@ -459,26 +452,33 @@ result<void> agent_cache_store::erase(const agent_id& id) {
     return {};
 }
 
-std::vector<agent_summary> agent_cache_store::list() const {
-    std::vector<agent_summary> summaries;
-    std::lock_guard lock(impl_->mutex);
-    for (const auto& [id, agent] : impl_->agents)
-        summaries.push_back({id, impl_->all_hot(*agent.state) ? "hot" : "warm",
-                             static_cast<int>(agent.state->tokens.size()), agent.dirty,
-                             agent.manifest_bytes + impl_->blocks.bytes_on_disk(agent.saved),
-                             agent.last_used});
-    std::sort(summaries.begin(), summaries.end(),
-              [](const auto& a, const auto& b) { return a.id < b.id; });
-    return summaries;
-}
-
-std::vector<agent_id> agent_cache_store::dirty_agents() const {
-    std::vector<agent_id> ids;
-    std::lock_guard lock(impl_->mutex);
-    for (const auto& [id, agent] : impl_->agents)
-        if (agent.dirty) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());
-    return ids;
+result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
+    ASSERT(from.tenant() == to.tenant());  // tenants share nothing
+    {
+        std::lock_guard lock(impl_->mutex);
+        const auto source = impl_->agents.find(from);
+        if (source == impl_->agents.end())
+            return failure{errc::not_found, "no agent " + from.str()};
+        if (impl_->agents.contains(to))
+            return failure{errc::bad_value, "there is an agent " + to.str() + " already"};
+        agent_state state = *source->second.state;
+        state.id = to;
+        state.created = state.last_used = std::chrono::system_clock::now();
+        state.messages.clear();
+        impl::record agent;
+        agent.last_used = state.last_used;
+        agent.names = source->second.names;
+        agent.version = 1;
+        agent.dirty = true;
+        // Files that the source alone needs must not go before the first save.
+        agent.attempted = agent.names;
+        impl_->blocks.retain(agent.names);
+        agent.state = std::make_shared<const agent_state>(std::move(state));
+        const auto added = impl_->agents.emplace(to, std::move(agent)).first;
+        impl_->by_text.add(&added->second.state);
+    }
+    auto saved = save(to);
+    return saved ? result<void>() : saved.error();
 }
 
 agent_cache_store::pin agent_cache_store::hold(const agent_id& id) {

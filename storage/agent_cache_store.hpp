@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "storage/prefix_index.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shortfall.hpp"
 
@@ -32,19 +34,26 @@ struct store_options {
     std::string directory;
     block_hash fingerprint;   // of everything that shapes KV: weights, tokenizer, template, rope,
                               // recipe, format version
-    std::string tenant_salt;  // secret of the server; part of every block's name
+    std::string tenant_salt;  // of the default tenant; part of the name of everything it has
     file_system* files = nullptr;  // not owned; null means the real one
     /// What all files in the directory may take together; 0: min(10 % of the file system, 64 GiB).
     /// 5 % of the file system stays free in any case.
     std::uint64_t disk_budget_bytes = 0;
+    /// Which weights, in whatever form; an agent of another fingerprint and other weights is lost
+    /// to a change of the model. Kept as a note of each agent.
+    std::string model{};
 };
 
 struct agent_summary {
     agent_id id;
     const char* tier;  // "hot": all that its next token needs is in the pool, "warm": not all
     int tokens;
-    bool dirty;  // something is not on disk yet
-    std::uint64_t disk_bytes;
+    bool dirty;   // something is not on disk yet
+    bool in_use;  // somebody holds it
+    std::uint64_t frames_held;    // of the pool, those that it shares included
+    std::uint64_t frames_shared;  // part of frames_held: somebody else has them too
+    std::uint64_t disk_bytes;     // of its files, those that it shares included
+    std::chrono::system_clock::time_point created;
     std::chrono::system_clock::time_point last_used;
 };
 
@@ -101,15 +110,25 @@ class agent_cache_store {
     static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
     ~agent_cache_store();
 
+    /// Returns: the tenant who shows `credential`, the same after every restart. The credential
+    /// cannot be told from it without the directory's secret.
+    tenant_id tenant(std::string_view credential) const;
+
     /// Returns: the agent's newest published state, or null. Marks nothing as used.
     std::shared_ptr<const agent_state> find(const agent_id& id) const;
 
-    /// Returns: the agents whose text has most in common with `text`, see prefix_index. Looks at
-    /// texts in RAM only; under a millisecond with 10,000 agents of 8,000 tokens.
-    std::vector<prefix_neighbour> closest(std::string_view text, std::size_t count_max) const;
+    /// Returns: the tenant's agents whose text has most in common with `text`, see prefix_index.
+    /// Looks at texts in RAM only; under a millisecond with 10,000 agents of 8,000 tokens.
+    std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
+                                          std::size_t count_max) const;
 
-    /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible); none when
-    /// it is, or never was.
+    /// Returns: where the tenant's answer with this id ends, if an agent still has it; of several
+    /// agents, the one that had it last.
+    std::optional<message_place> find_message(const tenant_id& tenant,
+                                              const std::string& id) const;
+
+    /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible,
+    /// model_changed, evicted by the disk quota); none when it is, or never was.
     shortfall why_absent(const agent_id& id) const;
 
     /// Blocks. Brings what a sequence needs to go on behind the first `tokens` tokens of `state`
@@ -161,7 +180,16 @@ class agent_cache_store {
     /// io.
     result<void> erase(const agent_id& id);
 
+    /// Blocks. Gives `to` the memory of `from`, without its messages, and saves it: the blocks are
+    /// shared, nothing is copied but the manifest. Errors: not_found; bad_value, when there is a
+    /// `to` already; io and out_of_space, when `to` exists in RAM only.
+    result<void> fork(const agent_id& from, const agent_id& to);
+
+    /// Returns: all agents, in order of their ids.
     std::vector<agent_summary> list() const;
+    /// Returns: a tenant's agents, in order of their ids.
+    std::vector<agent_summary> list(const tenant_id& tenant) const;
+    std::optional<agent_summary> inspect(const agent_id& id) const;
     std::vector<agent_id> dirty_agents() const;
     const store_probe& probe() const noexcept;
 

@@ -41,6 +41,7 @@ struct agent_cache_store::impl {
     struct journal {
         block_hash seal;  // of its last record
         std::vector<block_mark> marks;
+        std::vector<message_end> messages;
         std::uint64_t bytes_at_first = 0;  // of the file when it was last written as a whole
     };
     /// What the index knows of one agent.
@@ -91,6 +92,7 @@ struct agent_cache_store::impl {
     // --- opening ---
     result<void> open();
     result<void> count_others();
+    result<void> read_secret();
     /// A manifest as it was read, before the index knows of it.
     struct read_file {
         std::string relative;
@@ -167,12 +169,25 @@ struct agent_cache_store::impl {
     std::vector<block_hash> take_files(record& agent);
     state_ptr forget_unsaved(const agent_id& id);
 
+    // --- looking up ---
+    agent_summary summary_of(const agent_id& id, const record& agent) const;
+    void index_messages(const agent_id& id, const agent_state* former, const agent_state* now);
+
     std::string full_path(const std::string& relative) const {
         return options.directory + "/" + relative;
     }
-    std::string path_of(const agent_id& id) const {
-        return manifest_path(options.tenant_salt, id.str());
+    /// Valid as long as `id`.
+    std::string_view salt_of(const agent_id& id) const {
+        if (id.tenant().is_default()) return options.tenant_salt;
+        const auto& bytes = id.tenant().salt.bytes;
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
+    std::string path_of(const agent_id& id) const { return manifest_path(salt_of(id), id.str()); }
+
+    /// Of an agent's notes, the one that says which weights made its KV.
+    static constexpr const char* model_note = "model";
+    /// So many removed agents are remembered as such.
+    static constexpr std::size_t absent_max = 65536;
 
     const store_options options;
     file_system& files;
@@ -182,11 +197,13 @@ struct agent_cache_store::impl {
     disk_quota quota;
     block_files blocks;
     std::unique_ptr<directory_lock> directory;
+    std::string secret;  // of the directory; from open() on it stays as it is
 
     std::mutex mutex;  // guards everything below; never held during I/O
     std::condition_variable idle;
     std::unordered_map<agent_id, record> agents;
     prefix_index by_text;  // of every record's state
+    std::map<std::pair<tenant_id, std::string>, agent_id> by_message;  // likewise
     std::unordered_map<block_hash, known_block> known;
     std::set<std::string> busy;  // manifest paths of agents that are being saved or removed
     std::unordered_map<agent_id, int> held;  // by how many pins

@@ -1,10 +1,25 @@
 // agent_cache_store: what is on disk when the directory is opened.
 
+#include <random>
+
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t secret_bytes = 32;
+
+std::string random_bytes(std::size_t count) {
+    std::random_device entropy;  // the operating system's generator
+    std::string bytes;
+    while (bytes.size() < count) bytes += static_cast<char>(entropy() & 0xff);
+    return bytes;
+}
+
+}  // namespace
 
 result<void> agent_cache_store::impl::open() {
     for (const char* each : {"", "/agents", "/blocks"})
@@ -17,6 +32,7 @@ result<void> agent_cache_store::impl::open() {
     }
     directory = std::move(*lock);
     if (auto ok = quota.set_budget(options.disk_budget_bytes); !ok) return ok;
+    if (auto ok = read_secret(); !ok) return ok;
     if (auto ok = count_others(); !ok) return ok;
     bool all_understood = true;
     if (auto ok = read_manifests(all_understood); !ok) return ok;
@@ -40,6 +56,19 @@ result<void> agent_cache_store::impl::count_others() {
         quota.add(*bytes);
     }
     return {};
+}
+
+result<void> agent_cache_store::impl::read_secret() {
+    const std::string path = full_path("secret");
+    auto found = read_whole(files, path, secret_bytes);
+    if (found && found->size() == secret_bytes) {
+        secret = std::move(*found);
+        return {};
+    }
+    if (!found && found.error().code == errc::io) return found.error();
+    // None yet, or not one that was ever written here. With another one the tenants start anew.
+    secret = random_bytes(secret_bytes);
+    return replace_file(files, path, secret);
 }
 
 result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
@@ -73,11 +102,12 @@ void agent_cache_store::impl::read_manifest(read_file& file) const {
     if (!file.found) return;
     const manifest& agent = file.found->agent;
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
-    const auto id = agent_id::parse(agent.agent);
-    ASSERT(id);  // decode_manifest has checked it
-    file.ours = agent.fingerprint == options.fingerprint && path_of(*id) == file.relative &&
-                file.names == block_names(options.fingerprint, options.tenant_salt, agent.tokens,
-                                          block_tokens);
+    const auto name = agent_id::parse(agent.agent);
+    ASSERT(name);  // decode_manifest has checked it
+    const agent_id id = name->of(agent.tenant);
+    file.ours =
+        agent.fingerprint == options.fingerprint && path_of(id) == file.relative &&
+        file.names == block_names(options.fingerprint, salt_of(id), agent.tokens, block_tokens);
 }
 
 result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_understood) {
@@ -102,7 +132,10 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
     // its agent is saved anew.
     if (!file.ours) {
         ++probe.manifests_incompatible;
-        absent[file.relative] = shortfall::incompatible;
+        const auto& notes = file.found->agent.notes;
+        const auto model = notes.find(model_note);
+        const bool other_model = model != notes.end() && model->second != options.model;
+        absent[file.relative] = other_model ? shortfall::model_changed : shortfall::incompatible;
         foreign[file.relative] = {std::move(file.names), file.bytes};
         return {};
     }
@@ -111,18 +144,19 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
         ++probe.manifests_torn;
     }
     manifest& agent = file.found->agent;
-    const agent_id id = agent_id::parse(agent.agent).value();
+    const agent_id id = agent_id::parse(agent.agent).value().of(agent.tenant);
     record entry;
     entry.last_used = agent.last_used;
     entry.state = std::make_shared<const agent_state>(
         agent_state{id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
                     std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
-                    std::move(agent.notes)});
+                    std::move(agent.notes), std::move(agent.messages)});
     entry.names = file.names;
     entry.saved = std::move(file.names);
     entry.manifest_bytes = file.bytes;
     const auto added = agents.emplace(id, std::move(entry)).first;
     by_text.add(&added->second.state);
+    index_messages(id, nullptr, added->second.state.get());
     return {};
 }
 

@@ -92,6 +92,7 @@ bool agent_cache_store::impl::remove_agent(const agent_id& id) {
         }
         dropped = take_files(agent);
         former = take_out(id).state;
+        if (absent.size() < absent_max) absent[path_of(id)] = shortfall::evicted;
     }
     blocks.release(dropped);
     ++probe.disk_removals;
@@ -110,6 +111,7 @@ result<void> agent_cache_store::impl::unlink_manifest(const std::string& relativ
 agent_cache_store::impl::record agent_cache_store::impl::take_out(const agent_id& id) {
     const auto found = agents.find(id);
     by_text.remove(&found->second.state);
+    index_messages(id, found->second.state.get(), nullptr);
     record agent = std::move(found->second);
     agents.erase(found);
     return agent;

@@ -259,4 +259,20 @@ result<std::uint64_t> bytes_below(file_system& files, const std::string& directo
     return bytes;
 }
 
+result<void> replace_file(file_system& files, const std::string& path, std::string_view bytes) {
+    const std::string temporary = path + ".tmp";
+    const auto write = [&]() -> result<void> {
+        auto file = files.create(temporary);
+        if (!file) return file.error();
+        if (auto ok = (*file)->write(std::as_bytes(std::span(bytes))); !ok) return ok;
+        if (auto ok = (*file)->sync(); !ok) return ok;
+        return files.rename(temporary, path);
+    };
+    if (auto ok = write(); !ok) {
+        (void)files.unlink(temporary);  // best effort: the directory's owner removes what is left
+        return ok;
+    }
+    return files.sync_directory(path.substr(0, path.rfind('/')));
+}
+
 }  // namespace semantic::storage

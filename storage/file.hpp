@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "storage/types/errc.hpp"
@@ -85,5 +86,10 @@ result<std::string> read_whole(file_system& files, const std::string& path,
 /// Blocks. Returns: the bytes of all regular files in the directory and below. Errors: those of
 /// list.
 result<std::uint64_t> bytes_below(file_system& files, const std::string& directory);
+
+/// Blocks. Puts a new version of a file in the place of the old one, at once and lasting: temporary
+/// file, sync, rename, sync of the directory. Errors: io, out_of_space; then the old version is
+/// still there, or, when only the last step failed, one of the two.
+result<void> replace_file(file_system& files, const std::string& path, std::string_view bytes);
 
 }  // namespace semantic::storage

@@ -19,7 +19,7 @@ using clock = std::chrono::system_clock;
 static_assert(std::endian::native == std::endian::little, "manifests are little-endian");
 
 constexpr std::string_view magic = "SEMAGENT";
-constexpr std::uint32_t format_version = 2;
+constexpr std::uint32_t format_version = 3;
 constexpr std::size_t header_bytes = 24;         // magic, version, zeros, XXH3-64 of these 16
 constexpr std::size_t record_header_bytes = 24;  // payload length, seal
 
@@ -95,6 +95,13 @@ void append_version(std::string& out, const manifest& agent, const manifest_kept
         append_bytes(out, key);
         append_bytes(out, value);
     }
+    append_count(out, kept.messages);
+    append_count(out, agent.messages.size() - kept.messages);
+    for (std::size_t i = kept.messages; i < agent.messages.size(); ++i) {
+        append_bytes(out, agent.messages[i].id);
+        append_number(out, agent.messages[i].tokens);
+        append_bytes(out, agent.messages[i].rest);
+    }
 }
 
 void append_record(std::string& out, std::string_view payload, const block_hash& seal) {
@@ -104,6 +111,22 @@ void append_record(std::string& out, std::string_view payload, const block_hash&
 }
 
 // --- rules that hold on both sides ---
+
+std::optional<std::string> broken_rule_of_messages(const manifest& agent) {
+    if (agent.messages.size() > messages_max)
+        return "messages has " + std::to_string(agent.messages.size()) + " entries, at most " +
+               std::to_string(messages_max) + " are allowed";
+    std::uint32_t before = 0;
+    for (const message_end& each : agent.messages) {
+        if (!agent_id::parse(each.id)) return "messages has an id that is none";
+        if (each.tokens < before) return "messages has an end before an earlier one";
+        if (each.tokens > agent.tokens.size()) return "messages has an end behind the tokens";
+        if (each.rest.size() > message_rest_bytes_max)
+            return "messages has a rest of " + std::to_string(each.rest.size()) + " bytes";
+        before = each.tokens;
+    }
+    return std::nullopt;
+}
 
 std::optional<std::string> broken_rule(const manifest& agent) {
     if (!agent_id::parse(agent.agent)) return "agent is not an agent id";
@@ -131,7 +154,7 @@ std::optional<std::string> broken_rule(const manifest& agent) {
     if (in_blocks != agent.tokens.size())
         return "the blocks hold " + std::to_string(in_blocks) + " tokens, the agent has " +
                std::to_string(agent.tokens.size());
-    return std::nullopt;
+    return broken_rule_of_messages(agent);
 }
 
 /// Errors: bad_value, when decode_manifest would refuse what encoding this gives.
@@ -282,6 +305,20 @@ void read_notes(record_reader& reader, manifest& agent) {
     }
 }
 
+void read_messages(record_reader& reader, manifest& agent) {
+    const std::size_t kept = reader.number<std::uint32_t>("messages");
+    if (kept > agent.messages.size()) return reader.fail("messages", "keeps more than there are");
+    agent.messages.resize(kept);
+    const std::size_t added = reader.count("messages", messages_max, 12);
+    for (std::size_t i = 0; i < added; ++i) {
+        message_end each;
+        each.id = reader.text("messages", message_rest_bytes_max);
+        each.tokens = reader.number<std::uint32_t>("messages");
+        each.rest = reader.text("messages", message_rest_bytes_max);
+        agent.messages.push_back(std::move(each));
+    }
+}
+
 /// Applies one record's version to the one before. Errors: corrupt.
 result<void> read_version(record_reader& reader, manifest& agent) {
     agent.last_used = read_time(reader, "last_used_us");
@@ -290,6 +327,7 @@ result<void> read_version(record_reader& reader, manifest& agent) {
     read_tokens(reader, kept_tokens, agent);
     agent.text += reader.text("text", manifest_text_bytes_max);
     read_notes(reader, agent);
+    read_messages(reader, agent);
     if (reader.fault.empty() && !reader.is_empty()) reader.fail("the record", "has a rest");
     if (!reader.fault.empty()) return corrupt(reader.fault);
     if (const auto rule = broken_rule(agent)) return corrupt(*rule);
@@ -335,6 +373,7 @@ result<sealed_bytes> encode_manifest(const manifest& agent) {
     if (auto ok = check_before_writing(agent); !ok) return ok.error();
     std::string payload(view_of(agent.fingerprint));
     append_bytes(payload, agent.agent);
+    payload += view_of(agent.tenant.salt);
     append_number(payload, microseconds(agent.created));
     append_version(payload, agent, {});
     sealed_bytes out{file_header(), {}};
@@ -352,6 +391,7 @@ result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& k
                                    const block_hash& seal) {
     if (auto ok = check_before_writing(agent); !ok) return ok.error();
     ASSERT(kept.blocks <= agent.blocks.size() && kept.tokens <= agent.tokens.size());
+    ASSERT(kept.messages <= agent.messages.size());
     std::string payload;
     append_version(payload, agent, kept);
     sealed_bytes out{{}, seal_of(seal, payload)};
@@ -370,6 +410,7 @@ result<decoded_manifest> decode_manifest(std::string_view bytes) {
     record_reader reader(*first);
     found.agent.fingerprint = reader.hash("fingerprint");
     found.agent.agent = std::string(reader.text("agent", manifest_text_bytes_max));
+    found.agent.tenant = {reader.hash("tenant")};
     found.agent.created = read_time(reader, "created_us");
     if (auto ok = read_version(reader, found.agent); !ok) return ok.error();
     while (const auto next = next_record(bytes, seal)) {
@@ -382,23 +423,6 @@ result<decoded_manifest> decode_manifest(std::string_view bytes) {
 
 std::string manifest_path(std::string_view tenant_salt, std::string_view agent) {
     return "agents/" + field_hasher().add(tenant_salt).add(agent).finish().hex() + ".manifest";
-}
-
-result<void> replace_manifest(file_system& files, const std::string& path,
-                              const std::string& encoded) {
-    const std::string temporary = path + ".tmp";
-    const auto write = [&]() -> result<void> {
-        auto file = files.create(temporary);
-        if (!file) return file.error();
-        if (auto ok = (*file)->write(std::as_bytes(std::span(encoded))); !ok) return ok;
-        if (auto ok = (*file)->sync(); !ok) return ok;
-        return files.rename(temporary, path);
-    };
-    if (auto ok = write(); !ok) {
-        (void)files.unlink(temporary);  // best effort: opening the store removes what is left
-        return ok;
-    }
-    return files.sync_directory(path.substr(0, path.rfind('/')));
 }
 
 result<void> append_manifest(file_system& files, const std::string& path,

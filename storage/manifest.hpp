@@ -1,7 +1,7 @@
 #pragma once
 // One agent on disk, without its KV: which blocks it consists of, its tokens and its text. A file
 // is a list of records, each a newer version that says what it keeps of the one before. Encoding
-// and decoding are pure; the two functions that touch files are marked. Byte layout:
+// and decoding are pure; the function that touches a file is marked. Byte layout:
 // storage/FORMAT.md.
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "storage/agent_state.hpp"
 #include "storage/file.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -26,6 +27,7 @@ struct manifest_block {
 struct manifest {
     block_hash fingerprint;
     std::string agent;
+    tenant_id tenant{};
     std::vector<token_id> tokens;
     std::string text;  // any bytes
     std::vector<std::uint32_t>
@@ -34,6 +36,7 @@ struct manifest {
     std::chrono::system_clock::time_point created{};
     std::chrono::system_clock::time_point last_used{};
     std::map<std::string, std::string> notes;  // any bytes
+    std::vector<message_end> messages{};       // as in agent_state
     bool operator==(const manifest&) const = default;
 };
 
@@ -52,14 +55,15 @@ struct sealed_bytes {
 struct manifest_kept {
     std::size_t blocks = 0;
     std::size_t tokens = 0;  // of those blocks
+    std::size_t messages = 0;  // each of them ends within those tokens
 };
 
 /// Returns: a whole file. Errors: bad_value, naming the field and the number, for what
 /// decode_manifest would refuse.
 result<sealed_bytes> encode_manifest(const manifest& agent);
 /// Returns: the record to append to a file that ends with `seal`. Requires: what is kept is the
-/// same in both versions, the text of its tokens too; `created`, `agent` and `fingerprint` are
-/// those of the file. Errors: as encode_manifest.
+/// same in both versions, the text of its tokens too; `created`, `agent`, `tenant` and
+/// `fingerprint` are those of the file. Errors: as encode_manifest.
 result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& kept,
                                    const block_hash& seal);
 
@@ -76,12 +80,6 @@ result<decoded_manifest> decode_manifest(std::string_view bytes);
 /// Path of an agent's manifest under the cache directory: "agents/<hex>.manifest". The id itself is
 /// never part of it.
 std::string manifest_path(std::string_view tenant_salt, std::string_view agent);
-
-/// Blocks. Puts a new version in the place of the old one, at once and lasting: temporary file,
-/// sync, rename, sync of the directory. Errors: io, out_of_space; then the old version is still
-/// there, or, when only the last step failed, one of the two.
-result<void> replace_manifest(file_system& files, const std::string& path,
-                              const std::string& encoded);
 
 /// Blocks. Adds a record, lasting. Errors: io, out_of_space, not_found; the file may then end with
 /// the record, a part of it, or neither, and must be replaced before anything more is appended.

@@ -2,7 +2,7 @@
 // Which stored texts have most in common with a prompt. Owner: agent_cache_store. Thread: not safe;
 // the store's index mutex guards it.
 //
-// The texts are kept in byte order, each under a pointer: the index costs one tree node an
+// A tenant's texts are kept in byte order, each under a pointer: the index costs one tree node an
 // agent. In that order a text's common prefix with a prompt only shrinks with the distance from
 // where the prompt would stand. The longest of all is therefore one of the two neighbours of that
 // place: found exactly, with about log2(agents) comparisons.
@@ -35,15 +35,20 @@ class prefix_index {
     void remove(slot agent) { texts_.erase(agent); }
     std::size_t agent_count() const noexcept { return texts_.size(); }
 
-    /// Returns: at most `count_max` agents in order of falling common_bytes; none that is left out
-    /// has more in common.
-    std::vector<prefix_neighbour> closest(std::string_view text, std::size_t count_max) const;
+    /// Returns: at most `count_max` of the tenant's agents in order of falling common_bytes; none
+    /// that is left out has more in common.
+    std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
+                                          std::size_t count_max) const;
 
   private:
+    struct place {
+        const tenant_id& tenant;
+        std::string_view text;
+    };
     struct by_text {
         using is_transparent = void;
         bool operator()(slot a, slot b) const;
-        bool operator()(slot a, std::string_view text) const;
+        bool operator()(slot a, const place& b) const;
     };
     std::set<slot, by_text> texts_;
 };

@@ -374,7 +374,7 @@ void batch::end_choice(sequence& run, finished last) {
                                                       last.output_tokens});
     work.output_tokens += last.output_tokens;
     if (run.choice() == 0) {
-        remember(run);
+        remember(run, true);
         work.first_end = std::move(last);
     }
     mark_ended(run);
@@ -394,7 +394,7 @@ void batch::end(const job_ptr& work, generation_event last) {
         if (run->work_ptr() != work || ended_.contains(run.get())) continue;
         runs = true;
         work->output_tokens += run->output_tokens();
-        if (run->choice() == 0) remember(*run);
+        if (run->choice() == 0) remember(*run, false);
         mark_ended(*run);
     }
     std::size_t waiting = std::erase_if(
@@ -405,9 +405,9 @@ void batch::end(const job_ptr& work, generation_event last) {
 }
 
 // Published here and not on the way out: the next step must see that its frames are not lost.
-void batch::remember(sequence& run) {
+void batch::remember(sequence& run, bool complete) {
     if (run.view().position == 0) return;
-    store_.put(run.snapshot());
+    store_.put(complete ? run.snapshot_at_end() : run.snapshot());
     run.work_ptr()->remembered = true;
 }
 

@@ -93,7 +93,7 @@ class batch {
     void start_choice(open_choices& open);
     void end_choice(sequence& run, finished last);
     void end(const job_ptr& work, generation_event last);
-    void remember(sequence& run);
+    void remember(sequence& run, bool complete);
     void mark_ended(sequence& run);
     void relieve();
     void remove_ended();

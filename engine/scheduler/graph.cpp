@@ -425,6 +425,14 @@ void scheduler::cancel(request_id id) {
     impl_->step->try_put(wake{});
 }
 
+storage::result<void> scheduler::fork(const storage::agent_id& from, const storage::agent_id& to) {
+    impl_->saves_due.fetch_add(1);
+    auto done = impl_->store.fork(from, to);
+    impl_->saves_due.fetch_sub(1);
+    impl_->step->try_put(wake{});
+    return done;
+}
+
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(impl_->jobs_mutex);
     impl_->draining = true;

@@ -81,6 +81,17 @@ miss_reason why_diverged(const storage::agent_state& state, const resolved_promp
 
 bool is_whole(match_kind kind) { return kind == match_kind::exact || kind == match_kind::extend; }
 
+// The agent's answers that the prompt still has in front.
+std::vector<storage::message_end> messages_kept(const storage::agent_state& own,
+                                                const std::vector<token_id>& tokens) {
+    auto parting = std::ranges::mismatch(own.tokens, tokens).in1;
+    auto common = static_cast<std::uint32_t>(parting - own.tokens.begin());
+    std::vector<storage::message_end> kept;
+    for (const storage::message_end& each : own.messages)
+        if (each.tokens <= common) kept.push_back(each);
+    return kept;
+}
+
 bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
 
 }  // namespace
@@ -131,7 +142,7 @@ resolver::candidate resolver::best_source(const generation_request& request, cut
         best = match(store_.find(*request.agent), of);
         if (is_whole(best.match.kind)) return best;
     }
-    auto others = store_.closest(of.prompt(), neighbours_max);
+    auto others = store_.closest(request.tenant, of.prompt(), neighbours_max);
     for (storage::prefix_neighbour& other : others) {
         // As much again is of use only when it is all of a memory, which may then be continued.
         if (other.common_bytes < best.match.bytes ||
@@ -146,14 +157,14 @@ resolver::candidate resolver::best_source(const generation_request& request, cut
 }
 
 // Whether a memory holds this conversation's opening and more, told under `day`.
-bool resolver::continues_on(const std::string& day, const conversation& chat,
+bool resolver::continues_on(const std::string& day, const generation_request& request,
                             const render_options& options) const {
     render_options then = options;
     then.date = day;
-    auto opening = template_.render(opening_of(chat), then);
-    auto whole = template_.render(chat, then);
+    auto opening = template_.render(opening_of(request.chat), then);
+    auto whole = template_.render(request.chat, then);
     if (!opening || !whole) return false;
-    auto closest = store_.closest(*whole, 1);
+    auto closest = store_.closest(request.tenant, *whole, 1);
     return !closest.empty() &&
            closest[0].common_bytes >= storage::common_prefix_bytes(*opening, *whole);
 }
@@ -168,13 +179,13 @@ render_options resolver::options_for(const generation_request& request) const {
     }
     if (opening_of(request.chat).messages.size() == request.chat.messages.size()) return options;
     std::set<std::string, std::greater<>> days;  // the latest first
-    for (const storage::agent_summary& other : store_.list())
+    for (const storage::agent_summary& other : store_.list(request.tenant))
         if (auto state = store_.find(other.id))
             if (std::string day = note_of(*state, day_note); !day.empty()) days.insert(day);
     std::size_t tried = 0;
     for (const std::string& day : days) {
         if (tried++ == days_max) break;
-        if (!continues_on(day, request.chat, options)) continue;
+        if (!continues_on(day, request, options)) continue;
         options.date = day;
         break;
     }
@@ -215,7 +226,7 @@ storage::result<resolved_prompt> resolver::resolve(
                      is_anonymous(source.state->id) && !busy(source.state->id);
     resolved_prompt prompt{request.agent ? *request.agent
                            : continues   ? source.state->id
-                                         : new_anonymous_id(),
+                                         : new_anonymous_id().of(request.tenant),
                            std::move(*rendered)};
     prompt.notes = notes_of(request.chat);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
@@ -231,6 +242,8 @@ storage::result<resolved_prompt> resolver::resolve(
         return storage::failure{storage::errc::bad_value, std::move(what)};
     }
 
+    if (auto known = store_.find(prompt.agent))
+        prompt.messages = messages_kept(*known, prompt.tokens);
     auto own = request.agent ? store_.find(*request.agent) : nullptr;
     if (own && !is_whole(source.match.kind)) {
         cuts again(tokenizer_, prompt.text);

@@ -31,6 +31,7 @@ struct resolved_prompt {
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};
     std::map<std::string, std::string> notes{};  // what to remember with the agent
+    std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
 };
 
 /// The day where the server stands, as yyyy-mm-dd.
@@ -69,7 +70,7 @@ class resolver {
     /// What the template is told besides the conversation. An agent is told one day for good, or
     /// each midnight would void its memory; so is a conversation that another agent began.
     render_options options_for(const generation_request& request) const;
-    bool continues_on(const std::string& day, const conversation& chat,
+    bool continues_on(const std::string& day, const generation_request& request,
                       const render_options& options) const;
     candidate best_source(const generation_request& request, cuts& of) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;

@@ -139,6 +139,35 @@ storage::agent_state sequence::snapshot() {
     return snapshot(cache_.share(), cache_.token_count());
 }
 
+storage::agent_state sequence::snapshot_at_end() {
+    storage::agent_state state = snapshot();
+    const std::optional<std::string>& id = work_->request.message_id;
+    if (!id || !storage::agent_id::parse(*id)) return state;
+    storage::message_end end = end_of_answer(state);
+    if (end.rest.size() > storage::message_rest_bytes_max) return state;
+    // Half of them, so that not every answer has the manifest written anew.
+    if (state.messages.size() == storage::messages_max)
+        state.messages.erase(state.messages.begin(),
+                             state.messages.begin() + storage::messages_max / 2);
+    // A stop string may end before what a former answer, whose end was cut off, had said.
+    while (!state.messages.empty() && state.messages.back().tokens > end.tokens)
+        state.messages.pop_back();
+    state.messages.push_back(std::move(end));
+    return state;
+}
+
+// What came before a stop string is all that was said.
+storage::message_end sequence::end_of_answer(const storage::agent_state& memory) const {
+    std::size_t end = text_.size();
+    if (!stop_sequence_.empty())
+        end = std::min(end, text_.find(stop_sequence_, work_->prompt->text.size()));
+    auto behind = std::ranges::upper_bound(memory.token_ends, end);
+    auto count = static_cast<std::size_t>(behind - memory.token_ends.begin());
+    std::size_t begin = count == 0 ? 0 : memory.token_ends[count - 1];
+    return {*work_->request.message_id, static_cast<std::uint32_t>(count),
+            text_.substr(begin, end - begin)};
+}
+
 storage::agent_state sequence::snapshot_of_whole_blocks() {
     std::vector<storage::kv_block_parts> blocks = cache_.share_whole_blocks();
     int tokens = static_cast<int>(blocks.size()) * block_tokens_;
@@ -158,6 +187,8 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;
+    for (const storage::message_end& each : work_->prompt->messages)
+        if (each.tokens <= count) state.messages.push_back(each);
     return state;
 }
 

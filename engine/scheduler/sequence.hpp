@@ -66,11 +66,14 @@ class sequence {
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     storage::agent_state snapshot();
+    /// The same when the answer is complete: with the place where it ends.
+    storage::agent_state snapshot_at_end();
     /// The same without the tokens of a partly filled last block, which stays the sequence's own.
     storage::agent_state snapshot_of_whole_blocks();
 
   private:
     storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
+    storage::message_end end_of_answer(const storage::agent_state& memory) const;
     /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
     /// comes next, whatever the model would say.
     void end_thinking();

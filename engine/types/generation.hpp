@@ -73,9 +73,14 @@ struct thinking_params {
 };
 
 struct generation_request {
-    /// Whose memory this extends. Absent: the engine finds the longest stored prefix or makes a new
-    /// `msg_…` agent.
+    /// Who asks. Only this tenant's memories are looked at and extended.
+    storage::tenant_id tenant{};
+    /// Whose memory this extends; its tenant is the request's. Absent: the engine finds the longest
+    /// stored prefix or makes a new `msg_…` agent.
     std::optional<storage::agent_id> agent;
+    /// Name of the first choice's answer: when that is complete, engine::find_message() knows where
+    /// it ends. As an agent's id, or else it is not remembered. Absent: nobody will ask.
+    std::optional<std::string> message_id{};
     conversation chat;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;

@@ -91,6 +91,11 @@ std::shared_ptr<token_stream> events_for(client_link& client) {
     return events;
 }
 
+engine::generation_request owned(const answer_context& of, engine::generation_request wanted) {
+    wanted.tenant = tenant_of(of.with, of.incoming);
+    return wanted;
+}
+
 /// One answer in the making.
 struct answer {
     answer(const answer_context& of, engine::generation_request wanted)
@@ -101,7 +106,7 @@ struct answer {
           family(of.with.engines.get()->info().chat_template),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
           events(events_for(of.client)),
-          generation(*of.with.engines.get(), std::move(wanted), events) {}
+          generation(*of.with.engines.get(), owned(of, std::move(wanted)), events) {}
 
     const request& incoming;
     client_link& client;
@@ -344,6 +349,11 @@ clock::time_point answer_deadline(const services& with) {
 protocol::identity_headers identity_of(const request& incoming) {
     return {incoming.field("x-session-id"), incoming.field("x-claude-code-session-id"),
             incoming.field("x-claude-code-agent-id")};
+}
+
+storage::tenant_id tenant_of(const services& with, const request& incoming) {
+    const std::string& credential = incoming.credential.value();
+    return credential.empty() ? storage::tenant_id() : with.engines.get()->tenant(credential);
 }
 
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {

@@ -42,6 +42,9 @@ net::awaitable<std::optional<response>> collect_answer(const answer_context& of,
 std::chrono::steady_clock::time_point answer_deadline(const services& with);
 /// What the headers say about who asks.
 protocol::identity_headers identity_of(const request& incoming);
+/// Who asks: each key is a tenant. Requires: the request has passed refuse_early(), the engine is
+/// loaded.
+storage::tenant_id tenant_of(const services& with, const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
 

@@ -44,7 +44,7 @@ std::optional<response> refuse_foreign_page(const config& settings, const reques
     auto origin = incoming.field("origin");
     bool only_reads = incoming.method == "GET" || incoming.method == "HEAD";
     // Whoever has a key was let in by the one who gave it.
-    if (!origin || only_reads || !settings.api_keys.empty()) return std::nullopt;
+    if (!origin || only_reads || needs_key(settings)) return std::nullopt;
     if (!incoming.allow_origin.empty() || is_own_page(*origin, incoming)) return std::nullopt;
     return error_response(incoming, {protocol::errc::forbidden,
                                      "pages of " + origin->substr(0, 200) +

@@ -24,9 +24,14 @@ bool equal_in_constant_time(std::string_view guess, std::string_view key) {
     return difference == 0;
 }
 
-bool is_one_of(const std::vector<std::string>& keys, std::string_view guess) {
-    bool found = false;
-    for (const std::string& key : keys) found = equal_in_constant_time(guess, key) || found;
+// Names and keys are told apart, so that no key can be chosen to be another tenant's name.
+std::optional<std::string> tenant_of(const config& settings, std::string_view guess) {
+    std::optional<std::string> found;
+    for (const std::string& key : settings.api_keys)
+        if (equal_in_constant_time(guess, key)) found = "key " + key;
+    for (const tenant_key& each : settings.file_keys)
+        if (equal_in_constant_time(guess, each.key))
+            found = each.tenant.empty() ? "key " + each.key : "name " + each.tenant;
     return found;
 }
 
@@ -58,6 +63,7 @@ route_match begin_request(const services& with, request& incoming) {
     incoming.id = request_id_of(incoming);
     incoming.allow_origin =
         allowed_origin(with.settings.cors_origins, incoming.field("origin").value_or(""));
+    incoming.credential = credential_of(with.settings, incoming);
     route_match match = match_route(with.routes, incoming.method, incoming.path);
     incoming.parameter = match.parameter;
     return match;
@@ -79,7 +85,7 @@ std::optional<response> refuse_early(const services& with, const request& incomi
         return reply;
     }
     if (auto refused = refuse_foreign_page(with.settings, incoming)) return refused;
-    if (match.found->auth == auth_class::key && !has_valid_key(with.settings, incoming)) {
+    if (match.found->auth == auth_class::key && !incoming.credential) {
         response reply =
             error_response(incoming, {errc::unauthorized,
                                       "send a valid key as x-api-key or as authorization: Bearer",
@@ -92,16 +98,16 @@ std::optional<response> refuse_early(const services& with, const request& incomi
     return std::nullopt;
 }
 
-bool has_valid_key(const config& settings, const request& incoming) {
-    if (settings.api_keys.empty()) return true;
+std::optional<std::string> credential_of(const config& settings, const request& incoming) {
+    if (!needs_key(settings)) return std::string();
     constexpr std::string_view scheme = "bearer ";
-    auto key = incoming.field("x-api-key");
-    if (key && is_one_of(settings.api_keys, *key)) return true;
+    if (auto key = incoming.field("x-api-key"))
+        if (auto found = tenant_of(settings, *key)) return found;
     auto bearer = incoming.field("authorization");
-    if (!bearer || bearer->size() <= scheme.size()) return false;
+    if (!bearer || bearer->size() <= scheme.size()) return std::nullopt;
     std::string_view value = *bearer;
-    return equal_ignoring_case(value.substr(0, scheme.size()), scheme) &&
-           is_one_of(settings.api_keys, value.substr(scheme.size()));
+    if (!equal_ignoring_case(value.substr(0, scheme.size()), scheme)) return std::nullopt;
+    return tenant_of(settings, value.substr(scheme.size()));
 }
 
 void end_request(const services& with, const request& incoming, const route_match& match,

@@ -14,8 +14,8 @@
 
 namespace semantic::server {
 
-/// Fills in id, dialect, allowed origin and the route's parameter. Requires: method, target and
-/// fields are set.
+/// Fills in id, dialect, allowed origin, credential and the route's parameter. Requires: method,
+/// target and fields are set.
 route_match begin_request(const services& with, request& incoming);
 
 /// What is answered before the body is read, if anything: OPTIONS, no such route, wrong method, a
@@ -23,9 +23,10 @@ route_match begin_request(const services& with, request& incoming);
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match);
 
-/// Accepts `x-api-key: KEY` and `authorization: Bearer KEY`. Takes the same time for every wrong
-/// key.
-bool has_valid_key(const config& settings, const request& incoming);
+/// Returns: what stands for the tenant whose key was sent (`x-api-key: KEY` or `authorization:
+/// Bearer KEY`), empty when no keys are configured, nothing when the key is none of those. Takes
+/// the same time for every wrong key.
+std::optional<std::string> credential_of(const config& settings, const request& incoming);
 
 /// Counts the request and writes its line to the log. `status` 499: the client left before there
 /// was a reply.

@@ -21,6 +21,8 @@ struct request {
     std::string id;  // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
     std::string allow_origin;
+    /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.
+    std::optional<std::string> credential;
     protocol::dialect dialect = protocol::dialect::native;
     bool http_1_0 = false;
     bool keep_alive = true;  // what the client asks for

@@ -12,6 +12,8 @@ const char* to_string(shortfall why) noexcept {
             return "corrupt";
         case shortfall::incompatible:
             return "incompatible";
+        case shortfall::model_changed:
+            return "model_changed";
     }
     return "unknown";
 }

@@ -4,7 +4,7 @@
 namespace semantic::storage {
 
 /// Why fewer tokens were reused than the agent once had. `none` when nothing was lost.
-enum class shortfall { none, evicted, corrupt, incompatible };
+enum class shortfall { none, evicted, corrupt, incompatible, model_changed };
 const char* to_string(shortfall why) noexcept;
 
 }  // namespace semantic::storage

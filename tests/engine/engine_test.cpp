@@ -357,6 +357,33 @@ TEST(engine, an_agent_starts_from_the_longest_prefix_that_another_has_stored) {
     EXPECT_GT(second->usage.reused_tokens, first->usage.prompt_tokens / 2);
 }
 
+TEST(engine, two_tenants_share_nothing_and_cannot_see_each_other_in_the_numbers) {
+    tests::temp_dir dir;
+    auto asked_by = [](engine& on, const char* key, const std::string& agent) {
+        generation_request request = ask(agent, chat_of({"Hello."}, long_paste(20)), 8);
+        if (key != nullptr) request.tenant = on.tenant(key);
+        return run(on, std::move(request));
+    };
+    std::vector<storage::token_id> said;
+    {
+        auto engine = load(options_in(dir.path()));
+        for (const char* key : {static_cast<const char*>(nullptr), "one", "two"})
+            for (const char* agent : {"a", "b", ""}) {
+                auto turn = asked_by(*engine, key, agent);
+                bool is_first = std::string_view(agent) == "a";
+                EXPECT_EQ(turn->usage.reused_tokens > 0, !is_first) << agent;
+                EXPECT_EQ(turn->usage.why, miss_reason::none);
+                if (said.empty()) said = turn->tokens;
+                EXPECT_EQ(turn->tokens, said);
+            }
+    }
+    auto engine = load(options_in(dir.path()));  // the tenants are the same after a restart
+    auto again = asked_by(*engine, "one", "a");
+    EXPECT_EQ(again->usage.reused_tokens, again->usage.prompt_tokens - 1);
+    EXPECT_EQ(again->tokens, said);
+    EXPECT_EQ(asked_by(*engine, "three", "a")->usage.reused_tokens, 0);
+}
+
 TEST(engine, many_agents_with_one_system_prompt_do_not_make_a_new_one_slow_to_start) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));

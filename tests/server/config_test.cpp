@@ -114,11 +114,13 @@ TEST(config, file_can_be_named_by_the_environment) {
 }
 
 TEST(config, every_option_has_three_spellings) {
+    config_file keys("k1\n");
     for (const config_option& option : config_options()) {
         if (option.secret) continue;
         std::string value = option.print(config{});
         if (value.empty()) value = "x";
         std::string name(option.name);
+        if (name == "api-key-file") value = keys.path();
         auto by_flag = parse({"--" + name, value}, {});
         EXPECT_EQ(setting(by_flag, name).source, "flag --" + name);
         auto by_variable = parse({}, {{environment_name(name), value}});
@@ -326,6 +328,23 @@ TEST(config, keys_are_never_printed) {
     EXPECT_EQ(shown.find("hunter2"), std::string::npos);
     EXPECT_NE(shown.find("1 set"), std::string::npos);
     EXPECT_EQ(fault({"--api-key", "hunter2,,b"}).find("hunter2"), std::string::npos);
+}
+
+TEST(config, a_key_file_has_a_key_a_line_and_perhaps_its_tenant) {
+    config_file keys("# ours\nk1\n\n  k2 team  \nk3\tteam\n");
+    auto parsed = parse({"--api-key-file", keys.path()}, {});
+    EXPECT_EQ(parsed.values.file_keys,
+              (std::vector<tenant_key>{{"k1", ""}, {"k2", "team"}, {"k3", "team"}}));
+    EXPECT_TRUE(needs_key(parsed.values));
+    EXPECT_FALSE(needs_key(parse({}, {}).values));
+    EXPECT_EQ(print_config(parsed).find("k2"), std::string::npos);
+    config_file empty("# none\n"), three("k1 team x\n"), twice("k1\nk1 team\n");
+    EXPECT_NE(fault({"--api-key-file", empty.path()}).find("has no key"), std::string::npos);
+    EXPECT_NE(fault({"--api-key-file", three.path()}).find("line 1 has more"), std::string::npos);
+    EXPECT_NE(fault({"--api-key-file", twice.path()}).find("line 2 has a key that stands above"),
+              std::string::npos);
+    EXPECT_EQ(fault({"--api-key-file", twice.path()}).find("k1"), std::string::npos);
+    EXPECT_NE(fault({"--api-key-file", "/no/such/file"}).find("cannot be read"), std::string::npos);
 }
 
 TEST(config, printed_configuration_can_be_read_back) {

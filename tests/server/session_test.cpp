@@ -117,6 +117,56 @@ TEST(session, keys_are_asked_for_when_configured) {
     EXPECT_EQ(probe.request(get("/health")).status, 200);
 }
 
+TEST(session, a_missing_key_is_401_in_each_dialect) {
+    app_options options = test_server::default_options();
+    options.settings.file_keys = {{"k1", ""}};
+    test_server server(std::move(options));
+    server.ready();
+    auto refused = [&](const char* path) {
+        http_client client(server.port());
+        http_reply reply = client.request(post(path, message_body(false), "x-api-key: no\r\n"));
+        EXPECT_EQ(reply.status, 401) << path;
+        return reply.body;
+    };
+    EXPECT_NE(refused("/v1/messages").find("authentication_error"), std::string::npos);
+    EXPECT_NE(refused("/v1/messages/count_tokens").find("authentication_error"), std::string::npos);
+    EXPECT_NE(refused("/v1/chat/completions").find("invalid_api_key"), std::string::npos);
+    EXPECT_EQ(server.engine().request_count(), 0u);
+}
+
+TEST(session, each_key_is_a_tenant_and_keys_of_one_name_are_the_same) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"alone", "team"};
+    options.settings.file_keys = {{"old", "team"}, {"new", "team"}, {"unnamed", ""}};
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({"x"});
+    std::size_t asked = 0;
+    auto tenant_of = [&](const std::string& key) {
+        http_client client(server.port());
+        std::string fields = "x-session-id: s\r\nx-api-key: " + key + "\r\n";
+        EXPECT_EQ(client.request(post("/v1/messages", message_body(false), fields.c_str())).status,
+                  200);
+        return server.engine().request_of(server.engine().wait_for_request(++asked)).tenant;
+    };
+    auto alone = tenant_of("alone"), team = tenant_of("team"), older = tenant_of("old"),
+         unnamed = tenant_of("unnamed");
+    EXPECT_EQ(older, tenant_of("new"));
+    EXPECT_NE(older, team) << "a key is not the name that it looks like";
+    EXPECT_NE(alone, team);
+    EXPECT_NE(alone, unnamed);
+    for (const auto& each : {alone, team, older, unnamed}) EXPECT_FALSE(each.is_default());
+}
+
+TEST(session, without_keys_everybody_is_the_default_tenant) {
+    test_server server;
+    server.ready().engine().on_submit = answer_with({"x"});
+    http_client client(server.port());
+    auto asked = post("/v1/messages", message_body(false), "x-api-key: any\r\n");
+    EXPECT_EQ(client.request(asked).status, 200);
+    auto id = server.engine().wait_for_request(1);
+    EXPECT_TRUE(server.engine().request_of(id).tenant.is_default());
+}
+
 TEST(session, expect_100_continue_is_answered_before_the_body) {
     test_server server(small_limits());
     server.ready().engine().on_submit = answer_with({"x"});

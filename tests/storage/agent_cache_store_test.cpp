@@ -356,7 +356,7 @@ TEST_F(agent_cache_store_test, another_tenant_salt_finds_nothing_and_shares_noth
 TEST_F(agent_cache_store_test, a_manifest_of_a_later_format_protects_every_block) {
     { put_and_save(*open(), "a", some_tokens(16)); }
     const std::string path = files_below(directory / "agents")[0];
-    ASSERT_TRUE(replace_manifest(posix_file_system(), path, later_manifest()));
+    ASSERT_TRUE(replace_file(posix_file_system(), path, later_manifest()));
     const auto before = files_below(directory.path());
     const auto store = open();
     EXPECT_EQ(store->find(id_of("a")), nullptr);
@@ -366,7 +366,7 @@ TEST_F(agent_cache_store_test, a_manifest_of_a_later_format_protects_every_block
 
 TEST_F(agent_cache_store_test, the_closest_agent_is_found_after_put_evict_erase_and_a_restart) {
     const auto closest = [](const agent_cache_store& store, const std::string& text) {
-        const auto found = store.closest(text, 1);
+        const auto found = store.closest({}, text, 1);
         return found.empty() ? std::string("nobody") : found[0].state->id.str();
     };
     std::string text_of_a;
@@ -377,7 +377,7 @@ TEST_F(agent_cache_store_test, the_closest_agent_is_found_after_put_evict_erase_
         put_and_save(*store, "c", some_tokens(20, 1));
         text_of_a = store->find(id_of("a"))->text;
         EXPECT_EQ(closest(*store, text_of_a + "more"), "a");
-        EXPECT_EQ(store->closest(text_of_a, 9).size(), 2u);
+        EXPECT_EQ(store->closest({}, text_of_a, 9).size(), 2u);
         ASSERT_TRUE(store->evict(id_of("a")));
         EXPECT_EQ(closest(*store, text_of_a), "a") << "warm agents count too";
         put_and_save(*store, "a", some_tokens(4));
@@ -404,8 +404,9 @@ TEST_F(agent_cache_store_test, list_tells_tier_tokens_and_bytes) {
     EXPECT_EQ(agents[1].tokens, 9);
     EXPECT_EQ(agents[1].last_used, std::chrono::system_clock::time_point(std::chrono::seconds(77)));
     std::uint64_t bytes = 0;
-    for (const std::string& path : files_below(directory.path()))
-        bytes += std::filesystem::file_size(path);
+    for (const char* folder : {"/agents", "/blocks"})
+        for (const std::string& path : files_below(directory.path() + folder))
+            bytes += std::filesystem::file_size(path);
     EXPECT_EQ(agents[1].disk_bytes, bytes);
     EXPECT_EQ(store->dirty_agents(), std::vector<agent_id>{id_of("a")});
 }
@@ -545,6 +546,7 @@ TEST_F(agent_cache_store_test, opening_reads_each_manifest_once_and_no_block_fil
     EXPECT_EQ(store->list().size(), std::size_t{agents});
     auto opened = files.opened();
     std::sort(opened.begin(), opened.end());
+    EXPECT_EQ(std::erase(opened, directory / "secret"), 1u);
     EXPECT_EQ(opened, files_below(directory / "agents"));
     EXPECT_EQ(store->find(id_of("a7"))->tokens, some_tokens(40, 7));
 }

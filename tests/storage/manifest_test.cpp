@@ -21,6 +21,7 @@ manifest example() {
     agent.created = std::chrono::system_clock::time_point(std::chrono::microseconds(1234567));
     agent.last_used = std::chrono::system_clock::time_point(std::chrono::microseconds(7654321));
     agent.notes = {{"day", "Friday"}, {"last", ""}};
+    agent.messages = {{"msg_1", 1, "b"}, {"msg_2", 3, {}}};
     return agent;
 }
 
@@ -65,12 +66,13 @@ manifest next_version() {
     agent.blocks = {{checksum128("x"), 2}, {checksum128("z"), 2}, {checksum128("w"), 1}};
     agent.last_used += std::chrono::seconds(5);
     agent.notes = {{"day", "Saturday"}};
+    agent.messages = {{"msg_1", 1, "b"}, {"msg_3", 5, {}}};
     return agent;
 }
 
 std::string two_versions() {
     const auto first = encode_manifest(example()).value();
-    return first.bytes + encode_update(next_version(), {1, 2}, first.seal).value().bytes;
+    return first.bytes + encode_update(next_version(), {1, 2, 1}, first.seal).value().bytes;
 }
 
 // The file of FORMAT.md; a change here is a change of format.
@@ -95,7 +97,7 @@ TEST(manifest, an_update_says_only_what_is_new) {
     longer.blocks = {{checksum128("x"), 100000}, {checksum128("y"), 1}};
     longer.tokens.assign(100001, 3);
     longer.token_ends.assign(100001, 1);
-    const auto update = encode_update(longer, {1, 100000}, {}).value();
+    const auto update = encode_update(longer, {1, 100000, 2}, {}).value();
     EXPECT_LT(update.bytes.size(), 200u);
 }
 
@@ -125,9 +127,15 @@ TEST(manifest, a_record_of_another_file_is_not_taken_for_a_newer_version) {
     other.agent = "sess_2";
     const auto first = encode_manifest(other).value();
     const auto decoded = decode_manifest(
-        encoded(example()) + encode_update(next_version(), {1, 2}, first.seal).value().bytes);
+        encoded(example()) + encode_update(next_version(), {1, 2, 1}, first.seal).value().bytes);
     EXPECT_TRUE(decoded->torn);
     EXPECT_EQ(decoded->agent, example());
+}
+
+TEST(manifest, another_tenant_than_the_default_one_is_kept) {
+    manifest agent = example();
+    agent.tenant = {checksum128("tenant")};
+    EXPECT_EQ(decode_manifest(encoded(agent))->agent, agent);
 }
 
 TEST(manifest, file_name_is_derived_and_never_holds_the_id) {
@@ -237,6 +245,12 @@ TEST(manifest, fields_out_of_their_range_are_corrupt_and_named) {
     expect(bytes_of(4) + "last", bytes_of(3) + "day" + std::string(1, 0), "notes");
     expect(bytes_of(4) + "last", bytes_of(400) + "last", "notes");
     expect(bytes_of(2) + bytes_of(3) + "day", bytes_of(257) + bytes_of(3) + "day", "notes");
+    expect("msg_1", "msg/1", "messages");
+    expect("msg_1" + bytes_of(1), "msg_1" + bytes_of(4), "messages");
+    expect("msg_2" + bytes_of(3), "msg_2" + bytes_of(0), "messages");
+    expect(bytes_of(0) + bytes_of(2) + bytes_of(5) + "msg_1",
+           bytes_of(1) + bytes_of(1) + bytes_of(5) + "msg_1", "messages keeps more");
+    expect(bytes_of(2) + bytes_of(5) + "msg_1", bytes_of(1025) + bytes_of(5) + "msg_1", "messages");
     EXPECT_EQ(decode_manifest(sealed(payload + " ")).error().code, errc::corrupt);
     EXPECT_EQ(decode_manifest(sealed("")).error().code, errc::corrupt);
     for (std::size_t kept = 0; kept < payload.size(); ++kept)
@@ -259,6 +273,17 @@ TEST(manifest, what_would_not_be_read_is_not_written) {
     for (std::size_t i = 0; i < manifest_notes_max; ++i) agent.notes[std::to_string(i)] = "";
     EXPECT_TRUE(encode_manifest(agent));
     agent.notes["one more"] = "";
+    EXPECT_EQ(encode_manifest(agent).error().code, errc::bad_value);
+    agent = example();
+    agent.messages.assign(8, {"m", 1, std::string(message_rest_bytes_max, 'x')});
+    EXPECT_TRUE(encode_manifest(agent));
+    agent.messages.back().rest += 'x';
+    EXPECT_EQ(encode_manifest(agent).error().code, errc::bad_value);
+    agent.messages.assign(messages_max, {"m", 3, {}});
+    EXPECT_TRUE(encode_manifest(agent));
+    agent.messages.push_back({"m", 3, {}});
+    EXPECT_EQ(encode_manifest(agent).error().code, errc::bad_value);
+    agent.messages = {{"m", 4, {}}};
     EXPECT_EQ(encode_manifest(agent).error().code, errc::bad_value);
     agent = example();
     agent.token_ends = {2, 1, 4};
@@ -286,12 +311,12 @@ TEST(manifest, no_damage_with_a_right_checksum_crashes_the_parser) {
     }
 }
 
-TEST(replace_manifest, leaves_the_new_version_and_no_temporary) {
+TEST(replace_file, leaves_the_new_version_and_no_temporary) {
     const semantic::tests::temp_dir directory;
     const std::string path = directory / "m.manifest";
     file_system& files = posix_file_system();
-    ASSERT_TRUE(replace_manifest(files, path, "one"));
-    ASSERT_TRUE(replace_manifest(files, path, "second"));
+    ASSERT_TRUE(replace_file(files, path, "one"));
+    ASSERT_TRUE(replace_file(files, path, "second"));
     EXPECT_EQ(read_whole(files, path, 99).value(), "second");
     EXPECT_EQ(files.list(directory.path())->size(), 1u);
 }
@@ -301,7 +326,7 @@ TEST(append_manifest, writes_behind_what_is_there_and_makes_no_file) {
     const std::string path = directory / "m.manifest";
     file_system& files = posix_file_system();
     EXPECT_EQ(append_manifest(files, path, "x").error().code, errc::not_found);
-    ASSERT_TRUE(replace_manifest(files, path, "one"));
+    ASSERT_TRUE(replace_file(files, path, "one"));
     ASSERT_TRUE(append_manifest(files, path, "two"));
     EXPECT_EQ(read_whole(files, path, 99).value(), "onetwo");
 }

@@ -70,7 +70,7 @@ TEST(prefix_index, the_closest_agents_are_those_that_a_look_at_every_agent_finds
         std::sort(expected.rbegin(), expected.rend());
         expected.resize(std::min<std::size_t>(expected.size(), 5));
         std::vector<std::size_t> found;
-        for (const prefix_neighbour& each : index.closest(prompt, 5)) {
+        for (const prefix_neighbour& each : index.closest({}, prompt, 5)) {
             EXPECT_EQ(common_prefix_bytes(each.state->text, prompt), each.common_bytes);
             found.push_back(each.common_bytes);
         }
@@ -83,9 +83,28 @@ TEST(prefix_index, another_state_of_the_same_text_may_take_the_place_of_the_firs
     auto slot = named("a", "one text");
     index.add(&slot);
     slot = named("a", "one text");
-    EXPECT_EQ(index.closest("one text, two", 1).at(0).state, slot);
+    EXPECT_EQ(index.closest({}, "one text, two", 1).at(0).state, slot);
     index.remove(&slot);
-    EXPECT_TRUE(index.closest("one text", 1).empty());
+    EXPECT_TRUE(index.closest({}, "one text", 1).empty());
+}
+
+TEST(prefix_index, a_tenant_finds_nobody_elses_text) {
+    const tenant_id first{checksum128("first")}, second{checksum128("second")};
+    prefix_index index;
+    std::list<std::shared_ptr<const agent_state>> agents;
+    for (const tenant_id& tenant : {tenant_id{}, first, second})
+        for (const char* text : {"abc", "abd", "b"}) {
+            agent_state state{id_of("agent").of(tenant)};
+            state.text = text;
+            agents.push_back(std::make_shared<const agent_state>(std::move(state)));
+            index.add(&agents.back());
+        }
+    for (const tenant_id& tenant : {tenant_id{}, first, second}) {
+        const auto found = index.closest(tenant, "abcd", 9);
+        ASSERT_EQ(found.size(), 2u);
+        for (const prefix_neighbour& each : found) EXPECT_EQ(each.state->id.tenant(), tenant);
+    }
+    EXPECT_TRUE(index.closest({checksum128("third")}, "abcd", 9).empty());
 }
 
 // 1 ms is the promise; the bound leaves room for a machine that does ten other things.
@@ -102,7 +121,7 @@ TEST(prefix_index, ten_thousand_agents_of_8000_tokens_are_searched_in_about_a_mi
     const std::string prompt = agents.front()->text + "and on";
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 100; ++i)
-        ASSERT_EQ(index.closest(prompt, 1).at(0).common_bytes, prompt.size() - 6);
+        ASSERT_EQ(index.closest({}, prompt, 1).at(0).common_bytes, prompt.size() - 6);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 

@@ -2,11 +2,17 @@
 
 #include <thread>
 
+#include "storage/checksum.hpp"
+
 namespace semantic::tests {
 
 namespace {
 
 constexpr std::chrono::seconds patience{5};
+
+storage::failure no_agent(const storage::agent_id& agent) {
+    return {storage::errc::not_found, "no agent " + agent.str()};
+}
 
 }  // namespace
 
@@ -46,6 +52,74 @@ void scripted_engine::cancel(request_id id) {
     end.why = semantic::engine::stop_reason::cancelled;
     push(id, end);
     changed_.notify_all();
+}
+
+void scripted_engine::remember(semantic::engine::agent_info agent) {
+    std::lock_guard lock(mutex_);
+    const storage::agent_id id = agent.id;
+    agents_.insert_or_assign(id, std::move(agent));
+}
+
+void scripted_engine::remember_message(const std::string& id, storage::message_place place) {
+    std::lock_guard lock(mutex_);
+    messages_.insert_or_assign(id, std::move(place));
+}
+
+storage::tenant_id scripted_engine::tenant(std::string_view credential) const {
+    return {storage::checksum128(credential)};
+}
+
+std::vector<semantic::engine::agent_info> scripted_engine::agents(
+    const storage::tenant_id& tenant) const {
+    std::lock_guard lock(mutex_);
+    std::vector<semantic::engine::agent_info> infos;
+    for (const auto& [id, info] : agents_)
+        if (id.tenant() == tenant) infos.push_back(info);
+    return infos;
+}
+
+std::optional<semantic::engine::agent_info> scripted_engine::inspect(
+    const storage::agent_id& agent) const {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(agent);
+    if (found == agents_.end()) return std::nullopt;
+    return found->second;
+}
+
+storage::result<void> scripted_engine::fork(const storage::agent_id& from,
+                                            const storage::agent_id& to) {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(from);
+    if (found == agents_.end()) return no_agent(from);
+    semantic::engine::agent_info copy = found->second;
+    copy.id = to;
+    if (!agents_.try_emplace(to, copy).second)
+        return storage::failure{storage::errc::bad_value,
+                                "there is an agent " + to.str() + " already"};
+    return {};
+}
+
+storage::result<void> scripted_engine::evict(const storage::agent_id& agent) {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(agent);
+    if (found == agents_.end()) return no_agent(agent);
+    found->second.hot = found->second.dirty = false;
+    found->second.pool_bytes = found->second.pool_bytes_shared = 0;
+    return {};
+}
+
+storage::result<void> scripted_engine::erase(const storage::agent_id& agent) {
+    std::lock_guard lock(mutex_);
+    if (agents_.erase(agent) == 0) return no_agent(agent);
+    return {};
+}
+
+std::optional<storage::message_place> scripted_engine::find_message(
+    const storage::tenant_id& tenant, const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const auto found = messages_.find(id);
+    if (found == messages_.end() || found->second.agent.tenant() != tenant) return std::nullopt;
+    return found->second;
 }
 
 storage::result<int> scripted_engine::count_tokens(const semantic::engine::conversation& chat,

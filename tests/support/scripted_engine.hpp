@@ -30,8 +30,23 @@ class scripted_engine final : public engine::engine {
     std::function<storage::result<int>(const semantic::engine::conversation&)> on_count;
     semantic::engine::pool_usage usage{100, 0, 4096, 0, 0, 0};
 
+    /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
+    void remember(semantic::engine::agent_info agent);
+    void remember_message(const std::string& id, storage::message_place place);
+
     request_id submit(request wanted,
                       std::shared_ptr<semantic::engine::generation_sink> sink) override;
+    /// A hash of the credential.
+    storage::tenant_id tenant(std::string_view credential) const override;
+    std::vector<semantic::engine::agent_info> agents(
+        const storage::tenant_id& tenant) const override;
+    std::optional<semantic::engine::agent_info> inspect(
+        const storage::agent_id& agent) const override;
+    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
+    storage::result<void> evict(const storage::agent_id& agent) override;
+    storage::result<void> erase(const storage::agent_id& agent) override;
+    std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
+                                                       const std::string& id) const override;
     /// Ends the request with finished{cancelled}, once.
     void cancel(request_id id) override;
     storage::result<int> count_tokens(
@@ -78,6 +93,8 @@ class scripted_engine final : public engine::engine {
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::map<request_id, entry> requests_;
+    std::map<storage::agent_id, semantic::engine::agent_info> agents_;
+    std::map<std::string, storage::message_place> messages_;
     bool drained_ = false;
     semantic::engine::model_info info_;
     semantic::engine::engine_probe probe_;

@@ -1,0 +1,157 @@
+// Blocks that agents share, agents that are named, forked, evicted and erased.
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/tiny_engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using semantic::tests::ask;
+using semantic::tests::chat_of;
+using semantic::tests::load;
+using semantic::tests::long_paste;
+using semantic::tests::options_in;
+using semantic::tests::run;
+using semantic::tests::temp_dir;
+using semantic::tests::transcript;
+
+storage::agent_id id_of(const std::string& name) { return *storage::agent_id::parse(name); }
+
+std::uint64_t bytes_of(const engine& on, const char* agent) {
+    const auto found = on.inspect(id_of(agent));
+    return found ? found->pool_bytes : 0;
+}
+
+std::uint64_t held_bytes(const engine& on) {
+    return on.pool().frames_held * on.pool().frame_bytes;
+}
+
+TEST(sharing, ten_agents_with_one_system_prompt_hold_it_once) {
+    temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.block_tokens = 16;
+    auto engine = load(options);
+    const std::string system = long_paste(10);
+    for (int i = 0; i < 10; ++i)
+        run(*engine,
+            ask("a" + std::to_string(i), chat_of({"I am " + std::to_string(i)}, system), 2));
+    std::uint64_t sum = 0, own = 0;
+    for (const agent_info& agent : engine->agents({})) {
+        sum += agent.pool_bytes;
+        own += agent.pool_bytes - agent.pool_bytes_shared;
+    }
+    const std::uint64_t one = bytes_of(*engine, "a0");
+    EXPECT_GT(sum, 9 * one) << "each has all of it";
+    EXPECT_EQ(held_bytes(*engine), own + (sum - own) / 10) << "the shared part is there once";
+    EXPECT_LT(held_bytes(*engine), 3 * one);
+}
+
+TEST(sharing, a_fork_copies_nothing_and_both_go_on_as_if_alone) {
+    temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.block_tokens = 16;
+    std::vector<std::string> turns{long_paste(5) + "My dog is called Biscuit."};
+    {
+        auto engine = load(options);
+        turns.push_back(run(*engine, ask("a", chat_of(turns)))->text);
+        const auto held = held_bytes(*engine);
+        const auto blocks = engine->store_probe().blocks_written.load();
+        ASSERT_TRUE(engine->fork(id_of("a"), id_of("b")));
+        EXPECT_EQ(held_bytes(*engine), held);
+        EXPECT_EQ(engine->store_probe().blocks_written.load(), blocks);
+        EXPECT_EQ(bytes_of(*engine, "b"), held);
+        EXPECT_EQ(engine->fork(id_of("a"), id_of("b")).error().code, storage::errc::bad_value);
+        EXPECT_EQ(engine->fork(id_of("nobody"), id_of("c")).error().code, storage::errc::not_found);
+        EXPECT_FALSE(engine->fork(id_of("a"), id_of("c").of(engine->tenant("other"))));
+    }
+    auto engine = load(options);  // the fork survives
+    auto go_on = [&](const char* agent, const char* question) {
+        auto more = turns;
+        more.push_back(question);
+        auto said = run(*engine, ask(agent, chat_of(more)));
+        EXPECT_GT(said->usage.reused_tokens, said->usage.prompt_tokens / 2) << agent;
+        EXPECT_EQ(said->usage.why, miss_reason::none);
+        temp_dir alone;
+        engine_options fresh = options;
+        fresh.cache_directory = alone.path();
+        EXPECT_EQ(said->tokens, run(*load(fresh), ask("x", chat_of(more)))->tokens);
+    };
+    go_on("b", "What is my dog called?");
+    ASSERT_TRUE(engine->erase(id_of("b")));
+    go_on("a", "What is 2 plus 3?");
+}
+
+TEST(sharing, an_agent_is_listed_evicted_and_erased_by_its_own_tenant_only) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const storage::tenant_id tenant = engine->tenant("key");
+    const storage::agent_id mine = id_of("a").of(tenant);
+    generation_request request = ask("a", chat_of({"Hello."}), 4);
+    request.tenant = tenant;
+    run(*engine, request);
+    EXPECT_TRUE(engine->agents({}).empty());
+    EXPECT_FALSE(engine->inspect(id_of("a")));
+    EXPECT_EQ(engine->evict(id_of("a")).error().what, "no agent a");
+    EXPECT_EQ(engine->evict(id_of("b")).error().what, "no agent b");
+    EXPECT_EQ(engine->erase(id_of("a")).error().code, storage::errc::not_found);
+    ASSERT_EQ(engine->agents(tenant).size(), 1u);
+    EXPECT_EQ(engine->agents(tenant)[0].id, mine);
+    EXPECT_TRUE(engine->inspect(mine)->hot);
+    EXPECT_GT(engine->inspect(mine)->tokens, 0);
+    EXPECT_GT(engine->inspect(mine)->disk_bytes, 0u);
+    ASSERT_TRUE(engine->evict(mine));
+    EXPECT_FALSE(engine->inspect(mine)->hot);
+    EXPECT_EQ(engine->inspect(mine)->pool_bytes, 0u);
+    EXPECT_EQ(run(*engine, request)->usage.why, miss_reason::none);
+    ASSERT_TRUE(engine->erase(mine));
+    EXPECT_FALSE(engine->inspect(mine));
+    EXPECT_EQ(run(*engine, request)->usage.reused_tokens, 0);
+}
+
+// Method: what stands in front of a mark is what the next prompt has in front, so it is found again
+// in the memory of an agent that has gone on from there.
+TEST(sharing, the_end_of_each_answer_is_found_by_its_name_after_a_restart) {
+    temp_dir dir;
+    std::vector<std::string> turns{"My dog is called Biscuit."};
+    std::vector<int> ends;
+    {
+        auto engine = load(options_in(dir.path()));
+        for (int turn = 0; turn < 3; ++turn) {
+            generation_request request = ask("a", chat_of(turns), turn == 1 ? 3 : 48);
+            request.message_id = "msg_" + std::to_string(turn);
+            if (turn == 2) request.stop_sequences = {"."};
+            auto said = run(*engine, request);
+            auto place = engine->find_message({}, *request.message_id);
+            ASSERT_TRUE(place);
+            EXPECT_EQ(place->agent, id_of("a"));
+            // The last token of an answer that is cut off has no KV, nor has what ends a turn.
+            const int said_tokens = static_cast<int>(said->tokens.size());
+            const int prompt = said->usage.prompt_tokens;
+            if (turn < 2) {
+                EXPECT_EQ(place->tokens, prompt + said_tokens - 1);
+                EXPECT_EQ(place->rest.empty(), turn == 0);
+                EXPECT_TRUE(place->is_last);
+            }
+            ends.push_back(place->tokens);
+            turns.push_back(said->text);
+            turns.push_back("Go on. Tell me more about it.");
+        }
+    }
+    auto engine = load(options_in(dir.path()));
+    for (int turn = 0; turn < 3; ++turn) {
+        auto place = engine->find_message({}, "msg_" + std::to_string(turn));
+        ASSERT_TRUE(place) << turn;
+        EXPECT_EQ(place->tokens, ends[static_cast<std::size_t>(turn)]);
+    }
+    EXPECT_FALSE(engine->find_message(engine->tenant("key"), "msg_0"));
+    // A prompt that parts from the memory takes the answers behind the parting with it.
+    run(*engine, ask("a", chat_of({"My dog is called Biscuit.", turns[1], "And my cat?"}), 4));
+    EXPECT_TRUE(engine->find_message({}, "msg_0"));
+    EXPECT_FALSE(engine->find_message({}, "msg_1"));
+}
+
+}  // namespace
+}  // namespace semantic::engine

@@ -1,0 +1,202 @@
+// Tenants, forks, answers by name: who finds whose memory in a store.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/storage/store_fixture.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::storage {
+namespace {
+
+using namespace semantic::storage::tests;
+using semantic::tests::temp_dir;
+
+std::size_t block_files_below(const std::string& directory) {
+    std::size_t count = 0;
+    for (const auto& each : std::filesystem::recursive_directory_iterator(directory + "/blocks"))
+        count += each.is_regular_file() ? 1 : 0;
+    return count;
+}
+
+class agent_cache_store_find_test : public testing::Test {
+  protected:
+    std::unique_ptr<agent_cache_store> open() {
+        auto store = agent_cache_store::open(options_for(directory.path()), pool);
+        EXPECT_TRUE(store) << store.error().what;
+        return store ? std::move(*store) : nullptr;
+    }
+    void put_and_save(agent_cache_store& store, const std::string& id,
+                      const std::vector<token_id>& tokens) {
+        store.put(make_state(pool, id, tokens));
+        const auto saved = store.save(id_of(id));
+        ASSERT_TRUE(saved) << saved.error().what;
+    }
+    /// Restores the whole agent and compares every byte.
+    void expect_whole(agent_cache_store& store, const std::string& id,
+                      const std::vector<token_id>& tokens) {
+        const auto state = store.find(id_of(id));
+        ASSERT_NE(state, nullptr);
+        const int count = static_cast<int>(tokens.size());
+        const auto restored = store.restore(*state, count);
+        ASSERT_TRUE(restored) << restored.error().what;
+        EXPECT_EQ(restored->tokens, count) << restored->detail;
+        EXPECT_TRUE(holds(layout, restored->blocks, tokens, count));
+    }
+
+    const temp_dir directory;
+    const kv_layout layout = small_layout();
+    block_pool pool{layout, layout.frame_bytes() * 1000};
+};
+
+TEST_F(agent_cache_store_find_test, two_tenants_with_the_same_agent_and_tokens_share_nothing) {
+    const auto tokens = some_tokens(20);
+    const auto put_of = [&](agent_cache_store& store, const tenant_id& tenant) {
+        agent_state state = make_state(pool, "a", tokens);
+        state.id = state.id.of(tenant);
+        store.put(std::move(state));
+        ASSERT_TRUE(store.save(id_of("a").of(tenant)));
+    };
+    tenant_id first, second;
+    {
+        auto store = open();
+        first = store->tenant("key one");
+        second = store->tenant("key two");
+        EXPECT_NE(first, second);
+        EXPECT_FALSE(first.is_default());
+        put_of(*store, first);
+        const std::size_t files = block_files_below(directory.path());
+        const std::size_t frames = pool.held_count();
+        EXPECT_EQ(store->find(id_of("a").of(second)), nullptr);
+        EXPECT_EQ(store->find(id_of("a")), nullptr);
+        put_of(*store, second);
+        EXPECT_EQ(block_files_below(directory.path()), 2 * files);
+        EXPECT_EQ(pool.held_count(), 2 * frames);
+        const std::string text = store->find(id_of("a").of(first))->text;
+        EXPECT_EQ(store->closest(second, text, 9).size(), 1u);
+        EXPECT_TRUE(store->closest({}, text, 9).empty());
+    }
+    auto store = open();  // the secret and with it the tenants are the same after a restart
+    EXPECT_EQ(store->tenant("key one"), first);
+    ASSERT_TRUE(store->erase(id_of("a").of(first)));
+    EXPECT_EQ(store->find(id_of("a").of(first)), nullptr);
+    const auto kept = store->find(id_of("a").of(second));
+    ASSERT_NE(kept, nullptr);
+    const auto restored = store->restore(*kept, 20);
+    ASSERT_TRUE(restored);
+    EXPECT_TRUE(holds(layout, restored->blocks, tokens, 20));
+}
+
+TEST_F(agent_cache_store_find_test, a_tenants_id_is_the_published_one) {
+    std::filesystem::create_directories(directory.path());
+    ASSERT_TRUE(replace_file(posix_file_system(), directory.path() + "/secret",
+                             "0123456789abcdef0123456789abcdef"));
+    EXPECT_EQ(open()->tenant("key k1").salt.hex(), "1ae61c35055f1f3ca7cf4a8e5fb7a1e9");
+}
+
+TEST_F(agent_cache_store_find_test, a_damaged_secret_is_replaced_and_hides_no_default_agent) {
+    {
+        auto store = open();
+        put_and_save(*store, "a", some_tokens(20));
+    }
+    ASSERT_TRUE(replace_file(posix_file_system(), directory.path() + "/secret", "torn"));
+    {
+        auto store = open();
+        expect_whole(*store, "a", some_tokens(20));
+    }
+    EXPECT_EQ(std::filesystem::file_size(directory.path() + "/secret"), 32u);
+}
+
+TEST_F(agent_cache_store_find_test, a_fork_shares_every_block_and_outlives_its_source) {
+    const auto store = open();
+    const auto tokens = some_tokens(21);
+    store->put(make_state(pool, "a", tokens));
+    const std::size_t frames = pool.held_count();
+    ASSERT_TRUE(store->fork(id_of("a"), id_of("b")));
+    EXPECT_EQ(pool.held_count(), frames);
+    EXPECT_EQ(block_files_below(directory.path()), 3u);
+    EXPECT_EQ(store->fork(id_of("a"), id_of("b")).error().code, errc::bad_value);
+    EXPECT_EQ(store->fork(id_of("c"), id_of("d")).error().code, errc::not_found);
+    const auto fork = store->inspect(id_of("b"));
+    ASSERT_TRUE(fork);
+    EXPECT_EQ(fork->frames_held, frames);
+    EXPECT_EQ(fork->frames_shared, frames);
+    ASSERT_TRUE(store->save(id_of("a")));
+    ASSERT_TRUE(store->evict(id_of("b")));
+    ASSERT_TRUE(store->erase(id_of("a")));
+    expect_whole(*store, "b", tokens);
+}
+
+TEST_F(agent_cache_store_find_test, a_fork_of_an_evicted_agent_needs_nothing_in_the_pool) {
+    const auto store = open();
+    put_and_save(*store, "a", some_tokens(21));
+    ASSERT_TRUE(store->evict(id_of("a")));
+    ASSERT_TRUE(store->fork(id_of("a"), id_of("b")));
+    EXPECT_EQ(pool.held_count(), 0u);
+    ASSERT_TRUE(store->erase(id_of("a")));
+    expect_whole(*store, "b", some_tokens(21));
+}
+
+// Method: two answers, a turn that keeps one of them, a restart, an erasure.
+TEST_F(agent_cache_store_find_test, the_end_of_an_answer_is_found_by_its_name_after_a_restart) {
+    const auto put = [&](agent_cache_store& store, int tokens,
+                         std::vector<message_end> messages) {
+        agent_state state = make_state(pool, "a", some_tokens(tokens));
+        state.messages = std::move(messages);
+        store.put(std::move(state));
+        ASSERT_TRUE(store.save(id_of("a")));
+    };
+    {
+        const auto store = open();
+        put(*store, 9, {{"msg_1", 9, "x"}});
+        put(*store, 20, {{"msg_1", 9, "x"}, {"msg_2", 20, {}}});
+        EXPECT_TRUE(store->find_message({}, "msg_2")->is_last);
+    }
+    auto store = open();
+    auto place = store->find_message({}, "msg_1");
+    ASSERT_TRUE(place);
+    EXPECT_EQ(place->agent, id_of("a"));
+    EXPECT_EQ(place->tokens, 9);
+    EXPECT_EQ(place->text_bytes, store->find(id_of("a"))->token_ends[8]);
+    EXPECT_EQ(place->rest, "x");
+    EXPECT_FALSE(place->is_last);
+    EXPECT_FALSE(store->find_message({}, "msg_3"));
+    EXPECT_FALSE(store->find_message(store->tenant("another"), "msg_1"));
+    put(*store, 12, {{"msg_1", 9, "x"}, {"msg_4", 12, {}}});
+    EXPECT_FALSE(store->find_message({}, "msg_2"));
+    EXPECT_TRUE(store->find_message({}, "msg_4"));
+    ASSERT_TRUE(store->fork(id_of("a"), id_of("b")));
+    EXPECT_EQ(store->find_message({}, "msg_4")->agent, id_of("a")) << "a fork has no answers";
+    ASSERT_TRUE(store->erase(id_of("a")));
+    EXPECT_FALSE(store->find_message({}, "msg_1"));
+}
+
+TEST_F(agent_cache_store_find_test, an_early_save_keeps_the_answers_within_its_blocks) {
+    {
+        const auto store = open();
+        agent_state state = make_state(pool, "a", some_tokens(21));
+        state.messages = {{"msg_1", 16, "r"}, {"msg_2", 17, {}}};
+        store->put(std::move(state));
+        ASSERT_TRUE(store->save(id_of("a"), save_extent::full_blocks));
+    }
+    const auto store = open();
+    EXPECT_TRUE(store->find_message({}, "msg_1"));
+    EXPECT_FALSE(store->find_message({}, "msg_2"));
+}
+
+TEST_F(agent_cache_store_find_test, an_agent_of_other_weights_is_told_from_an_incompatible_one) {
+    auto options = options_for(directory.path());
+    const auto open_of = [&](const std::string& model, const std::string& fingerprint) {
+        options.model = model;
+        options.fingerprint = fingerprint_of(fingerprint);
+        return std::move(*agent_cache_store::open(options, pool));
+    };
+    { put_and_save(*open_of("weights", "one"), "a", some_tokens(9)); }
+    EXPECT_EQ(open_of("weights", "two")->why_absent(id_of("a")), shortfall::incompatible);
+    EXPECT_EQ(open_of("others", "two")->why_absent(id_of("a")), shortfall::model_changed);
+    EXPECT_EQ(open_of("weights", "one")->why_absent(id_of("a")), shortfall::none);
+}
+
+}  // namespace
+}  // namespace semantic::storage
