@@ -103,8 +103,9 @@ void linear_threaded(benchmark::State& state, weight_kind kind) {
     aligned_buffer<float> x(n), y(static_cast<std::size_t>(count * rows));
     aligned_buffer<float> scratch(linear_scratch_floats(count, cols));
     fill(x);
+    const task_runner tasks;
     for (auto _ : state) {
-        linear(chosen(), w, x.data(), count, y.data(), static_cast<std::size_t>(rows),
+        linear(chosen(), tasks, w, x.data(), count, y.data(), static_cast<std::size_t>(rows),
                scratch.data());
         benchmark::ClobberMemory();
     }

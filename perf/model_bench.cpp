@@ -18,7 +18,7 @@
 #include "engine/kernels/gemm.hpp"
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/compute_arena.hpp"
-#include "engine/model/task_runner.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/transformer.hpp"
 #include "storage/block_pool.hpp"
 

@@ -1,8 +1,6 @@
 #include "engine/kernels/gemm.hpp"
 
 #include <cblas.h>
-#include <tbb/blocked_range.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <cstring>
@@ -16,10 +14,11 @@ namespace {
 /// Rows of activations that a task takes at once: 128 rows of 2048 int8 inputs are 256 KiB, so they
 /// stay in a 1 MiB L2 beside the tile while the task walks over its tiles.
 constexpr int rows_per_block = 128;
-/// Multiply-adds worth a task: about 20 microseconds at 0.4 T/s, ten times what a steal costs.
-constexpr double task_products = 4e6;
-/// Bytes of weights worth a task when few rows make a product memory-bound: about 10 microseconds.
-constexpr double task_bytes = 256e3;
+/// Multiply-adds worth a task: about 3 microseconds, thirty times what taking one costs. The small
+/// matrices of a small model still make enough of them that all threads end together.
+constexpr double task_products = 5e5;
+/// Bytes of weights worth a task when few rows make a product memory-bound: the same time.
+constexpr double task_bytes = 48e3;
 
 std::size_t padded(std::size_t n) { return (n + 15) / 16 * 16; }
 
@@ -28,24 +27,18 @@ quantized_rows rows_from(const quantized_rows& x, int first, int cols) {
     return {x.q + static_cast<std::ptrdiff_t>(first) * cols, x.scales + groups, x.sums + groups};
 }
 
-quantized_rows quantize(const kernel_table& kernels, const float* x, int count, int cols,
-                        float* scratch) {
+quantized_rows quantize(const kernel_table& kernels, const task_runner& tasks, const float* x,
+                        int count, int cols, float* scratch) {
     const auto rows = static_cast<std::size_t>(count), width = static_cast<std::size_t>(cols);
     auto* q = reinterpret_cast<std::int8_t*>(scratch);
     float* scales = scratch + padded(rows * width / 4);
     float* sums = scales + padded(rows * (width / group_size));
-    const auto part = [=, &kernels](int begin, int end) {
-        const auto at = static_cast<std::ptrdiff_t>(begin);
-        kernels.quantize_rows(x + at * cols, end - begin, cols, q + at * cols,
-                              scales + at * (cols / group_size), sums + at * (cols / group_size));
-    };
-    const int grain = std::max(1, (1 << 16) / std::max(cols, 1));
-    if (count <= grain) {
-        part(0, count);
-    } else {
-        tbb::parallel_for(tbb::blocked_range<int>(0, count, static_cast<std::size_t>(grain)),
-                          [&](const tbb::blocked_range<int>& r) { part(r.begin(), r.end()); });
-    }
+    const auto groups = static_cast<std::ptrdiff_t>(cols / group_size);
+    tasks.for_rows(0, count, cols, [=, &kernels](int row) {
+        const auto at = static_cast<std::ptrdiff_t>(row);
+        kernels.quantize_rows(x + at * cols, 1, cols, q + at * cols, scales + at * groups,
+                              sums + at * groups);
+    });
     return {q, scales, sums};
 }
 
@@ -59,17 +52,20 @@ struct tile_strips {
 tile_strips cut(std::span<const linear_job> jobs, int count, int cols) {
     tile_strips result;
     double bytes = 0;
+    bool has_floats = false;
     for (const linear_job& job : jobs) {
         result.tiles += job.weights->tiles();
+        has_floats = has_floats || !job.weights->quantized();
         bytes += static_cast<double>(job.weights->bytes());
     }
     const int rows = std::min(count, rows_per_block);
     const double products = static_cast<double>(rows) * cols * lane_count;
     const double worth =
         std::max(products / task_products, bytes / std::max(result.tiles, 1) / task_bytes);
-    // A multiple of 4, because the one-row float kernel walks four tiles side by side.
+    // The float kernels walk four tiles side by side, the others two.
+    const int side = has_floats ? 4 : 2;
     const double tiles = std::min(1.0 / std::max(worth, 1e-9), static_cast<double>(result.tiles));
-    result.per_strip = std::max(4, static_cast<int>(tiles) / 4 * 4);
+    result.per_strip = std::max(side, static_cast<int>(tiles) / side * side);
     return result;
 }
 
@@ -152,8 +148,8 @@ std::size_t linear_scratch_floats(int count, int cols) noexcept {
     return padded((rows * width + 3) / 4) + 2 * padded(rows * ((width + 63) / group_size));
 }
 
-void linear(const kernel_table& kernels, std::span<const linear_job> jobs, const float* x,
-            int count, int cols, float* scratch) {
+void linear(const kernel_table& kernels, const task_runner& tasks,
+            std::span<const linear_job> jobs, const float* x, int count, int cols, float* scratch) {
     if (count <= 0) {
         return;
     }
@@ -161,11 +157,11 @@ void linear(const kernel_table& kernels, std::span<const linear_job> jobs, const
         // Float matrices one by one through BLAS; what is quantised goes on below.
         for (std::size_t i = 0; i < jobs.size(); ++i) {
             if (!jobs[i].weights->quantized()) {
-                linear_blas(*jobs[i].weights, x, count, jobs[i].y, jobs[i].ldy);
+                linear_blas(tasks, *jobs[i].weights, x, count, jobs[i].y, jobs[i].ldy);
             } else {
                 kernel_table quantised_only = kernels;
                 quantised_only.float_by_blas = false;
-                linear(quantised_only, jobs.subspan(i, 1), x, count, cols, scratch);
+                linear(quantised_only, tasks, jobs.subspan(i, 1), x, count, cols, scratch);
             }
         }
         return;
@@ -173,45 +169,32 @@ void linear(const kernel_table& kernels, std::span<const linear_job> jobs, const
     quantized_rows q;
     if (std::any_of(jobs.begin(), jobs.end(),
                     [](const linear_job& job) { return job.weights->quantized(); })) {
-        q = quantize(kernels, x, count, cols, scratch);
+        q = quantize(kernels, tasks, x, count, cols, scratch);
     }
     const tile_strips strips = cut(jobs, count, cols);
     const int blocks = (count + rows_per_block - 1) / rows_per_block;
     // A strip's blocks of rows are neighbours, so that the strip is read from memory once.
-    const auto work = [&](int begin, int end) {
-        for (int i = begin; i < end; ++i) {
-            const int row = i % blocks * rows_per_block;
-            const int tile = i / blocks * strips.per_strip;
-            run_strip(kernels, jobs, tile, std::min(tile + strips.per_strip, strips.tiles), x, q,
-                      row, std::min(rows_per_block, count - row), cols);
-        }
-    };
-    const int tasks = strips.strips() * blocks;
-    if (tasks <= 1) {
-        work(0, tasks);
-    } else {
-        tbb::parallel_for(tbb::blocked_range<int>(0, tasks),
-                          [&](const tbb::blocked_range<int>& r) { work(r.begin(), r.end()); });
-    }
+    tasks.run(strips.strips() * blocks, true, [&](int i, int) {
+        const int row = i % blocks * rows_per_block;
+        const int tile = i / blocks * strips.per_strip;
+        run_strip(kernels, jobs, tile, std::min(tile + strips.per_strip, strips.tiles), x, q, row,
+                  std::min(rows_per_block, count - row), cols);
+    });
 }
 
-void linear(const kernel_table& kernels, const packed_matrix& weights, const float* x, int count,
-            float* y, std::size_t ldy, float* scratch) {
+void linear(const kernel_table& kernels, const task_runner& tasks, const packed_matrix& weights,
+            const float* x, int count, float* y, std::size_t ldy, float* scratch) {
     const linear_job job{&weights, y, ldy};
-    linear(kernels, {&job, 1}, x, count, weights.cols, scratch);
+    linear(kernels, tasks, {&job, 1}, x, count, weights.cols, scratch);
 }
 
-void linear_blas(const packed_matrix& weights, const float* x, int count, float* y,
-                 std::size_t ldy) {
+void linear_blas(const task_runner& tasks, const packed_matrix& weights, const float* x, int count,
+                 float* y, std::size_t ldy) {
     static const bool single_threaded = (openblas_set_num_threads(1), true);
     static_cast<void>(single_threaded);
-    const int strips = (weights.tiles() + blas_tiles - 1) / blas_tiles;
-    tbb::parallel_for(tbb::blocked_range<int>(0, strips), [&](const tbb::blocked_range<int>& r) {
-        for (int strip = r.begin(); strip < r.end(); ++strip) {
-            const int first = strip * blas_tiles;
-            blas_strip(weights, first, std::min(blas_tiles, weights.tiles() - first), x, count, y,
-                       ldy);
-        }
+    tasks.run((weights.tiles() + blas_tiles - 1) / blas_tiles, true, [&](int strip, int) {
+        const int first = strip * blas_tiles;
+        blas_strip(weights, first, std::min(blas_tiles, weights.tiles() - first), x, count, y, ldy);
     });
 }
 

@@ -1,13 +1,14 @@
 #pragma once
 // Matrix products over all threads, and the packing of weights into the form the kernels read.
-// Thread: linear() is called from inside the compute arena and uses its threads; the pack functions
-// are pure, so a loader may pack different tiles from different threads.
+// Thread: linear() is called by the thread that owns the task_runner; the pack functions are pure,
+// so a loader may pack different tiles from different threads.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "engine/kernels/kernels.hpp"
+#include "engine/kernels/task_runner.hpp"
 
 namespace semantic::engine {
 
@@ -25,16 +26,16 @@ std::size_t linear_scratch_floats(int count, int cols) noexcept;
 /// quantised once when a job needs it. A row's result depends on that row alone.
 /// Requires: every job's weights have `cols` inputs; scratch [linear_scratch_floats(count, cols)],
 /// 64-byte aligned.
-void linear(const kernel_table& kernels, std::span<const linear_job> jobs, const float* x,
-            int count, int cols, float* scratch);
-void linear(const kernel_table& kernels, const packed_matrix& weights, const float* x, int count,
-            float* y, std::size_t ldy, float* scratch);
+void linear(const kernel_table& kernels, const task_runner& tasks,
+            std::span<const linear_job> jobs, const float* x, int count, int cols, float* scratch);
+void linear(const kernel_table& kernels, const task_runner& tasks, const packed_matrix& weights,
+            const float* x, int count, float* y, std::size_t ldy, float* scratch);
 
 /// The same for one float matrix with OpenBLAS, whatever the CPU, in 8-row blocks padded with
 /// zeros so that a row's result does not depend on the rows beside it. Allocates per-thread buffers
 /// on first use.
-void linear_blas(const packed_matrix& weights, const float* x, int count, float* y,
-                 std::size_t ldy);
+void linear_blas(const task_runner& tasks, const packed_matrix& weights, const float* x, int count,
+                 float* y, std::size_t ldy);
 
 /// Packs the tiles [tile_begin, tile_end) of a row-major matrix [to.rows, to.cols] of kind to.kind
 /// (f32, f16 or bf16, same type in source and packed form). `out` is the start of the whole packed

@@ -76,7 +76,7 @@ void feed_forward::gated(const gated_weights& w, const float* x, int count, bool
     float* gate = wide_.data();
     float* up = gate + wide_.count() / 2;
     const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
-    linear(kernels_, jobs, x, rows, hidden, linear_scratch_.data());
+    linear(kernels_, tasks_, jobs, x, rows, hidden, linear_scratch_.data());
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
         float* g = gate + area(row, inner);
         float* u = up + area(row, inner);
@@ -89,7 +89,7 @@ void feed_forward::gated(const gated_weights& w, const float* x, int count, bool
         activate(g, u, width);
         if (doubled) keep_rounding(g, inner, g + area(count, inner), u);
     });
-    linear(kernels_, w.down.matrix, gate, rows, y, area(1, hidden), linear_scratch_.data());
+    linear(kernels_, tasks_, w.down.matrix, gate, rows, y, area(1, hidden), linear_scratch_.data());
     tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
         float* to = y + area(row, hidden);
         if (doubled) kernels_.add(to, to + area(count, hidden), area(1, hidden));
@@ -123,8 +123,8 @@ void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
 /// y = Σ weight_e * expert_e(x) over the chosen experts, plus the shared experts where there are.
 void feed_forward::run_mixture(const layer_weights& w, const float* x, int count, float* y) {
     const int experts = config_.mixture.experts;
-    linear(kernels_, w.router.matrix, x, count, scores_.data(), static_cast<std::size_t>(experts),
-           linear_scratch_.data());
+    linear(kernels_, tasks_, w.router.matrix, x, count, scores_.data(),
+           static_cast<std::size_t>(experts), linear_scratch_.data());
     for (auto& rows : assigned_) rows.clear();
     for (int row = 0; row < count; ++row) {
         float* scores = scores_.data() + area(row, experts);

@@ -14,7 +14,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/model_config.hpp"
-#include "engine/model/task_runner.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/weights.hpp"
 
 namespace semantic::engine {

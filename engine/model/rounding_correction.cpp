@@ -43,7 +43,7 @@ void rounding_correction::add(std::span<const linear_job> jobs, float* x, int co
         for (int i = 0; i < cols; ++i)
             rest[i] -= scales[i / group_size] * static_cast<float>(levels[i]);
     });
-    linear(kernels_, {more, found}, x, count, cols, linear_scratch_.data());
+    linear(kernels_, tasks_, {more, found}, x, count, cols, linear_scratch_.data());
     for (std::size_t i = 0; i < found; ++i)
         kernels_.add(into[i], more[i].y, area(count, more[i].weights->rows));
 }

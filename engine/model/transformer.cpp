@@ -12,7 +12,7 @@
 #include "engine/model/head_products.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/rounding_correction.hpp"
-#include "engine/model/task_runner.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/weights.hpp"
 #include "storage/types/assert.hpp"
 
@@ -254,7 +254,7 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 2u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    linear(kernels, tasks, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
     correct_projections(wanted, keys_and_values ? 2 : 0, count);
     if (queries) add_bias(w.q, q, count);
     if (keys_and_values) {
@@ -285,7 +285,7 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    linear(kernels, tasks, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
     correct_projections(wanted, keys_and_values ? 1 : 0, count);
     if (keys_and_values) {
         add_bias(w.kv_down, latent, count);
@@ -302,7 +302,7 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
             kernels.rms_norm(x, w.q_down_norm.data(), x, query_rank, latent_config::norm_eps,
                              config.norm_one_plus);
         });
-        linear(kernels, {&from_stream, 1}, query_latents_.data(), count, query_rank,
+        linear(kernels, tasks, {&from_stream, 1}, query_latents_.data(), count, query_rank,
                linear_scratch_.data());
         correction_.add({&from_stream, 1}, query_latents_.data(), count, query_rank);
     }
@@ -424,7 +424,8 @@ void transformer::impl::mix_and_expand(int layer) {
         const int end = std::min(begin + panel_rows, rows_), count = end - begin;
         float* values = expand_values(layer, begin, end);
         const linear_job job = {&w.o.matrix, answer, static_cast<std::size_t>(config.hidden)};
-        linear(kernels, {&job, 1}, values, count, config.value_width(), linear_scratch_.data());
+        linear(kernels, tasks, {&job, 1}, values, count, config.value_width(),
+               linear_scratch_.data());
         if (correct_all) correction_.add({&job, 1}, values, count, config.value_width());
         add_bias(w.o, answer, count);
         add_to_hidden(begin, end, answer, w.attention_post_norm);
@@ -473,7 +474,7 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
         for (; row < end; row += panel_rows) {
             const int rows = std::min(panel_rows, end - row);
             norm(row, row + rows, weights.final_norm);
-            linear(kernels, weights.head, narrow_.data(), rows, to, vocabulary,
+            linear(kernels, tasks, weights.head, narrow_.data(), rows, to, vocabulary,
                    linear_scratch_.data());
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
@@ -539,7 +540,7 @@ transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) 
 transformer::~transformer() = default;
 
 void transformer::forward(std::span<sequence_step> batch) {
-    task_runner::isolated([&] { impl_->forward(batch); });
+    impl_->tasks.together([&] { impl_->forward(batch); });
 }
 
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }

@@ -47,7 +47,7 @@ constexpr std::array doors_table{
     door{"Boost.JSON", "boost/json.*",
          "protocol/.*|server/.*|storage/[^/]*|engine/(text|grammar|model|eval)/.*"},
     door{"oneTBB", "(oneapi/)?tbb/.*",
-         R"(engine/(scheduler/.*|kernels/gemm\.cpp|model/[^/]*\.cpp|engine[^/]*\.cpp))"},
+         R"(engine/(scheduler/.*|kernels/task_runner\.cpp|model/[^/]*\.cpp|engine[^/]*\.cpp))"},
     door{"BLAS", "cblas.*|openblas.*", R"(engine/kernels/gemm\.cpp)"},
     door{"SIMD intrinsics", "(imm|x86|emm|arm_)[a-z]*(trin|neon)\\.h",
          R"(engine/kernels/kernels_[^/]*\.cpp)"},

@@ -4,7 +4,6 @@
 
 #include <cblas.h>
 #include <gtest/gtest.h>
-#include <tbb/global_control.h>
 
 #include "tests/engine/kernels/attention_case.hpp"
 #include "tests/engine/kernels/support.hpp"
@@ -13,6 +12,11 @@ namespace semantic::engine::kernel_tests {
 namespace {
 
 const kernel_table& best() { return *find_kernels("auto"); }
+
+const task_runner& tasks() {
+    static const task_runner three(3);  // more than most machines' arenas lend a test
+    return three;
+}
 
 TEST(gemm, several_matrices_at_once_equal_each_alone) {
     source random(31);
@@ -31,14 +35,14 @@ TEST(gemm, several_matrices_at_once_equal_each_alone) {
                                        {&b.packed, y.data() + 700, ldy},
                                        {&c.packed, y.data() + 733, ldy}};
             if (!split) {
-                linear(best(), jobs, x.data(), count, cols, scratch.data());
+                linear(best(), tasks(), jobs, x.data(), count, cols, scratch.data());
                 return;
             }
             for (const linear_job& job : jobs) {
                 for (int r = 0; r < count; ++r) {
                     const auto row = static_cast<std::size_t>(r);
-                    linear(best(), *job.weights, x.data() + row * cols, 1, job.y + row * ldy, ldy,
-                           scratch.data());
+                    linear(best(), tasks(), *job.weights, x.data() + row * cols, 1,
+                           job.y + row * ldy, ldy, scratch.data());
                 }
             }
         };
@@ -54,11 +58,8 @@ TEST(gemm, results_do_not_depend_on_the_number_of_threads) {
     buffer<float> x(200 * 512), scratch(linear_scratch_floats(200, 512));
     random.fill(x);
     std::vector<float> one(200 * 2048), many(one.size());
-    linear(best(), m.packed, x.data(), 200, many.data(), 2048, scratch.data());
-    {
-        tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
-        linear(best(), m.packed, x.data(), 200, one.data(), 2048, scratch.data());
-    }
+    linear(best(), tasks(), m.packed, x.data(), 200, many.data(), 2048, scratch.data());
+    linear(best(), task_runner(1), m.packed, x.data(), 200, one.data(), 2048, scratch.data());
     EXPECT_TRUE(same_bits(one.data(), many.data(), one.size()));
 }
 
@@ -68,9 +69,9 @@ TEST(gemm, blas_rows_depend_neither_on_their_place_nor_on_their_number) {
     buffer<float> x(40 * 300);
     random.fill(x);
     std::vector<float> all(40 * 205), one(205);
-    linear_blas(m.packed, x.data(), 40, all.data(), 205);
+    linear_blas(tasks(), m.packed, x.data(), 40, all.data(), 205);
     for (std::size_t r = 0; r < 40; ++r) {
-        linear_blas(m.packed, x.data() + r * 300, 1, one.data(), 205);
+        linear_blas(tasks(), m.packed, x.data() + r * 300, 1, one.data(), 205);
         ASSERT_TRUE(same_bits(one.data(), all.data() + r * 205, 205)) << r;
     }
 }
@@ -83,9 +84,10 @@ TEST(gemm, portable_kernels_use_blas_for_floats_and_scalar_for_integers) {
     random.fill(x);
     std::vector<float> got(5 * 80), floats(5 * 80), integers(5 * 80);
     const linear_job jobs[] = {{&f.packed, got.data(), 80}, {&q.packed, got.data() + 40, 80}};
-    linear(*find_kernels("portable"), jobs, x.data(), 5, 128, scratch.data());
-    linear_blas(f.packed, x.data(), 5, floats.data(), 80);
-    linear(*find_kernels("scalar"), q.packed, x.data(), 5, integers.data(), 80, scratch.data());
+    linear(*find_kernels("portable"), tasks(), jobs, x.data(), 5, 128, scratch.data());
+    linear_blas(tasks(), f.packed, x.data(), 5, floats.data(), 80);
+    linear(*find_kernels("scalar"), tasks(), q.packed, x.data(), 5, integers.data(), 80,
+           scratch.data());
     for (std::size_t i = 0; i < got.size(); ++i) {
         ASSERT_EQ(got[i], i % 80 < 40 ? floats[i] : integers[i - 40]) << i;
     }
@@ -99,7 +101,7 @@ TEST(gemm, float_products_match_blas) {
     buffer<float> x(20 * 400), scratch(linear_scratch_floats(count, cols));
     random.fill(x);
     std::vector<float> got(20 * 150), wanted(got.size()), magnitude(got.size());
-    linear(best(), m.packed, x.data(), count, got.data(), rows, scratch.data());
+    linear(best(), tasks(), m.packed, x.data(), count, got.data(), rows, scratch.data());
     const auto blas = [&](const float* a, const float* b, float* c) {
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, count, rows, cols, 1.0f, a, cols, b,
                     cols, 0.0f, c, rows);
@@ -189,9 +191,9 @@ TEST(gemm, mxfp4_on_all_threads_equals_each_row_alone) {
     buffer<float> x(140 * 192), scratch(linear_scratch_floats(140, 192));
     random.fill(x);
     std::vector<float> together(140 * 300), alone(together.size());
-    linear(best(), m.packed, x.data(), 140, together.data(), 300, scratch.data());
+    linear(best(), tasks(), m.packed, x.data(), 140, together.data(), 300, scratch.data());
     for (std::size_t r = 0; r < 140; ++r) {
-        linear(best(), m.packed, x.data() + r * 192, 1, alone.data() + r * 300, 300,
+        linear(best(), tasks(), m.packed, x.data() + r * 192, 1, alone.data() + r * 300, 300,
                scratch.data());
     }
     EXPECT_TRUE(same_bits(together.data(), alone.data(), alone.size()));

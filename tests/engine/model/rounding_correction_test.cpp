@@ -70,7 +70,7 @@ TEST(rounding_correction, gives_back_what_eight_bits_left_out) {
     const std::vector<float> exact = x;
     aligned_buffer<float> scratch(linear_scratch_floats(rows, inputs));
     const linear_job jobs[] = {{&a.packed, y_a.data(), outputs}, {&b.packed, y_b.data(), outputs}};
-    linear(kernels, jobs, x.data(), rows, inputs, scratch.data());
+    linear(kernels, tasks, jobs, x.data(), rows, inputs, scratch.data());
     const auto worst = [&] {
         double error = 0.0;
         for (int row = 0; row < rows; ++row) {

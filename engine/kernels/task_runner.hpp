@@ -1,8 +1,14 @@
 #pragma once
 // Splits a step's work over the threads of the arena that the caller is in.
-// Owner: transformer. Thread: run() is called by one thread at a time.
+// Owner: transformer. Thread: together() and run() are called by one thread at a time.
 // A slot names the scratch memory that a task may use: it is known at load how many there are, so a
 // step allocates nothing.
+//
+// A step is some two hundred short pieces of work, each of which all threads must have finished
+// before the next one starts. Waking a thread for each would cost more than most of them, so the
+// threads that help stand by for the whole of together(): they look for the next piece until there
+// is one. They help and are not counted on: what none of them takes, the caller does, so a step
+// goes on when the arena lends no thread at all.
 
 #include <algorithm>
 #include <memory>
@@ -14,12 +20,14 @@ class task_runner {
   public:
     /// `slots`: how many tasks may run at once; 0 means as many as the calling thread's arena has.
     explicit task_runner(int slots = 0);
+    ~task_runner();
 
     int slots() const noexcept { return slots_; }
 
     /// Calls task(index, slot) once for every index below `count`, in any order, and returns when
-    /// all are done. No two tasks that run at the same time have the same slot. `parallel` false,
-    /// or one slot: in order, on the calling thread.
+    /// all are done. Neighbours in index mostly run on one thread, one after the other. No two
+    /// tasks that run at the same time have the same slot. An exception of a task is thrown again
+    /// when all have ended. `parallel` false, or one slot: in order, on the calling thread.
     template <class Task>
     void run(int count, bool parallel, Task&& task) const {
         if (!parallel || slots_ == 1 || count <= 1) {
@@ -36,36 +44,39 @@ class task_runner {
     /// thread when there is too little to do.
     template <class Body>
     void for_rows(int begin, int end, int elements_per_row, Body&& body) const {
-        const int count = end - begin, tasks = (count + rows_per_task - 1) / rows_per_task;
+        const int count = end - begin;
         const double elements = static_cast<double>(count) * elements_per_row;
-        run(tasks, elements > parallel_elements, [&](int task, int) {
-            const int from = begin + task * rows_per_task;
-            for (int row = from; row < std::min(from + rows_per_task, end); ++row) body(row);
+        const int per_task = std::clamp(count / (2 * slots_), 1, rows_per_task_max);
+        run((count + per_task - 1) / per_task, elements > parallel_elements, [&](int task, int) {
+            const int from = begin + task * per_task;
+            for (int row = from; row < std::min(from + per_task, end); ++row) body(row);
         });
     }
 
-    /// Calls body() so that its parallel parts never pick up foreign work of the arena while they
-    /// wait.
+    /// Calls body(), whose parallel parts need no thread to be woken and never pick up foreign work
+    /// of the arena while they wait.
     template <class Body>
-    static void isolated(Body&& body) {
+    void together(Body&& body) const {
         using target = std::remove_reference_t<Body>;
-        run_isolated(erased(body), [](void* self) { (*static_cast<target*>(self))(); });
+        run_together(erased(body), [](void* self) { (*static_cast<target*>(self))(); });
     }
 
   private:
     /// Rows of one task where rows are worked on one by one.
-    static constexpr int rows_per_task = 8;
-    /// Elements that one thread handles in about 10 microseconds; below, waking another one does
-    /// not pay.
-    static constexpr double parallel_elements = 64 * 1024;
+    static constexpr int rows_per_task_max = 8;
+    /// Elements that one thread handles in about 2 microseconds; below, sharing them does not pay.
+    static constexpr double parallel_elements = 12 * 1024;
+
+    class crew;
 
     template <class Callable>
     static void* erased(Callable& callable) {
         return const_cast<void*>(static_cast<const void*>(std::addressof(callable)));
     }
     void run_parallel(int count, void* self, void (*call)(void*, int, int)) const;
-    static void run_isolated(void* self, void (*call)(void*));
+    void run_together(void* self, void (*call)(void*)) const;
     int slots_;
+    std::unique_ptr<crew> crew_;
 };
 
 }  // namespace semantic::engine
