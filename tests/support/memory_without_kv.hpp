@@ -18,6 +18,7 @@ inline void copy_memory_without_kv(const std::string& from, const std::string& t
     namespace fs = std::filesystem;
     const fs::path agents = fs::path(to) / "agents";
     fs::create_directories(agents);
+    fs::copy_file(fs::path(from) / "secret", fs::path(to) / "secret");  // names the tenants' files
     for (const auto& entry : fs::directory_iterator(fs::path(from) / "agents")) {
         std::error_code gone;  // it may just be replaced
         if (entry.path().extension() == ".manifest")
