@@ -68,6 +68,9 @@ class local_engine final : public engine {
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink) override {
         if (request.agent) request.agent = request.agent->of(request.tenant);
+        if (request.continues)
+            if (auto place = store_->find_message(request.tenant, *request.continues))
+                request.agent = place->agent;
         return scheduler_.submit(std::move(request), std::move(sink));
     }
     storage::tenant_id tenant(std::string_view credential) const override {
@@ -84,6 +87,13 @@ class local_engine final : public engine {
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                        const std::string& id) const override {
         return store_->find_message(tenant, id);
+    }
+    std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
+                                           const std::string& message_id) const override {
+        return resolver_.find_thread(tenant, message_id);
+    }
+    storage::result<int> count_continued(const generation_request& request) const override {
+        return resolver_.count_continued(request);
     }
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking) const override {

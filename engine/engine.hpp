@@ -142,6 +142,13 @@ class engine {
     /// the tenant has none, or its agent is gone or has parted from it.
     virtual std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                                const std::string& id) const = 0;
+    /// Returns: what must be known to continue the answer with this name; nothing when it was not
+    /// kept as a thread's, or find_message() has nothing.
+    virtual std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
+                                                   const std::string& message_id) const = 0;
+    /// Returns: tokens of the prompt with which `request` would continue its thread. Errors:
+    /// not_found when the thread is lost, bad_value as count_tokens().
+    virtual storage::result<int> count_continued(const generation_request& request) const = 0;
     /// Blocks. Writes what is remembered of the agent, piece by piece. Returns: bytes written.
     /// Errors: not_found, pool_exhausted, corrupt or incompatible for what is lost on disk, and
     /// those of `sink`, which end it.

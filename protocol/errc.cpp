@@ -64,6 +64,8 @@ errc code_of(engine::failure_kind kind) {
             return errc::internal;
         case engine::failure_kind::shutting_down:
             return errc::shutting_down;
+        case engine::failure_kind::thread_lost:
+            return errc::not_found;
     }
     return errc::internal;
 }
@@ -93,7 +95,8 @@ errc code_of(storage::errc code) {
 }  // namespace
 
 failure from_engine(const engine::failed& f) {
-    return {code_of(f.kind), f.what, {}, {}, f.retry_after};
+    bool is_thread = f.kind == engine::failure_kind::thread_lost;
+    return {code_of(f.kind), f.what, {}, is_thread ? "thread_not_found" : "", f.retry_after};
 }
 
 failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what, {}, {}}; }

@@ -59,7 +59,7 @@ app::app(app_options options)
       context_(options_.settings.io_threads),
       workers_(worker_count),
       services_{options_.settings, options_.limits,        routes(), engines_, probe_,
-                stopping_,         workers_.get_executor()},
+                stopping_,         workers_.get_executor(), turns_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);

@@ -73,6 +73,7 @@ class app {
     context context_;
     boost::asio::thread_pool workers_;  // long parses, token counts, the drain
     server_probe probe_;
+    turns_in_flight turns_;
     engine_slot engines_;
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};

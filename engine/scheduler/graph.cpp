@@ -213,7 +213,11 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
     try {
         auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
         auto prompt = prompts.resolve(work->request, busy);
-        if (!prompt) return give_up(failure_kind::bad_request, prompt.error().what);
+        if (!prompt) {
+            bool is_lost = prompt.error().code == storage::errc::not_found;
+            return give_up(is_lost ? failure_kind::thread_lost : failure_kind::bad_request,
+                           prompt.error().what);
+        }
         auto form = grammars.of(work->request);
         if (!form) return give_up(failure_kind::bad_request, form.error().what);
         work->prompt = std::move(*prompt);

@@ -6,6 +6,9 @@
 #include <ctime>
 #include <random>
 #include <set>
+#include <sstream>
+
+#include "engine/text/next_turn.hpp"
 
 namespace semantic::engine {
 
@@ -15,6 +18,11 @@ constexpr std::string_view anonymous_prefix = "msg_";
 constexpr const char* system_note = "system_hash";
 constexpr const char* tools_note = "tools_hash";
 constexpr const char* day_note = "day";  // that the template was told
+// Of an agent that keeps a thread: its tools, the effort that its prompt tells, and where in its
+// text the latest answer begins and the one behind it, if that is being made.
+constexpr const char* thread_tools_note = "thread_tools";
+constexpr const char* thread_effort_note = "thread_effort";
+constexpr const char* answers_note = "thread_answers";
 // Days of other agents that a conversation of yesterday, or before, is looked for under.
 constexpr std::size_t days_max = 8;
 // Agents whose memory is searched for a safe cut. The first has the most in common; others count
@@ -90,6 +98,20 @@ std::vector<storage::message_end> messages_kept(const storage::agent_state& own,
     for (const storage::message_end& each : own.messages)
         if (each.tokens <= common) kept.push_back(each);
     return kept;
+}
+
+std::string begin_note(const std::string& message_id, std::size_t begin) {
+    return message_id + " " + std::to_string(begin) + " ";
+}
+
+// Where in the text the answer begins; nothing when the note does not have it.
+std::optional<std::size_t> begin_of(const std::string& note, const std::string& message_id) {
+    std::istringstream words(note);
+    std::string id;
+    std::size_t begin = 0;
+    while (words >> id >> begin)
+        if (id == message_id) return begin;
+    return std::nullopt;
 }
 
 bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
@@ -216,6 +238,7 @@ void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const 
 storage::result<resolved_prompt> resolver::resolve(
     const generation_request& request,
     const std::function<bool(const storage::agent_id&)>& busy) const {
+    if (request.continues) return continue_thread(request);
     render_options options = options_for(request);
     auto rendered = template_.render(request.chat, options);
     if (!rendered) return rendered.error();
@@ -231,17 +254,8 @@ storage::result<resolved_prompt> resolver::resolve(
     prompt.notes = notes_of(request.chat);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     tokenise(prompt, source);
-    if (prompt.tokens.empty())
-        return storage::failure{storage::errc::bad_value, "the prompt has no tokens"};
-    auto foreign =
-        std::ranges::find_if(prompt.tokens, [&](token_id id) { return id >= vocabulary_; });
-    if (foreign != prompt.tokens.end()) {
-        std::string what = "the prompt contains ";
-        what.append(tokenizer_.bytes(*foreign))
-            .append(", a token that this model has no meaning for");
-        return storage::failure{storage::errc::bad_value, std::move(what)};
-    }
-
+    if (auto ok = check_tokens(prompt); !ok) return ok.error();
+    if (request.keeps_thread) note_thread(request, options, prompt);
     if (auto known = store_.find(prompt.agent))
         prompt.messages = messages_kept(*known, prompt.tokens);
     auto own = request.agent ? store_.find(*request.agent) : nullptr;
@@ -256,6 +270,95 @@ storage::result<resolved_prompt> resolver::resolve(
                         std::to_string(own->text.size());
     }
     return prompt;
+}
+
+storage::result<void> resolver::check_tokens(const resolved_prompt& prompt) const {
+    if (prompt.tokens.empty())
+        return storage::failure{storage::errc::bad_value, "the prompt has no tokens"};
+    auto foreign =
+        std::ranges::find_if(prompt.tokens, [&](token_id id) { return id >= vocabulary_; });
+    if (foreign == prompt.tokens.end()) return {};
+    std::string what = "the prompt contains ";
+    what.append(tokenizer_.bytes(*foreign)).append(", a token that this model has no meaning for");
+    return storage::failure{storage::errc::bad_value, std::move(what)};
+}
+
+bool resolver::tells_effort() const {
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{"-"}}});
+    render_options low;
+    render_options high;
+    low.reasoning_effort = "low";
+    high.reasoning_effort = "high";
+    auto one = template_.render(chat, low);
+    auto other = template_.render(chat, high);
+    return one && other && *one != *other;
+}
+
+void resolver::note_thread(const generation_request& request, const render_options& options,
+                           resolved_prompt& prompt) const {
+    prompt.notes[thread_tools_note] = encode_tools(request.chat.tools);
+    prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.text.size());
+    if (tells_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
+}
+
+std::shared_ptr<const storage::agent_state> resolver::thread_memory(
+    const storage::tenant_id& tenant, const std::string& message_id) const {
+    auto place = store_.find_message(tenant, message_id);
+    auto memory = place ? store_.find(place->agent) : nullptr;
+    // The memory may be a newer one than the place is of.
+    bool is_there = memory && memory->notes.contains(thread_tools_note) &&
+                    std::ranges::find(memory->messages, message_id, &storage::message_end::id) !=
+                        memory->messages.end();
+    return is_there ? memory : nullptr;
+}
+
+std::optional<thread_turn> resolver::find_thread(const storage::tenant_id& tenant,
+                                                 const std::string& message_id) const {
+    auto memory = thread_memory(tenant, message_id);
+    if (!memory) return std::nullopt;
+    return thread_turn{decode_tools(note_of(*memory, thread_tools_note)),
+                       note_of(*memory, thread_effort_note),
+                       memory->messages.back().id != message_id};
+}
+
+storage::result<resolved_prompt> resolver::continue_thread(
+    const generation_request& request) const {
+    auto memory = thread_memory(request.tenant, *request.continues);
+    if (!memory)
+        return storage::failure{storage::errc::not_found,
+                                "there is no thread with the answer " + *request.continues};
+    auto end = std::ranges::find(memory->messages, *request.continues, &storage::message_end::id);
+    std::string text =
+        memory->text.substr(0, end->tokens == 0 ? 0 : memory->token_ends[end->tokens - 1]) +
+        end->rest;
+    const std::size_t begin = std::min(
+        begin_of(note_of(*memory, answers_note), *request.continues).value_or(text.size()),
+        text.size());
+    auto tail = render_behind_answer(template_, std::string_view(text).substr(begin),
+                                     request.chat.messages,
+                                     rendering_of(request.thinking, note_of(*memory, day_note)));
+    if (!tail) return tail.error();
+
+    resolved_prompt prompt{memory->id, text + *tail};
+    prompt.notes = memory->notes;
+    // Both: should this turn be broken off, the answer before it can be gone on from once more.
+    prompt.notes[answers_note] = begin_note(*request.continues, begin);
+    if (request.message_id)
+        prompt.notes[answers_note] += begin_note(*request.message_id, prompt.text.size());
+    candidate source{memory, {}};
+    source.match.kind = match_kind::extend;
+    source.match.tokens = end->tokens;
+    tokenise(prompt, source);
+    if (auto ok = check_tokens(prompt); !ok) return ok.error();
+    prompt.messages.assign(memory->messages.begin(), end + 1);
+    return prompt;
+}
+
+storage::result<int> resolver::count_continued(const generation_request& request) const {
+    auto prompt = continue_thread(request);
+    if (!prompt) return prompt.error();
+    return static_cast<int>(prompt->tokens.size());
 }
 
 storage::result<int> resolver::count_tokens(const conversation& chat,

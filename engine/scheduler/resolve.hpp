@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,15 +53,30 @@ class resolver {
 
     /// `busy`: agents that another request extends right now; an anonymous request forks from them
     /// instead of waiting. Errors: bad_value when the template cannot render the chat or the prompt
-    /// is empty.
+    /// is empty; not_found when the thread is lost that it continues.
     storage::result<resolved_prompt> resolve(
         const generation_request& request,
         const std::function<bool(const storage::agent_id&)>& busy) const;
     /// Returns: tokens of the rendered prompt when nothing is reused.
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking = {}) const;
+    /// Returns: tokens of the prompt with which `request` continues its thread.
+    storage::result<int> count_continued(const generation_request& request) const;
+    std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
+                                           const std::string& message_id) const;
 
   private:
+    /// The answer and the memory that has it; null when it is lost or was not kept as a thread's.
+    std::shared_ptr<const storage::agent_state> thread_memory(const storage::tenant_id& tenant,
+                                                              const std::string& message_id) const;
+    /// The prompt of a request that goes on from an answer: the memory up to there, token by token,
+    /// and what the template writes behind it. Nothing is compared. Errors: not_found.
+    storage::result<resolved_prompt> continue_thread(const generation_request& request) const;
+    void note_thread(const generation_request& request, const render_options& options,
+                     resolved_prompt& prompt) const;
+    /// Whether a prompt begins with the effort of reasoning.
+    bool tells_effort() const;
+    storage::result<void> check_tokens(const resolved_prompt& prompt) const;
     struct candidate {
         std::shared_ptr<const storage::agent_state> state;
         prefix_match match;

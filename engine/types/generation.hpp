@@ -81,6 +81,11 @@ struct generation_request {
     /// Name of the first choice's answer: when that is complete, engine::find_message() knows where
     /// it ends. As an agent's id, or else it is not remembered. Absent: nobody will ask.
     std::optional<std::string> message_id{};
+    /// The answer named by message_id can be gone on from: what that takes is remembered with it.
+    bool keeps_thread = false;
+    /// Name of the answer that `chat` follows: its messages are only those behind that answer, its
+    /// tools the thread's (engine::find_thread), its system text is empty.
+    std::optional<std::string> continues{};
     conversation chat;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
@@ -92,6 +97,15 @@ struct generation_request {
     std::optional<int> top_scores;
     int choices = 1;  // answers to the one prompt, which is read once; >= 1
     std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+/// An answer that a thread can go on from.
+struct thread_turn {
+    /// The effort of a request that says nothing of it.
+    static constexpr const char* effort_unless_said = "medium";
+    std::vector<tool_definition> tools;  // that the thread was created with
+    std::string effort;         // of reasoning, where its prompt begins with that; or empty
+    bool is_continued = false;           // there is another answer behind it
 };
 
 /// Why the prompt was not reused as far as the agent's memory reached. `none`: it was, or there was
@@ -167,7 +181,14 @@ struct finished {
     int output_tokens = 0;  // sampled, stop tokens included, of all choices together
     bool saved = false;     // the agent's memory is on disk
 };
-enum class failure_kind { bad_request, too_large, overloaded, internal, shutting_down };
+enum class failure_kind {
+    bad_request,
+    too_large,
+    overloaded,
+    internal,
+    shutting_down,
+    thread_lost,  // the answer that the request continues is not known, or not any more
+};
 /// Sent once, last, instead of `finished`.
 struct failed {
     failure_kind kind = failure_kind::internal;

@@ -16,12 +16,6 @@ namespace {
 
 /// Fields that may not be lost in silence: without them the request means something else.
 result<void> refuse_what_changes_the_meaning(const json_cursor& root) {
-    if (auto thread = root.find("thread")) {
-        failure f = thread->fail(errc::unsupported,
-                                 "message threads are not supported; send the whole conversation");
-        f.error_code = "thread_unsupported_request";
-        return f;
-    }
     if (auto servers = root.find("mcp_servers")) {
         auto count = parse_count(*servers, std::numeric_limits<std::size_t>::max());
         if (!count) return count.error();
@@ -29,6 +23,52 @@ result<void> refuse_what_changes_the_meaning(const json_cursor& root) {
             return servers->fail(errc::unsupported, "this server does not call MCP servers");
     }
     return {};
+}
+
+result<thread_fields> parse_thread(const json_cursor& root, const messages_limits& limits) {
+    thread_fields fields;
+    auto thread = root.find("thread");
+    if (!thread) return fields;
+    auto type = string_at(*thread, "type");
+    if (!type) return type.error();
+    if (*type != "create" && *type != "continue")
+        return thread->at("type")->fail(errc::bad_value,
+                                        R"(must be "create" or "continue", is )" + quoted(*type));
+    fields.is_kept = true;
+    if (*type == "create") return fields;
+    auto id = bounded_at(*thread, "previous_message_id", limits.id_bytes_max);
+    if (!id) return id.error();
+    fields.continues = std::move(*id);
+    for (const char* name : {"system", "tools"})
+        if (auto field = root.find(name))
+            return field->fail(errc::bad_value,
+                               "a thread keeps what it was created with; leave this out");
+    auto messages = root.at("messages");
+    if (!messages) return messages.error();
+    auto count = parse_count(*messages, limits.messages_max);
+    if (!count) return count.error();
+    if (*count == 0)
+        return messages->fail(errc::bad_value,
+                              "at least one message is required: no answer waits to be resumed");
+    return fields;
+}
+
+/// The messages, and the tools of the thread that they continue.
+result<engine::conversation> parse_chat(const json_cursor& root, const thread_fields& thread,
+                                        const messages_limits& limits,
+                                        const thread_tools& tools_of) {
+    auto chat = parse_conversation(root, limits);
+    if (!chat || thread.continues.empty()) return chat;
+    json_cursor place = *root.at("thread")->at("previous_message_id");
+    result<std::vector<engine::tool_definition>> tools = thread_not_found(thread.continues);
+    if (tools_of) tools = tools_of(thread.continues);
+    if (!tools) {
+        failure f = place.fail(tools.error().code, tools.error().what);
+        f.error_code = tools.error().error_code;
+        return f;
+    }
+    chat->tools = std::move(*tools);
+    return chat;
 }
 
 result<std::string> parse_model(const json_cursor& root, const messages_limits& limits) {
@@ -176,9 +216,13 @@ result<void> check_last_role(const json_cursor& root, const messages_request& re
         "continuing an assistant message is not supported; the last message must be the user's");
 }
 
-result<messages_request> parse_root(const json_cursor& root, const messages_limits& limits) {
+result<messages_request> parse_root(const json_cursor& root, const messages_limits& limits,
+                                    const thread_tools& tools_of) {
     messages_request request;
     if (auto ok = refuse_what_changes_the_meaning(root); !ok) return ok.error();
+    auto thread = parse_thread(root, limits);
+    if (!thread) return thread.error();
+    request.thread = std::move(*thread);
     auto model = parse_model(root, limits);
     if (!model) return model.error();
     request.model = std::move(*model);
@@ -187,7 +231,7 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     auto max_tokens = max_tokens_field->as_integer(0, limits.max_tokens_max);
     if (!max_tokens) return max_tokens.error();
     request.max_tokens = static_cast<int>(*max_tokens);
-    auto chat = parse_conversation(root, limits);
+    auto chat = parse_chat(root, request.thread, limits, tools_of);
     if (!chat) return chat.error();
     request.chat = std::move(*chat);
     if (auto list = root.find("stop_sequences")) {
@@ -222,16 +266,23 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
 
 }  // namespace
 
-result<messages_request> parse_messages(std::string_view body, const messages_limits& limits) {
+failure thread_not_found(std::string_view message_id) {
+    return {errc::not_found, "there is no thread with the answer " + quoted(message_id), {},
+            "thread_not_found"};
+}
+
+result<messages_request> parse_messages(std::string_view body, const messages_limits& limits,
+                                        const thread_tools& tools_of) {
     auto document = parse_json(body, limits.json);
     if (!document) return document.error();
     json_cursor root(*document, "");
     if (auto object = root.as_object(); !object) return object.error();
-    return parse_root(root, limits);
+    return parse_root(root, limits, tools_of);
 }
 
 result<count_tokens_request> parse_count_tokens(std::string_view body,
-                                                const messages_limits& limits) {
+                                                const messages_limits& limits,
+                                                const thread_tools& tools_of) {
     auto document = parse_json(body, limits.json);
     if (!document) return document.error();
     json_cursor root(*document, "");
@@ -239,11 +290,14 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
     if (auto ok = refuse_what_changes_the_meaning(root); !ok) return ok.error();
     auto model = parse_model(root, limits);
     if (!model) return model.error();
-    auto chat = parse_conversation(root, limits);
+    auto thread = parse_thread(root, limits);
+    if (!thread) return thread.error();
+    auto chat = parse_chat(root, *thread, limits, tools_of);
     if (!chat) return chat.error();
     auto thinking = parse_thinking(root);
     if (!thinking) return thinking.error();
-    return count_tokens_request{std::move(*model), std::move(*chat), std::move(*thinking)};
+    return count_tokens_request{std::move(*model), std::move(*chat), std::move(*thinking),
+                                std::move(*thread)};
 }
 
 std::string count_tokens_body(int input_tokens) {

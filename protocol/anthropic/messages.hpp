@@ -4,6 +4,8 @@
 // (protocol/README.md).
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +20,19 @@ struct messages_limits : request_limits {
     std::size_t stop_sequences_max = 16;
 };
 
+/// Asks for the tools of a message thread by its latest answer. Errors: not_found, with the
+/// vendor's code, and why that answer cannot be gone on from.
+using thread_tools =
+    std::function<result<std::vector<engine::tool_definition>>(const std::string& message_id)>;
+
+/// What a request says about its message thread.
+struct thread_fields {
+    bool is_kept = false;  // its answer can be gone on from
+    std::string continues;  // the answer that its messages follow, or empty: they are all
+};
+
 struct messages_request : answer_request {
+    thread_fields thread;
     bool shows_thinking = false;  // the reply has the reasoning in blocks of its own
     bool hides_thinking = false;  // these blocks have no text, only a signature
     bool diagnoses = false;       // the reply says why not more of the prompt was remembered
@@ -26,18 +40,26 @@ struct messages_request : answer_request {
     std::string user_id;              // metadata.user_id, or empty
 };
 
+/// The refusal of an answer that nobody knows, or that cannot be gone on from any more.
+failure thread_not_found(std::string_view message_id);
+
+/// `tools_of`: asked when the request continues a thread, which has tools of its own; without it
+/// there are no threads to continue.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path.
-result<messages_request> parse_messages(std::string_view body, const messages_limits& limits = {});
+/// JSON path; those of `tools_of`.
+result<messages_request> parse_messages(std::string_view body, const messages_limits& limits = {},
+                                        const thread_tools& tools_of = {});
 
 struct count_tokens_request {
     std::string model;
     engine::conversation chat;
     engine::thinking_params thinking;
+    thread_fields thread;
 };
 /// The same fields and errors; max_tokens is not needed.
 result<count_tokens_request> parse_count_tokens(std::string_view body,
-                                                const messages_limits& limits = {});
+                                                const messages_limits& limits = {},
+                                                const thread_tools& tools_of = {});
 /// {"input_tokens":n}
 std::string count_tokens_body(int input_tokens);
 

@@ -12,6 +12,7 @@
 #include "server/http/router.hpp"
 #include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"
+#include "server/runtime/turns_in_flight.hpp"
 
 namespace semantic::server {
 
@@ -24,6 +25,7 @@ struct services {
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     boost::asio::any_io_executor
         workers;  // for work of more than a millisecond that is no engine request
+    turns_in_flight& turns;
 };
 
 }  // namespace semantic::server

@@ -121,6 +121,7 @@ const anthropic_prompt = (r) => {
   return {
     model: r.pick(['any', 'claude-x', 'semantic-tiny']),
     messages: [...r.list(4, () => anthropic_message(r)), { role: 'user', content: 'Hello.' }],
+    ...r.some(0.1, { thread: () => ({ type: 'create' }) }),
     ...r.some(0.3, {
       system: () =>
         r.chance(0.5)

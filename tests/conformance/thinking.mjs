@@ -73,6 +73,29 @@ await main({
     assert.ok(!types_of(answer).includes('thinking'));
   },
 
+  async 'tokens are counted as a request then reports them'() {
+    const tools = [{ name: 'look', description: 'Looks.', input_schema: { type: 'object' } }];
+    const called = { type: 'tool_use', id: 'toolu_1', name: 'look', input: { at: [1, 'x'] } };
+    const result = { type: 'tool_result', tool_use_id: 'toolu_1', content: 'a dog' };
+    const thought = { type: 'thinking', thinking: 'hm', signature: '' };
+    const history = [
+      user('What is there?'),
+      { role: 'assistant', content: [thought, called] },
+      user([result, { type: 'text', text: 'So?' }]),
+    ];
+    for (const more of [
+      {},
+      { thinking: { type: 'disabled' } },
+      { tools, system: 'Be brief.' },
+      { tools, tool_choice: { type: 'none' }, thinking: { type: 'adaptive' }, messages: history },
+    ]) {
+      const asked = body([user('What is 2 plus 3?')], more);
+      const { max_tokens, temperature, ...counted } = asked;
+      const { input_tokens } = await anthropic.messages.countTokens(counted);
+      assert.equal(prompt_tokens(await anthropic.messages.create(asked)), input_tokens);
+    }
+  },
+
   async 'the other dialect has it in reasoning_content'() {
     const asked = {
       model: 'any',

@@ -33,6 +33,8 @@ class scripted_engine final : public engine::engine {
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
     void remember(semantic::engine::agent_info agent);
     void remember_message(const std::string& id, storage::message_place place);
+    /// What find_thread() says of the default tenant's answers.
+    std::map<std::string, semantic::engine::thread_turn> threads;
 
     request_id submit(request wanted,
                       std::shared_ptr<semantic::engine::generation_sink> sink) override;
@@ -47,6 +49,16 @@ class scripted_engine final : public engine::engine {
     storage::result<void> erase(const storage::agent_id& agent) override;
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                        const std::string& id) const override;
+    std::optional<semantic::engine::thread_turn> find_thread(
+        const storage::tenant_id& tenant, const std::string& message_id) const override {
+        auto found = threads.find(message_id);
+        if (found == threads.end() || tenant != storage::tenant_id()) return std::nullopt;
+        return found->second;
+    }
+    /// As count_tokens() of the messages.
+    storage::result<int> count_continued(const request& wanted) const override {
+        return count_tokens(wanted.chat, wanted.thinking);
+    }
     /// Ends the request with finished{cancelled}, once.
     void cancel(request_id id) override;
     storage::result<int> count_tokens(

@@ -207,17 +207,51 @@ TEST(parse_messages, bad_tools_are_400_with_the_path) {
     });
 }
 
-TEST(parse_messages, message_threads_are_refused_before_anything_else_so_that_clients_fall_back) {
-    auto request =
-        parse_messages(R"({"thread":{"type":"continue","previous_message_id":"msg_1"},"model":"m",)"
-                       R"("max_tokens":5,"messages":[]})");
-    ASSERT_FALSE(request);
-    error_reply reply = make_error_reply(dialect::anthropic, request.error(), "");
-    EXPECT_EQ(reply.status, 400);
-    EXPECT_EQ(reply.body,
-              R"({"type":"error","error":{"type":"invalid_request_error","message":"thread: )"
-              R"(message threads are not supported; send the whole conversation",)"
-              R"("details":{"error_code":"thread_unsupported_request"}}})");
+std::string continuing(const std::string& fields, const char* messages = R"([{"role":"user",)"
+                                                                         R"("content":"Hi"}])") {
+    return R"({"thread":{"type":"continue","previous_message_id":"msg_1"},"model":"m",)"
+           R"("max_tokens":5,"messages":)" +
+           std::string(messages) + fields + "}";
+}
+
+TEST(parse_messages, what_a_thread_cannot_take_is_refused_by_place) {
+    struct row {
+        std::string body;
+        errc code;
+        const char* what;
+        const char* error_code;
+    };
+    const row rows[]{
+        {R"({"thread":{"type":"fork"},"model":"m","max_tokens":5,"messages":[]})", errc::bad_value,
+         "thread.type: must be \"create\" or \"continue\", is \"fork\"", ""},
+        {R"({"thread":{},"model":"m","max_tokens":5,"messages":[]})", errc::missing_field,
+         "thread.type: field required", ""},
+        {R"({"thread":true,"model":"m","max_tokens":5,"messages":[]})", errc::bad_value,
+         "thread: expected an object, found a boolean", ""},
+        {R"({"thread":{"type":"continue"},"model":"m","max_tokens":5,"messages":[]})",
+         errc::missing_field, "thread.previous_message_id: field required", ""},
+        {continuing(R"(,"system":"S")"), errc::bad_value,
+         "system: a thread keeps what it was created with; leave this out", ""},
+        {continuing(R"(,"tools":[])"), errc::bad_value,
+         "tools: a thread keeps what it was created with; leave this out", ""},
+        {continuing("", "[]"), errc::bad_value,
+         "messages: at least one message is required: no answer waits to be resumed", ""},
+        {continuing(""), errc::not_found,
+         "thread.previous_message_id: there is no thread with the answer \"msg_1\"",
+         "thread_not_found"},
+    };
+    for (const row& one : rows) {
+        auto request = parse_messages(one.body);
+        ASSERT_FALSE(request) << one.body;
+        EXPECT_EQ(request.error().code, one.code) << one.body;
+        EXPECT_EQ(request.error().what, one.what) << one.body;
+        EXPECT_EQ(request.error().error_code, one.error_code) << one.body;
+    }
+    error_reply reply = make_error_reply(dialect::anthropic, thread_not_found("msg_1"), "");
+    EXPECT_EQ(reply.status, 404);
+    EXPECT_EQ(reply.body, R"({"type":"error","error":{"type":"not_found_error","message":)"
+                          R"("there is no thread with the answer \"msg_1\"",)"
+                          R"("details":{"error_code":"thread_not_found"}}})");
 }
 
 TEST(parse_messages, long_text_of_the_client_is_cut_in_the_error) {

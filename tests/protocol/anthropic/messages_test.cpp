@@ -360,6 +360,34 @@ TEST(parse_count_tokens, takes_the_same_prompt_without_max_tokens) {
     EXPECT_EQ(count_tokens_body(17), R"({"input_tokens":17})");
 }
 
+TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) {
+    EXPECT_FALSE(parsed(body()).thread.is_kept);
+    messages_request created = parsed(body(R"(,"thread":{"type":"create"},"system":"S")"));
+    EXPECT_TRUE(created.thread.is_kept);
+    EXPECT_EQ(created.thread.continues, "");
+    EXPECT_EQ(created.chat.system, "S");
+
+    thread_tools tools_of = [](const std::string& id) {
+        EXPECT_EQ(id, "msg_1");
+        return std::vector<engine::tool_definition>{{"look", "", "{}", false}};
+    };
+    const std::string thread =
+        R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
+    auto continued = parse_messages(
+        body(thread + R"(,"tool_choice":{"type":"tool","name":"look"})"), {}, tools_of);
+    ASSERT_TRUE(continued) << continued.error().what;
+    EXPECT_TRUE(continued->thread.is_kept);
+    EXPECT_EQ(continued->thread.continues, "msg_1");
+    ASSERT_EQ(continued->chat.tools.size(), 1u);
+    EXPECT_EQ(continued->form.what, engine::output_form::kind::calls);
+    EXPECT_FALSE(parse_messages(body(thread + R"(,"tool_choice":{"type":"tool","name":"x"})"), {},
+                                tools_of));
+    auto counted = parse_count_tokens(body(thread), {}, tools_of);
+    ASSERT_TRUE(counted) << counted.error().what;
+    EXPECT_EQ(counted->thread.continues, "msg_1");
+    EXPECT_EQ(counted->chat.tools.size(), 1u);
+}
+
 TEST(parse_count_tokens, fails_with_the_same_errors) {
     EXPECT_EQ(parse_count_tokens("{").error().code, errc::malformed_json);
     EXPECT_EQ(parse_count_tokens("[]").error().what,
@@ -367,10 +395,9 @@ TEST(parse_count_tokens, fails_with_the_same_errors) {
     EXPECT_EQ(parse_count_tokens(R"({"messages":[]})").error().what, "model: field required");
     EXPECT_EQ(parse_count_tokens(R"({"model":"m","messages":[]})").error().what,
               "messages: at least one message is required");
-    EXPECT_EQ(parse_count_tokens(R"({"model":"m","thread":{"type":"create"},"messages":[]})")
-                  .error()
-                  .error_code,
-              "thread_unsupported_request");
+    auto fork = parse_count_tokens(R"({"model":"m","thread":{"type":"x"},"messages":[]})");
+    EXPECT_EQ(fork.error().what,
+              R"(thread.type: must be "create" or "continue", is "x")");
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+// What the vendors' JavaScript SDKs do when they are refused: a full server gets the same request
+// again at the time it says, and a mistake is not repeated.
+
+import assert from 'node:assert/strict';
+
+import { main, make_folder, require_sdk, Server, user } from './harness.mjs';
+
+const { Anthropic } = require_sdk('@anthropic-ai/sdk');
+const { OpenAI } = require_sdk('openai');
+
+const server = await Server.start({
+  cache: make_folder(),
+  args: ['--max-batch', '1', '--max-queued', '0', '--api-key', 'k1'],
+});
+
+/** Remembers each answer's status; `on_answer` is told of it. */
+function spy(on_answer = () => {}) {
+  const answers = [];
+  const through = async (url, init) => {
+    const answer = await fetch(url, init);
+    answers.push(answer);
+    on_answer(answer);
+    return answer;
+  };
+  return { answers, fetch: through };
+}
+
+const messages = [user('Tell me a long story.')];
+const limit = { model: 'any', temperature: 1, messages };
+const sdks = {
+  anthropic: {
+    client: (more) => new Anthropic({ apiKey: 'k1', baseURL: server.url, maxRetries: 3, ...more }),
+    ask: (client, more) => client.messages.create({ ...limit, max_tokens: 3, ...more }),
+    full: 529,
+  },
+  openai: {
+    client: (more) =>
+      new OpenAI({ apiKey: 'k1', baseURL: `${server.url}/v1`, maxRetries: 3, ...more }),
+    ask: (client, more) => client.chat.completions.create({ ...limit, max_tokens: 3, ...more }),
+    full: 503,
+  },
+};
+
+/** An answer that takes the only place until it is aborted. */
+async function take_the_place() {
+  const abort = new AbortController();
+  const answer = await fetch(`${server.url}/v1/messages`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-api-key': 'k1' },
+    body: JSON.stringify({ ...limit, max_tokens: 6000, stream: true }),
+    signal: abort.signal,
+  });
+  assert.equal(answer.status, 200);
+  return abort;
+}
+
+const cases = {};
+for (const [name, { client, ask, full }] of Object.entries(sdks)) {
+  cases[`${name}: a full server is asked again until there is a place`] = async () => {
+    const running = await take_the_place();
+    const seen = spy(({ status }) => status === full && running.abort());
+    const answer = await ask(client({ fetch: seen.fetch }), {});
+    assert.ok(answer.id);
+    assert.ok(seen.answers.length > 1, 'it was never refused');
+    const [refused] = seen.answers;
+    assert.equal(refused.status, full);
+    assert.ok(Number(refused.headers.get('retry-after')) >= 1);
+    assert.equal(refused.headers.get('x-should-retry'), 'true');
+    assert.ok(refused.headers.get('request-id'));
+    assert.equal(seen.answers.at(-1).status, 200);
+  };
+
+  cases[`${name}: what can never succeed is asked once`] = async () => {
+    const wrong = [
+      [{}, { messages: [] }, 400],
+      [{}, { max_tokens: 'x' }, 400],
+      [{ apiKey: 'k2' }, {}, 401],
+    ];
+    for (const [options, more, status] of wrong) {
+      const seen = spy();
+      await assert.rejects(ask(client({ ...options, fetch: seen.fetch }), more), { status });
+      assert.equal(seen.answers.length, 1, JSON.stringify(more));
+    }
+  };
+}
+cases['the server ends cleanly'] = async () => assert.equal((await server.stop()).code, 0);
+
+await main(cases);

@@ -1,0 +1,152 @@
+// Goal: a conversation goes on from the name of its last answer alone, token by token where that
+// answer ended, also after a restart, and says what it would say if all of it were sent.
+
+#include <gtest/gtest.h>
+
+#include "engine/engine.hpp"
+#include "tests/engine/tiny_engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using tests::ask;
+using tests::chat_of;
+using tests::load;
+using tests::long_paste;
+using tests::options_in;
+using tests::run;
+
+/// The first turn of a thread.
+generation_request opened(const std::string& id, conversation chat, int max_tokens = 40) {
+    generation_request request = ask("t", std::move(chat), max_tokens);
+    request.message_id = id;
+    request.keeps_thread = true;
+    return request;
+}
+
+/// A later one: `chat` is what is new.
+generation_request continued(const std::string& id, const std::string& previous, conversation chat,
+                             int max_tokens = 40) {
+    generation_request request = opened(id, std::move(chat), max_tokens);
+    request.agent.reset();
+    request.continues = previous;
+    return request;
+}
+
+const storage::tenant_id nobody;
+
+TEST(engine_thread, says_what_the_whole_conversation_says_and_takes_up_every_token) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const std::string told = long_paste(20) + "My dog is called Biscuit.";
+    auto whole = run(*engine, ask("w", chat_of({told})));
+    auto first = run(*engine, opened("msg_1", chat_of({told})));
+    ASSERT_TRUE(first->finished);
+    EXPECT_EQ(first->text, whole->text);
+
+    const char* question = "What is my dog called?";
+    auto asked = run(*engine, ask("w", chat_of({told, whole->text, question})));
+    generation_request next = continued("msg_2", "msg_1", chat_of({question}));
+    EXPECT_EQ(engine->count_continued(next).value(), asked->usage.prompt_tokens);
+    auto second = run(*engine, next);
+    ASSERT_TRUE(second->finished) << (second->failed ? second->failed->what : "no end");
+    EXPECT_EQ(second->text, asked->text);
+    EXPECT_NE(second->text.find("Biscuit"), std::string::npos) << second->text;
+    const prompt_usage& usage = second->usage;
+    EXPECT_EQ(second->agent, "t");
+    EXPECT_EQ(usage.prompt_tokens, asked->usage.prompt_tokens);
+    EXPECT_EQ(usage.reused_tokens, asked->usage.reused_tokens);
+    EXPECT_EQ(usage.why, miss_reason::none);
+    // Each answer knows whether there is another behind it.
+    EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_2")->is_continued);
+}
+
+TEST(engine_thread, goes_on_after_a_restart_with_its_tools) {
+    tests::temp_dir dir;
+    conversation chat = chat_of({"What is the weather in Perth?"});
+    chat.tools.push_back({"get_weather", "The weather of a city.",
+                          R"({"type":"object","properties":{"city":{"type":"string"}}})", true});
+    {
+        auto engine = load(options_in(dir.path()));
+        auto first = run(*engine, opened("msg_1", chat));
+        EXPECT_NE(first->text.find("<tool_call>"), std::string::npos) << first->text;
+        engine->drain(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+    }
+    auto engine = load(options_in(dir.path()));
+    auto turn = engine->find_thread(nobody, "msg_1");
+    ASSERT_TRUE(turn);
+    ASSERT_EQ(turn->tools.size(), 1u);
+    EXPECT_EQ(turn->tools[0].name, "get_weather");
+    EXPECT_TRUE(turn->tools[0].strict);
+    EXPECT_EQ(turn->effort, "");  // this template tells none
+    conversation result;
+    result.messages.push_back({role::tool, {tool_result_part{"any", "sunny, 21 degrees"}}});
+    result.tools = turn->tools;
+    auto second = run(*engine, continued("msg_2", "msg_1", result));
+    ASSERT_TRUE(second->finished) << (second->failed ? second->failed->what : "no end");
+    EXPECT_NE(second->text.find("Perth is sunny"), std::string::npos) << second->text;
+    EXPECT_GT(second->usage.restored_tokens, 0);
+    // Only the result and the frame of the next answer are new.
+    const prompt_usage& usage = second->usage;
+    EXPECT_LT(usage.prompt_tokens - usage.reused_tokens, 40);
+}
+
+TEST(engine_thread, a_turn_that_was_broken_off_can_be_asked_again) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    run(*engine, opened("msg_1", chat_of({"My dog is called Biscuit."})));
+    auto sink = std::make_shared<tests::transcript>();
+    generation_request story = continued("msg_2", "msg_1", chat_of({"Tell me a story."}), 4000);
+    story.sampling.temperature = 1.5f;
+    request_id id = engine->submit(story, sink);
+    ASSERT_TRUE(sink->wait_for_tokens(3));
+    engine->cancel(id);
+    ASSERT_TRUE(sink->wait());
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_2"));
+    ASSERT_TRUE(engine->find_thread(nobody, "msg_1"));
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_1")->is_continued);
+    auto again = run(*engine, continued("msg_3", "msg_1", chat_of({"What is my dog called?"})));
+    ASSERT_TRUE(again->finished);
+    EXPECT_NE(again->text.find("Biscuit"), std::string::npos) << again->text;
+    EXPECT_EQ(again->agent, "t");
+    EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
+}
+
+TEST(engine_thread, an_answer_that_its_limit_cut_is_closed_where_it_stands) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    auto first = run(*engine, opened("msg_1", chat_of({"My dog is called Biscuit."}), 3));
+    EXPECT_EQ(first->finished->why, stop_reason::max_tokens);
+    auto whole = run(*engine, ask("w", chat_of({"My dog is called Biscuit.", first->text,
+                                                "What is my dog called?"})));
+    auto second = run(*engine, continued("msg_2", "msg_1", chat_of({"What is my dog called?"})));
+    EXPECT_EQ(second->text, whole->text);
+    EXPECT_EQ(second->usage.prompt_tokens, whole->usage.prompt_tokens);
+}
+
+TEST(engine_thread, what_is_lost_is_said_to_be_lost) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    auto unknown = run(*engine, continued("msg_2", "msg_1", chat_of({"Hi."})));
+    ASSERT_TRUE(unknown->failed);
+    EXPECT_EQ(unknown->failed->kind, failure_kind::thread_lost);
+    EXPECT_NE(unknown->failed->what.find("msg_1"), std::string::npos);
+
+    run(*engine, opened("msg_1", chat_of({"Hi."})));
+    generation_request plain = ask("p", chat_of({"Hi."}));
+    plain.message_id = "msg_plain";  // has a name, but no thread
+    run(*engine, plain);
+    EXPECT_TRUE(engine->find_thread(nobody, "msg_1"));
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_plain"));
+    EXPECT_FALSE(engine->find_thread(engine->tenant("other"), "msg_1"));
+    ASSERT_TRUE(engine->erase(*storage::agent_id::parse("t")));
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_1"));
+    EXPECT_EQ(engine->count_continued(continued("msg_2", "msg_1", chat_of({"Hi."}))).error().code,
+              storage::errc::not_found);
+}
+
+}  // namespace
+}  // namespace semantic::engine
