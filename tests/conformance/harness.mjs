@@ -163,6 +163,14 @@ export class Server {
   }
 }
 
+const long_text = { type: 'string', minLength: 10_000 };
+const long_texts = { type: 'array', items: long_text, minItems: 9 };
+/** Fields of a Messages request whose answer does not end before its client leaves. */
+export const endless = {
+  max_tokens: 100_000,
+  output_config: { format: { type: 'json_schema', schema: long_texts } },
+};
+
 export const user = (content) => ({ role: 'user', content });
 export const assistant = (content) => ({ role: 'assistant', content });
 export const text_of = (message) => message.content.map((block) => block.text ?? '').join('');

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-import { main, make_folder, require_sdk, Server, user } from './harness.mjs';
+import { endless, main, make_folder, require_sdk, Server, user } from './harness.mjs';
 
 const { Anthropic } = require_sdk('@anthropic-ai/sdk');
 const { OpenAI } = require_sdk('openai');
@@ -47,7 +47,7 @@ async function take_the_place() {
   const answer = await fetch(`${server.url}/v1/messages`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-api-key': 'k1' },
-    body: JSON.stringify({ ...limit, max_tokens: 6000, stream: true }),
+    body: JSON.stringify({ ...limit, ...endless, stream: true }),
     signal: abort.signal,
   });
   assert.equal(answer.status, 200);

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
   converse,
+  endless,
   main,
   make_folder,
   prompt_tokens,
@@ -178,8 +179,7 @@ await main({
     const opening = body([user('Hi.')], { thread: create });
     const first = await client.post('/v1/messages', { body: opening });
     const thread = go_on(first);
-    const long = body([user('Tell me a long story.')], { thread, max_tokens: 4000 });
-    const stream = client.messages.stream({ ...long, temperature: 1 });
+    const stream = client.messages.stream(body([user('Hi.')], { thread, ...endless }));
     await new Promise((resolve) => stream.on('text', resolve));
     const again = () => client.post('/v1/messages', { body: body([user(lines[0])], { thread }) });
     await refused(again(), sdk.BadRequestError, 'thread_continue_in_flight');

@@ -99,12 +99,17 @@ TEST(engine_thread, a_turn_that_was_broken_off_can_be_asked_again) {
     auto engine = load(options_in(dir.path()));
     run(*engine, opened("msg_1", chat_of({"My dog is called Biscuit."})));
     auto sink = std::make_shared<tests::transcript>();
-    generation_request story = continued("msg_2", "msg_1", chat_of({"Tell me a story."}), 4000);
-    story.sampling.temperature = 1.5f;
+    generation_request story = continued("msg_2", "msg_1", chat_of({"Tell me a story."}), 100000);
+    // One that cannot end by itself before it is cancelled.
+    story.form.what = output_form::kind::json;
+    story.form.schema_json =
+        R"({"type":"array","items":{"type":"string","minLength":10000},"minItems":9})";
     request_id id = engine->submit(story, sink);
     ASSERT_TRUE(sink->wait_for_tokens(3));
     engine->cancel(id);
     ASSERT_TRUE(sink->wait());
+    ASSERT_TRUE(sink->finished) << sink->failed->what;
+    EXPECT_EQ(sink->finished->why, stop_reason::cancelled);
     EXPECT_FALSE(engine->find_thread(nobody, "msg_2"));
     ASSERT_TRUE(engine->find_thread(nobody, "msg_1"));
     EXPECT_FALSE(engine->find_thread(nobody, "msg_1")->is_continued);
