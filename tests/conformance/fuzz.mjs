@@ -10,7 +10,7 @@ import { main, make_folder, Server } from './harness.mjs';
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 250);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const AT_ONCE = 12;
-const PATIENCE_MS = 60_000;
+const PATIENCE_MS = 200_000;
 
 const server = await Server.start({
   cache: make_folder(),

@@ -295,7 +295,7 @@ function change(r, body) {
     const [other, place] = r.pick(places(body));
     holder[key] = structuredClone(other[place]);
   } else if (kind === 5 && Array.isArray(holder)) {
-    for (let i = r.below(40); i > 0; --i) holder.push(structuredClone(holder[key]));
+    for (let i = r.below(9); i > 0; --i) holder.push(structuredClone(holder[key]));
   } else {
     const field = r.chance(0.5) ? r.pick(more_fields) : key;
     body[field] = structuredClone(r.pick(odd_values));
