@@ -151,7 +151,9 @@ void attend_kernel(benchmark::State& state) {
                           0.125f,
                           states.data(),
                           out.data(),
-                          scratch.data()});
+                          scratch.data(),
+                          {},
+                          {}});
         }
         benchmark::ClobberMemory();
     }

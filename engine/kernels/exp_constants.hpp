@@ -24,6 +24,15 @@ inline constexpr float exp_coefficients[exp_coefficient_count] = {1.384360599e-0
                                                                   1.0f,
                                                                   1.0f};
 
+/// 2^x = 2^n * P(r), n = round(x), r = x - n, for weights that are rounded to 8 bits afterwards.
+/// Highest power first; exactly 1 at r = 0. Minimax on +-1/2, relative error below 1.1e-4.
+inline constexpr int exp2_coefficient_count = 4;
+inline constexpr float exp2_coefficients[exp2_coefficient_count] = {
+    5.500893295e-02f, 2.422109842e-01f, 6.932829022e-01f, 1.0f};
+/// 2^x of what is below stands at 2^-126, the smallest normal number.
+inline constexpr float exp2_lowest = -126.0f;
+inline constexpr float exp_ln2 = 0.693147181f;
+
 /// -2 sqrt(2 / pi), and that times 0.044715: the tanh form of GELU is x / (1 + exp(-2u)).
 inline constexpr float gelu_linear = -1.595769122f;
 inline constexpr float gelu_cubic = -7.135481627e-02f;

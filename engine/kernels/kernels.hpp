@@ -108,6 +108,9 @@ struct attention_block {
     float* out = nullptr;            // [count, v.dim], merged into
     float* scratch =
         nullptr;  // attention_scratch_floats(count, tokens, k.dim, v.dim) floats, 64-byte aligned
+    /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for its
+    /// beginning. Null rows: none. Shaped like k and v, whole.
+    kv_rows next_k, next_v;
 };
 
 struct kernel_table {
@@ -157,19 +160,25 @@ struct kernel_table {
     void (*quantize_kv)(const float* x, int dim, int bits, std::byte* row, half* scales,
                         half* biases);
 
-    /// Scores, softmax and weighted sum of one frame, merged into the running state. Per row:
-    /// score t = scale * acc. At 4/8 bit, per group in order, acc = fma(scale_k * scale_q,
-    /// float(idot), fma(bias_k, sum_q, acc)); at 16 bit, d ascending, acc = fma(q[d], k[t, d],
-    /// acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b = Σ p_t in lane order
-    /// of t (hidden tokens add 0). At 8/16 bit o_b[d] = Σ_t p_t * v[t, d], t ascending, acc =
-    /// fma(p_t, v, acc), v = fma(q, scale_v, bias_v). At 4 bit the weights are rounded to 8 bits,
-    /// so that integers do the work. Per group of 64 elements, with u = q, or 15 - q where scale_v
-    /// < 0: v = |scale_v| * (u - 8) + centre_v, where centre_v = fma(scale_v, scale_v < 0 ? 7 : 8,
-    /// bias_v), and acc starts as Σ p_t * centre_t by fma in lane order of t. Per 64 tokens of the
-    /// frame, in order, with w_t = p_t * |scale_t|, W = the largest visible one, r_t =
+    /// Scores, softmax and weighted sum of one frame, merged into the running state:
+    /// merge_softmax(state, out, {m_b, l_b}, o_b). K and V have the same bits.
+    /// At 8/16 bit, per row: score t = scale * acc. At 8 bit, per group in order, acc =
+    /// fma(scale_k * scale_q, float(idot), fma(bias_k, sum_q, acc)); at 16 bit, d ascending, acc =
+    /// fma(q[d], k[t, d], acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b =
+    /// Σ p_t in lane order of t (hidden tokens add 0). o_b[d] = Σ_t p_t * v[t, d], t ascending,
+    /// acc = fma(p_t, v, acc), v = fma(q, scale_v, bias_v).
+    /// At 4 bit the weights are rounded to 8 bits, so that integers do the work, and a row goes
+    /// through the frame by tiles of 64 tokens, in order; those of which it sees nothing are left
+    /// out. x_t to base 2 is acc of the 8-bit rule with scale_q and sum_q multiplied by scale *
+    /// log2 e first. M = max(M so far, ceil(max of the visible x)), so what was summed before is
+    /// scaled exactly, by 2^(M before - M). p_t = 2^(x_t - M) with exp2_coefficients, x_t - M at
+    /// least -126. l is summed in lane order of t.
+    /// Per group of 64 elements, with u = q, or 15 - q where scale_v < 0: v = |scale_v| * (u - 8)
+    /// + centre_v, centre_v = fma(scale_v, scale_v < 0 ? 7 : 8, bias_v). c = Σ p_t * centre_t by
+    /// fma in lane order of t. With w_t = p_t * |scale_t|, W = the largest visible one, r_t =
     /// round-half-even(w_t * (255 / W)) and idot[d] = Σ r_t * (u[t, d] - 8) exact: acc = fma(W /
-    /// 255, float(idot), acc); where W < 1e-30 both factors are 0. Then merge_softmax(state, out,
-    /// {m_b, l_b}, o_b).
+    /// 255, float(idot), acc); where W < 1e-30 both factors are 0. At the end m_b = M * ln 2, l_b
+    /// = l, o_b[d] = acc[d] + c.
     /// From the least begin to the greatest end of the rows that see anything, every token must
     /// hold finite values: a row multiplies those hidden from it by 0. All other bytes are never
     /// used, so they may be anything.

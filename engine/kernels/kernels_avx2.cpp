@@ -26,9 +26,10 @@ constexpr int quant_rows_max = 4, quant_tiles = 1;  // 8 registers of integer su
 constexpr int float_rows_max = 6, float_tiles = 1;  // 12 of sums, 2 of weights
 constexpr int score_rows_max = 4;                   // 8 of integer sums
 constexpr int score_chains_rows = 0;                // no registers for two sums a row
-constexpr int score_few_rows = 2;                   // so many rows go without a key tile
 constexpr int value_rows_max = 6, value_lanes = 1;  // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
+constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
+constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
 
 /// All ones in the first n of 8 lanes; n may be outside 0 to 8.
 SIMD_INLINE __m256i first8(int n) {
@@ -86,6 +87,7 @@ SIMD_INLINE v16 round(v16 x) {
     return {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
             _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+SIMD_INLINE v16 ceil(v16 x) { return {_mm256_ceil_ps(x.a), _mm256_ceil_ps(x.b)}; }
 SIMD_INLINE __m256 add_exponent8(__m256 p, __m256 shifted) {
     const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
@@ -290,84 +292,72 @@ SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& value
     }
 }
 
-SIMD_INLINE __m256i fold8(__m256i (&r)[8]) {
-    __m256i fours[2];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        const __m256i* x = r + 4 * i;
-        const __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(x[0], x[1]),
-                                           _mm256_unpackhi_epi32(x[0], x[1]));
-        const __m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(x[2], x[3]),
-                                           _mm256_unpackhi_epi32(x[2], x[3]));
-        fours[i] = _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-    }
-    return _mm256_add_epi32(_mm256_permute2x128_si256(fours[0], fours[1], 0x20),
-                            _mm256_permute2x128_si256(fours[0], fours[1], 0x31));
-}
-/// Lane i < 8: the sum of the low half of r[i]; lane 8 + i: of its high half.
-SIMD_INLINE i16 fold_halves(const i16 (&r)[8]) {
-    __m256i low[8], high[8];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        low[i] = r[i].a;
-        high[i] = r[i].b;
-    }
-    return {fold8(low), fold8(high)};
-}
-
 /// All ones where x < y.
 SIMD_INLINE i16 less_words(v16 x, v16 y) {
     return {_mm256_castps_si256(_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
             _mm256_castps_si256(_mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
 }
-/// 32 bytes from each of two places, each flipped by a word.
-SIMD_INLINE i16 flip_halves(const std::byte* low, const std::int32_t* flip_low,
-                            const std::byte* high, const std::int32_t* flip_high) {
-    const i16 x = load_halves(low, high);
-    return {_mm256_xor_si256(x.a, _mm256_set1_epi32(*flip_low)),
-            _mm256_xor_si256(x.b, _mm256_set1_epi32(*flip_high))};
+/// Whether x < y in any of the first n lanes.
+SIMD_INLINE bool any_less(v16 x, v16 y, int n) {
+    const i16 less = less_words(x, y);
+    const unsigned low = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(less.a)));
+    const unsigned high = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(less.b)));
+    return ((low | high << 8) & ((1u << n) - 1u)) != 0;
 }
-SIMD_INLINE void interleave8(__m256i a, __m256i b, __m256i c, __m256i d, __m256i (&out)[4]) {
-    const __m256i ab_low = _mm256_unpacklo_epi8(a, b), ab_high = _mm256_unpackhi_epi8(a, b);
-    const __m256i cd_low = _mm256_unpacklo_epi8(c, d), cd_high = _mm256_unpackhi_epi8(c, d);
-    out[0] = _mm256_unpacklo_epi16(ab_low, cd_low);
-    out[1] = _mm256_unpackhi_epi16(ab_low, cd_low);
-    out[2] = _mm256_unpacklo_epi16(ab_high, cd_high);
-    out[3] = _mm256_unpackhi_epi16(ab_high, cd_high);
-}
-/// Byte i of a, b, c and d side by side, in each half: words 16 * (l % 2) + 4 * j + i of lane l of
-/// 128 bits.
-SIMD_INLINE void interleave_bytes(const i16 (&x)[4], i16 (&out)[4]) {
-    __m256i low[4], high[4];
-    interleave8(x[0].a, x[1].a, x[2].a, x[3].a, low);
-    interleave8(x[0].b, x[1].b, x[2].b, x[3].b, high);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        out[i] = {low[i], high[i]};
+/// Lane m < 8: the largest lane of x[m].
+SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
+    float lanes[lane_count] = {};
+#pragma GCC unroll 8
+    for (int m = 0; m < 8; ++m) {
+        lanes[m] = largest(x[m]);
     }
+    return load(lanes);
+}
+SIMD_INLINE __m256i pack_words(__m256i a, __m256i b, __m256i c, __m256i d) {
+    return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+}
+/// Levels 0 to 255 of 64 tokens as bytes: word 4 * l + i holds the tokens 16 * i + 4 * l to + 3.
+SIMD_INLINE void pack_levels(const i16 (&x)[4], std::uint8_t* out) {
+    store_words(out, {pack_words(x[0].a, x[1].a, x[2].a, x[3].a),
+                      pack_words(x[0].b, x[1].b, x[2].b, x[3].b)});
 }
 SIMD_INLINE i16 from_eight(i16 x) {
     const __m256i eight = _mm256_set1_epi8(8);
     return {_mm256_sub_epi8(x.a, eight), _mm256_sub_epi8(x.b, eight)};
 }
-/// The high half of x changes places with the low half of y.
-SIMD_INLINE void swap_halves(i16& x, i16& y) {
-    const __m256i high = x.b;
-    x.b = y.a;
-    y.a = high;
+/// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
+/// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
+SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
+                             const std::byte* d, const std::uint8_t* flips, i16 (&out)[4]) {
+    const __m256i flip = set1_word(flips).a;
+    const i16 ab = load_halves(a, b), cd = load_halves(c, d);
+    const __m256i ab_low = _mm256_unpacklo_epi8(ab.a, ab.b);
+    const __m256i ab_high = _mm256_unpackhi_epi8(ab.a, ab.b);
+    const __m256i cd_low = _mm256_unpacklo_epi8(cd.a, cd.b);
+    const __m256i cd_high = _mm256_unpackhi_epi8(cd.a, cd.b);
+    const i16 words[2] = {
+        {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_low, cd_low), flip),
+         _mm256_xor_si256(_mm256_unpackhi_epi16(ab_low, cd_low), flip)},
+        {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_high, cd_high), flip),
+         _mm256_xor_si256(_mm256_unpackhi_epi16(ab_high, cd_high), flip)}};
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        out[i] = from_eight(low_nibbles(words[i]));
+        out[2 + i] = from_eight(high_nibbles(words[i]));
+    }
 }
-SIMD_INLINE void order8(__m256 even, __m256 odd, float* low, float* high) {
+SIMD_INLINE void order8(__m256 even, __m256 odd, __m256& low, __m256& high) {
     const __m256 a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
-    _mm256_storeu_ps(low, _mm256_permute2f128_ps(a, b, 0x20));
-    _mm256_storeu_ps(high, _mm256_permute2f128_ps(a, b, 0x31));
+    low = _mm256_permute2f128_ps(a, b, 0x20);
+    high = _mm256_permute2f128_ps(a, b, 0x31);
 }
 /// 64 sums in the order of quad_values -> the order of elements.
-SIMD_INLINE void value_order(float* x) {
+SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
     const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
-    order8(a.a, c.a, x, x + 32);
-    order8(a.b, c.b, x + 8, x + 40);
-    order8(b.a, d.a, x + 16, x + 48);
-    order8(b.b, d.b, x + 24, x + 56);
+    order8(a.a, c.a, out[0].a, out[2].a);
+    order8(a.b, c.b, out[0].b, out[2].b);
+    order8(b.a, d.a, out[1].a, out[3].a);
+    order8(b.b, d.b, out[1].b, out[3].b);
 }
 
 /// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
@@ -384,6 +374,7 @@ SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {
 #include "engine/kernels/simd_elements.inl"
 #include "engine/kernels/simd_linear.inl"
 #include "engine/kernels/simd_attend.inl"
+#include "engine/kernels/simd_attend_4bit.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avx2");

@@ -32,9 +32,10 @@ constexpr int quant_rows_max = 6, quant_tiles = 2;  // 12 integer and 12 float s
 constexpr int float_rows_max = 6, float_tiles = 4;  // 24 sums, 4 weights
 constexpr int score_rows_max = 12;                  // 12 integer and 12 float sums
 constexpr int score_chains_rows = 4;                // up to so many rows, two sums each
-constexpr int score_few_rows = 4;                   // so many rows go without a key tile
 constexpr int value_rows_max = 6, value_lanes = 4;  // 24 sums, 4 values
 constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
+constexpr int packed_rows_max = 4;                    // up to so many read packed 4-bit tokens
+constexpr float value_unit = 1.0f / 16;               // what quad_values calls 1, in levels
 
 SIMD_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -66,6 +67,9 @@ SIMD_INLINE v16 fma(v16 a, v16 b, v16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v
 SIMD_INLINE v16 fms(v16 a, v16 b, v16 c) { return {_mm512_fmsub_ps(a.v, b.v, c.v)}; }
 SIMD_INLINE v16 round(v16 a) {
     return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+SIMD_INLINE v16 ceil(v16 a) {
+    return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)};
 }
 /// p * 2^n, where n sits in the low bits of `shifted`.
 SIMD_INLINE v16 add_exponent(v16 p, v16 shifted) {
@@ -207,66 +211,76 @@ SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& value
     }
 }
 
-/// Lane i < 8: the sum of the low half of r[i]; lane 8 + i: of its high half.
-SIMD_INLINE i16 fold_halves(const i16 (&r)[8]) {
-    __m512i fours[2];
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        const i16* x = r + 4 * i;
-        const __m512i a = _mm512_add_epi32(_mm512_unpacklo_epi32(x[0].v, x[1].v),
-                                           _mm512_unpackhi_epi32(x[0].v, x[1].v));
-        const __m512i b = _mm512_add_epi32(_mm512_unpacklo_epi32(x[2].v, x[3].v),
-                                           _mm512_unpackhi_epi32(x[2].v, x[3].v));
-        fours[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    }
-    const __m512i even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
-    const __m512i odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-    return {_mm512_add_epi32(_mm512_permutex2var_epi64(fours[0], even, fours[1]),
-                             _mm512_permutex2var_epi64(fours[0], odd, fours[1]))};
-}
-
 /// All ones where a < b.
 SIMD_INLINE i16 less_words(v16 a, v16 b) {
     return {_mm512_movm_epi32(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ))};
 }
-/// 32 bytes from each of two places, each flipped by a word.
-SIMD_INLINE i16 flip_halves(const std::byte* low, const std::int32_t* flip_low,
-                            const std::byte* high, const std::int32_t* flip_high) {
-    const __m256i a = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)),
-                                       _mm256_set1_epi32(*flip_low));
-    const __m256i b = _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)),
-                                       _mm256_set1_epi32(*flip_high));
-    return {_mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1)};
+/// Whether a < b in any of the first n lanes.
+SIMD_INLINE bool any_less(v16 a, v16 b, int n) {
+    return _mm512_mask_cmp_ps_mask(first(n), a.v, b.v, _CMP_LT_OQ) != 0;
 }
-/// Byte i of a, b, c and d side by side, in each half: words 16 * (l % 2) + 4 * j + i of lane l of
-/// 128 bits.
-SIMD_INLINE void interleave_bytes(const i16 (&x)[4], i16 (&out)[4]) {
-    const __m512i ab_low = _mm512_unpacklo_epi8(x[0].v, x[1].v);
-    const __m512i ab_high = _mm512_unpackhi_epi8(x[0].v, x[1].v);
-    const __m512i cd_low = _mm512_unpacklo_epi8(x[2].v, x[3].v);
-    const __m512i cd_high = _mm512_unpackhi_epi8(x[2].v, x[3].v);
-    out[0].v = _mm512_unpacklo_epi16(ab_low, cd_low);
-    out[1].v = _mm512_unpackhi_epi16(ab_low, cd_low);
-    out[2].v = _mm512_unpacklo_epi16(ab_high, cd_high);
-    out[3].v = _mm512_unpackhi_epi16(ab_high, cd_high);
+/// Lane m < 8: the largest lane of x[m].
+SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
+    __m512 fours[4], lanes[2];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {  // two lanes of 128 bits a row
+        const __m512 a = x[i].v, b = x[i + 4].v;
+        fours[i] =
+            _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {  // one: rows i, i + 2, i + 4, i + 6
+        const __m512 a = fours[i], b = fours[i + 2];
+        lanes[i] =
+            _mm512_max_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+    }
+    // Within a lane: a row of each, side by side.
+    const __m512 pairs = _mm512_max_ps(_mm512_unpacklo_ps(lanes[0], lanes[1]),
+                                       _mm512_unpackhi_ps(lanes[0], lanes[1]));
+    const __m512 all = _mm512_max_ps(pairs, _mm512_permute_ps(pairs, 0x4e));
+    // Lanes of 128 bits hold the rows 0, 4, 2, 6 and what follows each.
+    const __m512i from = _mm512_setr_epi32(0, 1, 8, 9, 4, 5, 12, 13, 0, 1, 8, 9, 4, 5, 12, 13);
+    return {_mm512_permutexvar_ps(from, all)};
 }
-SIMD_INLINE i16 from_eight(i16 a) { return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(8))}; }
-/// The high half of a changes places with the low half of b.
-SIMD_INLINE void swap_halves(i16& a, i16& b) {
-    const __m512i low = _mm512_shuffle_i64x2(a.v, b.v, 0x44);
-    b.v = _mm512_shuffle_i64x2(a.v, b.v, 0xee);
-    a.v = low;
+/// Levels 0 to 255 of 64 tokens as bytes: word 4 * l + i holds the tokens 16 * i + 4 * l to + 3.
+SIMD_INLINE void pack_levels(const i16 (&x)[4], std::uint8_t* out) {
+    const __m512i low = _mm512_packs_epi32(x[0].v, x[1].v);
+    const __m512i high = _mm512_packs_epi32(x[2].v, x[3].v);
+    _mm512_storeu_si512(out, _mm512_packus_epi16(low, high));
+}
+/// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
+/// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
+SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
+                             const std::byte* d, const std::uint8_t* flips, i16 (&out)[4]) {
+    const __m512i ab = load_halves(a, b).v, cd = load_halves(c, d).v;
+    // A word of each token in every lane of 128 bits, then a byte of each in every word.
+    const __m512i words =
+        _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
+    const __m512i bytes = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    // High nibbles with the sign where it belongs: 16 * (u - 8).
+    const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xf0));
+    const __m512i sign =
+        _mm512_xor_si512(set1_word(flips).v, _mm512_set1_epi8(static_cast<char>(0x88)));
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        const __m512i from = _mm512_add_epi32(words, _mm512_set1_epi32(4 * i));
+        const __m512i x = _mm512_shuffle_epi8(_mm512_permutex2var_epi32(ab, from, cd), bytes);
+        constexpr int xor_and = 0x28;  // (x ^ sign) & mask
+        out[i].v = _mm512_ternarylogic_epi32(_mm512_slli_epi16(x, 4), sign, mask, xor_and);
+        out[2 + i].v = _mm512_ternarylogic_epi32(x, sign, mask, xor_and);
+    }
 }
 /// 64 sums in the order of quad_values -> the order of elements.
-SIMD_INLINE void value_order(float* x) {
-    const __m512i from =
-        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27);
-    const __m512i upper = _mm512_add_epi32(from, _mm512_set1_epi32(4));
+SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
+    const __m512i lower =
+        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
     const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
-    store(x, {_mm512_permutex2var_ps(a.v, from, c.v)});
-    store(x + 16, {_mm512_permutex2var_ps(b.v, from, d.v)});
-    store(x + 32, {_mm512_permutex2var_ps(a.v, upper, c.v)});
-    store(x + 48, {_mm512_permutex2var_ps(b.v, upper, d.v)});
+    out[0].v = _mm512_permutex2var_ps(a.v, lower, c.v);
+    out[1].v = _mm512_permutex2var_ps(a.v, upper, c.v);
+    out[2].v = _mm512_permutex2var_ps(b.v, lower, d.v);
+    out[3].v = _mm512_permutex2var_ps(b.v, upper, d.v);
 }
 
 /// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
@@ -288,6 +302,7 @@ SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {
 #include "engine/kernels/simd_elements.inl"
 #include "engine/kernels/simd_linear.inl"
 #include "engine/kernels/simd_attend.inl"
+#include "engine/kernels/simd_attend_4bit.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avx512");

@@ -200,6 +200,19 @@ float exp_one(float x) {
     return x > exp_overflow ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(bits);
 }
 
+/// 2^x for x <= 0.
+float exp2_one(float x) {
+    x = std::fmax(x, exp2_lowest);
+    const float shifted = x + exp_magic;
+    const float r = x - (shifted - exp_magic);
+    float p = exp2_coefficients[0];
+    for (int i = 1; i < exp2_coefficient_count; ++i) {
+        p = std::fma(p, r, exp2_coefficients[i]);
+    }
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                                (std::bit_cast<std::uint32_t>(shifted) << 23));
+}
+
 void exp_all(const float* x, float* out, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         out[i] = exp_one(x[i]);
@@ -297,25 +310,31 @@ float kv_value(const kv_rows& kv, index t, index d) {
                     to_float(kv.biases[group]));
 }
 
-float score(const attention_block& block, index r, index t) {
+/// Of query r and token t. Requires: 4 or 8 bit. `scale`: on the query's scales and sums.
+float quantised_score(const attention_block& block, index r, index t, float scale) {
     const kv_rows& k = block.k;
-    float acc = 0.0f;
-    if (k.bits == 16) {
-        for (index d = 0; d < k.dim; ++d) {
-            acc = std::fma(block.queries[r * k.dim + d], kv_value(k, t, d), acc);
-        }
-        return block.scale * acc;
-    }
     const index groups = k.dim / group_size;
+    float acc = 0.0f;
     for (index g = 0; g < groups; ++g) {
         std::int32_t idot = 0;
         for (index d = g * group_size; d < (g + 1) * group_size; ++d) {
             idot += kv_q(k, t, d) * block.q.q[r * k.dim + d];
         }
         const index at = t * k.row_scales + g;
-        acc = std::fma(to_float(k.biases[at]), block.q.sums[r * groups + g], acc);
-        const float scale = to_float(k.scales[at]) * block.q.scales[r * groups + g];
-        acc = std::fma(scale, static_cast<float>(idot), acc);
+        const float q_scale = block.q.scales[r * groups + g] * scale;
+        acc = std::fma(to_float(k.biases[at]), block.q.sums[r * groups + g] * scale, acc);
+        acc = std::fma(to_float(k.scales[at]) * q_scale, static_cast<float>(idot), acc);
+    }
+    return acc;
+}
+
+float score(const attention_block& block, index r, index t) {
+    if (block.k.bits == 8) {
+        return block.scale * quantised_score(block, r, t, 1.0f);
+    }
+    float acc = 0.0f;
+    for (index d = 0; d < block.k.dim; ++d) {
+        acc = std::fma(block.queries[r * block.k.dim + d], kv_value(block.k, t, d), acc);
     }
     return block.scale * acc;
 }
@@ -331,76 +350,112 @@ void merge_softmax(softmax_state& into, float* into_out, const softmax_state& fr
     }
 }
 
-/// Σ_t p[t] * v[t] over [begin, end) for one group of 4-bit values, as kernel_table::attend says.
-void weigh_rounded(const kv_rows& v, index group, const float* p, index begin, index end,
-                   float* out) {
-    float lanes[lane_count] = {};
+/// A row's state of one frame of 4 bits, as kernel_table::attend says.
+struct level_state {
+    float max = -std::numeric_limits<float>::infinity();
+    float sums[lane_count] = {};
+    float centres[lane_count] = {};  // of one group of values
+    float out[group_size] = {};
+};
+
+/// Adds the weighted values of the tokens [begin, end) of one tile of 64, for one group of
+/// elements. x: their scores to base 2.
+void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
+                 level_state& state) {
+    const float largest = *std::max_element(x, x + (end - begin));
+    const float max = std::fmax(state.max, std::ceil(largest) + 0.0f);
+    const float factor = exp2_one(state.max - max);
+    state.max = max;
+    for (float& value : state.out) value *= factor;
+    for (int i = 0; i < lane_count; ++i) {
+        state.sums[i] *= factor;
+        state.centres[i] *= factor;
+    }
+    float weights[attention_value_tokens];
+    float peak = 0.0f;
     for (index t = begin; t < end; ++t) {
         const index at = t * v.row_scales + group;
         const float scale = to_float(v.scales[at]);
         const float centre = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
-        lanes[t % lane_count] = std::fma(p[t], centre, lanes[t % lane_count]);
+        const float p = exp2_one(x[t - begin] - max);
+        state.sums[t % lane_count] += p;
+        state.centres[t % lane_count] = std::fma(p, centre, state.centres[t % lane_count]);
+        weights[t - begin] = p * std::fabs(scale);
+        peak = std::fmax(peak, weights[t - begin]);
     }
-    const float base = fold(lanes);
-    for (index d = 0; d < group_size; ++d) {
-        out[d] = base;
-    }
-    for (index first = begin / attention_value_tokens * attention_value_tokens; first < end;
-         first += attention_value_tokens) {
-        const index from = std::max(first, begin);
-        const index to = std::min(first + attention_value_tokens, end);
-        float weights[attention_value_tokens] = {};
-        float largest = 0.0f;
-        for (index t = from; t < to; ++t) {
-            const float scale = to_float(v.scales[t * v.row_scales + group]);
-            weights[t - from] = p[t] * std::fabs(scale);
-            largest = std::fmax(largest, weights[t - from]);
-        }
-        const float unit = largest < 1e-30f ? 0.0f : largest / 255.0f;
-        const float inverse = largest < 1e-30f ? 0.0f : 255.0f / largest;
-        std::int32_t idot[group_size] = {};
-        for (index t = from; t < to; ++t) {
-            const int level = static_cast<int>(std::nearbyint(weights[t - from] * inverse));
-            const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
-            for (index d = 0; d < group_size; ++d) {
-                const int q = kv_q(v, t, group * group_size + d);
-                idot[d] += level * ((negative ? 15 - q : q) - 8);
-            }
-        }
+    const float unit = peak < 1e-30f ? 0.0f : peak / 255.0f;
+    const float inverse = peak < 1e-30f ? 0.0f : 255.0f / peak;
+    std::int32_t idot[group_size] = {};
+    for (index t = begin; t < end; ++t) {
+        const int level = static_cast<int>(std::nearbyint(weights[t - begin] * inverse));
+        const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
         for (index d = 0; d < group_size; ++d) {
-            out[d] = std::fma(unit, static_cast<float>(idot[d]), out[d]);
+            const int q = kv_q(v, t, group * group_size + d);
+            idot[d] += level * ((negative ? 15 - q : q) - 8);
         }
     }
+    for (index d = 0; d < group_size; ++d) {
+        state.out[d] = std::fma(unit, static_cast<float>(idot[d]), state.out[d]);
+    }
+}
+
+/// One row of 4-bit keys and values. out: [v.dim]
+softmax_state attend_4bit(const attention_block& block, index r, float* out) {
+    const index begin = block.begin[r], end = block.end[r];
+    softmax_state result{};
+    for (index group = 0; group < block.v.dim / group_size; ++group) {
+        level_state state;
+        for (index tile = begin / attention_value_tokens * attention_value_tokens; tile < end;
+             tile += attention_value_tokens) {
+            const index from = std::max(tile, begin);
+            const index to = std::min(tile + attention_value_tokens, end);
+            float x[attention_value_tokens];
+            for (index t = from; t < to; ++t) {
+                x[t - from] = quantised_score(block, r, t, block.scale * exp_log2e);
+            }
+            attend_tile(block.v, group, x, from, to, state);
+        }
+        const float base = fold(state.centres);
+        for (index d = 0; d < group_size; ++d) {
+            out[group * group_size + d] = state.out[d] + base;
+        }
+        result = {state.max * exp_ln2, fold(state.sums)};
+    }
+    return result;
+}
+
+/// One row of 8- or 16-bit keys and values. p: room for [tokens]; out: [v.dim]
+softmax_state attend_wide(const attention_block& block, index r, float* p, float* out) {
+    const index begin = block.begin[r], end = block.end[r];
+    softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
+    for (index t = begin; t < end; ++t) {
+        p[t] = score(block, r, t);
+        state.max = std::fmax(state.max, p[t]);
+    }
+    float lanes[lane_count] = {};
+    for (index t = begin; t < end; ++t) {
+        p[t] = exp_one(p[t] - state.max);
+        lanes[t % lane_count] += p[t];
+    }
+    state.sum = fold(lanes);
+    for (index d = 0; d < block.v.dim; ++d) {
+        out[d] = 0.0f;
+        for (index t = begin; t < end; ++t) {
+            out[d] = std::fma(p[t], kv_value(block.v, t, d), out[d]);
+        }
+    }
+    return state;
 }
 
 void attend(const attention_block& block) {
     float* p = block.scratch;       // [tokens]
     float* out = p + block.tokens;  // [v.dim]
     for (index r = 0; r < block.count; ++r) {
-        const index begin = block.begin[r], end = block.end[r];
-        if (begin >= end) {
+        if (block.begin[r] >= block.end[r]) {
             continue;
         }
-        softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
-        for (index t = begin; t < end; ++t) {
-            p[t] = score(block, r, t);
-            state.max = std::fmax(state.max, p[t]);
-        }
-        float lanes[lane_count] = {};
-        for (index t = begin; t < end; ++t) {
-            p[t] = exp_one(p[t] - state.max);
-            lanes[t % lane_count] += p[t];
-        }
-        state.sum = fold(lanes);
-        for (index g = 0; block.v.bits == 4 && g < block.v.dim / group_size; ++g) {
-            weigh_rounded(block.v, g, p, begin, end, out + g * group_size);
-        }
-        for (index d = 0; block.v.bits != 4 && d < block.v.dim; ++d) {
-            out[d] = 0.0f;
-            for (index t = begin; t < end; ++t) {
-                out[d] = std::fma(p[t], kv_value(block.v, t, d), out[d]);
-            }
-        }
+        const softmax_state state = block.v.bits == 4 ? attend_4bit(block, r, out)
+                                                      : attend_wide(block, r, p, out);
         merge_softmax(block.state[r], block.out + r * block.v.dim, state, out, block.v.dim);
     }
 }

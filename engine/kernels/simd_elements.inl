@@ -24,6 +24,19 @@ SIMD_INLINE v16 exp_not_above_0(v16 x) {
     return where_less(x, set1(exp_underflow), set1(0.0f), p);
 }
 
+/// 2^x as exp2_coefficients say, for x <= 0; other lanes are not used.
+SIMD_INLINE v16 exp2_not_above_0(v16 x) {
+    x = max(x, set1(exp2_lowest));
+    const v16 shifted = add(x, set1(exp_magic));
+    const v16 r = sub(x, sub(shifted, set1(exp_magic)));
+    v16 p = set1(exp2_coefficients[0]);
+#pragma GCC unroll 4
+    for (int i = 1; i < exp2_coefficient_count; ++i) {
+        p = fma(p, r, set1(exp2_coefficients[i]));
+    }
+    return add_exponent(p, shifted);
+}
+
 SIMD_INLINE v16 exp_lanes(v16 x) {
     return where_less(set1(exp_overflow), x, set1(__builtin_inff()), exp_not_above_0(x));
 }
@@ -199,14 +212,14 @@ SIMD void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* s
 SIMD void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
                         const float* from_out, int dim) {
     const float peak = into.max > from.max ? into.max : from.max;
-    const float a = exp_one(into.max - peak), b = exp_one(from.max - peak);
+    const v16 a = exp_not_above_0(set1(into.max - peak));
+    const v16 b = exp_not_above_0(set1(from.max - peak));
     into.max = peak;
-    into.sum = __builtin_fmaf(into.sum, a, from.sum * b);
-    const v16 wide_a = set1(a), wide_b = set1(b);
+    store_first(&into.sum, 1, fma(set1(into.sum), a, mul(set1(from.sum), b)));
     for (index d = 0; d < dim; d += lane_count) {
         const int lanes = lanes_left(dim, d);
-        const v16 other = mul(load_first(from_out + d, lanes), wide_b);
-        store_first(into_out + d, lanes, fma(load_first(into_out + d, lanes), wide_a, other));
+        const v16 other = mul(load_first(from_out + d, lanes), b);
+        store_first(into_out + d, lanes, fma(load_first(into_out + d, lanes), a, other));
     }
 }
 

@@ -152,7 +152,7 @@ void attention::run_whole(int layer, const query_rows& queries, std::span<const 
         const partial state = running_.at(slot);
         start(t, sinks, state);
         for (int frame = t.frame_begin; frame < t.frame_end; ++frame) {
-            attend_frame(layer, t, frame, queries, state, slot);
+            attend_frame(layer, t, frame, frame + 1, queries, state, slot);
         }
         finish(t, state, out);
     };
@@ -181,12 +181,19 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
 }
 
 void attention::run_wave(int layer, const query_rows& queries) {
-    tasks_.run(static_cast<int>(units_.size()), true, [&](int index, int slot) {
-        const unit& u = units_[static_cast<std::size_t>(index)];
-        const tile& t = tiles_[static_cast<std::size_t>(u.tile)];
-        const partial piece = pieces_.at(index);
-        clear(t, piece);
-        attend_frame(layer, t, u.frame, queries, piece, slot);
+    const int count = static_cast<int>(units_.size());
+    // Some frames one after the other, so that each can ask memory for the next.
+    const int length = std::clamp(count / (tiles_per_slot_wanted * tasks_.slots()), 1, 8);
+    tasks_.run((count + length - 1) / length, true, [&](int task, int slot) {
+        const int end = std::min(count, (task + 1) * length);
+        for (int index = task * length; index < end; ++index) {
+            const unit& u = units_[static_cast<std::size_t>(index)];
+            const tile& t = tiles_[static_cast<std::size_t>(u.tile)];
+            const partial piece = pieces_.at(index);
+            clear(t, piece);
+            attend_frame(layer, t, u.frame, index + 1 < end ? u.frame + 1 : t.frame_end, queries,
+                         piece, slot);
+        }
     });
     for (std::size_t i = 0; i < units_.size(); ++i) {  // frames of a tile are in order
         const tile& t = tiles_[static_cast<std::size_t>(units_[i].tile)];
@@ -217,8 +224,8 @@ void attention::start(const tile& t, std::span<const float> sinks, partial into)
     }
 }
 
-void attention::attend_frame(int layer, const tile& t, int frame, const query_rows& queries,
-                             partial into, int slot) {
+void attention::attend_frame(int layer, const tile& t, int frame, int next,
+                             const query_rows& queries, partial into, int slot) {
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
     const int tokens = layout_.block_tokens(), window = layout_.layer(layer).window;
     const int start = frame * tokens;
@@ -231,8 +238,14 @@ void attention::attend_frame(int layer, const tile& t, int frame, const query_ro
         std::fill_n(scratch.end.begin() + i * group_, group_, end);
         block.tokens = std::max(block.tokens, end);
     }
-    const std::byte* bytes = t.span->cache->frames(layer)[static_cast<std::size_t>(frame)];
+    const auto frames = t.span->cache->frames(layer);
+    const std::byte* bytes = frames[static_cast<std::size_t>(frame)];
     const int bits = layout_.recipe().bits;
+    if (next < t.frame_end) {
+        const std::byte* following = frames[static_cast<std::size_t>(next)];
+        block.next_k = rows_of(following, layout_.k(layer), t.kv_head, tokens, bits);
+        block.next_v = rows_of(following, layout_.v(layer), t.kv_head, tokens, bits);
+    }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     block.count = t.tokens * group_;
     block.k = rows_of(bytes, layout_.k(layer), t.kv_head, tokens, bits);

@@ -111,8 +111,9 @@ class attention {
     void run_wave(int layer, const query_rows& queries);
     void clear(const tile& t, partial into) const;
     void start(const tile& t, std::span<const float> sinks, partial into) const;
-    void attend_frame(int layer, const tile& t, int frame, const query_rows& queries, partial into,
-                      int slot);
+    /// `next`: the frame of the tile that this thread attends to next, or one past the last.
+    void attend_frame(int layer, const tile& t, int frame, int next, const query_rows& queries,
+                      partial into, int slot);
     void finish(const tile& t, partial from, float* out) const;
     double work() const;
 
