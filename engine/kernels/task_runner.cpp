@@ -21,9 +21,9 @@ using clock = std::chrono::steady_clock;
 /// How long a thread helps before it asks the arena whether anything else waits: other nodes of the
 /// graph get a thread within this time, and coming back costs a thousandth of it.
 constexpr auto stint = std::chrono::milliseconds(1);
-/// Looks at an empty counter, some 20 microseconds of them, before a waiting thread offers its core
-/// to others.
-constexpr int patience = 400;
+/// Looks at an empty counter, some 80 microseconds of them, before a waiting thread offers its core
+/// to others: on a busy machine it gets it back milliseconds later.
+constexpr int patience = 4000;
 
 /// Spins for a while, then lets others run between two looks.
 class waiting {
