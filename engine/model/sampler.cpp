@@ -34,16 +34,32 @@ bool ahead(const std::pair<float, token_id>& a, const std::pair<float, token_id>
     return a.first > b.first || (a.first == b.first && a.second < b.second);
 }
 
+/// The first of the largest logits; NaN counts as -inf. Blocks are compared in lanes that need not
+/// wait for each other, and only the best one is looked through for the token: the vocabulary is
+/// read by the thread that all others wait for.
 token_id largest(std::span<const float> logits) {
-    token_id best = 0;
-    float best_logit = -std::numeric_limits<float>::infinity();
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-        if (logits[i] > best_logit) {  // false for NaN
-            best_logit = logits[i];
-            best = static_cast<token_id>(i);
+    constexpr std::size_t lanes = 32, block = 32 * lanes;
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    float best = none;
+    std::size_t at = 0;
+    for (std::size_t begin = 0; begin < logits.size(); begin += block) {
+        const std::span<const float> part =
+            logits.subspan(begin, std::min(block, logits.size() - begin));
+        float highest[lanes];
+        std::fill_n(highest, lanes, none);
+        std::size_t i = 0;
+        for (; i + lanes <= part.size(); i += lanes)
+            for (std::size_t lane = 0; lane < lanes; ++lane)
+                highest[lane] = part[i + lane] > highest[lane] ? part[i + lane] : highest[lane];
+        float top = *std::max_element(highest, highest + lanes);
+        for (; i < part.size(); ++i) top = part[i] > top ? part[i] : top;
+        if (top > best) {
+            best = top;
+            at = begin;
         }
     }
-    return best;
+    while (best != none && !(logits[at] == best)) ++at;
+    return static_cast<token_id>(at);
 }
 
 bool counts_tokens(const sampling_rules& rules) {

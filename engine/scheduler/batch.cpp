@@ -1,5 +1,7 @@
 #include "engine/scheduler/batch.hpp"
 
+#include <oneapi/tbb/parallel_for.h>
+
 #include <algorithm>
 #include <random>
 
@@ -279,9 +281,23 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
             end(run.work_ptr(), failed{failure_kind::internal, error.what()});
         }
     };
+    draw_ahead(sampled);
     for (auto [run, logits] : sampled)
         apart(*run, [&] { sample(*run, {logits, vocabulary}); });
     for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });
+}
+
+// A draw reads the whole vocabulary, some hundred microseconds of work: all threads take part. One
+// that fails here is made again by sample(), and fails there for its request alone.
+void batch::draw_ahead(const std::vector<std::pair<sequence*, const float*>>& sampled) const {
+    auto vocabulary = static_cast<std::size_t>(options_.vocabulary);
+    oneapi::tbb::parallel_for(std::size_t{0}, sampled.size(), [&](std::size_t i) {
+        auto [run, logits] = sampled[i];
+        try {
+            run->draw_ahead({logits, vocabulary});
+        } catch (const std::exception&) {
+        }
+    });
 }
 
 void batch::sample(sequence& run, std::span<const float> logits) {

@@ -85,6 +85,7 @@ class batch {
     std::vector<std::pair<sequence*, int>> choose();
     void run_each(const std::vector<std::pair<sequence*, int>>& chosen);
     void run_model(const std::vector<std::pair<sequence*, int>>& chosen);
+    void draw_ahead(const std::vector<std::pair<sequence*, const float*>>& sampled) const;
     void sample(sequence& run, std::span<const float> logits);
     void prompt_finished(sequence& run, std::span<const float> logits);
     void publish_passed(sequence& run);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/text/output_parser.hpp"
 #include "engine/text/utf8.hpp"
@@ -45,6 +46,11 @@ bool sequence::reaches_end(int count) const {
     return cache_.token_count() + count == static_cast<int>(tokens_.size());
 }
 
+void sequence::draw_ahead(std::span<const float> logits) {
+    if (forced_.empty() && work_->request.max_tokens > 0)
+        drawn_ = sampler_.sample(logits, tokens_.size());
+}
+
 sequence::accepted sequence::accept(std::span<const float> logits) {
     accepted out;
     if (work_->request.max_tokens == 0) {
@@ -76,12 +82,13 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
 token_id sequence::draw(std::span<const float> logits) {
     constexpr std::uint64_t second_draw = std::uint64_t{1} << 63;  // a random number of its own
     token_id token = 0;
+    std::optional<token_id> drawn = std::exchange(drawn_, std::nullopt);
     if (!forced_.empty()) {
         token = forced_.back();
         forced_.pop_back();
         if (constraint_ && !constraint_->allows(token)) forced_.clear();
     } else {
-        token = sampler_.sample(logits, tokens_.size());
+        token = drawn ? *drawn : sampler_.sample(logits, tokens_.size());
     }
     if (!constraint_) return token;
     if (!constraint_->allows(token)) {

@@ -56,6 +56,9 @@ class sequence {
         std::optional<token_scores> scores;  // as the request asked
         std::optional<stop_reason> ended;    // set with the last token
     };
+    /// Draws the token that accept() will take from the same logits, unless the answer's form or a
+    /// spent budget says otherwise. May run beside those of other sequences.
+    void draw_ahead(std::span<const float> logits);
     /// Samples from the logits of the last known token and takes the token up.
     accepted accept(std::span<const float> logits);
     token_id last_token() const { return last_token_; }
@@ -100,6 +103,7 @@ class sequence {
     stop_matcher stops_;
     std::string stop_sequence_;
     std::vector<token_id> forced_;  // taken before anything is sampled, the next one last
+    std::optional<token_id> drawn_;  // from the logits that accept() gets next
 };
 
 }  // namespace semantic::engine

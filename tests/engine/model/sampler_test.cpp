@@ -43,6 +43,20 @@ TEST(sampler, zero_temperature_takes_the_largest_logit_and_the_lowest_id_on_a_ti
     EXPECT_EQ(s.sample(std::vector<float>{-4, -3, -2, -9, -2}, 7), 2);
 }
 
+TEST(sampler, the_first_of_the_largest_logits_is_found_wherever_it_stands) {
+    for (const std::size_t size : {1u, 31u, 32u, 33u, 1023u, 1024u, 1025u, 3000u}) {
+        sampler s(params(0.0f), 1, static_cast<int>(size));
+        std::vector<float> logits(size, nan_logit);
+        EXPECT_EQ(s.sample(logits, 0), 0) << size;
+        for (std::size_t i = 0; i < size; i += 2) logits[i] = -3.0f;
+        EXPECT_EQ(s.sample(logits, 0), 0) << size;
+        for (const std::size_t last : {size - 1, size / 2, size / 3}) {
+            logits[last] = 2.5f;  // each stands before the ones set so far, and equals them
+            EXPECT_EQ(s.sample(logits, 0), static_cast<token_id>(last)) << size;
+        }
+    }
+}
+
 TEST(sampler, not_a_number_is_never_drawn) {
     const std::vector<float> logits{nan_logit, 1, nan_logit, 2, nan_logit};
     sampler greedy(params(0.0f), 1, 5);
