@@ -7,7 +7,7 @@ import { Agent, request } from 'node:http';
 import * as bodies from './fuzz_bodies.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
-const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 250);
+const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 200);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const AT_ONCE = 12;
 const PATIENCE_MS = 200_000;
