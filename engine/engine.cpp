@@ -78,7 +78,11 @@ class local_engine final : public engine {
     }
     void cancel(request_id id) override { scheduler_.cancel(id); }
     std::vector<agent_info> agents(const storage::tenant_id& tenant) const override;
+    std::vector<agent_info> agents_of_all() const override;
     std::optional<agent_info> inspect(const storage::agent_id& agent) const override;
+    storage::result<void> create(const storage::agent_id& agent) override {
+        return store_->create(agent);
+    }
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override {
@@ -175,6 +179,12 @@ std::vector<agent_info> local_engine::agents(const storage::tenant_id& tenant) c
     std::vector<agent_info> infos;
     for (const storage::agent_summary& agent : store_->list(tenant))
         infos.push_back(info_of(agent));
+    return infos;
+}
+
+std::vector<agent_info> local_engine::agents_of_all() const {
+    std::vector<agent_info> infos;
+    for (const storage::agent_summary& agent : store_->list()) infos.push_back(info_of(agent));
     return infos;
 }
 

@@ -125,8 +125,13 @@ class engine {
                                               const thinking_params& thinking) const = 0;
     /// Returns: the tenant's agents in order of their ids.
     virtual std::vector<agent_info> agents(const storage::tenant_id& tenant) const = 0;
+    /// Returns: the agents of all tenants.
+    virtual std::vector<agent_info> agents_of_all() const = 0;
     /// Returns: nothing when the agent's tenant has no such agent.
     virtual std::optional<agent_info> inspect(const storage::agent_id& agent) const = 0;
+    /// Blocks. Makes a new agent that remembers nothing yet. Errors: bad_value, when there is one
+    /// already; io, out_of_space: it exists, but is not saved.
+    virtual storage::result<void> create(const storage::agent_id& agent) = 0;
     /// Blocks. Gives the new agent `to` the memory of `from` without copying it. Errors: not_found;
     /// bad_value, when the tenants differ or there is a `to` already; io, out_of_space: `to`
     /// exists, but is not saved.

@@ -452,6 +452,25 @@ result<void> agent_cache_store::erase(const agent_id& id) {
     return {};
 }
 
+result<void> agent_cache_store::create(const agent_id& id) {
+    {
+        std::lock_guard lock(impl_->mutex);
+        if (impl_->agents.contains(id))
+            return failure{errc::bad_value, "there is an agent " + id.str() + " already"};
+        agent_state state{id};
+        state.created = state.last_used = std::chrono::system_clock::now();
+        impl::record agent;
+        agent.last_used = state.last_used;
+        agent.version = 1;
+        agent.dirty = true;
+        agent.state = std::make_shared<const agent_state>(std::move(state));
+        const auto added = impl_->agents.emplace(id, std::move(agent)).first;
+        impl_->by_text.add(&added->second.state);
+    }
+    auto saved = save(id);
+    return saved ? result<void>() : saved.error();
+}
+
 result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
     ASSERT(from.tenant() == to.tenant());  // tenants share nothing
     {

@@ -180,6 +180,10 @@ class agent_cache_store {
     /// io.
     result<void> erase(const agent_id& id);
 
+    /// Blocks. Makes an agent without a memory and saves it. Errors: bad_value, when there is one
+    /// already; io and out_of_space, when it exists in RAM only.
+    result<void> create(const agent_id& id);
+
     /// Blocks. Gives `to` the memory of `from`, without its messages, and saves it: the blocks are
     /// shared, nothing is copied but the manifest. Errors: not_found; bad_value, when there is a
     /// `to` already; io and out_of_space, when `to` exists in RAM only.

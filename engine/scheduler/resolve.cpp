@@ -87,6 +87,15 @@ miss_reason why_diverged(const storage::agent_state& state, const resolved_promp
     return miss_reason::messages_changed;
 }
 
+// An agent's conversation up to the end of its last complete answer. An answer that was cut off by
+// its client is none: what is appended then takes its place.
+std::string conversation_of(const storage::agent_state& own) {
+    if (own.messages.empty()) return own.text;
+    const storage::message_end& last = own.messages.back();
+    const std::size_t bytes = last.tokens == 0 ? 0 : own.token_ends[last.tokens - 1];
+    return own.text.substr(0, bytes) + last.rest;
+}
+
 bool is_whole(match_kind kind) { return kind == match_kind::exact || kind == match_kind::extend; }
 
 // The agent's answers that the prompt still has in front.
@@ -235,12 +244,32 @@ void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const 
     prompt.match = source.match.kind;
 }
 
+storage::result<std::string> resolver::prompt_of(const generation_request& request,
+                                                 const render_options& options) const {
+    auto own = request.append ? store_.find(*request.agent) : nullptr;
+    const bool is_first = !own || own->tokens.empty();
+    if (is_first) {
+        if (!request.text) return template_.render(request.chat, options);
+        const std::string bos = template_.bos();
+        return request.text->starts_with(bos) ? *request.text : bos + *request.text;
+    }
+    if (request.text) return conversation_of(*own) + *request.text;
+    const std::string text = conversation_of(*own);
+    const std::size_t answers = own->messages.size();
+    const std::uint32_t before = answers < 2 ? 0 : own->messages[answers - 2].tokens;
+    const std::size_t begin = before == 0 ? 0 : own->token_ends[before - 1];
+    auto tail = render_behind_answer(template_, std::string_view(text).substr(begin),
+                                     request.chat.messages, options);
+    if (!tail) return tail;
+    return text + *tail;
+}
+
 storage::result<resolved_prompt> resolver::resolve(
     const generation_request& request,
     const std::function<bool(const storage::agent_id&)>& busy) const {
     if (request.continues) return continue_thread(request);
     render_options options = options_for(request);
-    auto rendered = template_.render(request.chat, options);
+    auto rendered = prompt_of(request, options);
     if (!rendered) return rendered.error();
 
     cuts of(tokenizer_, *rendered);
@@ -251,15 +280,17 @@ storage::result<resolved_prompt> resolver::resolve(
                            : continues   ? source.state->id
                                          : new_anonymous_id().of(request.tenant),
                            std::move(*rendered)};
-    prompt.notes = notes_of(request.chat);
+    auto own = request.agent ? store_.find(*request.agent) : nullptr;
+    const bool appended = request.append && own && !own->tokens.empty();
+    prompt.notes = appended ? own->notes : notes_of(request.chat);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     tokenise(prompt, source);
     if (auto ok = check_tokens(prompt); !ok) return ok.error();
     if (request.keeps_thread) note_thread(request, options, prompt);
     if (auto known = store_.find(prompt.agent))
         prompt.messages = messages_kept(*known, prompt.tokens);
-    auto own = request.agent ? store_.find(*request.agent) : nullptr;
-    if (own && !is_whole(source.match.kind)) {
+    // What is appended changes nothing that was said.
+    if (own && !own->tokens.empty() && !appended && !is_whole(source.match.kind)) {
         cuts again(tokenizer_, prompt.text);
         candidate mine = match(own, again);
         prompt.why = prompt.reuse_tokens == 0 && mine.match.common_bytes > 0

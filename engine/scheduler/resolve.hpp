@@ -88,6 +88,9 @@ class resolver {
     render_options options_for(const generation_request& request) const;
     bool continues_on(const std::string& day, const generation_request& request,
                       const render_options& options) const;
+    /// The whole prompt: what was rendered, or given, behind what the agent remembers if need be.
+    storage::result<std::string> prompt_of(const generation_request& request,
+                                           const render_options& options) const;
     candidate best_source(const generation_request& request, cuts& of) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;
 

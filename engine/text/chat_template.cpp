@@ -168,6 +168,10 @@ result<std::string> chat_template::render(const conversation& chat,
     return family->render({*messages, chat.tools, options, *family});
 }
 
+std::string chat_template::bos() const {
+    return std::string(find_template_family(family_)->bos);
+}
+
 bool chat_template::prints_day() const { return find_template_family(family_)->prints_day; }
 
 std::string chat_template::thinking_end() const {

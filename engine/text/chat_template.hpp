@@ -53,6 +53,8 @@ class chat_template {
     const std::string& family() const noexcept { return family_; }
     /// Whether the rendered text tells a day, so that another day makes another prompt.
     bool prints_day() const;
+    /// What stands at the head of every prompt; empty for families without.
+    std::string bos() const;
     /// What a model that reasons must have written for its answer to begin; empty when the family
     /// has no reasoning.
     std::string thinking_end() const;

@@ -87,6 +87,11 @@ struct generation_request {
     /// tools the thread's (engine::find_thread), its system text is empty.
     std::optional<std::string> continues{};
     conversation chat;
+    /// The prompt as it stands, in place of `chat`: no template is rendered. Not empty.
+    std::optional<std::string> text{};
+    /// `text`, or `chat` (messages only), is what is new behind the agent's last complete answer;
+    /// all that it remembers stands before. Requires: `agent`.
+    bool append = false;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
     output_form form{};

@@ -78,12 +78,28 @@ std::vector<semantic::engine::agent_info> scripted_engine::agents(
     return infos;
 }
 
+std::vector<semantic::engine::agent_info> scripted_engine::agents_of_all() const {
+    std::lock_guard lock(mutex_);
+    std::vector<semantic::engine::agent_info> infos;
+    for (const auto& [id, info] : agents_) infos.push_back(info);
+    return infos;
+}
+
 std::optional<semantic::engine::agent_info> scripted_engine::inspect(
     const storage::agent_id& agent) const {
     std::lock_guard lock(mutex_);
     const auto found = agents_.find(agent);
     if (found == agents_.end()) return std::nullopt;
     return found->second;
+}
+
+storage::result<void> scripted_engine::create(const storage::agent_id& agent) {
+    std::lock_guard lock(mutex_);
+    semantic::engine::agent_info info{agent};
+    if (!agents_.try_emplace(agent, std::move(info)).second)
+        return storage::failure{storage::errc::bad_value,
+                                "there is an agent " + agent.str() + " already"};
+    return {};
 }
 
 storage::result<void> scripted_engine::fork(const storage::agent_id& from,

@@ -28,6 +28,9 @@ class scripted_engine final : public engine::engine {
     std::function<void(scripted_engine&, request_id)> on_submit;
     /// What count_tokens() says.
     std::function<storage::result<int>(const semantic::engine::conversation&)> on_count;
+    /// What export_agent() and import_agent() do.
+    std::function<storage::result<std::uint64_t>(const semantic::engine::memory_sink&)> on_export;
+    std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
     semantic::engine::pool_usage usage{100, 0, 4096, 0, 0, 0};
 
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
@@ -42,8 +45,10 @@ class scripted_engine final : public engine::engine {
     storage::tenant_id tenant(std::string_view credential) const override;
     std::vector<semantic::engine::agent_info> agents(
         const storage::tenant_id& tenant) const override;
+    std::vector<semantic::engine::agent_info> agents_of_all() const override;
     std::optional<semantic::engine::agent_info> inspect(
         const storage::agent_id& agent) const override;
+    storage::result<void> create(const storage::agent_id& agent) override;
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override;
@@ -70,12 +75,14 @@ class scripted_engine final : public engine::engine {
     const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
     semantic::engine::pool_usage pool() const override { return usage; }
-    storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
-                                                const semantic::engine::memory_sink&) override {
+    storage::result<std::uint64_t> export_agent(
+        const storage::agent_id& agent, const semantic::engine::memory_sink& sink) override {
+        if (on_export) return on_export(sink);
         return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
     }
     storage::result<int> import_agent(const storage::agent_id&,
-                                      const semantic::engine::memory_source&) override {
+                                      const semantic::engine::memory_source& source) override {
+        if (on_import) return on_import(source);
         return storage::failure{storage::errc::corrupt, "scripted engines remember nothing"};
     }
 

@@ -1,0 +1,136 @@
+// Agents that are asked with the new text alone: made before their first prompt, fed raw text,
+// continued behind what they remember.
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/tiny_engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using semantic::tests::ask;
+using semantic::tests::chat_of;
+using semantic::tests::load;
+using semantic::tests::options_in;
+using semantic::tests::run;
+using semantic::tests::temp_dir;
+
+storage::agent_id id_of(const std::string& name) { return *storage::agent_id::parse(name); }
+
+generation_request appended(const std::string& agent, const std::string& line, int max_tokens) {
+    generation_request wanted = ask(agent, chat_of({line}), max_tokens);
+    wanted.append = true;
+    wanted.message_id = "m";
+    return wanted;
+}
+
+generation_request raw(const std::string& agent, const std::string& text, bool append,
+                       int max_tokens) {
+    generation_request wanted = ask(agent, {}, max_tokens);
+    wanted.text = text;
+    wanted.append = append;
+    wanted.message_id = "m";
+    return wanted;
+}
+
+TEST(append, a_new_agent_is_there_and_empty_and_survives) {
+    temp_dir dir;
+    {
+        auto engine = load(options_in(dir.path()));
+        ASSERT_TRUE(engine->create(id_of("a")));
+        EXPECT_EQ(engine->create(id_of("a")).error().code, storage::errc::bad_value);
+        EXPECT_EQ(engine->inspect(id_of("a"))->tokens, 0);
+    }
+    auto engine = load(options_in(dir.path()));
+    ASSERT_TRUE(engine->inspect(id_of("a")));
+    EXPECT_FALSE(engine->inspect(id_of("a"))->dirty);
+    auto first = run(*engine, ask("a", chat_of({"My name is Ada."}), 20));
+    EXPECT_EQ(first->usage.why, miss_reason::none) << "nothing was lost";
+    EXPECT_GT(engine->inspect(id_of("a"))->tokens, 0);
+    ASSERT_TRUE(engine->create(id_of("b")));
+    EXPECT_TRUE(engine->fork(id_of("b"), id_of("c")));
+    EXPECT_TRUE(engine->evict(id_of("b")));
+    EXPECT_TRUE(engine->erase(id_of("b")));
+}
+
+// However an answer ends, what is appended says the same as the whole conversation does.
+TEST(append, a_turn_with_only_its_new_text_is_the_whole_conversations_turn) {
+    for (int max_tokens : {3, 60}) {
+        SCOPED_TRACE(max_tokens);
+        temp_dir dir;
+        auto engine = load(options_in(dir.path()));
+        std::vector<std::string> turns;
+        for (const char* line : {"My dog is called Biscuit.", "I was born in Perth.",
+                                 "What is my dog called?"}) {
+            turns.push_back(line);
+            auto short_turn = run(*engine, appended("short", line, max_tokens));
+            auto whole_turn = run(*engine, ask("whole", chat_of(turns), max_tokens));
+            EXPECT_EQ(short_turn->text, whole_turn->text);
+            EXPECT_EQ(short_turn->usage.prompt_tokens, whole_turn->usage.prompt_tokens);
+            EXPECT_EQ(short_turn->usage.why, miss_reason::none);
+            turns.push_back(short_turn->text);
+        }
+        if (max_tokens == 60) {
+            EXPECT_NE(turns.back().find("Biscuit"), std::string::npos) << turns.back();
+        }
+    }
+}
+
+TEST(append, an_appended_turn_computes_its_new_text_alone_also_after_a_restart) {
+    temp_dir dir;
+    int stored = 0;
+    {
+        auto engine = load(options_in(dir.path()));
+        auto first = run(*engine, appended("a", semantic::tests::long_paste(20), 20));
+        stored = engine->inspect(id_of("a"))->tokens;
+        EXPECT_EQ(stored, first->usage.prompt_tokens + first->finished->output_tokens - 1);
+    }
+    auto engine = load(options_in(dir.path()));
+    auto second = run(*engine, appended("a", "And then?", 20));
+    EXPECT_GE(second->usage.reused_tokens, stored - 1);
+    EXPECT_EQ(second->usage.why, miss_reason::none);
+}
+
+TEST(append, what_a_stop_string_or_a_client_cut_off_is_no_part_of_the_conversation) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    generation_request cut = appended("a", "My dog is called Biscuit.", 60);
+    cut.stop_sequences = {"called"};
+    auto first = run(*engine, cut);
+    ASSERT_EQ(first->finished->why, stop_reason::stop_sequence);
+    std::vector<std::string> turns{"My dog is called Biscuit.", first->text,
+                                   "What is my dog called?"};
+    auto second = run(*engine, appended("a", turns[2], 60));
+    auto whole = run(*engine, ask("whole", chat_of(turns), 60));
+    EXPECT_EQ(second->text, whole->text);
+    EXPECT_EQ(second->usage.prompt_tokens, whole->usage.prompt_tokens);
+}
+
+TEST(append, raw_text_goes_in_as_it_stands_and_goes_on_where_it_ended) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const std::string start =
+        "<|im_start|>user\nMy name is Ada.<|im_end|>\n<|im_start|>assistant\n";
+    auto first = run(*engine, raw("a", start, false, 4));
+    ASSERT_EQ(first->finished->why, stop_reason::max_tokens);
+    auto second = run(*engine, raw("a", " Well,", true, 4));
+    auto at_once = run(*engine, raw("b", start + first->text + " Well,", false, 4));
+    EXPECT_EQ(second->text, at_once->text);
+    EXPECT_EQ(second->usage.prompt_tokens, at_once->usage.prompt_tokens);
+    EXPECT_EQ(second->usage.reused_tokens, first->usage.prompt_tokens + 3)
+        << "all that has been run";
+}
+
+TEST(append, appending_to_nothing_begins) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    ASSERT_TRUE(engine->create(id_of("a")));
+    auto first = run(*engine, appended("a", "My name is Ada.", 20));
+    auto whole = run(*engine, ask("b", chat_of({"My name is Ada."}), 20));
+    EXPECT_EQ(first->text, whole->text);
+}
+
+}  // namespace
+}  // namespace semantic::engine
