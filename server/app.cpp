@@ -24,6 +24,8 @@ using clock = std::chrono::steady_clock;
 
 // Two are enough to keep one long token count from holding up another; compute has its own threads.
 constexpr std::size_t worker_count = 2;
+// Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
+constexpr std::size_t transfer_count = 2;
 // For the last bytes of cut answers to leave after the engine has ended them.
 constexpr std::chrono::seconds farewell{2};
 
@@ -35,10 +37,6 @@ http_limits limits_of(const app_options& options) {
     limits.body_bytes_max = options.settings.body_limit_mb << 20;
     limits.connections_max = options.settings.max_connections;
     return limits;
-}
-
-bool is_loopback(const std::string& host) {
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
 std::string authority(const std::string& host, std::uint16_t port) {
@@ -58,8 +56,18 @@ app::app(app_options options)
     : options_(std::move(options)),
       context_(options_.settings.io_threads),
       workers_(worker_count),
-      services_{options_.settings, options_.limits,        routes(), engines_, probe_,
-                stopping_,         workers_.get_executor(), turns_},
+      transfers_(transfer_count),
+      services_{options_.settings,
+                options_.limits,
+                routes(),
+                engines_,
+                probe_,
+                stopping_,
+                workers_.get_executor(),
+                turns_,
+                transfers_.get_executor(),
+                options_.cache_directory,
+                seed_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);
@@ -75,11 +83,12 @@ app::app(app_options options)
 app::~app() {
     if (loader_.joinable()) loader_.join();
     workers_.join();
+    transfers_.join();
     context_.destroy_waiting();
 }
 
 int app::run() {
-    if (!is_loopback(options_.settings.host) && !needs_key(options_.settings))
+    if (!serves_this_machine_only(options_.settings) && !needs_key(options_.settings))
         log_event(log_level::warning,
                   "listening on " + options_.settings.host +
                       " without api-key: whoever reaches this port may use the server");

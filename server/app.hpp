@@ -71,7 +71,9 @@ class app {
 
     app_options options_;
     context context_;
-    boost::asio::thread_pool workers_;  // long parses, token counts, the drain
+    boost::asio::thread_pool workers_;    // long parses, token counts, the drain
+    boost::asio::thread_pool transfers_;  // agents' files on their way out
+    default_seed seed_;
     server_probe probe_;
     turns_in_flight turns_;
     engine_slot engines_;

@@ -33,6 +33,7 @@ struct config {
     std::vector<std::string> api_keys;  // each a tenant of its own
     std::string api_key_file;
     std::vector<tenant_key> file_keys;  // read from api_key_file
+    std::string admin_key;
     std::size_t body_limit_mb = 32;
     std::size_t max_connections = 1024;
     std::chrono::seconds request_timeout{600};
@@ -68,6 +69,9 @@ struct config {
 inline bool needs_key(const config& from) {
     return !from.api_keys.empty() || !from.file_keys.empty();
 }
+
+/// Whether nobody on another machine can reach the port.
+bool serves_this_machine_only(const config& from);
 
 struct config_error : std::runtime_error {
     using std::runtime_error::runtime_error;

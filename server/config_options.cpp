@@ -232,6 +232,12 @@ std::string print_cors_origins(const config& from) {
     return list.empty() ? "none" : list;
 }
 
+std::string set_admin_key(config& into, std::string_view text) {
+    if (text.find_first_of(" \t\r\n") != std::string_view::npos) return "has white space in it";
+    into.admin_key = text;
+    return {};
+}
+
 constexpr std::array<std::string_view, 1> host_names{"SEMANTIC_SERVER_HOST"};
 constexpr std::array<std::string_view, 1> port_names{"SEMANTIC_SERVER_PORT"};
 constexpr std::array<std::string_view, 1> key_names{"ANTHROPIC_API_KEY"};
@@ -267,6 +273,17 @@ const std::array options{
                   false,
                   set_api_key_file,
                   print_text<&config::api_key_file>},
+    config_option{"admin-key",
+                  "Network",
+                  "KEY",
+                  "what /admin asks for as x-admin-key; empty: /admin answers only a server that "
+                  "listens on loopback and has no api-key",
+                  {},
+                  true,
+                  set_admin_key,
+                  [](const config& from) {
+                      return std::string(from.admin_key.empty() ? "" : "set");
+                  }},
     config_option{"body-limit-mb",
                   "Network",
                   "MB",
@@ -471,7 +488,6 @@ constexpr std::array ignored{
                      "memory that is short is always taken from the agent idle the longest"},
     ignored_variable{"SEMANTIC_AGENT_EVICT_TO_DISK", "evicted memory is always on disk"},
     ignored_variable{"SEMANTIC_AGENT_VALIDATE_MODEL_TAG", "memory of another model is never used"},
-    ignored_variable{"SEMANTIC_ADMIN_KEY", "there is no administrative API"},
     ignored_variable{"SEMANTIC_AUTH_DISABLED", "clients need a key when api-key is set"},
     ignored_variable{"SEMANTIC_DISABLE_FUSED_ATTN", "kernels chooses how is computed"},
     ignored_variable{"SEMANTIC_ENABLE_METAL_DECODE", "everything is computed on CPUs"},

@@ -91,9 +91,18 @@ std::shared_ptr<token_stream> events_for(client_link& client) {
     return events;
 }
 
+/// The request with what follows from who asks and from how the server is set.
 engine::generation_request owned(const answer_context& of, engine::generation_request wanted) {
     wanted.tenant = tenant_of(of.with, of.incoming);
+    if (!wanted.sampling.seed) wanted.sampling.seed = of.with.seed.get();
+    // Every answer's end is known by some name, so that the agent can be told what comes next.
+    if (!wanted.message_id) wanted.message_id = "end:" + of.incoming.id.substr(0, 64);
     return wanted;
+}
+
+bool may_call_tools(const engine::generation_request& wanted) {
+    // What is appended does not say again which tools there are.
+    return !wanted.chat.tools.empty() || (wanted.append && !wanted.text);
 }
 
 /// One answer in the making.
@@ -101,7 +110,8 @@ struct answer {
     answer(const answer_context& of, engine::generation_request wanted)
         : incoming(of.incoming),
           client(of.client),
-          has_tools(!wanted.chat.tools.empty()),
+          has_tools(may_call_tools(wanted)),
+          is_raw(wanted.text.has_value()),
           choices(wanted.choices),
           family(of.with.engines.get()->info().chat_template),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
@@ -111,6 +121,7 @@ struct answer {
     const request& incoming;
     client_link& client;
     bool has_tools;
+    bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
     std::string family;  // of the chat template, which says how the model writes calls
     clock::time_point deadline;
@@ -123,7 +134,8 @@ struct answer {
 class choice_text {
   public:
     explicit choice_text(const answer& of)
-        : parser_(engine::make_output_parser(of.family, of.has_tools)) {}
+        : parser_(of.is_raw ? engine::make_plain_parser(false)
+                            : engine::make_output_parser(of.family, of.has_tools)) {}
 
     /// Feeds `to` with what is certain now; `take` gets what it returns.
     template <class Reply, class Take>

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "server/handlers/admin.hpp"
+#include "server/handlers/agents.hpp"
 #include "server/handlers/anthropic.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
@@ -31,6 +33,37 @@ constexpr std::array table{
     route{"POST", "/api/event_logging/batch", post_event_logging, nullptr, key, body_class::json,
           engine_need::none},
     route{"POST", "/v1/chat/completions", nullptr, post_chat_completions, key, body_class::json,
+          engine_need::loaded},
+    route{"POST", "/v1/agents", nullptr, post_agents, key, body_class::json, engine_need::loaded},
+    route{"GET", "/v1/agents", get_agents, nullptr, key, body_class::none, engine_need::loaded},
+    // In front of {id}: agents of these two names can be reached by every other route.
+    route{"GET", "/v1/agents/list", get_agents, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"GET", "/v1/agents/stats", get_agent_stats, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"GET", "/v1/agents/{id}", get_agent, nullptr, key, body_class::none, engine_need::loaded},
+    route{"DELETE", "/v1/agents/{id}", nullptr, delete_agent, key, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/v1/agents/{id}/generate", nullptr, post_agent_generate, key, body_class::json,
+          engine_need::loaded},
+    route{"POST", "/v1/agents/{id}/fork", nullptr, post_agent_fork, key, body_class::json,
+          engine_need::loaded},
+    route{"POST", "/v1/agents/{id}/evict", nullptr, post_agent_evict, key, body_class::json,
+          engine_need::loaded},
+    route{"GET", "/v1/agents/{id}/cache", nullptr, get_agent_cache, key, body_class::none,
+          engine_need::loaded},
+    route{"PUT", "/v1/agents/{id}/cache", nullptr, put_agent_cache, key, body_class::file,
+          engine_need::loaded},
+    route{"DELETE", "/admin/caches", nullptr, delete_caches, admin, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/admin/seed", post_seed, nullptr, admin, body_class::json, engine_need::loaded},
+    route{"GET", "/admin/models/current", get_current_model, nullptr, admin, body_class::none,
+          engine_need::loaded},
+    route{"GET", "/admin/models/available", get_available_models, nullptr, admin, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/admin/models/swap", post_swap_model, nullptr, admin, body_class::json,
+          engine_need::loaded},
+    route{"POST", "/admin/models/offload", post_offload_model, nullptr, admin, body_class::json,
           engine_need::loaded},
     route{"POST", "/v1/messages/count_tokens", nullptr, post_count_tokens, key, body_class::json,
           engine_need::loaded},

@@ -94,7 +94,30 @@ std::optional<response> refuse_early(const services& with, const request& incomi
         reply.fields.emplace_back("www-authenticate", "Bearer");
         return reply;
     }
+    if (match.found->auth == auth_class::admin)
+        if (auto refused = refuse_admin(with.settings, incoming)) return refused;
     if (match.found->engine == engine_need::loaded) return refuse_without_engine(with, incoming);
+    return std::nullopt;
+}
+
+std::optional<response> refuse_admin(const config& settings, const request& incoming) {
+    auto refused = [&](errc code, const char* what) {
+        return error_response(incoming, {code, what, {}, {}});
+    };
+    if (settings.admin_key.empty()) {
+        if (!serves_this_machine_only(settings) || needs_key(settings))
+            return refused(errc::forbidden, "/admin needs a server that was given an admin-key");
+        if (incoming.field("origin"))
+            return refused(errc::forbidden,
+                           "/admin answers no web page unless the server was given an admin-key");
+        return std::nullopt;
+    }
+    auto key = incoming.field("x-admin-key");
+    if (!key)
+        return refused(errc::unauthorized,
+                       "Admin authentication required (X-Admin-Key header missing)");
+    if (!equal_in_constant_time(*key, settings.admin_key))
+        return refused(errc::unauthorized, "Invalid admin key");
     return std::nullopt;
 }
 

@@ -28,6 +28,12 @@ std::optional<response> refuse_early(const services& with, const request& incomi
 /// the same time for every wrong key.
 std::optional<std::string> credential_of(const config& settings, const request& incoming);
 
+/// Why a request may not use /admin, if it may not. With `admin-key` it must be there as
+/// `x-admin-key: KEY`, compared in constant time. Without one, only the people of this machine may:
+/// when the server listens on loopback and has no api-key, which would say that others use it too;
+/// and no page in their browser may speak for them.
+std::optional<response> refuse_admin(const config& settings, const request& incoming);
+
 /// Counts the request and writes its line to the log. `status` 499: the client left before there
 /// was a reply.
 void end_request(const services& with, const request& incoming, const route_match& match,

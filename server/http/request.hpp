@@ -1,6 +1,7 @@
 #pragma once
 // One HTTP request as handlers see it: plain strings, whatever library read them.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 
 namespace semantic::server {
 
+class spool_file;
+
 struct request {
     std::string method;     // "GET"
     std::string target;     // as received
@@ -18,6 +21,7 @@ struct request {
     std::string parameter;  // the route's {id}, percent-decoded
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
+    std::shared_ptr<spool_file> file;  // in place of `body` where the route takes a file
     std::string id;  // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
     std::string allow_origin;

@@ -26,8 +26,9 @@ using async_handler = boost::asio::awaitable<std::optional<response>> (*)(const 
                                                                           const request&,
                                                                           client_link&);
 
-enum class auth_class { open, key };
-enum class body_class { none, json };  // json: up to the configured body limit
+enum class auth_class { open, key, admin };  // admin: see refuse_admin()
+/// json: up to the configured body limit, in memory; file: up to what a memory can take, on disk.
+enum class body_class { none, json, file };
 enum class engine_need {
     none,
     loaded

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <span>
+#include <string>
 
 #include "server/config.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
+#include "server/runtime/default_seed.hpp"
 #include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/turns_in_flight.hpp"
@@ -26,6 +28,9 @@ struct services {
     boost::asio::any_io_executor
         workers;  // for work of more than a millisecond that is no engine request
     turns_in_flight& turns;
+    boost::asio::any_io_executor transfers;  // for agents' files, which wait for their client
+    const std::string& spool_directory;      // where an upload lies until it is checked
+    default_seed& seed;
 };
 
 }  // namespace semantic::server

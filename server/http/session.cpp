@@ -1,16 +1,20 @@
 #include "server/http/session.hpp"
 
+#include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "server/http/connection.hpp"
 #include "server/http/middleware.hpp"
+#include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/workers.hpp"
 
 namespace semantic::server {
 
@@ -20,6 +24,9 @@ namespace http = boost::beast::http;
 using protocol::errc;
 using request_parser = http::request_parser<http::string_body>;
 using clock = std::chrono::steady_clock;
+
+// Of an upload that goes to disk; what memory one takes.
+constexpr std::size_t spool_piece_bytes = 256 * 1024;
 
 /// How reading a request ended, apart from success.
 struct read_failure {
@@ -31,7 +38,7 @@ bool is_http_fault(boost::system::error_code error) {
 }
 
 read_failure judge(boost::system::error_code error, bool late, const request& to,
-                   const http_limits& limits) {
+                   const http_limits& limits, std::uint64_t body_bytes_max) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
         return {error_response(to,
                                {errc::bad_value,
@@ -43,7 +50,7 @@ read_failure judge(boost::system::error_code error, bool late, const request& to
     if (error == http::error::body_limit)
         return {error_response(to, {errc::body_too_large,
                                     "the request body has more than " +
-                                        std::to_string(limits.body_bytes_max) + " bytes",
+                                        std::to_string(body_bytes_max) + " bytes",
                                     {},
                                     {}})};
     if (late)
@@ -84,12 +91,21 @@ response compressed(const request& incoming, const std::string& field) {
     return reply;
 }
 
+/// What a request's body may have, in bytes.
+std::uint64_t body_bytes_max(const services& with, const route_match& match) {
+    const bool is_file = match.found != nullptr && match.found->body == body_class::file;
+    engine::engine* engine = with.engines.get();
+    if (!is_file || engine == nullptr) return with.limits.body_bytes_max;
+    // No more than the pool holds can become a memory; text and token ids stand beside it.
+    return engine->info().pool_bytes + with.limits.body_bytes_max;
+}
+
 /// Faults of HTTP that can be told from the header: the body is not worth reading then.
-std::optional<response> refuse_body(const services& with, const request& incoming,
-                                    const request_parser& parser) {
-    if (auto length = parser.content_length(); length && *length > with.limits.body_bytes_max) {
+std::optional<response> refuse_body(const request& incoming, const request_parser& parser,
+                                    std::uint64_t bytes_max) {
+    if (auto length = parser.content_length(); length && *length > bytes_max) {
         std::string what = "the request body has " + std::to_string(*length) +
-                           " bytes, the limit is " + std::to_string(with.limits.body_bytes_max);
+                           " bytes, the limit is " + std::to_string(bytes_max);
         return error_response(incoming, {errc::body_too_large, std::move(what), {}, {}});
     }
     if (auto coding = incoming.field("content-encoding");
@@ -121,11 +137,16 @@ class exchange {
 
   private:
     net::awaitable<bool> read_header();
+    net::awaitable<bool> allow_body();
     net::awaitable<bool> read_body();
+    net::awaitable<bool> read_file();
     net::awaitable<void> answer();
     net::awaitable<std::optional<response>> call_handler();
     net::awaitable<bool> send(response reply);
     net::awaitable<bool> fail(read_failure failure);
+    read_failure judged(boost::system::error_code error, bool late) const {
+        return judge(error, late, incoming_, with_.limits, body_bytes_max(with_, match_));
+    }
 
     std::shared_ptr<connection> link_;
     const services& with_;
@@ -160,18 +181,23 @@ net::awaitable<bool> exchange::read_header() {
     }
     incoming_ = header_of(parser_);
     match_ = begin_request(with_, incoming_);
-    if (error) co_return co_await fail(judge(error, late, incoming_, with_.limits));
+    if (error) co_return co_await fail(judged(error, late));
     link_->begin_request(incoming_.keep_alive && !with_.stopping.load());
+    co_return true;
+}
+
+net::awaitable<bool> exchange::allow_body() {
+    if (incoming_.field("expect") && link_->buffer().size() == 0 && !incoming_.http_1_0)
+        co_return co_await link_->write("HTTP/1.1 100 Continue\r\n\r\n");
     co_return true;
 }
 
 net::awaitable<bool> exchange::read_body() {
     if (!has_body(parser_) && parser_.is_done()) co_return true;
-    parser_.body_limit(
-        with_.limits.body_bytes_max);  // holds for chunked bodies, whose length nobody announced
-    if (incoming_.field("expect") && link_->buffer().size() == 0 && !incoming_.http_1_0) {
-        if (!co_await link_->write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
-    }
+    // Holds for chunked bodies, whose length nobody announced.
+    parser_.body_limit(body_bytes_max(with_, match_));
+    if (!co_await allow_body()) co_return false;
+    if (match_.found->body == body_class::file) co_return co_await read_file();
     boost::system::error_code error;
     bool late = false;
     {
@@ -180,15 +206,47 @@ net::awaitable<bool> exchange::read_body() {
             co_await http::async_read(link_->socket(), link_->buffer(), parser_, use_tuple);
         late = limit.passed();
     }
-    if (error) co_return co_await fail(judge(error, late, incoming_, with_.limits));
+    if (error) co_return co_await fail(judged(error, late));
     incoming_.body = std::move(parser_.get().body());
+    co_return true;
+}
+
+/// Piece by piece to disk. A client may take as long for a piece as others for a whole body.
+net::awaitable<bool> exchange::read_file() {
+    auto make = [this] { return spool_file::make(with_.spool_directory); };
+    auto file = co_await run_on(with_.workers, make);
+    http::request_parser<http::buffer_body> parser(std::move(parser_));
+    std::vector<char> piece(spool_piece_bytes);
+    std::optional<storage::failure> fault;
+    if (!file) fault = file.error();
+    while (!fault && !parser.is_done()) {
+        parser.get().body().data = piece.data();
+        parser.get().body().size = piece.size();
+        boost::system::error_code error;
+        bool late = false;
+        {
+            deadline limit(link_->socket(), with_.limits.body);
+            std::tie(error, std::ignore) =
+                co_await http::async_read(link_->socket(), link_->buffer(), parser, use_tuple);
+            late = limit.passed();
+        }
+        if (error && error != http::error::need_buffer)
+            co_return co_await fail(judged(error, late));
+        std::string_view arrived(piece.data(), piece.size() - parser.get().body().size);
+        auto keep = [&] { return (*file)->append(arrived); };
+        auto kept = co_await run_on(with_.workers, keep);
+        if (!kept) fault = kept.error();
+    }
+    if (fault)
+        co_return co_await fail({error_response(incoming_, protocol::from_storage(*fault))});
+    incoming_.file = std::move(*file);
     co_return true;
 }
 
 net::awaitable<bool> exchange::run() {
     if (!co_await read_header()) co_return false;
     std::optional<response> refusal = refuse_early(with_, incoming_, match_);
-    if (!refusal) refusal = refuse_body(with_, incoming_, parser_);
+    if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();

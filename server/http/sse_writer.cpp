@@ -23,7 +23,7 @@ boost::asio::awaitable<bool> sse_writer::write(std::string_view events) {
     if (!begun_) {
         begun_ = true;
         response head;
-        head.content_type = "text/event-stream; charset=utf-8";
+        head.content_type = content_type_;
         head.fields = fields_;
         head.fields.emplace_back("cache-control", "no-store");
         head.fields.emplace_back("x-accel-buffering",

@@ -1,5 +1,6 @@
 #pragma once
-// An event stream as HTTP: head, then one chunk for every write, then the end.
+// An event stream, or another body whose length is not known before its end, as HTTP: head, then
+// one chunk for every write, then the end.
 // Owner: the handler's coroutine. Thread: the connection's strand.
 // HTTP/1.0 clients get no chunks: the end of the connection ends the stream.
 
@@ -16,7 +17,9 @@ namespace semantic::server {
 class sse_writer {
   public:
     /// Both must outlive the writer.
-    sse_writer(client_link& link, const request& to) : link_(link), request_(to) {}
+    sse_writer(client_link& link, const request& to,
+               std::string content_type = "text/event-stream; charset=utf-8")
+        : link_(link), request_(to), content_type_(std::move(content_type)) {}
 
     /// Extra header fields; only before the first write().
     void add_field(std::string name, std::string value);
@@ -30,6 +33,7 @@ class sse_writer {
   private:
     client_link& link_;
     const request& request_;
+    std::string content_type_;
     std::vector<std::pair<std::string, std::string>> fields_;
     bool begun_ = false;
 };

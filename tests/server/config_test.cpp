@@ -217,7 +217,6 @@ TEST(config, names_without_a_counterpart_are_warned_about_and_change_nothing) {
                              "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
                              "SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
                              "SEMANTIC_AUTH_DISABLED",
-                             "SEMANTIC_ADMIN_KEY",
                              "SEMANTIC_DISABLE_FUSED_ATTN",
                              "SEMANTIC_ENABLE_METAL_DECODE",
                              "SEMANTIC_SCHEDULER_ENABLED"}) {
@@ -245,6 +244,14 @@ TEST(config, origins_are_a_list_of_what_a_browser_would_say) {
     for (const char* bad : {"a.example", "https://a.example/", "*,loopback", "none,loopback",
                             "://a", "https://", "loopback,,*", "https://*.a"})
         EXPECT_NE(fault({"--cors-origins", bad}).find("cors-origins"), std::string::npos) << bad;
+}
+
+TEST(config, the_admin_key_is_one_word_and_never_shown) {
+    auto parsed = parse({}, {{"SEMANTIC_ADMIN_KEY", "hunter2"}});
+    EXPECT_EQ(parsed.values.admin_key, "hunter2");
+    EXPECT_EQ(print_config(parsed).find("hunter2"), std::string::npos);
+    EXPECT_NE(fault({"--admin-key", "two words"}).find("white space"), std::string::npos);
+    EXPECT_EQ(parse({}, {}).values.admin_key, "");
 }
 
 TEST(config, no_ignored_name_is_one_of_an_option) {

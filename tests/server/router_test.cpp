@@ -54,8 +54,10 @@ TEST(router, only_probes_and_the_front_page_are_open) {
     for (const route& row : routes()) {
         bool is_api = row.pattern.starts_with("/v1/");
         bool is_log = row.pattern.starts_with("/api/");  // which takes no engine
+        bool is_admin = row.pattern.starts_with("/admin/");
         EXPECT_EQ(row.auth == auth_class::key, is_api || is_log) << row.pattern;
-        EXPECT_EQ(row.engine == engine_need::loaded, is_api) << row.pattern;
+        EXPECT_EQ(row.auth == auth_class::admin, is_admin) << row.pattern;
+        EXPECT_EQ(row.engine == engine_need::loaded, is_api || is_admin) << row.pattern;
     }
 }
 

@@ -1,0 +1,51 @@
+#pragma once
+// The bodies of /admin, as clients of the earlier system send and read them. Pure.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/errc.hpp"
+#include "protocol/json.hpp"
+
+namespace semantic::protocol::admin {
+
+/// {"seed": 7}; null takes it back. Returns: what requests without a seed of their own draw with.
+/// Errors: malformed_json, missing_field, bad_value.
+result<std::optional<std::uint64_t>> parse_seed(std::string_view body,
+                                                const json_limits& limits = {});
+std::string seed_body(std::optional<std::uint64_t> seed);
+
+struct swap_request {
+    std::string model;
+    double timeout_seconds = 30;  // 1 to 300: for running answers to end
+};
+/// {"model_id": "...", "timeout_seconds": 30}. Errors: malformed_json, missing_field, bad_value.
+result<swap_request> parse_swap(std::string_view body, const json_limits& limits = {});
+
+struct loaded_model {
+    std::string id;
+    int layers = 0;
+    int kv_heads = 0;
+    int head_dim = 0;
+    int block_tokens = 0;
+};
+std::string current_body(const loaded_model& model);
+/// {"models":[...]}: every one can be loaded.
+std::string available_body(const std::vector<std::string>& models);
+
+/// The answer to a swap for the model that is loaded already.
+std::string swapped_body(std::string_view model);
+
+/// What became of all agents' memory.
+struct clearing {
+    int hot = 0;      // agents that were in the pool
+    int on_disk = 0;  // agents that were on disk
+    std::uint64_t frames = 0;  // of the pool, free again
+    int kept = 0;              // agents that answer a request, and stay
+};
+std::string cleared_body(const clearing& done);
+
+}  // namespace semantic::protocol::admin

@@ -1,0 +1,140 @@
+#include "protocol/agents/agents.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+
+namespace semantic::protocol::agents {
+
+namespace json = boost::json;
+
+namespace {
+
+result<storage::agent_id> named(std::string_view text, const std::string& path) {
+    auto id = storage::agent_id::parse(text);
+    if (id) return std::move(*id);
+    return failure{errc::bad_value, path + ": " + id.error().what, path, {}};
+}
+
+/// Seconds with their fraction, as clients of the earlier system read them.
+double unix_seconds(std::chrono::system_clock::time_point time) {
+    const auto since = time.time_since_epoch();
+    const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+    return static_cast<double>(whole) / 1000;
+}
+
+json::object object_of(const agent_card& agent, std::string_view model) {
+    return {{"agent_id", agent.id},
+            {"status", "active"},
+            {"cache_size_tokens", agent.tokens},
+            {"tier", agent.hot ? "hot" : "warm"},
+            {"tokens", agent.tokens},
+            {"ram_bytes", agent.ram_bytes},
+            {"shared_bytes", agent.shared_bytes},
+            {"file_size_bytes", agent.disk_bytes},
+            {"last_accessed", unix_seconds(agent.last_used)},
+            {"dirty", agent.dirty},
+            {"running", agent.running},
+            {"model_id", model}};
+}
+
+double percent(std::uint64_t part, std::uint64_t whole) {
+    if (whole == 0) return 0;
+    // One decimal: more would only be noise.
+    return static_cast<double>(part * 1000 / whole) / 10;
+}
+
+std::int64_t count_if(const std::vector<agent_card>& agents, bool agent_card::*flag) {
+    return std::count_if(agents.begin(), agents.end(),
+                         [&](const agent_card& agent) { return agent.*flag; });
+}
+
+}  // namespace
+
+result<storage::agent_id> parse_path_id(std::string_view text) { return named(text, "agent_id"); }
+
+result<std::optional<storage::agent_id>> parse_name(std::string_view body,
+                                                    const json_limits& limits) {
+    using name_or_nothing = std::optional<storage::agent_id>;
+    if (body.empty()) return name_or_nothing();
+    auto document = parse_json(body, limits);
+    if (!document) return document.error();
+    if (document->is_null()) return name_or_nothing();
+    json_cursor root(*document, "");
+    if (auto object = root.as_object(); !object) return object.error();
+    auto field = root.find("agent_id");
+    if (!field) return name_or_nothing();
+    auto text = field->as_string();
+    if (!text) return text.error();
+    auto id = named(*text, "agent_id");
+    if (!id) return id.error();
+    return name_or_nothing(std::move(*id));
+}
+
+std::string agent_body(const agent_card& agent, std::string_view model) {
+    return to_text(object_of(agent, model));
+}
+
+std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent) {
+    json::object body = object_of(agent, model);
+    if (!parent.empty()) body["parent_agent_id"] = parent;
+    return to_text(body);
+}
+
+std::string list_body(const std::vector<agent_card>& agents, std::string_view model) {
+    json::array list;
+    for (const agent_card& agent : agents) list.push_back(object_of(agent, model));
+    return to_text(json::object{{"agents", std::move(list)}, {"total", agents.size()}});
+}
+
+std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory) {
+    const std::int64_t hot = count_if(agents, &agent_card::hot);
+    std::int64_t tokens = 0;
+    std::uint64_t bytes = 0;
+    for (const agent_card& agent : agents) {
+        tokens += agent.tokens;
+        bytes += agent.disk_bytes;
+    }
+    json::object capacity{{"model_id", memory.model},
+                          {"kv_bits", memory.kv_bits},
+                          {"kv_bytes_per_token", memory.kv_bytes_per_token},
+                          {"context_tokens_max", memory.context_tokens_max},
+                          {"pool_bytes", memory.pool_bytes},
+                          {"agents_of_4096_tokens", memory.agents_4k},
+                          {"agents_of_16384_tokens", memory.agents_16k},
+                          {"disk_bytes", memory.disk_bytes},
+                          {"disk_budget_bytes", memory.disk_budget_bytes}};
+    const auto total = static_cast<std::int64_t>(agents.size());
+    return to_text(json::object{
+        {"hot_count", hot},
+        {"warm_count", total - hot},
+        {"total_count", total},
+        {"dirty_count", count_if(agents, &agent_card::dirty)},
+        {"running_count", count_if(agents, &agent_card::running)},
+        {"total_tokens", tokens},
+        {"pool_utilization_pct", percent(memory.pool_bytes_held, memory.pool_bytes)},
+        {"total_cache_size_mb", static_cast<double>(bytes) / (1 << 20)},
+        {"capacity", std::move(capacity)}});
+}
+
+std::string imported_body(const storage::agent_id& agent, int tokens) {
+    return to_text(json::object{
+        {"agent_id", agent.str()}, {"status", "active"}, {"cache_size_tokens", tokens}});
+}
+
+failure no_agent(const storage::agent_id& agent) {
+    return {errc::not_found, "there is no agent " + agent.str(), "agent_id", {}};
+}
+
+failure agent_runs(const storage::agent_id& agent, std::string_view what) {
+    std::string sentence = "agent " + agent.str() + " is answering a request; it can be ";
+    sentence.append(what).append(" when that has ended");
+    return {errc::conflict, std::move(sentence), "agent_id", {}};
+}
+
+failure import_fault(const storage::failure& f) {
+    if (f.code == storage::errc::corrupt) return {errc::bad_value, f.what, {}, {}};
+    return from_storage(f);
+}
+
+}  // namespace semantic::protocol::agents

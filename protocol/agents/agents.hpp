@@ -1,0 +1,70 @@
+#pragma once
+// The bodies of the agents API: what names, shows and counts agents. Pure.
+// An earlier system's clients find the fields they know (agent_id, status, cache_size_tokens, tier,
+// hot_count, ...) beside those that say more.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/errc.hpp"
+#include "protocol/json.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::protocol::agents {
+
+/// One agent as it is shown.
+struct agent_card {
+    std::string id;
+    bool hot = false;      // all of its memory is in the pool; else a part, or all, is only on disk
+    bool dirty = false;    // something is not on disk yet
+    bool running = false;  // a request extends it now
+    int tokens = 0;
+    std::uint64_t ram_bytes = 0;     // of the pool, what it shares with others included
+    std::uint64_t shared_bytes = 0;  // part of ram_bytes
+    std::uint64_t disk_bytes = 0;
+    std::chrono::system_clock::time_point last_used{};
+};
+
+/// The whole memory, and how much it takes.
+struct memory_card {
+    std::string model;
+    std::uint64_t pool_bytes = 0;
+    std::uint64_t pool_bytes_held = 0;
+    std::uint64_t disk_bytes = 0;
+    std::uint64_t disk_budget_bytes = 0;
+    int kv_bits = 0;
+    std::uint64_t kv_bytes_per_token = 0;
+    int context_tokens_max = 0;
+    std::uint64_t agents_4k = 0;   // conversations of 4,096 tokens that the pool holds at once
+    std::uint64_t agents_16k = 0;  // of 16,384
+};
+
+/// The name in a path. Errors: bad_value.
+result<storage::agent_id> parse_path_id(std::string_view text);
+/// {"agent_id": "a"}. Returns: nothing for {}, for null and for no body at all: the server chooses.
+/// Errors: malformed_json, bad_value.
+result<std::optional<storage::agent_id>> parse_name(std::string_view body,
+                                                    const json_limits& limits = {});
+
+std::string agent_body(const agent_card& agent, std::string_view model);
+/// `parent`: whose memory the new agent has, or empty.
+std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent);
+/// {"agents":[...],"total":n}
+std::string list_body(const std::vector<agent_card>& agents, std::string_view model);
+std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory);
+/// What an import has made of an agent.
+std::string imported_body(const storage::agent_id& agent, int tokens);
+
+/// What is wrong when there is no such agent among those that the client may see.
+failure no_agent(const storage::agent_id& agent);
+/// What is wrong when the agent works for a request. `what` was to be done: "deleted".
+failure agent_runs(const storage::agent_id& agent, std::string_view what);
+
+/// What the client is told when its file does not become a memory: a damaged one is its own fault.
+failure import_fault(const storage::failure& f);
+
+}  // namespace semantic::protocol::agents

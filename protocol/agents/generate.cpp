@@ -1,0 +1,223 @@
+#include "protocol/agents/generate.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/answer_form.hpp"
+#include "protocol/anthropic/conversation.hpp"
+#include "protocol/api_error.hpp"
+#include "protocol/fields.hpp"
+#include "protocol/json.hpp"
+#include "protocol/reply_parts.hpp"
+#include "protocol/sse.hpp"
+
+namespace semantic::protocol::agents {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr int max_tokens_default = 256;
+constexpr std::size_t stops_max = 16;
+
+result<bool> flag_at(const json_cursor& root, std::string_view key, bool otherwise) {
+    auto field = root.find(key);
+    if (!field) return otherwise;
+    return field->as_bool();
+}
+
+/// One stop string, or a list of them.
+result<std::vector<std::string>> parse_stop(const json_cursor& root, const request_limits& limits) {
+    auto field = root.find("stop");
+    if (!field) field = root.find("stop_sequences");
+    if (!field) return std::vector<std::string>();
+    if (!field->value().is_string()) return parse_stops(*field, stops_max, limits);
+    auto text = parse_bounded(*field, limits.stop_bytes_max);
+    if (!text) return text.error();
+    return std::vector<std::string>{std::move(*text)};
+}
+
+result<void> parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
+                              generate_request& request) {
+    for (const char* other : {"messages", "system", "tools"})
+        if (auto field = root.find(other))
+            return field->fail(errc::bad_value,
+                               "a raw prompt is the whole text; leave this out or send messages");
+    auto text = prompt.as_string();
+    if (!text) return text.error();
+    if (text->empty()) return prompt.fail(errc::bad_value, "must not be empty");
+    request.prompt = std::string(*text);
+    return {};
+}
+
+/// An answer to one's own words has no place in a chat template.
+result<void> check_last_role(const json_cursor& root, const generate_request& request) {
+    const auto& messages = request.chat.messages;
+    if (request.max_tokens == 0 || messages.back().from != engine::role::assistant) return {};
+    const json_cursor list = *root.at("messages");
+    return list.item(list.value().get_array().size() - 1)
+        .fail(errc::unsupported,
+              "continuing an assistant message is not supported; the last message must be the "
+              "user's");
+}
+
+result<void> parse_chat(const json_cursor& root, const request_limits& limits,
+                        generate_request& request) {
+    if (!root.find("messages"))
+        return failure{errc::missing_field, "prompt: required, unless there are messages", "prompt",
+                       {}};
+    anthropic::messages_limits chat_limits;
+    static_cast<request_limits&>(chat_limits) = limits;
+    auto chat = anthropic::parse_conversation(root, chat_limits);
+    if (!chat) return chat.error();
+    request.chat = std::move(*chat);
+    if (request.append)
+        for (const char* first : {"system", "tools"})
+            if (auto field = root.find(first))
+                return field->fail(errc::bad_value,
+                                   "stands at the beginning of the agent's memory and cannot be "
+                                   "appended");
+    if (auto ok = check_last_role(root, request); !ok) return ok.error();
+    return set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+}
+
+result<generate_request> parse_root(const json_cursor& root, const request_limits& limits) {
+    generate_request request;
+    request.max_tokens = max_tokens_default;
+    if (auto field = root.find("max_tokens")) {
+        auto tokens = field->as_integer(0, limits.max_tokens_max);
+        if (!tokens) return tokens.error();
+        request.max_tokens = static_cast<int>(*tokens);
+    }
+    auto append = flag_at(root, "append", false);
+    if (!append) return append.error();
+    request.append = *append;
+    auto stream = flag_at(root, "stream", false);
+    if (!stream) return stream.error();
+    request.stream = *stream;
+    auto prompt = root.find("prompt");
+    auto ok = prompt ? parse_raw_prompt(root, *prompt, request) : parse_chat(root, limits, request);
+    if (!ok) return ok.error();
+    auto stops = parse_stop(root, limits);
+    if (!stops) return stops.error();
+    request.stop_sequences = std::move(*stops);
+    auto sampling = parse_sampling(root, limits, 0);
+    if (!sampling) return sampling.error();
+    request.sampling = std::move(*sampling);
+    auto thinking = flag_at(root, "thinking", false);
+    if (!thinking) return thinking.error();
+    request.thinking.enabled = *thinking;
+    return request;
+}
+
+const char* finish_reason(engine::stop_reason why, bool called) {
+    const bool is_cut =
+        why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
+    if (is_cut) return "length";
+    return called && why == engine::stop_reason::end_turn ? "tool_calls" : "stop";
+}
+
+/// How the answer ended. The last token was drawn but not run: its turn in the memory comes with
+/// what follows.
+json::object ending(const engine::finished& event, int prompt_tokens, bool called) {
+    json::value sequence;
+    if (event.why == engine::stop_reason::stop_sequence) sequence = event.stop_sequence;
+    return {{"tokens_generated", event.output_tokens},
+            {"finish_reason", finish_reason(event.why, called)},
+            {"stop_sequence", std::move(sequence)},
+            {"cache_size_tokens", prompt_tokens + std::max(event.output_tokens - 1, 0)}};
+}
+
+json::object call_object(const std::string& id, std::string_view name, std::string_view arguments) {
+    auto input = parse_json(arguments, json_limits{});
+    return {{"id", id}, {"name", name}, {"input", input ? std::move(*input) : json::object()}};
+}
+
+std::string event_of(std::string_view name, json::object fields) {
+    json::object data{{"type", name}};
+    for (auto& [key, value] : fields) data.emplace(key, std::move(value));
+    return sse_event(name, to_text(data));
+}
+
+}  // namespace
+
+result<generate_request> parse_generate(std::string_view body, const request_limits& limits) {
+    auto document = parse_json(body, limits.json);
+    if (!document) return document.error();
+    json_cursor root(*document, "");
+    if (auto object = root.as_object(); !object) return object.error();
+    return parse_root(root, limits);
+}
+
+std::string generate_stream::on_admitted(const engine::admitted& event) {
+    prompt_tokens_ = event.usage.prompt_tokens;
+    return event_of("start", {{"agent_id", event.agent.str()},
+                              {"semantic", memory_object(event.agent.str(), event.usage)}});
+}
+
+std::string generate_stream::on_text(std::string_view text) {
+    return text.empty() ? std::string() : event_of("token", {{"text", text}});
+}
+
+std::string generate_stream::on_thinking(std::string_view text) {
+    return text.empty() ? std::string() : event_of("thinking", {{"text", text}});
+}
+
+std::string generate_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
+    auto arguments = checked_arguments(arguments_json);
+    if (!arguments) return on_text(arguments_json);
+    called_ = true;
+    return event_of("tool_call", call_object(ids_->call_id(), name, *arguments));
+}
+
+std::string generate_stream::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return on_failed(*f);
+    if (ended_) return {};
+    ended_ = true;
+    json::object fields = ending(event, prompt_tokens_, called_);
+    fields["saved"] = event.saved;
+    return event_of("done", std::move(fields));
+}
+
+std::string generate_stream::on_failed(const failure& f) {
+    if (ended_) return {};
+    ended_ = true;
+    return error_event(dialect::native, f, request_id_);
+}
+
+std::string generate_stream::ping() const {
+    return ended_ ? std::string() : event_of("ping", {});
+}
+
+void generate_collector::on_admitted(const engine::admitted& event) {
+    agent_ = event.agent.str();
+    usage_ = event.usage;
+}
+
+void generate_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
+    auto arguments = checked_arguments(arguments_json);
+    if (!arguments) return on_text(arguments_json);
+    calls_.push_back({ids_->call_id(), std::string(name), std::move(*arguments)});
+}
+
+result<std::string> generate_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
+    json::object body{{"agent_id", agent_}, {"text", text_}};
+    if (!thinking_.empty()) body["thinking"] = thinking_;
+    if (!calls_.empty()) {
+        json::array calls;
+        for (const call& one : calls_)
+            calls.push_back(call_object(one.id, one.name, one.arguments));
+        body["tool_calls"] = std::move(calls);
+    }
+    for (auto& [key, value] : ending(event, usage_.prompt_tokens, !calls_.empty()))
+        body.emplace(key, std::move(value));
+    json::object memory = memory_object(agent_, usage_);
+    memory["saved"] = event.saved;
+    body["semantic"] = std::move(memory);
+    return to_text(body);
+}
+
+}  // namespace semantic::protocol::agents

@@ -1,0 +1,78 @@
+#pragma once
+// POST /v1/agents/{id}/generate: its body, and its reply as a stream of events or in one piece.
+// Pure; the replies are fed as protocol/reply.hpp says.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/answer_request.hpp"
+#include "protocol/ids.hpp"
+#include "protocol/reply.hpp"
+
+namespace semantic::protocol::agents {
+
+struct generate_request : answer_request {
+    /// The prompt as it stands, in place of `chat`: no chat template is rendered around it.
+    std::optional<std::string> prompt;
+    /// The prompt, or the messages, are only what is new behind the agent's memory.
+    bool append = false;
+};
+
+/// {"prompt": "..."} or {"messages": [...], "system", "tools"} as in /v1/messages, with
+/// "append", "stream", "max_tokens" (256), "stop", "thinking" (a flag) and what draws tokens.
+/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
+/// JSON path.
+result<generate_request> parse_generate(std::string_view body, const request_limits& limits = {});
+
+/// Events: start, then token, thinking and tool_call as they come, then done; ping in between; or
+/// error, last.
+class generate_stream final : public reply_stream {
+  public:
+    /// `ids` names tool calls; it must outlive the stream.
+    generate_stream(std::string request_id, id_maker& ids)
+        : request_id_(std::move(request_id)), ids_(&ids) {}
+
+    std::string on_admitted(const engine::admitted& event) override;
+    std::string on_text(std::string_view text) override;
+    std::string on_thinking(std::string_view text) override;
+    std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    std::string on_finished(const engine::finished& event) override;
+    std::string on_failed(const failure& f) override;
+    std::string ping() const override;
+    bool ended() const noexcept override { return ended_; }
+
+  private:
+    std::string request_id_;
+    id_maker* ids_;
+    int prompt_tokens_ = 0;
+    bool called_ = false;
+    bool ended_ = false;
+};
+
+class generate_collector final : public reply_collector {
+  public:
+    explicit generate_collector(id_maker& ids) : ids_(&ids) {}
+
+    void on_admitted(const engine::admitted& event) override;
+    void on_text(std::string_view text) override { text_ += text; }
+    void on_thinking(std::string_view text) override { thinking_ += text; }
+    void on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    result<std::string> on_finished(const engine::finished& event) override;
+
+  private:
+    struct call {
+        std::string id;
+        std::string name;
+        std::string arguments;
+    };
+    id_maker* ids_;
+    std::string agent_;
+    engine::prompt_usage usage_;
+    std::string text_;
+    std::string thinking_;
+    std::vector<call> calls_;
+};
+
+}  // namespace semantic::protocol::agents

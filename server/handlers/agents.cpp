@@ -1,0 +1,315 @@
+#include "server/handlers/agents.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <utility>
+
+#include "protocol/agents/agents.hpp"
+#include "protocol/agents/generate.hpp"
+#include "protocol/ids.hpp"
+#include "server/handlers/answer.hpp"
+#include "server/http/spool_file.hpp"
+#include "server/http/sse_writer.hpp"
+#include "server/runtime/byte_pipe.hpp"
+#include "server/runtime/logging.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace agents = protocol::agents;
+using protocol::errc;
+using reply = std::optional<response>;
+
+// Small writes of an export go out together.
+constexpr std::size_t export_piece_bytes = 256 * 1024;
+
+agents::agent_card card_of(const engine::agent_info& info) {
+    return {info.id.str(),    info.hot,        info.dirty,     info.in_use,
+            info.tokens,      info.pool_bytes, info.pool_bytes_shared, info.disk_bytes,
+            info.last_used};
+}
+
+std::vector<agents::agent_card> cards_of(const services& with, const request& incoming) {
+    std::vector<agents::agent_card> cards;
+    for (const engine::agent_info& info : with.engines.get()->agents(tenant_of(with, incoming)))
+        cards.push_back(card_of(info));
+    return cards;
+}
+
+const std::string& model_of(const services& with) { return with.engines.get()->info().id; }
+
+/// The agent that the path names, as its owner's.
+protocol::result<storage::agent_id> agent_of_path(const services& with, const request& incoming) {
+    auto id = agents::parse_path_id(incoming.parameter);
+    if (!id) return id.error();
+    return id->of(tenant_of(with, incoming));
+}
+
+/// The same when there is such an agent. Errors: bad_value, not_found.
+protocol::result<engine::agent_info> known_agent(const services& with, const request& incoming) {
+    auto id = agent_of_path(with, incoming);
+    if (!id) return id.error();
+    auto info = with.engines.get()->inspect(*id);
+    if (!info) return agents::no_agent(*id);
+    return std::move(*info);
+}
+
+/// The same when no request works with it. Errors: also conflict.
+protocol::result<engine::agent_info> idle_agent(const services& with, const request& incoming,
+                                                std::string_view what) {
+    auto info = known_agent(with, incoming);
+    if (info && info->in_use) return agents::agent_runs(info->id, what);
+    return info;
+}
+
+response no_content() {
+    response empty;
+    empty.status = 204;
+    return empty;
+}
+
+response created(std::string body) {
+    response made = json_response(std::move(body));
+    made.status = 201;
+    return made;
+}
+
+/// The agent that a body names, or a new name.
+protocol::result<storage::agent_id> named_or_new(const services& with, const request& incoming) {
+    auto name = agents::parse_name(incoming.body);
+    if (!name) return name.error();
+    if (!*name) *name = *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
+    return (*name)->of(tenant_of(with, incoming));
+}
+
+protocol::failure taken(const storage::agent_id& agent) {
+    return {errc::conflict, "Agent " + agent.str() + " already exists", "agent_id", {}};
+}
+
+/// The name is a good one, so it can only have been taken meanwhile.
+protocol::failure creation_fault(const storage::agent_id& agent, const protocol::failure& fault) {
+    return fault.code == errc::bad_value ? taken(agent) : fault;
+}
+
+response created_agent(const services& with, const request& incoming,
+                       const storage::agent_id& agent, std::string_view parent) {
+    auto info = with.engines.get()->inspect(agent);
+    if (!info) return error_response(incoming, agents::no_agent(agent));  // deleted meanwhile
+    return created(agents::created_body(card_of(*info), model_of(with), parent));
+}
+
+/// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
+template <class Work>
+net::awaitable<std::optional<protocol::failure>> blocking(const services& with, Work work) {
+    auto done = co_await run_on(with.workers, work);
+    if (!done) co_return protocol::from_storage(done.error());
+    co_return std::nullopt;
+}
+
+net::awaitable<reply> evict(const services& with, const request& incoming) {
+    auto info = idle_agent(with, incoming, "moved to disk");
+    if (!info) co_return error_response(incoming, info.error());
+    auto work = [&] { return with.engines.get()->evict(info->id); };
+    auto fault = co_await blocking(with, work);
+    if (fault) co_return error_response(incoming, *fault);
+    auto now = with.engines.get()->inspect(info->id);
+    if (!now) co_return error_response(incoming, agents::no_agent(info->id));
+    co_return json_response(agents::agent_body(card_of(*now), model_of(with)));
+}
+
+}  // namespace
+
+response get_agents(const services& with, const request& incoming) {
+    return json_response(agents::list_body(cards_of(with, incoming), model_of(with)));
+}
+
+response get_agent_stats(const services& with, const request& incoming) {
+    const engine::engine& engine = *with.engines.get();
+    const engine::model_info& info = engine.info();
+    const engine::pool_usage pool = engine.pool();
+    agents::memory_card memory;
+    memory.model = info.id;
+    memory.pool_bytes = pool.frames_total * pool.frame_bytes;
+    memory.pool_bytes_held = pool.frames_held * pool.frame_bytes;
+    memory.disk_bytes = engine.store_probe().disk_bytes.load();
+    memory.disk_budget_bytes = engine.store_probe().disk_budget_bytes.load();
+    memory.kv_bits = info.kv_bits;
+    memory.kv_bytes_per_token = info.kv_bytes_per_token;
+    memory.context_tokens_max = info.context_tokens_max;
+    memory.agents_4k = info.pool_agents_4k;
+    memory.agents_16k = info.pool_agents_16k;
+    return json_response(agents::stats_body(cards_of(with, incoming), memory));
+}
+
+response get_agent(const services& with, const request& incoming) {
+    auto info = known_agent(with, incoming);
+    if (!info) return error_response(incoming, info.error());
+    return json_response(agents::agent_body(card_of(*info), model_of(with)));
+}
+
+net::awaitable<reply> post_agents(const services& with, const request& incoming, client_link&) {
+    auto agent = named_or_new(with, incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    if (with.engines.get()->inspect(*agent)) co_return error_response(incoming, taken(*agent));
+    auto work = [&] { return with.engines.get()->create(*agent); };
+    auto fault = co_await blocking(with, work);
+    if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
+    co_return created_agent(with, incoming, *agent, {});
+}
+
+net::awaitable<reply> post_agent_fork(const services& with, const request& incoming, client_link&) {
+    auto parent = known_agent(with, incoming);
+    if (!parent) co_return error_response(incoming, parent.error());
+    auto agent = named_or_new(with, incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    if (with.engines.get()->inspect(*agent)) co_return error_response(incoming, taken(*agent));
+    auto work = [&] { return with.engines.get()->fork(parent->id, *agent); };
+    auto fault = co_await blocking(with, work);
+    if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
+    co_return created_agent(with, incoming, *agent, parent->id.str());
+}
+
+net::awaitable<reply> post_agent_evict(const services& with, const request& incoming,
+                                       client_link&) {
+    co_return co_await evict(with, incoming);
+}
+
+net::awaitable<reply> delete_agent(const services& with, const request& incoming, client_link&) {
+    const std::string evict_only = incoming.query("evict_only").value_or("false");
+    if (evict_only != "true" && evict_only != "false")
+        co_return error_response(
+            incoming, {errc::bad_value, "evict_only: must be true or false", "evict_only", {}});
+    if (evict_only == "true") {
+        reply evicted = co_await evict(with, incoming);
+        co_return evicted->status == 200 ? no_content() : std::move(evicted);
+    }
+    auto info = idle_agent(with, incoming, "deleted");
+    if (!info) co_return error_response(incoming, info.error());
+    auto work = [&] { return with.engines.get()->erase(info->id); };
+    auto fault = co_await blocking(with, work);
+    if (fault) co_return error_response(incoming, *fault);
+    co_return no_content();
+}
+
+net::awaitable<reply> post_agent_generate(const services& with, const request& incoming,
+                                          client_link& client) {
+    running_answer counted(with.probe);
+    auto agent = agent_of_path(with, incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    protocol::request_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    auto parse = [&] { return agents::parse_generate(incoming.body, limits); };
+    auto parsed = co_await parse_body(with, incoming, parse);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    if (parsed->append && !with.engines.get()->inspect(*agent))
+        co_return error_response(incoming, agents::no_agent(*agent));
+
+    protocol::id_maker ids(random_bits);
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.text = std::move(parsed->prompt);
+    wanted.append = parsed->append;
+    answer_context asked{with, incoming, client};
+    if (parsed->stream) {
+        agents::generate_stream stream(incoming.id, ids);
+        co_return co_await stream_answer(asked, std::move(wanted), stream);
+    }
+    agents::generate_collector collector(ids);
+    co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+namespace {
+
+/// One export: the engine writes on a thread that may wait, the client reads here.
+class agent_export {
+  public:
+    agent_export(const services& with, client_link& client, storage::agent_id agent)
+        : pipe_(std::make_shared<byte_pipe>(client.executor())),
+          outcome_(std::make_shared<outcome>()) {
+        client.when_gone([pipe = pipe_] { pipe->close(); });
+        auto work = [engine = with.engines.get(), agent = std::move(agent), pipe = pipe_,
+                     out = outcome_] {
+            std::string held;
+            auto sink = [&](std::span<const std::byte> bytes) -> storage::result<void> {
+                held.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                if (held.size() < export_piece_bytes) return {};
+                return send(*pipe, held);
+            };
+            auto written = engine->export_agent(agent, sink);
+            if (written)
+                send(*pipe, held);
+            else
+                out->fault = written.error();
+            pipe->end();
+        };
+        net::post(with.transfers, work);
+    }
+    ~agent_export() { pipe_->close(); }
+    agent_export(const agent_export&) = delete;
+    agent_export& operator=(const agent_export&) = delete;
+
+    net::awaitable<std::string> next() { return pipe_->next(); }
+    /// Requires: next() has returned an empty piece and the client is there.
+    const std::optional<storage::failure>& fault() const { return outcome_->fault; }
+
+  private:
+    struct outcome {
+        std::optional<storage::failure> fault;  // written before the pipe ends
+    };
+    static storage::result<void> send(byte_pipe& pipe, std::string& held) {
+        if (pipe.push(std::exchange(held, {}))) return {};
+        return storage::failure{storage::errc::io, "the client left"};
+    }
+    std::shared_ptr<byte_pipe> pipe_;
+    std::shared_ptr<outcome> outcome_;
+};
+
+}  // namespace
+
+net::awaitable<reply> get_agent_cache(const services& with, const request& incoming,
+                                      client_link& client) {
+    running_answer counted(with.probe);
+    auto info = known_agent(with, incoming);
+    if (!info) co_return error_response(incoming, info.error());
+    if (incoming.method == "HEAD") co_return text_response({}, "application/octet-stream");
+    agent_export file(with, client, info->id);
+    std::string piece = co_await file.next();
+    if (client.is_gone()) co_return std::nullopt;
+    if (piece.empty() && file.fault())
+        co_return error_response(incoming, protocol::from_storage(*file.fault()));
+    sse_writer writer(client, incoming, "application/octet-stream");
+    writer.add_field("content-disposition",
+                     "attachment; filename=\"" + info->id.str() + ".safetensors\"");
+    while (!piece.empty()) {
+        if (!co_await writer.write(piece)) co_return std::nullopt;
+        piece = co_await file.next();
+    }
+    if (client.is_gone()) co_return std::nullopt;
+    // The status is out; what is left is to break the connection off, which the session does.
+    if (file.fault()) throw std::runtime_error("export ended early: " + file.fault()->what);
+    co_await writer.finish();
+    co_return std::nullopt;
+}
+
+net::awaitable<reply> put_agent_cache(const services& with, const request& incoming, client_link&) {
+    running_answer counted(with.probe);
+    auto agent = agent_of_path(with, incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    auto before = with.engines.get()->inspect(*agent);
+    if (before && before->in_use)
+        co_return error_response(incoming, agents::agent_runs(*agent, "replaced"));
+    if (!incoming.file || incoming.file->size() == 0)
+        co_return error_response(
+            incoming, {errc::missing_field, "the body must be a file of GET /cache", {}, {}});
+    engine::memory_source source;
+    source.file_bytes = incoming.file->size();
+    source.read_at = [file = incoming.file](std::uint64_t offset, std::span<std::byte> into) {
+        return file->read_at(offset, into);
+    };
+    auto work = [&] { return with.engines.get()->import_agent(*agent, source); };
+    auto tokens = co_await run_on(with.transfers, work);
+    if (!tokens) co_return error_response(incoming, agents::import_fault(tokens.error()));
+    co_return json_response(agents::imported_body(*agent, *tokens));
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,33 @@
+#pragma once
+// /v1/agents: the agents of whoever asks, created, shown, asked, forked, moved to disk, forgotten,
+// and their memory as a file. Another tenant's agent is none.
+// Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+response get_agents(const services& with, const request& incoming);
+response get_agent_stats(const services& with, const request& incoming);
+response get_agent(const services& with, const request& incoming);
+
+using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+
+awaited_reply post_agents(const services& with, const request& incoming, client_link& client);
+/// `?evict_only=true` moves the agent to disk instead.
+awaited_reply delete_agent(const services& with, const request& incoming, client_link& client);
+awaited_reply post_agent_generate(const services& with, const request& incoming,
+                                  client_link& client);
+awaited_reply post_agent_fork(const services& with, const request& incoming, client_link& client);
+awaited_reply post_agent_evict(const services& with, const request& incoming, client_link& client);
+awaited_reply get_agent_cache(const services& with, const request& incoming, client_link& client);
+awaited_reply put_agent_cache(const services& with, const request& incoming, client_link& client);
+
+}  // namespace semantic::server

@@ -1,0 +1,58 @@
+#include "server/http/spool_file.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace semantic::server {
+
+namespace {
+
+storage::failure fault(const char* what, int error) {
+    const bool is_full = error == ENOSPC || error == EDQUOT;
+    return {is_full ? storage::errc::out_of_space : storage::errc::io,
+            std::string(what) + ": " + std::strerror(error)};
+}
+
+}  // namespace
+
+storage::result<std::shared_ptr<spool_file>> spool_file::make(const std::string& directory) {
+    const std::filesystem::path folder =
+        directory.empty() ? std::filesystem::temp_directory_path()
+                          : std::filesystem::path(directory);
+    std::string name = (folder / "upload-XXXXXX").string();
+    const int descriptor = ::mkstemp(name.data());
+    if (descriptor < 0) return fault("could not make a file for the upload", errno);
+    ::unlink(name.c_str());
+    return std::make_shared<spool_file>(descriptor);
+}
+
+spool_file::~spool_file() { ::close(descriptor_); }
+
+storage::result<void> spool_file::append(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return fault("could not keep the upload", errno);
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+        size_ += static_cast<std::uint64_t>(written);
+    }
+    return {};
+}
+
+storage::result<void> spool_file::read_at(std::uint64_t offset, std::span<std::byte> into) const {
+    while (!into.empty()) {
+        const ssize_t got =
+            ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fault("could not read the upload", errno);
+        if (got == 0) return storage::failure{storage::errc::io, "the upload ends too early"};
+        into = into.subspan(static_cast<std::size_t>(got));
+        offset += static_cast<std::uint64_t>(got);
+    }
+    return {};
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,119 @@
+#include "protocol/agents/agents.hpp"
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+namespace semantic::protocol::agents {
+namespace {
+
+namespace json = boost::json;
+
+agent_card card(const std::string& id, bool hot, bool dirty = false, bool running = false) {
+    agent_card one;
+    one.id = id;
+    one.hot = hot;
+    one.dirty = dirty;
+    one.running = running;
+    one.tokens = 300;
+    one.ram_bytes = hot ? 4096 : 0;
+    one.shared_bytes = hot ? 1024 : 0;
+    one.disk_bytes = 1 << 20;
+    one.last_used += std::chrono::milliseconds(1'700'000'000'250);
+    return one;
+}
+
+std::string name_in(const std::string& body) {
+    auto name = parse_name(body);
+    EXPECT_TRUE(name) << body << ": " << (name ? "" : name.error().what);
+    return name && *name ? (*name)->str() : "";
+}
+
+TEST(parse_name, a_name_is_taken_and_none_leaves_the_choice_to_the_server) {
+    EXPECT_EQ(name_in(R"({"agent_id":"a.b_C:9-"})"), "a.b_C:9-");
+    for (const char* none : {"", "{}", "null", R"({"agent_id":null})", R"({"other":1})"})
+        EXPECT_EQ(name_in(none), "") << none;
+}
+
+TEST(parse_name, what_is_no_name_is_refused_by_path) {
+    struct row {
+        std::string body;
+        errc code;
+    };
+    for (const row& r : {row{R"({"agent_id":""})", errc::bad_value},
+                         row{R"({"agent_id":"../x"})", errc::bad_value},
+                         row{R"({"agent_id":"a b"})", errc::bad_value},
+                         row{R"({"agent_id":5})", errc::bad_value},
+                         row{R"({"agent_id":")" + std::string(129, 'a') + R"("})", errc::bad_value},
+                         row{"[]", errc::bad_value}, row{"{", errc::malformed_json}}) {
+        auto name = parse_name(r.body);
+        ASSERT_FALSE(name) << r.body;
+        EXPECT_EQ(name.error().code, r.code) << r.body;
+        if (r.body.starts_with(R"({"agent)")) {
+            EXPECT_TRUE(name.error().what.starts_with("agent_id: ")) << name.error().what;
+        }
+    }
+    EXPECT_TRUE(parse_name(R"({"agent_id":")" + std::string(128, 'a') + R"("})"));
+}
+
+TEST(parse_path_id, takes_names_only) {
+    EXPECT_EQ(parse_path_id("sess_a")->str(), "sess_a");
+    for (const char* bad : {"", "a/b", "..%2f", "a b", "\xc3\xa9"})
+        EXPECT_EQ(parse_path_id(bad).error().code, errc::bad_value) << bad;
+}
+
+TEST(agent_body, says_where_the_memory_is_and_what_it_takes) {
+    EXPECT_EQ(agent_body(card("a", true), "tiny"),
+              R"({"agent_id":"a","status":"active","cache_size_tokens":300,"tier":"hot",)"
+              R"("tokens":300,"ram_bytes":4096,"shared_bytes":1024,"file_size_bytes":1048576,)"
+              R"("last_accessed":1700000000.25,"dirty":false,"running":false,"model_id":"tiny"})");
+    auto warm = json::parse(agent_body(card("b", false, true, true), "tiny"));
+    EXPECT_EQ(warm.at("tier").as_string(), "warm");
+    EXPECT_TRUE(warm.at("dirty").as_bool());
+    EXPECT_TRUE(warm.at("running").as_bool());
+}
+
+TEST(created_body, names_the_parent_of_a_fork_only) {
+    auto made = json::parse(created_body(card("a", true), "tiny", "")).as_object();
+    EXPECT_FALSE(made.contains("parent_agent_id"));
+    auto fork = json::parse(created_body(card("a", true), "tiny", "p"));
+    EXPECT_EQ(fork.at("parent_agent_id").as_string(), "p");
+}
+
+TEST(list_body, has_every_agent_in_order_and_their_number) {
+    EXPECT_EQ(list_body({}, "tiny"), R"({"agents":[],"total":0})");
+    auto two = json::parse(list_body({card("a", true), card("b", false)}, "tiny"));
+    EXPECT_EQ(two.at("total").to_number<int>(), 2);
+    EXPECT_EQ(two.at("agents").at(0).at("agent_id").as_string(), "a");
+    EXPECT_EQ(two.at("agents").at(1).at("tier").as_string(), "warm");
+}
+
+TEST(stats_body, counts_add_up_and_capacity_stands_beside_them) {
+    memory_card memory;
+    memory.model = "tiny";
+    memory.pool_bytes = 3000;
+    memory.pool_bytes_held = 1000;
+    memory.kv_bits = 4;
+    memory.agents_4k = 12;
+    auto stats = json::parse(stats_body(
+        {card("a", true, true), card("b", false), card("c", true, false, true)}, memory));
+    EXPECT_EQ(stats.at("hot_count").to_number<int>(), 2);
+    EXPECT_EQ(stats.at("warm_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("total_count").to_number<int>(), 3);
+    EXPECT_EQ(stats.at("dirty_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("running_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("total_tokens").to_number<int>(), 900);
+    EXPECT_EQ(stats.at("pool_utilization_pct").to_number<double>(), 33.3);
+    EXPECT_EQ(stats.at("total_cache_size_mb").to_number<double>(), 3.0);
+    EXPECT_EQ(stats.at("capacity").at("agents_of_4096_tokens").to_number<int>(), 12);
+    EXPECT_EQ(json::parse(stats_body({}, {})).at("pool_utilization_pct").to_number<double>(), 0.0);
+}
+
+TEST(import_fault, a_damaged_file_is_the_clients_fault_and_another_models_a_conflict) {
+    EXPECT_EQ(import_fault({storage::errc::corrupt, "x"}).code, errc::bad_value);
+    EXPECT_EQ(import_fault({storage::errc::incompatible, "x"}).code, errc::conflict);
+    EXPECT_EQ(import_fault({storage::errc::io, "x"}).code, errc::internal);
+}
+
+}  // namespace
+}  // namespace semantic::protocol::agents

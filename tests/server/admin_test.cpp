@@ -1,0 +1,131 @@
+// /admin over real sockets: who may, and what it does.
+
+#include <gtest/gtest.h>
+
+#include "server/http/middleware.hpp"
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+using tests::answer_with;
+using tests::get;
+using tests::http_client;
+using tests::http_reply;
+using tests::post;
+
+struct access_case {
+    const char* host;
+    std::vector<std::string> api_keys;
+    const char* admin_key;
+    std::vector<std::pair<std::string, std::string>> fields;
+    int status;  // 0: may
+};
+
+TEST(refuse_admin, only_the_key_or_a_lone_user_of_this_machine_may) {
+    const access_case cases[]{
+        {"127.0.0.1", {}, "", {}, 0},
+        {"localhost", {}, "", {}, 0},
+        {"::1", {}, "", {}, 0},
+        {"0.0.0.0", {}, "", {}, 403},
+        {"192.168.1.2", {}, "", {}, 403},
+        {"127.0.0.1", {"k"}, "", {}, 403},
+        {"127.0.0.1", {"k"}, "", {{"x-api-key", "k"}}, 403},
+        {"127.0.0.1", {}, "", {{"origin", "http://evil.example"}}, 403},
+        {"127.0.0.1", {}, "s3cret", {}, 401},
+        {"127.0.0.1", {}, "s3cret", {{"x-admin-key", "s3cre"}}, 401},
+        {"127.0.0.1", {}, "s3cret", {{"x-admin-key", "s3crets"}}, 401},
+        {"127.0.0.1", {}, "s3cret", {{"x-api-key", "s3cret"}}, 401},
+        {"0.0.0.0", {"k"}, "s3cret", {{"X-Admin-Key", "s3cret"}}, 0},
+        {"127.0.0.1", {}, "s3cret", {{"x-admin-key", "s3cret"}, {"origin", "http://a"}}, 0},
+    };
+    for (const access_case& one : cases) {
+        config settings;
+        settings.host = one.host;
+        settings.api_keys = one.api_keys;
+        settings.admin_key = one.admin_key;
+        request incoming;
+        incoming.fields = one.fields;
+        auto refused = refuse_admin(settings, incoming);
+        EXPECT_EQ(refused ? refused->status : 0, one.status)
+            << one.host << " " << one.admin_key << " " << one.fields.size();
+    }
+}
+
+std::string delete_line(const std::string& target) {
+    return "DELETE " + target + " HTTP/1.1\r\nhost: x\r\n\r\n";
+}
+
+class admin_api : public ::testing::Test {
+  protected:
+    admin_api() { server_.ready(); }
+    http_reply ask(const std::string& bytes) {
+        http_client client(server_.port());
+        return client.request(bytes);
+    }
+    test_server server_;
+};
+
+TEST_F(admin_api, clearing_forgets_everybodys_agents_but_those_that_answer) {
+    auto remember = [&](const char* name, bool busy, const storage::tenant_id& tenant) {
+        engine::agent_info info{storage::agent_id::parse(name)->of(tenant)};
+        info.hot = true;
+        info.in_use = busy;
+        server_.engine().remember(info);
+    };
+    remember("a", false, {});
+    remember("b", false, server_.engine().tenant("other"));
+    remember("c", true, {});
+    http_reply cleared = ask(delete_line("/admin/caches"));
+    EXPECT_EQ(cleared.status, 200);
+    EXPECT_NE(cleared.body.find(R"("disk_cleared":2)"), std::string::npos) << cleared.body;
+    EXPECT_NE(cleared.body.find(R"("kept":1)"), std::string::npos) << cleared.body;
+    EXPECT_EQ(server_.engine().agents_of_all().size(), 1u);
+}
+
+TEST_F(admin_api, a_seed_is_that_of_requests_that_bring_none) {
+    server_.engine().on_submit = answer_with({"x"});
+    EXPECT_EQ(ask(post("/admin/seed", R"({"seed":7})")).body, R"({"status":"ok","seed":7})");
+    ask(post("/v1/messages", message_body(false)));
+    EXPECT_EQ(server_.engine().request_of(1).sampling.seed, 7u);
+    ask(post("/v1/agents/a/generate", R"({"prompt":"x","seed":8})"));
+    EXPECT_EQ(server_.engine().request_of(2).sampling.seed, 8u);
+    EXPECT_EQ(ask(post("/admin/seed", R"({"seed":null})")).status, 200);
+    ask(post("/v1/messages", message_body(false)));
+    EXPECT_FALSE(server_.engine().request_of(3).sampling.seed);
+    EXPECT_EQ(ask(post("/admin/seed", R"({"seed":-1})")).status, 400);
+}
+
+TEST_F(admin_api, models_are_told_truly_and_another_one_is_refused) {
+    EXPECT_NE(ask(get("/admin/models/current")).body.find(R"("model_id":"scripted")"),
+              std::string::npos);
+    EXPECT_EQ(ask(get("/admin/models/available")).body, R"({"models":["scripted"]})");
+    EXPECT_EQ(ask(post("/admin/models/swap", R"({"model_id":"scripted"})")).status, 200);
+    http_reply other = ask(post("/admin/models/swap", R"({"model_id":"other"})"));
+    EXPECT_EQ(other.status, 400);
+    EXPECT_NE(other.body.find("runs scripted from start to stop"), std::string::npos) << other.body;
+    EXPECT_EQ(ask(post("/admin/models/swap", "{}")).status, 400);
+    EXPECT_EQ(ask(post("/admin/models/offload", "")).status, 400);
+    EXPECT_EQ(ask(get("/health/ready")).status, 200) << "and nothing has happened";
+}
+
+TEST(admin_api_guard, every_admin_route_asks_for_the_key_before_anything_else) {
+    app_options options = test_server::default_options();
+    options.settings.admin_key = "s3cret";
+    test_server server(std::move(options));
+    server.ready();
+    for (const std::string& bytes :
+         {delete_line("/admin/caches"), post("/admin/seed", "{"), get("/admin/models/current"),
+          get("/admin/models/available"), post("/admin/models/swap", "{"),
+          post("/admin/models/offload", "")}) {
+        http_client client(server.port());
+        http_reply refused = client.request(bytes);
+        EXPECT_EQ(refused.status, 401) << bytes;
+        EXPECT_NE(refused.body.find("X-Admin-Key header missing"), std::string::npos);
+    }
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("/admin/models/current", "X-Admin-Key: s3cret\r\n")).status, 200);
+}
+
+}  // namespace
+}  // namespace semantic::server

@@ -1,0 +1,324 @@
+// The agents API over real sockets, with a scripted engine behind it.
+
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+
+#include <cstring>
+
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+using tests::answer_with;
+using tests::get;
+using tests::http_client;
+using tests::http_reply;
+using tests::post;
+
+std::string request_line(const std::string& method, const std::string& target,
+                         const std::string& fields = "", const std::string& body = "") {
+    std::string bytes = method + " " + target + " HTTP/1.1\r\nhost: x\r\n" + fields;
+    if (method == "PUT") bytes += "content-length: " + std::to_string(body.size()) + "\r\n";
+    return bytes + "\r\n" + body;
+}
+
+engine::agent_info agent(const std::string& name) {
+    engine::agent_info info{*storage::agent_id::parse(name)};
+    info.hot = true;
+    info.tokens = 40;
+    info.pool_bytes = 8192;
+    info.disk_bytes = 4096;
+    return info;
+}
+
+class agents_api : public ::testing::Test {
+  protected:
+    agents_api() { server_.ready(); }
+
+    http_reply ask(const std::string& bytes) {
+        http_client client(server_.port());
+        return client.request(bytes);
+    }
+    boost::json::value body_of(const http_reply& reply) { return boost::json::parse(reply.body); }
+
+    test_server server_;
+};
+
+TEST_F(agents_api, a_created_agent_is_there_and_listed_before_it_was_ever_asked) {
+    http_reply made = ask(post("/v1/agents", R"({"agent_id":"ada"})"));
+    EXPECT_EQ(made.status, 201);
+    EXPECT_EQ(body_of(made).at("agent_id").as_string(), "ada");
+    EXPECT_EQ(body_of(made).at("cache_size_tokens").to_number<int>(), 0);
+    EXPECT_EQ(ask(get("/v1/agents/ada")).status, 200);
+    EXPECT_EQ(body_of(ask(get("/v1/agents"))).at("total").to_number<int>(), 1);
+    http_reply again = ask(post("/v1/agents", R"({"agent_id":"ada"})"));
+    EXPECT_EQ(again.status, 409);
+    EXPECT_NE(again.body.find("Agent ada already exists"), std::string::npos) << again.body;
+}
+
+TEST_F(agents_api, an_agent_without_a_name_gets_one) {
+    http_reply made = ask(post("/v1/agents", "{}"));
+    ASSERT_EQ(made.status, 201);
+    std::string name(body_of(made).at("agent_id").as_string());
+    EXPECT_TRUE(name.starts_with("agent_")) << name;
+    EXPECT_EQ(ask(get("/v1/agents/" + name)).status, 200);
+}
+
+TEST_F(agents_api, both_spellings_of_the_list_say_the_same_and_stats_count_it) {
+    server_.engine().remember(agent("a"));
+    engine::agent_info warm = agent("b");
+    warm.hot = false;
+    server_.engine().remember(warm);
+    http_reply list = ask(get("/v1/agents"));
+    EXPECT_EQ(list.body, ask(get("/v1/agents/list")).body);
+    EXPECT_EQ(body_of(list).at("agents").at(0).at("tier").as_string(), "hot");
+    EXPECT_EQ(body_of(list).at("agents").at(1).at("tier").as_string(), "warm");
+    auto stats = body_of(ask(get("/v1/agents/stats")));
+    EXPECT_EQ(stats.at("hot_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("warm_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("capacity").at("pool_bytes").to_number<int>(), 100 * 4096);
+}
+
+TEST_F(agents_api, unknown_agents_are_404_and_bad_names_400_on_every_route) {
+    for (const char* method_and_path :
+         {"GET /v1/agents/%", "DELETE /v1/agents/%", "POST /v1/agents/%/fork",
+          "POST /v1/agents/%/evict", "GET /v1/agents/%/cache",
+          "DELETE /v1/agents/%?evict_only=true"}) {
+        std::string line(method_and_path);
+        const std::size_t space = line.find(' ');
+        const std::string method = line.substr(0, space);
+        auto asked = [&](const std::string& name) {
+            std::string path = line.substr(space + 1);
+            path.replace(path.find('%'), 1, name);
+            return ask(method == "POST" ? post(path, "") : request_line(method, path));
+        };
+        EXPECT_EQ(asked("nobody").status, 404) << line;
+        EXPECT_EQ(asked("a%20b").status, 400) << line;
+        EXPECT_EQ(asked(std::string(129, 'a')).status, 400) << line;
+    }
+    const std::string prompt = R"({"prompt":"x"})";
+    EXPECT_EQ(ask(post("/v1/agents/a%20b/generate", prompt)).status, 400);
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a%20b/cache", "", "x")).status, 400);
+    EXPECT_EQ(ask(post("/v1/agents/nobody/generate", R"({"prompt":"x","append":true})")).status,
+              404)
+        << "there is nothing to append to";
+    EXPECT_EQ(server_.engine().request_count(), 0u) << "no work was done";
+}
+
+TEST_F(agents_api, a_running_agent_is_neither_deleted_nor_evicted_nor_replaced) {
+    engine::agent_info busy = agent("busy");
+    busy.in_use = true;
+    server_.engine().remember(busy);
+    for (const std::string& bytes :
+         {request_line("DELETE", "/v1/agents/busy"), post("/v1/agents/busy/evict", ""),
+          request_line("DELETE", "/v1/agents/busy?evict_only=true"),
+          request_line("PUT", "/v1/agents/busy/cache", "", "x")}) {
+        http_reply reply = ask(bytes);
+        EXPECT_EQ(reply.status, 409) << bytes;
+        EXPECT_NE(reply.body.find("agent busy is answering a request"), std::string::npos)
+            << reply.body;
+    }
+    EXPECT_EQ(ask(get("/v1/agents/busy")).status, 200);
+}
+
+TEST_F(agents_api, evicting_keeps_the_agent_and_deleting_does_not) {
+    server_.engine().remember(agent("a"));
+    http_reply evicted = ask(post("/v1/agents/a/evict", ""));
+    EXPECT_EQ(evicted.status, 200);
+    EXPECT_EQ(body_of(evicted).at("tier").as_string(), "warm");
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a?evict_only=true")).status, 204);
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a?evict_only=maybe")).status, 400);
+    EXPECT_EQ(ask(get("/v1/agents/a")).status, 200);
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a")).status, 204);
+    EXPECT_EQ(ask(get("/v1/agents/a")).status, 404);
+}
+
+TEST_F(agents_api, a_fork_has_its_parents_memory_and_a_name_of_its_own) {
+    server_.engine().remember(agent("a"));
+    http_reply made = ask(post("/v1/agents/a/fork", R"({"agent_id":"b"})"));
+    ASSERT_EQ(made.status, 201);
+    EXPECT_EQ(body_of(made).at("parent_agent_id").as_string(), "a");
+    EXPECT_EQ(body_of(made).at("cache_size_tokens").to_number<int>(), 40);
+    EXPECT_EQ(ask(post("/v1/agents/a/fork", R"({"agent_id":"b"})")).status, 409);
+    EXPECT_EQ(ask(post("/v1/agents/a/fork", R"({"agent_id":"/"})")).status, 400);
+    EXPECT_EQ(ask(post("/v1/agents/a/fork", "")).status, 201) << "the server names it";
+}
+
+TEST_F(agents_api, generate_hands_the_prompt_over_as_it_is_and_answers_in_both_ways) {
+    server_.engine().on_submit = answer_with({"Hel", "<tool_call>", "lo"});
+    http_reply plain =
+        ask(post("/v1/agents/a/generate", R"({"prompt":"Once","max_tokens":5,"temperature":0})"));
+    ASSERT_EQ(plain.status, 200);
+    EXPECT_EQ(body_of(plain).at("text").as_string(), "Hel<tool_call>lo") << "raw, as it was said";
+    EXPECT_EQ(body_of(plain).at("tokens_generated").to_number<int>(), 3);
+    EXPECT_EQ(body_of(plain).at("finish_reason").as_string(), "stop");
+    auto wanted = server_.engine().request_of(1);
+    EXPECT_EQ(wanted.agent->str(), "a");
+    EXPECT_EQ(wanted.text, "Once");
+    EXPECT_FALSE(wanted.append);
+    EXPECT_EQ(wanted.max_tokens, 5);
+    EXPECT_EQ(wanted.sampling.temperature, 0.0f);
+    http_reply streamed =
+        ask(post("/v1/agents/a/generate", R"({"prompt":"Once","stream":true})"));
+    EXPECT_EQ(streamed.fields["content-type"], "text/event-stream; charset=utf-8");
+    std::size_t at = 0;
+    for (const char* name : {"start", "token", "token", "token", "done"}) {
+        at = streamed.body.find("event: " + std::string(name), at);
+        ASSERT_NE(at, std::string::npos) << name << " in " << streamed.body;
+        ++at;
+    }
+}
+
+TEST_F(agents_api, append_goes_to_an_agent_that_is_there) {
+    server_.engine().remember(agent("a"));
+    server_.engine().on_submit = answer_with({"x"});
+    EXPECT_EQ(ask(post("/v1/agents/a/generate",
+                       R"({"messages":[{"role":"user","content":"hi"}],"append":true})"))
+                  .status,
+              200);
+    EXPECT_TRUE(server_.engine().request_of(1).append);
+    EXPECT_TRUE(server_.engine().request_of(1).message_id) << "its end must be known";
+}
+
+TEST_F(agents_api, a_memory_leaves_piece_by_piece) {
+    server_.engine().remember(agent("a"));
+    const std::string part(200'000, 'm');
+    server_.engine().on_export = [&](const engine::memory_sink& sink) {
+        for (int i = 0; i < 5; ++i)
+            if (auto ok = sink(std::as_bytes(std::span(part))); !ok)
+                return storage::result<std::uint64_t>(ok.error());
+        return storage::result<std::uint64_t>(5 * part.size());
+    };
+    http_reply file = ask(get("/v1/agents/a/cache"));
+    EXPECT_EQ(file.status, 200);
+    EXPECT_EQ(file.fields["content-type"], "application/octet-stream");
+    EXPECT_EQ(file.fields["content-disposition"], "attachment; filename=\"a.safetensors\"");
+    EXPECT_EQ(file.body.size(), 5 * part.size());
+}
+
+TEST_F(agents_api, head_of_a_memory_sends_none_of_it) {
+    server_.engine().remember(agent("a"));
+    http_client client(server_.port());
+    client.send(request_line("HEAD", "/v1/agents/a/cache"));
+    EXPECT_EQ(client.read_reply(false).status, 200);
+    EXPECT_EQ(client.request(get("/health/live")).status, 200) << "and the connection goes on";
+}
+
+TEST_F(agents_api, an_export_that_cannot_begin_is_an_error_and_one_that_breaks_has_no_end) {
+    static const storage::result<std::uint64_t> bad_block =
+        storage::failure{storage::errc::corrupt, "bad block"};
+    server_.engine().remember(agent("a"));
+    server_.engine().on_export = [](const engine::memory_sink&) {
+        return bad_block;
+    };
+    EXPECT_EQ(ask(get("/v1/agents/a/cache")).status, 500);
+    server_.engine().on_export = [](const engine::memory_sink& sink) {
+        const std::string part(300'000, 'm');
+        if (auto ok = sink(std::as_bytes(std::span(part))); !ok)
+            return storage::result<std::uint64_t>(ok.error());
+        return bad_block;
+    };
+    http_client client(server_.port());
+    client.send(get("/v1/agents/a/cache"));
+    EXPECT_EQ(client.read_head().status, 200);
+    EXPECT_EQ(client.read_chunk().size(), 300'000u);
+    EXPECT_TRUE(client.is_closed_by_server()) << "without the last chunk";
+}
+
+TEST_F(agents_api, a_client_that_leaves_ends_its_export) {
+    server_.engine().remember(agent("a"));
+    std::promise<bool> ended;
+    server_.engine().on_export = [&](const engine::memory_sink& sink) {
+        const std::string part(1 << 20, 'm');
+        for (;;)
+            if (auto ok = sink(std::as_bytes(std::span(part))); !ok) {
+                ended.set_value(true);
+                return storage::result<std::uint64_t>(ok.error());
+            }
+    };
+    {
+        http_client client(server_.port(), 4096);
+        client.send(get("/v1/agents/a/cache"));
+        EXPECT_EQ(client.read_head().status, 200);
+    }
+    EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+TEST_F(agents_api, an_uploaded_memory_is_read_from_disk_in_any_order) {
+    const std::string file(700'000, 'a');
+    server_.engine().on_import = [&](const engine::memory_source& source) {
+        EXPECT_EQ(source.file_bytes, file.size() + 1);
+        std::string end(2, ' '), start(3, ' ');
+        EXPECT_TRUE(source.read_at(source.file_bytes - 2, std::as_writable_bytes(std::span(end))));
+        EXPECT_TRUE(source.read_at(0, std::as_writable_bytes(std::span(start))));
+        EXPECT_EQ(end, "az");
+        EXPECT_EQ(start, "aaa");
+        EXPECT_FALSE(source.read_at(source.file_bytes, std::as_writable_bytes(std::span(end))));
+        return storage::result<int>(77);
+    };
+    http_reply taken = ask(request_line("PUT", "/v1/agents/a/cache", "", file + "z"));
+    EXPECT_EQ(taken.status, 200);
+    EXPECT_EQ(body_of(taken).at("cache_size_tokens").to_number<int>(), 77);
+}
+
+TEST_F(agents_api, a_bad_file_is_400_another_models_409_and_none_400) {
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", "x")).status, 400);
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", "")).status, 400);
+    server_.engine().on_import = [](const engine::memory_source&) {
+        return storage::result<int>(storage::failure{storage::errc::incompatible, "other model"});
+    };
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", "x")).status, 409);
+}
+
+TEST(agents_api_limits, an_upload_one_byte_over_the_pool_and_a_body_is_413) {
+    app_options options = test_server::default_options();
+    options.settings.body_limit_mb = 1;
+    test_server server(std::move(options));
+    server.ready();
+    server.engine().on_import = [](const engine::memory_source& source) {
+        return storage::result<int>(static_cast<int>(source.file_bytes));
+    };
+    const std::size_t most = 100 * 4096 + (1 << 20);
+    http_client client(server.port());
+    http_reply taken =
+        client.request(request_line("PUT", "/v1/agents/a/cache", "", std::string(most, 'x')));
+    EXPECT_EQ(taken.status, 200) << taken.body;
+    http_client other(server.port());
+    other.send("PUT /v1/agents/a/cache HTTP/1.1\r\nhost: x\r\ncontent-length: " +
+               std::to_string(most + 1) + "\r\n\r\n");
+    EXPECT_EQ(other.read_reply().status, 413) << "before the body is read";
+    http_client chunked(server.port());
+    chunked.send(
+        "PUT /v1/agents/a/cache HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    char size[20];
+    std::snprintf(size, sizeof size, "%zx\r\n", most + 1);
+    chunked.send(size + std::string(most + 1, 'x') + "\r\n0\r\n\r\n");
+    EXPECT_EQ(chunked.read_reply().status, 413);
+}
+
+TEST(agents_api_tenants, another_keys_agents_are_none) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"one", "two"};
+    test_server server(std::move(options));
+    server.ready();
+    auto ask = [&](const std::string& bytes) {
+        http_client client(server.port());
+        return client.request(bytes);
+    };
+    const std::string one = "x-api-key: one\r\n", two = "x-api-key: two\r\n";
+    ASSERT_EQ(ask(post("/v1/agents", R"({"agent_id":"a"})", one)).status, 201);
+    EXPECT_EQ(ask(get("/v1/agents/a", one)).status, 200);
+    EXPECT_EQ(ask(get("/v1/agents/a", two)).status, 404);
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a", two)).status, 404);
+    EXPECT_EQ(ask(post("/v1/agents/a/fork", "", two)).status, 404);
+    EXPECT_EQ(ask(post("/v1/agents/a/evict", "", two)).status, 404);
+    EXPECT_EQ(ask(get("/v1/agents/a/cache", two)).status, 404);
+    EXPECT_NE(ask(get("/v1/agents", two)).body.find("\"total\":0"), std::string::npos);
+    EXPECT_EQ(ask(post("/v1/agents", R"({"agent_id":"a"})", two)).status, 201) << "its own";
+    EXPECT_EQ(ask(get("/v1/agents")).status, 401);
+}
+
+}  // namespace
+}  // namespace semantic::server
