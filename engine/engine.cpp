@@ -67,7 +67,8 @@ class local_engine final : public engine {
                      options_for_scheduler(std::move(options)), probe_) {}
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink) override {
-        if (request.agent) request.agent = request.agent->of(request.tenant);
+        for (auto* agent : {&request.agent, &request.parent})
+            if (*agent) *agent = (*agent)->of(request.tenant);
         if (request.continues)
             if (auto place = store_->find_message(request.tenant, *request.continues))
                 request.agent = place->agent;
@@ -111,9 +112,7 @@ class local_engine final : public engine {
     const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
     pool_usage pool() const override;
     storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
-                                                const memory_sink& sink) override {
-        return store_->export_agent(agent, sink);
-    }
+                                                const memory_sink& sink) override;
     storage::result<int> import_agent(const storage::agent_id& agent,
                                       const memory_source& source) override;
 
@@ -198,16 +197,22 @@ storage::result<void> local_engine::fork(const storage::agent_id& from,
                                          const storage::agent_id& to) {
     if (from.tenant() != to.tenant())
         return unusable("agents of different tenants share nothing");
-    return scheduler_.fork(from, to);
+    storage::result<void> done;
+    scheduler_.while_settling([&] { done = store_->fork(from, to); });
+    return done;
 }
 
 storage::result<void> local_engine::evict(const storage::agent_id& agent) {
     if (!store_->find(agent))
         return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
-    if (auto saved = store_->save(agent); !saved) return saved.error();
-    // Dirty again: a request has extended it since, and it is as good as in use.
-    store_->evict(agent);
-    return {};
+    storage::result<void> done;
+    scheduler_.while_settling([&] {
+        auto saved = store_->save(agent);
+        if (!saved) done = saved.error();
+        // Dirty again: a request has extended it since, and it is as good as in use.
+        if (saved) store_->evict(agent);
+    });
+    return done;
 }
 
 pool_usage local_engine::pool() const {
@@ -236,12 +241,22 @@ class source_file final : public storage::readable_file {
     const memory_source& source_;
 };
 
+storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_id& agent,
+                                                          const memory_sink& sink) {
+    storage::result<std::uint64_t> written = std::uint64_t{0};
+    scheduler_.while_settling([&] { written = store_->export_agent(agent, sink); });
+    return written;
+}
+
 storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
                                                 const memory_source& source) {
     source_file file(source);
-    auto tokens = store_->import_agent(agent, file, config_.vocabulary);
-    if (!tokens) return tokens;
-    if (auto saved = store_->save(agent); !saved) return saved.error();
+    storage::result<int> tokens = 0;
+    scheduler_.while_settling([&] {
+        tokens = store_->import_agent(agent, file, config_.vocabulary);
+        if (!tokens) return;
+        if (auto saved = store_->save(agent); !saved) tokens = saved.error();
+    });
     return tokens;
 }
 

@@ -54,4 +54,17 @@ bool is_side_request(const identity_headers& headers, bool has_tools) {
            !headers.x_claude_code_agent_id;
 }
 
+result<std::optional<storage::agent_id>> parent_of(const identity_headers& headers) {
+    if (headers.x_session_id || !headers.x_claude_code_session_id ||
+        !headers.x_claude_code_agent_id)
+        return std::optional<storage::agent_id>();
+    constexpr const char* parent_header = "x-claude-code-parent-agent-id";
+    std::string id = "cc_" + *headers.x_claude_code_session_id;
+    if (!headers.x_claude_code_parent_agent_id) return named(parent_header, id);
+    if (auto ok = check(parent_header, *headers.x_claude_code_parent_agent_id, false); !ok)
+        return ok.error();
+    id.append(":").append(*headers.x_claude_code_parent_agent_id);
+    return named(parent_header, id);
+}
+
 }  // namespace semantic::protocol

@@ -14,6 +14,7 @@ struct identity_headers {
     std::optional<std::string> x_session_id;
     std::optional<std::string> x_claude_code_session_id;
     std::optional<std::string> x_claude_code_agent_id;
+    std::optional<std::string> x_claude_code_parent_agent_id{};
 };
 
 /// First that is present: X-Session-ID → `sess_{id}`; x-claude-code-session-id → `cc_{session}`,
@@ -28,5 +29,10 @@ result<std::optional<storage::agent_id>> agent_of(const identity_headers& header
 /// tools. They have a memory of their own, found by content, or each would take the place of the
 /// main agent's.
 bool is_side_request(const identity_headers& headers, bool has_tools);
+
+/// Whose memory a sub-agent (x-claude-code-agent-id) starts from: x-claude-code-parent-agent-id →
+/// `cc_{session}:{parent}`, without it the session's main agent. Nothing where agent_of takes no
+/// Claude Code agent. Errors: as agent_of.
+result<std::optional<storage::agent_id>> parent_of(const identity_headers& headers);
 
 }  // namespace semantic::protocol

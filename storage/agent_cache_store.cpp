@@ -4,6 +4,7 @@
 
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/checksum.hpp"
+#include "storage/tier_policy.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -11,6 +12,12 @@ namespace semantic::storage {
 namespace {
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+bool frees_frames(const agent_state& state) {
+    return std::ranges::any_of(state.blocks, [](const kv_block_parts& block) {
+        return block.full.use_count() == 1 || block.sliding.use_count() == 1;
+    });
+}
 
 }  // namespace
 
@@ -146,21 +153,29 @@ state_ptr agent_cache_store::impl::let_go_of_passed(record& agent, bool saved_on
 }
 
 bool agent_cache_store::impl::make_room(std::size_t frames, const agent_id* keep) {
+    const auto now = std::chrono::system_clock::now();
     while (pool.free_count() < frames) {
         state_ptr former;  // its end frees the frames, outside the mutex
         std::lock_guard lock(mutex);
-        record* oldest = nullptr;
+        record* dispensable = nullptr;
         const agent_id* unsaved = nullptr;
+        std::pair<bool, double> most{false, -1};
         for (auto& [id, agent] : agents) {
             if ((keep != nullptr && id == *keep) || !any_hot(*agent.state)) continue;
             if (!agent.dirty) {
-                if (oldest == nullptr || agent.last_used < oldest->last_used) oldest = &agent;
+                // Whose blocks others have too frees nothing, or only together with them.
+                const std::pair score{
+                    frees_frames(*agent.state),
+                    dispensability(now - agent.last_used, agent.state->tokens.size())};
+                if (score <= most) continue;
+                most = score;
+                dispensable = &agent;
             } else if (agent.save_failed && !held.contains(id) && !busy.contains(path_of(id))) {
                 if (unsaved == nullptr || agent.last_used < agents.at(*unsaved).last_used)
                     unsaved = &id;
             }
         }
-        if (oldest != nullptr) former = let_go(*oldest);
+        if (dispensable != nullptr) former = let_go(*dispensable);
         // What the disk did not take cannot wait for ever.
         for (auto each = agents.begin(); former == nullptr && each != agents.end(); ++each)
             if (each->second.save_failed) former = let_go_of_passed(each->second, false);

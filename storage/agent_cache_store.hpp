@@ -136,7 +136,7 @@ class agent_cache_store {
     /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
     /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
     /// ends at the last block boundary before it that has all it needs. Makes room by evicting
-    /// clean agents, least recently used first, never `state.id`. Errors: pool_exhausted only;
+    /// clean agents as make_room() does, never `state.id`. Errors: pool_exhausted only;
     /// damage on disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens);
 
@@ -166,11 +166,11 @@ class agent_cache_store {
     /// has changed then.
     result<int> import_agent(const agent_id& id, readable_file& file, token_id vocabulary);
 
-    /// Lets go of clean agents' blocks, least recently used first, until the pool has `frames` free
-    /// ones; where that is not enough, of the sliding frames that save() speaks of; then forgets
-    /// agents whose last save has failed and that nobody holds. Returns: whether the pool has them.
-    /// Never touches `keep` or other dirty agents beyond that; blocks that a running sequence
-    /// shares free nothing yet.
+    /// Lets go of clean agents' blocks until the pool has `frames` free ones: first those that free
+    /// some at once, in tier_policy's order, then others; then of the sliding frames that save()
+    /// speaks of; then forgets agents whose last save has failed and that nobody holds. Returns:
+    /// whether the pool has them. Never touches `keep` or other dirty agents beyond that; blocks
+    /// that a running sequence shares free nothing yet.
     bool make_room(std::size_t frames, const agent_id* keep);
 
     /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or

@@ -214,7 +214,7 @@ std::vector<kv_block_parts> kv_sequence::share() {
 }
 
 std::vector<kv_block_parts> kv_sequence::share_whole_blocks() {
-    ASSERT(window_has_moved());
+    ASSERT(window_has_moved() || !pool_->layout().slides());
     return share_blocks(as_size(tokens_ / pool_->layout().block_tokens()));
 }
 

@@ -114,7 +114,7 @@ class kv_sequence {
     /// the next append copies the tail. Lets go of sliding frames that the window has passed.
     std::vector<kv_block_parts> share();
     /// The same without a partly filled tail, which stays the sequence's own. Requires:
-    /// window_has_moved(), else the window before the tail may be incomplete.
+    /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
     std::vector<kv_block_parts> share_whole_blocks();
     /// Whether the window has left a block behind since the blocks were last shared.
     bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }

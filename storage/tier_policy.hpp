@@ -5,8 +5,8 @@
 
 namespace semantic::storage {
 
-/// How readily an agent is removed from disk: the largest goes first. Its age, divided by what it
-/// would cost to compute one of its bytes again.
+/// How readily an agent leaves the pool or the disk: the largest goes first. Its age, divided by
+/// what it would cost to compute one of its bytes again.
 double dispensability(std::chrono::system_clock::duration unused_for, std::size_t token_count);
 
 }  // namespace semantic::storage

@@ -47,6 +47,11 @@ prompt_usage usage_of(const job& work) {
     return usage;
 }
 
+/// The order in which requests came, and of one request its choices.
+bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
+    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
+}
+
 void count_usage(const prompt_usage& usage, engine_probe& probe) {
     auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
         counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
@@ -78,6 +83,13 @@ std::size_t batch::frames_for(const job& work) const {
     int tokens = static_cast<int>(work.prompt->tokens.size());
     int chunk = std::min(tokens - work.prompt->reuse_tokens, options_.chunks.min_tokens);
     return pool_.layout().frames_for(tokens + 1, chunk);
+}
+
+// The same of one that runs, or did: its answer so far counts.
+std::size_t batch::frames_for(const sequence& run) const {
+    sequence_view view = run.view();
+    return pool_.layout().frames_for(view.position + view.pending + 1,
+                                     std::min(view.pending, options_.chunks.min_tokens));
 }
 
 std::optional<failed> batch::refusal(const job& work) const {
@@ -113,13 +125,16 @@ void batch::sweep() {
             ++it;
             continue;
         }
+        (*it)->prompt->source.reset();
         outputs_.commit({*it, finished{*stop, {}, 0, false}});
         it = waiting_.erase(it);
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
     }
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
-    for (auto& run : running_)
-        if (auto stop = wants_to_stop(run->work())) stopping.emplace_back(run->work_ptr(), *stop);
+    for (auto* some : {&running_, &paused_})
+        for (auto& run : *some)
+            if (auto stop = wants_to_stop(run->work()))
+                stopping.emplace_back(run->work_ptr(), *stop);
     for (open_choices& open : open_choices_)
         if (auto stop = wants_to_stop(*open.work)) stopping.emplace_back(open.work, *stop);
     for (auto& [work, stop] : stopping) end(work, finished{stop, {}, 0, false});
@@ -134,7 +149,7 @@ bool batch::has_place() const {
 std::size_t batch::frames_promised() const {
     std::size_t frames = 0;
     for (const auto& run : running_) {
-        std::size_t whole = frames_for(run->work());
+        std::size_t whole = frames_for(*run);
         std::size_t has = pool_.layout().frames_for(run->view().position, 0);
         if (whole > has) frames += whole - has;
     }
@@ -142,16 +157,36 @@ std::size_t batch::frames_promised() const {
     return frames;
 }
 
+// Those that gave their blocks back go on, the oldest first. Returns: whether none is left.
+bool batch::resume() {
+    while (!paused_.empty()) {
+        if (!has_place()) return false;
+        auto oldest = std::ranges::min_element(paused_, older);
+        // A block more than it needs now, so that it does not have to give way again at once.
+        std::size_t need = frames_for(**oldest) +
+                           static_cast<std::size_t>(pool_.layout().layer_count());
+        bool fits = store_.make_room(frames_promised() + need, &(*oldest)->work().prompt->agent);
+        bool alone = running_.empty() && restoring_.empty();
+        if (!fits && alone && let_go_of_waiting(0)) continue;
+        if (!fits && (!alone || settling_)) return false;
+        running_.push_back(std::move(*oldest));
+        paused_.erase(oldest);
+    }
+    return true;
+}
+
 void batch::admit() {
+    if (!resume()) return;
     while (!waiting_.empty() && has_place()) {
         job_ptr work = waiting_.front();
         std::size_t need = frames_for(*work);
         const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
         bool fits = store_.make_room(frames_promised() + need, keep);
         bool alone = running_.empty() && restoring_.empty();
+        if (!fits && alone && let_go_of_waiting(1)) continue;
         // Alone, a request tries even if the count looks short: blocks that it shares were counted
         // twice.
-        if (!fits && !(alone && !outputs_.saving())) return;
+        if (!fits && (!alone || settling_)) return;
         waiting_.pop_front();
         work->admitted = clock::now();
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
@@ -202,8 +237,11 @@ bool batch::make_ready(sequence& run, int tokens) {
     // A block more than the growth: a shared tail is copied before it is written.
     int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
                  (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
-    store_.make_room(static_cast<std::size_t>(blocks * layout.layer_count()),
-                     &run.work().prompt->agent);
+    auto need = static_cast<std::size_t>(blocks * layout.layer_count());
+    store_.make_room(need, &run.work().prompt->agent);
+    if (run.cache().reserve(total)) return true;
+    // What was saved of this very agent comes last: it shares all but its tail with the sequence.
+    store_.make_room(need, nullptr);
     return run.cache().reserve(total).has_value();
 }
 
@@ -327,12 +365,19 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
     bool is_long =
         run.view().position - work.prompt->reuse_tokens >= options_.early_save_tokens;
     if (!is_long && work.request.choices == 1) return;
+    // What is not a full block yet would be written again at the end, and copied when the first
+    // token of the answer joins it.
+    if (work.request.choices == 1 &&
+        (!pool_.layout().slides() || run.cache().window_has_moved())) {
+        store_.put(run.snapshot_of_whole_blocks());
+        outputs_.save(work.prompt->agent, storage::save_extent::everything);
+        return;
+    }
     storage::agent_state memory = run.snapshot();
     if (work.request.choices > 1)
         open_choices_.push_back(
             {run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
     store_.put(std::move(memory));
-    // What is not a full block yet would be written again at the end.
     outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
 }
 
@@ -358,7 +403,7 @@ bool batch::may_start(const open_choices& open) const {
 
 // Choices whose prompt is done need no more than a place in the step.
 void batch::start_choices() {
-    while (!open_choices_.empty() && may_start(open_choices_.front())) {
+    while (paused_.empty() && !open_choices_.empty() && may_start(open_choices_.front())) {
         open_choices& open = open_choices_.front();
         job_ptr work = open.work;
         try {
@@ -373,12 +418,13 @@ void batch::start_choices() {
 }
 
 void batch::start_choice(open_choices& open) {
-    int prompt_tokens = static_cast<int>(open.work->prompt->tokens.size());
+    bool has_prompt = !open.blocks.empty();
+    int prompt_tokens = has_prompt ? static_cast<int>(open.work->prompt->tokens.size()) : 0;
     running_.push_back(std::make_unique<sequence>(open.work, open.next++, open.blocks,
                                                   prompt_tokens, pool_, tokenizer_,
                                                   options_.answers, open.seed));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    sample(*running_.back(), open.logits);
+    if (has_prompt) sample(*running_.back(), open.logits);
 }
 
 // One choice is complete; the request is when all are. Only the first one's memory is kept: it is
@@ -406,13 +452,14 @@ void batch::end_choice(sequence& run, finished last) {
 // The whole request is over, whatever its choices had come to.
 void batch::end(const job_ptr& work, generation_event last) {
     bool runs = false;
-    for (auto& run : running_) {
-        if (run->work_ptr() != work || ended_.contains(run.get())) continue;
-        runs = true;
-        work->output_tokens += run->output_tokens();
-        if (run->choice() == 0) remember(*run, false);
-        mark_ended(*run);
-    }
+    for (auto* some : {&running_, &paused_})
+        for (auto& run : *some) {
+            if (run->work_ptr() != work || ended_.contains(run.get())) continue;
+            runs = true;
+            work->output_tokens += run->output_tokens();
+            if (run->choice() == 0) remember(*run, false);
+            mark_ended(*run);
+        }
     std::size_t waiting = std::erase_if(
         open_choices_, [&](const open_choices& open) { return open.work == work; });
     if (!runs && waiting == 0) return;  // it is over already
@@ -434,17 +481,50 @@ void batch::mark_ended(sequence& run) {
 
 void batch::remove_ended() {
     if (ended_.empty()) return;
-    std::erase_if(running_, [&](const auto& run) { return ended_.contains(run.get()); });
+    for (auto* some : {&running_, &paused_})
+        std::erase_if(*some, [&](const auto& run) { return ended_.contains(run.get()); });
     ended_.clear();
 }
 
-// Nothing could run: every sequence waits for blocks that only another's end can free. The youngest
-// gives way.
-void batch::relieve() {
-    auto youngest =
-        std::max_element(running_.begin(), running_.end(),
-                         [](const auto& a, const auto& b) { return a->work().id < b->work().id; });
+// Requests hold the blocks that they will start from while they wait, and so do choices. Those from
+// the `from`-th request on let go of them: they will be found again in the pool or on disk, or
+// computed again. Returns: whether any did.
+bool batch::let_go_of_waiting(std::size_t from) {
+    bool any = false;
+    auto is_hot = [](const storage::kv_block_parts& block) {
+        return block.full != nullptr || block.sliding != nullptr;
+    };
+    for (std::size_t i = from; i < waiting_.size(); ++i) {
+        auto& source = waiting_[i]->prompt->source;
+        if (!source || std::ranges::none_of(source->blocks, is_hot)) continue;
+        auto bare = std::make_shared<storage::agent_state>(*source);
+        std::ranges::fill(bare->blocks, storage::kv_block_parts{});
+        source = std::move(bare);
+        any = true;
+    }
+    for (open_choices& open : open_choices_) {
+        any = any || !open.blocks.empty();
+        open.blocks.clear();
+    }
+    return any;
+}
+
+// Nothing could run: every sequence waits for blocks that only another can free. The youngest gives
+// way, so the oldest always comes to its end. Returns: whether a step may make progress now.
+bool batch::relieve() {
+    if (!restoring_.empty()) return false;  // what they leave is seen when they have come
+    auto youngest = std::ranges::max_element(running_, older);
     sequence& run = **youngest;
+    if (running_.size() > 1) {
+        run.give_back_blocks();
+        // What was published of it, if anything, is to be evictable too.
+        if (run.choice() == 0)
+            outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+        paused_.push_back(std::move(*youngest));
+        running_.erase(youngest);
+        return true;
+    }
+    if (let_go_of_waiting(0)) return true;
     if (run.output_tokens() > 0)
         end_choice(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
     else
@@ -452,9 +532,12 @@ void batch::relieve() {
             failed{failure_kind::overloaded,
                    "the KV cache is full of running conversations; try again later"});
     remove_ended();
+    return has_work();
 }
 
 bool batch::run_step() {
+    // Asked first: what ends from now on is followed by another step.
+    settling_ = outputs_.settling();
     sweep();
     start_choices();
     admit();
@@ -463,9 +546,7 @@ bool batch::run_step() {
     if (chosen.empty()) {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that nobody is saving stays dirty: of a running one only the full blocks may be on disk.
-        if (outputs_.saving()) return false;
-        relieve();
-        return has_work();
+        return settling_ ? false : relieve();
     }
     run_each(chosen);
     remove_ended();
@@ -474,7 +555,7 @@ bool batch::run_step() {
 }
 
 bool batch::has_work() const {
-    return !running_.empty() || !waiting_.empty() || !open_choices_.empty();
+    return !running_.empty() || !waiting_.empty() || !paused_.empty() || !open_choices_.empty();
 }
 
 }  // namespace semantic::engine

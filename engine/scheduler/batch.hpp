@@ -2,7 +2,8 @@
 // The running and waiting requests, and what one step does with them: admit, plan, run the model,
 // sample, finish. Owner: the scheduler. Thread: confined to the step node; run_step() uses the
 // compute arena's threads inside forward(). A request never takes another's blocks: what does not
-// fit waits, and memory that nobody runs on is evicted first.
+// fit waits, and memory that nobody runs on is evicted first. When those that run have grown until
+// nothing is left, the youngest gives its blocks back and computes them again later.
 
 #include <cstdint>
 #include <deque>
@@ -31,9 +32,9 @@ struct batch_outputs {
     std::function<void(ended_request)> commit;
     /// Saves what was just published, behind the work.
     std::function<void(const storage::agent_id&, storage::save_extent)> save;
-    /// Whether something that was handed to `save` or `commit` is not saved yet, nor has failed to
-    /// be. When that changes, run_step() is called again.
-    std::function<bool()> saving;
+    /// Whether blocks that nobody runs on are held for a moment, by a save or a look-up. When that
+    /// changes, run_step() is called again.
+    std::function<bool()> settling;
     std::function<void(const job_ptr&)>
         restore;  // read the prefix's blocks, then hand the job to restored()
 };
@@ -66,7 +67,7 @@ class batch {
     /// which all of them share, and from its last logits.
     struct open_choices {
         job_ptr work;
-        std::vector<storage::kv_block_parts> blocks;
+        std::vector<storage::kv_block_parts> blocks;  // empty: given back
         std::vector<float> logits;  // [vocabulary]
         std::uint64_t seed = 0;
         int next = 1;  // the choice to start next
@@ -76,6 +77,7 @@ class batch {
     bool has_work() const;
     std::optional<failed> refusal(const job& work) const;
     std::size_t frames_for(const job& work) const;
+    std::size_t frames_for(const sequence& run) const;
     std::size_t frames_promised() const;
     void sweep();
     void admit();
@@ -96,7 +98,9 @@ class batch {
     void end(const job_ptr& work, generation_event last);
     void remember(sequence& run, bool complete);
     void mark_ended(sequence& run);
-    void relieve();
+    bool relieve();
+    bool let_go_of_waiting(std::size_t from);
+    bool resume();
     void remove_ended();
 
     transformer& model_;
@@ -110,9 +114,12 @@ class batch {
     std::deque<job_ptr> waiting_;     // resolved, not yet admitted, in order of arrival
     std::vector<job_ptr> restoring_;  // admitted, blocks on their way
     std::vector<std::unique_ptr<sequence>> running_;
+    std::vector<std::unique_ptr<sequence>>
+        paused_;  // gave their blocks back; go on when there is room again
     std::deque<open_choices> open_choices_;  // waiting for a place
     std::set<const sequence*> ended_;        // of this step; removed at its end
     request_id last_prefilled_ = 0;
+    bool settling_ = false;  // when this step began: blocks may come free without anybody's end
     step_cost cost_;
     std::uint64_t seeds_;        // state of the generator of seeds for requests without one
     std::vector<float> logits_;  // [max_batch + 1, vocabulary]

@@ -80,7 +80,9 @@ struct scheduler::impl {
     storage::agent_strands strands{storage_threads, storage_jobs_max};
     std::atomic<bool> save_refused{
         false};  // a save found no room in the queue; its agent is still dirty
-    std::atomic<int> saves_due{0};  // under way, or their agent on its way to the commit node
+    // Look-ups and saves under way, or on their way to the commit node: they hold blocks that
+    // nobody runs on.
+    std::atomic<int> settling{0};
 
     std::mutex jobs_mutex;
     std::condition_variable jobs_changed;
@@ -119,13 +121,13 @@ struct scheduler::impl {
                        std::get<1>(step->output_ports()).try_put({work, std::move(event)});
                    },
                    [this](ended_request ended) {
-                       if (ended.remembered) saves_due.fetch_add(1);
+                       if (ended.remembered) settling.fetch_add(1);
                        std::get<2>(step->output_ports()).try_put(std::move(ended));
                    },
                    [this](const storage::agent_id& agent, storage::save_extent extent) {
                        save(agent, 0, extent);
                    },
-                   [this] { return saves_due.load() > 0; },
+                   [this] { return settling.load() > 0; },
                    [this](const job_ptr& work) { restore(work); }}) {
         arena.run([this] { build(); });
         gate.emplace([this](const job_ptr& work, finished last) {
@@ -151,6 +153,10 @@ struct scheduler::impl {
     void save(const storage::agent_id& agent, request_id waiting,
               storage::save_extent extent = storage::save_extent::everything);
     void trim_hot_agents();
+    void settled() {
+        settling.fetch_sub(1);
+        step->try_put(wake{});  // what was held may be evicted for those who wait
+    }
     void warn(std::string text) const {
         if (options.on_warning) options.on_warning(std::move(text));
     }
@@ -207,7 +213,9 @@ void scheduler::impl::on_resolve(const resolve_message& message,
 
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
+    settling.fetch_add(1);
     auto give_up = [&](failure_kind kind, std::string what) {
+        settled();
         std::get<1>(out).try_put({work, failed{kind, std::move(what)}});
     };
     try {
@@ -225,6 +233,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         behind.try_emplace(work->prompt->agent);
         work->pins.push_back(store.hold(work->prompt->agent));
         if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
+        settling.fetch_sub(1);  // the message below asks for a step
         std::get<0>(out).try_put(resolved{work});
     } catch (const std::exception& error) {
         give_up(failure_kind::internal, error.what());
@@ -265,7 +274,7 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
     if (ended.remembered) {
         save(agent, wait ? work->id : 0);
-        saves_due.fetch_sub(1);
+        settled();
     }
     if (!wait) std::get<1>(out).try_put({work, ended.last});
 }
@@ -343,7 +352,7 @@ void scheduler::impl::restore(const job_ptr& work) {
 
 void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent) {
-    saves_due.fetch_add(1);
+    settling.fetch_add(1);
     bool queued = strands.post(agent, [this, agent, waiting, extent] {
         auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
@@ -351,11 +360,10 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
         trim_hot_agents();
         if (save_refused.exchange(false))
             for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);
-        saves_due.fetch_sub(1);
-        step->try_put(wake{});  // what is clean now may be evicted for those who wait
+        settled();
     });
     if (queued) return;
-    saves_due.fetch_sub(1);
+    settled();
     save_refused.store(true);
     if (waiting != 0) gate->saved(waiting, false);
 }
@@ -429,12 +437,13 @@ void scheduler::cancel(request_id id) {
     impl_->step->try_put(wake{});
 }
 
-storage::result<void> scheduler::fork(const storage::agent_id& from, const storage::agent_id& to) {
-    impl_->saves_due.fetch_add(1);
-    auto done = impl_->store.fork(from, to);
-    impl_->saves_due.fetch_sub(1);
-    impl_->step->try_put(wake{});
-    return done;
+void scheduler::while_settling(const std::function<void()>& what) {
+    struct held {
+        explicit held(impl& of) : self(of) { self.settling.fetch_add(1); }
+        ~held() { self.settled(); }
+        impl& self;
+    } now(*impl_);
+    what();
 }
 
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {

@@ -41,8 +41,9 @@ class scheduler {
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);
     void cancel(request_id id);
-    /// Blocks. See agent_cache_store::fork.
-    storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to);
+    /// Runs `what`, which may hold blocks of the pool for a while: nobody is cut short meanwhile
+    /// for want of them.
+    void while_settling(const std::function<void()>& what);
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// what is dirty. Blocks.
     void drain(std::chrono::steady_clock::time_point deadline);

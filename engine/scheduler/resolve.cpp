@@ -25,6 +25,8 @@ constexpr const char* thread_effort_note = "thread_effort";
 constexpr const char* answers_note = "thread_answers";
 // Days of other agents that a conversation of yesterday, or before, is looked for under.
 constexpr std::size_t days_max = 8;
+// How often a prompt is rendered anew with what models wrote in the closest memory.
+constexpr int replays_max = 4;
 // Agents whose memory is searched for a safe cut. The first has the most in common; others count
 // only where that one's tokens cannot be cut as late as theirs.
 constexpr std::size_t neighbours_max = 32;
@@ -87,6 +89,18 @@ miss_reason why_diverged(const storage::agent_state& state, const resolved_promp
     return miss_reason::messages_changed;
 }
 
+// The agent was on disk once, and what became of it.
+miss_reason why_absent(storage::shortfall why) {
+    switch (why) {
+        case storage::shortfall::none: return miss_reason::none;
+        case storage::shortfall::evicted: return miss_reason::evicted;
+        case storage::shortfall::corrupt: return miss_reason::corrupt;
+        case storage::shortfall::incompatible: return miss_reason::incompatible;
+        case storage::shortfall::model_changed: return miss_reason::model_changed;
+    }
+    return miss_reason::none;
+}
+
 // An agent's conversation up to the end of its last complete answer. An answer that was cut off by
 // its client is none: what is appended then takes its place.
 std::string conversation_of(const storage::agent_state& own) {
@@ -121,6 +135,15 @@ std::optional<std::size_t> begin_of(const std::string& note, const std::string& 
     while (words >> id >> begin)
         if (id == message_id) return begin;
     return std::nullopt;
+}
+
+// Those of the source's turns that stand in the prompt, at the same place.
+std::vector<sampled_turn> turns_in(const storage::agent_state& state, std::size_t common_bytes) {
+    auto note = state.notes.find(turns_note);
+    if (note == state.notes.end()) return {};
+    auto turns = decode_turns(note->second, state.text.size());
+    std::erase_if(turns, [&](const sampled_turn& turn) { return turn.end > common_bytes; });
+    return turns;
 }
 
 bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
@@ -167,12 +190,18 @@ resolver::candidate resolver::match(std::shared_ptr<const storage::agent_state> 
     return {std::move(state), found};
 }
 
+std::shared_ptr<const storage::agent_state> resolver::own_memory(
+    const generation_request& request) const {
+    return request.agent ? store_.find(*request.agent) : nullptr;
+}
+
 resolver::candidate resolver::best_source(const generation_request& request, cuts& of) const {
     candidate best;
     if (request.agent) {
         best = match(store_.find(*request.agent), of);
         if (is_whole(best.match.kind)) return best;
     }
+    if (request.parent && !best.state) best = match(store_.find(*request.parent), of);
     auto others = store_.closest(request.tenant, of.prompt(), neighbours_max);
     for (storage::prefix_neighbour& other : others) {
         // As much again is of use only when it is all of a memory, which may then be continued.
@@ -183,6 +212,47 @@ resolver::candidate resolver::best_source(const generation_request& request, cut
         if (found.match.bytes > best.match.bytes ||
             (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))
             best = std::move(found);
+    }
+    return best;
+}
+
+/// Renders again with the turns that the model wrote in `state`, and keeps that where it continues
+/// a memory further.
+storage::result<void> resolver::render_as_sampled(const generation_request& request,
+                                                  const render_options& options,
+                                                  const storage::agent_state& state,
+                                                  rendering& best) const {
+    auto note = state.notes.find(turns_note);
+    if (note == state.notes.end()) return {};
+    conversation chat = request.chat;
+    auto turns = decode_turns(note->second, state.text.size());
+    if (replay_turns(chat, state.text, turns, template_) == 0) return {};
+    auto text = template_.render(chat, options);
+    if (!text) return text.error();
+    if (*text == best.text) return {};
+    cuts of(tokenizer_, *text);
+    candidate source = best_source(request, of);
+    if (source.match.bytes > best.source.match.bytes) best = {std::move(*text), std::move(source)};
+    return {};
+}
+
+storage::result<resolver::rendering> resolver::render(const generation_request& request,
+                                                      const render_options& options) const {
+    auto text = prompt_of(request, options);
+    if (!text) return text.error();
+    rendering best{std::move(*text), {}};
+    cuts of(tokenizer_, best.text);
+    best.source = best_source(request, of);
+    if (request.append || request.text) return best;  // no turn of the model's comes back reworded
+    if (auto own = own_memory(request); own && !is_whole(best.source.match.kind))
+        if (auto ok = render_as_sampled(request, options, *own, best); !ok) return ok.error();
+    // Each pass may get past a turn where the closest memories part, and so find others.
+    for (int pass = 0; pass < replays_max; ++pass) {
+        auto source = best.source.state;
+        if (!source || is_whole(best.source.match.kind)) break;
+        std::size_t before = best.source.match.bytes;
+        if (auto ok = render_as_sampled(request, options, *source, best); !ok) return ok.error();
+        if (best.source.match.bytes == before) break;
     }
     return best;
 }
@@ -203,7 +273,7 @@ bool resolver::continues_on(const std::string& day, const generation_request& re
 render_options resolver::options_for(const generation_request& request) const {
     render_options options = rendering_of(request.thinking, today_());
     if (!template_.prints_day()) return options;
-    auto own = request.agent ? store_.find(*request.agent) : nullptr;
+    auto own = own_memory(request);
     if (own) {
         if (std::string told = note_of(*own, day_note); !told.empty()) options.date = told;
         return options;
@@ -269,24 +339,23 @@ storage::result<resolved_prompt> resolver::resolve(
     const std::function<bool(const storage::agent_id&)>& busy) const {
     if (request.continues) return continue_thread(request);
     render_options options = options_for(request);
-    auto rendered = prompt_of(request, options);
+    auto rendered = render(request, options);
     if (!rendered) return rendered.error();
-
-    cuts of(tokenizer_, *rendered);
-    candidate source = best_source(request, of);
+    const candidate& source = rendered->source;
     bool continues = !request.agent && source.state && is_whole(source.match.kind) &&
                      is_anonymous(source.state->id) && !busy(source.state->id);
     resolved_prompt prompt{request.agent ? *request.agent
                            : continues   ? source.state->id
                                          : new_anonymous_id().of(request.tenant),
-                           std::move(*rendered)};
-    auto own = request.agent ? store_.find(*request.agent) : nullptr;
+                           std::move(rendered->text)};
+    auto own = own_memory(request);
     const bool appended = request.append && own && !own->tokens.empty();
     prompt.notes = appended ? own->notes : notes_of(request.chat);
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     tokenise(prompt, source);
     if (auto ok = check_tokens(prompt); !ok) return ok.error();
     if (request.keeps_thread) note_thread(request, options, prompt);
+    mark_turns(prompt, source);
     if (auto known = store_.find(prompt.agent))
         prompt.messages = messages_kept(*known, prompt.tokens);
     // What is appended changes nothing that was said.
@@ -300,7 +369,14 @@ storage::result<resolved_prompt> resolver::resolve(
                         std::to_string(mine.match.common_bytes) + " of " +
                         std::to_string(own->text.size());
     }
+    if (request.agent && !own) prompt.why = why_absent(store_.why_absent(*request.agent));
     return prompt;
+}
+
+void resolver::mark_turns(resolved_prompt& prompt, const candidate& source) const {
+    std::size_t turn = prompt.text.rfind(template_.turn_begin());
+    prompt.turn_begin = turn == std::string::npos ? prompt.text.size() : turn;
+    if (source.state) prompt.turns = turns_in(*source.state, source.match.common_bytes);
 }
 
 storage::result<void> resolver::check_tokens(const resolved_prompt& prompt) const {
@@ -380,7 +456,9 @@ storage::result<resolved_prompt> resolver::continue_thread(
     candidate source{memory, {}};
     source.match.kind = match_kind::extend;
     source.match.tokens = end->tokens;
+    source.match.common_bytes = text.size();
     tokenise(prompt, source);
+    mark_turns(prompt, source);
     if (auto ok = check_tokens(prompt); !ok) return ok.error();
     prompt.messages.assign(memory->messages.begin(), end + 1);
     return prompt;

@@ -14,6 +14,7 @@
 #include "engine/text/chat_template.hpp"
 #include "engine/text/prefix_match.hpp"
 #include "engine/text/tokenizer.hpp"
+#include "engine/text/turn_replay.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agent_cache_store.hpp"
 
@@ -33,6 +34,8 @@ struct resolved_prompt {
     std::string detail{};
     std::map<std::string, std::string> notes{};  // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
+    std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
+    std::vector<sampled_turn> turns{};  // those before it that the model wrote
 };
 
 /// The day where the server stands, as yyyy-mm-dd.
@@ -82,6 +85,11 @@ class resolver {
         prefix_match match;
     };
     class cuts;
+    /// A conversation's text, and the memory that it continues furthest.
+    struct rendering {
+        std::string text;
+        candidate source;
+    };
     candidate match(std::shared_ptr<const storage::agent_state> state, cuts& of) const;
     /// What the template is told besides the conversation. An agent is told one day for good, or
     /// each midnight would void its memory; so is a conversation that another agent began.
@@ -92,7 +100,16 @@ class resolver {
     storage::result<std::string> prompt_of(const generation_request& request,
                                            const render_options& options) const;
     candidate best_source(const generation_request& request, cuts& of) const;
+    storage::result<rendering> render(const generation_request& request,
+                                      const render_options& options) const;
+    storage::result<void> render_as_sampled(const generation_request& request,
+                                            const render_options& options,
+                                            const storage::agent_state& state,
+                                            rendering& best) const;
+    std::shared_ptr<const storage::agent_state> own_memory(const generation_request& request) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;
+    /// Says where the turn that is asked for begins, and which before it the model wrote.
+    void mark_turns(resolved_prompt& prompt, const candidate& source) const;
 
     const tokenizer& tokenizer_;
     const chat_template& template_;

@@ -18,6 +18,7 @@ sequence::sequence(job_ptr work, int choice,
       seed_(work_->request.sampling.seed.value_or(seed)),
       tokenizer_(words),
       rules_(rules),
+      pool_(pool),
       block_tokens_(pool.layout().block_tokens()),
       cache_(pool, std::move(blocks), known),
       tokens_(work_->prompt->tokens),
@@ -112,8 +113,10 @@ void sequence::end_thinking() {
 }
 
 std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
-    if (std::binary_search(rules_.stop_tokens.begin(), rules_.stop_tokens.end(), token))
+    if (std::binary_search(rules_.stop_tokens.begin(), rules_.stop_tokens.end(), token)) {
+        ended_turn_ = true;
         return stop_reason::end_turn;
+    }
     std::string_view bytes = tokenizer_.bytes(token);
     tokens_.push_back(token);
     text_ += bytes;
@@ -141,6 +144,8 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
     for (scored_token& one : scores.top) spell(one);
     return scores;
 }
+
+void sequence::give_back_blocks() { cache_ = storage::kv_sequence(pool_, {}, 0); }
 
 storage::agent_state sequence::snapshot() {
     return snapshot(cache_.share(), cache_.token_count());
@@ -194,6 +199,12 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;
+    std::vector<sampled_turn> turns = work_->prompt->turns;
+    if (ended_turn_)
+        turns.push_back({static_cast<std::uint32_t>(work_->prompt->turn_begin),
+                         static_cast<std::uint32_t>(text_.size())});
+    std::erase_if(turns, [&](const sampled_turn& turn) { return turn.end > state.text.size(); });
+    if (!turns.empty()) state.notes[turns_note] = encode_turns(turns);
     for (const storage::message_end& each : work_->prompt->messages)
         if (each.tokens <= count) state.messages.push_back(each);
     return state;

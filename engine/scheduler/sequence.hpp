@@ -49,7 +49,12 @@ class sequence {
     /// Whether running `count` more tokens reaches the last known one, so that its logits are to be
     /// sampled.
     bool reaches_end(int count) const;
-    bool prompt_done() const { return cache_.token_count() >= prompt_tokens_; }
+    /// Whether nothing but the latest token is left to run; after give_back_blocks() the answer so
+    /// far counts as prompt.
+    bool prompt_done() const {
+        int position = cache_.token_count();
+        return position >= prompt_tokens_ && position + 1 >= static_cast<int>(tokens_.size());
+    }
 
     struct accepted {
         std::string text;                    // to show now
@@ -66,6 +71,9 @@ class sequence {
     const std::string& stop_sequence() const { return stop_sequence_; }
 
     std::chrono::steady_clock::time_point last_token_at;  // the batch's, for its figures
+
+    /// Starts anew at position 0, with all that is known so far as its prompt.
+    void give_back_blocks();
 
     /// The memory as far as KV exists now. The blocks are shared with the caller from then on.
     storage::agent_state snapshot();
@@ -89,6 +97,7 @@ class sequence {
     std::uint64_t seed_;  // of choice 0
     const tokenizer& tokenizer_;
     const answer_rules& rules_;
+    storage::block_pool& pool_;
     const int block_tokens_;
     storage::kv_sequence cache_;
     std::vector<token_id> tokens_;  // prompt, then what was sampled and belongs to the text
@@ -96,6 +105,7 @@ class sequence {
     std::string text_;
     int prompt_tokens_ = 0;
     int output_tokens_ = 0;
+    bool ended_turn_ = false;  // by a stop token: the text holds all that was sampled
     token_id last_token_ = 0;
     sampler sampler_;
     std::optional<output_constraint> constraint_;

@@ -178,6 +178,10 @@ std::string chat_template::thinking_end() const {
     return std::string(find_template_family(family_)->thinking_end);
 }
 
+std::string_view chat_template::turn_begin() const noexcept {
+    return find_template_family(family_)->turn_begin;
+}
+
 std::string chat_template::identity() const {
     return family_ + "/" + std::to_string(find_template_family(family_)->version);
 }

@@ -58,6 +58,8 @@ class chat_template {
     /// What a model that reasons must have written for its answer to begin; empty when the family
     /// has no reasoning.
     std::string thinking_end() const;
+    /// What begins an assistant's turn; the generation prompt begins with it too.
+    std::string_view turn_begin() const noexcept;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
     /// Hash input for the fingerprint: family and version of the rendering rules.

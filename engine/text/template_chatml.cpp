@@ -48,6 +48,7 @@ result<std::string> render_chatml(const template_input& input) {
                 append_chatml_turn(out, "user", from.content);
                 break;
             case role::assistant:
+                if (append_as_sampled(out, from, "<|im_end|>\n")) break;
                 if (auto done = append_assistant(out, from); !done) return done.error();
                 break;
             case role::tool:

@@ -26,7 +26,7 @@ result<void> flatten_one(const message& from, std::size_t index,
     };
     bool open = false;  // the last of `out` takes further text of this message
     const auto current = [&]() -> template_message& {
-        if (!open) out.push_back({.from = from.from});
+        if (!open) out.push_back({.from = from.from, .as_sampled = from.as_sampled});
         open = true;
         return out.back();
     };
@@ -61,6 +61,7 @@ template_family llama3_family() {
                   "tools_in_user_message", "<|start_header_id|>ipython<|end_header_id|>"},
         .foreign = {"<|image|>", "detailed thinking", "<think>"},
         .bos = "<|begin_of_text|>",
+        .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
         .stop_tokens = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"},
         .prints_day = true,
         .render = render_llama3,
@@ -77,6 +78,7 @@ template_family llama30_family() {
         .foreign = {"Cutting Knowledge Date", "tool", "system_message", "<think>", "<|image|>",
                     "strftime_now"},
         .bos = "<|begin_of_text|>",
+        .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
         .stop_tokens = {"<|eot_id|>", "<|end_of_text|>"},
         .render = render_llama30,
         .make_parser = make_plain_parser,
@@ -90,6 +92,7 @@ template_family harmony_family() {
         .marks = {"<|channel|>", "# Valid channels: analysis, commentary, final.",
                   "Knowledge cutoff: 2024-06", "render_tool_namespace", "<|start|>assistant"},
         .foreign = {},
+        .turn_begin = "<|start|>assistant",
         .stop_tokens = {"<|return|>", "<|call|>", "<|endoftext|>"},
         .prints_day = true,
         .thinking_end = "<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -105,6 +108,7 @@ template_family gemma3_family() {
         .marks = {"<start_of_turn>", "first_user_prefix", "<start_of_turn>model"},
         .foreign = {"tools", "function"},
         .bos = "<bos>",
+        .turn_begin = "<start_of_turn>model\n",
         .stop_tokens = {"<end_of_turn>", "<eos>"},
         .render = render_gemma3,
         .make_parser = make_plain_parser,
@@ -119,6 +123,7 @@ template_family deepseek2_family() {
                   "'Assistant:'"},
         .foreign = {"System", "SYSTEM"},
         .bos = "<｜begin▁of▁sentence｜>",
+        .turn_begin = "Assistant:",
         .stop_tokens = {"<｜end▁of▁sentence｜>"},
         .render = render_deepseek2,
         .make_parser = make_deepseek2_parser,
@@ -237,7 +242,9 @@ result<std::vector<template_message>> flatten(const conversation& chat) {
         const std::size_t before = out.size();
         if (auto added = flatten_one(chat.messages[i], i, out); !added) return added.error();
         // An empty message is still a turn.
-        if (out.size() == before) out.push_back({.from = chat.messages[i].from});
+        if (out.size() == before)
+            out.push_back(
+                {.from = chat.messages[i].from, .as_sampled = chat.messages[i].as_sampled});
     }
     if (out.empty()) return failure{errc::bad_value, "the conversation has no message"};
     return out;

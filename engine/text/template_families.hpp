@@ -22,6 +22,7 @@ struct template_message {
     std::vector<std::string> texts{};     // the text parts apart
     std::string thinking{};               // assistant only
     std::vector<tool_call_part> calls{};  // assistant only
+    std::string_view as_sampled{};        // assistant only; see message::as_sampled
 };
 /// The system text is the first message. A message whose parts are of several kinds becomes
 /// several, in order; an assistant's thinking and its text are joined and stand before its calls.
@@ -44,6 +45,7 @@ struct template_family {
     std::vector<std::string_view> foreign;  // none of these is
     std::string_view bos{};                 // what the renderer writes for bos_token
     std::string_view default_system{};      // what the template says when the conversation does not
+    std::string_view turn_begin = "<|im_start|>assistant\n";  // of an assistant's turn
     std::vector<std::string_view> stop_tokens;
     bool prints_day = false;
     bool doubled_braces = false;         // the example of a call stands between {{ and }}

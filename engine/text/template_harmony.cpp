@@ -169,8 +169,10 @@ result<std::string> render_harmony(const template_input& input) {
                 append_message(out, "user", from.content);
                 break;
             case role::assistant:
-                done = append_assistant(out, input, i);
-                if (!done) return done.error();
+                if (!append_as_sampled(out, from, from.calls.empty() ? "<|end|>" : "<|call|>")) {
+                    done = append_assistant(out, input, i);
+                    if (!done) return done.error();
+                }
                 caller = from.calls.empty() ? std::string() : from.calls.front().name;
                 break;
             case role::tool:

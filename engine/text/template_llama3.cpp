@@ -105,6 +105,7 @@ result<std::string> render_llama3(const template_input& input) {
     }
     for (; i < messages.size(); ++i) {
         const template_message& from = messages[i];
+        if (append_as_sampled(out, from, "<|eot_id|>")) continue;
         if (from.from == role::tool) {
             begin_turn(out, "ipython");
             out.append(quoted(from.content)).append("<|eot_id|>");

@@ -117,6 +117,12 @@ void append_hermes_result(std::string& out, const std::vector<template_message>&
     if (!is_tool(index + 1)) out += "<|im_end|>\n";
 }
 
+bool append_as_sampled(std::string& out, const template_message& from, std::string_view end) {
+    if (from.as_sampled.empty()) return false;
+    out.append(from.as_sampled).append(end);
+    return true;
+}
+
 result<std::chrono::year_month_day> day_of(const render_options& options) {
     const std::string_view text = options.date.empty() ? default_day : options.date;
     int year = 0;

@@ -29,6 +29,9 @@ storage::result<void> append_hermes_call(std::string& out, const tool_call_part&
 void append_hermes_result(std::string& out, const std::vector<template_message>& messages,
                           std::size_t index);
 
+/// Appends a turn that the model itself wrote, and what ends it. Returns: false when it is none.
+bool append_as_sampled(std::string& out, const template_message& from, std::string_view end);
+
 /// "system", "user", "assistant", "tool".
 std::string_view name_of(role from);
 /// Errors: bad_value for what is not a day written yyyy-mm-dd.

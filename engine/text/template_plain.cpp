@@ -13,6 +13,7 @@ result<std::string> render_deepseek2(const template_input& input) {
     if (has_tools(input)) return no_tools_in("deepseek2");
     std::string out = "<｜begin▁of▁sentence｜>";
     for (const template_message& from : input.messages) {
+        if (append_as_sampled(out, from, "<｜end▁of▁sentence｜>")) continue;
         if (from.from == role::user) {
             out.append("User: ").append(from.content).append("\n\n");
         } else if (from.from == role::assistant) {
@@ -41,6 +42,7 @@ result<std::string> render_gemma3(const template_input& input) {
                                std::to_string(i - first) + " is from the " +
                                std::string(name_of(from.from))};
         }
+        if (append_as_sampled(out, from, "<end_of_turn>\n")) continue;
         out += "<start_of_turn>";
         out += from.from == role::assistant ? "model" : name_of(from.from);
         out += '\n';

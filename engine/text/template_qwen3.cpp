@@ -99,6 +99,7 @@ result<std::string> render_qwen3(const template_input& input) {
                 append_chatml_turn(out, "user", from.content);
                 break;
             case role::assistant:
+                if (append_as_sampled(out, from, "<|im_end|>\n")) break;
                 if (auto done = append_assistant(
                         out, from, under_way || input.options.keep_thinking, under_way && is_last);
                     !done) {

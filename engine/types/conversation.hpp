@@ -30,6 +30,9 @@ using content_part = std::variant<text_part, thinking_part, tool_call_part, tool
 struct message {
     role from = role::user;
     std::vector<content_part> parts;
+    /// The whole turn as the model wrote it, from the start of an assistant's turn on, when the
+    /// parts say the same in other words. Set by the engine; empty: the parts are rendered.
+    std::string as_sampled{};
 };
 
 struct tool_definition {

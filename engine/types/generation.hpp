@@ -78,6 +78,8 @@ struct generation_request {
     /// Whose memory this extends; its tenant is the request's. Absent: the engine finds the longest
     /// stored prefix or makes a new `msg_…` agent.
     std::optional<storage::agent_id> agent;
+    /// Whose memory a new `agent` starts from, when that shares most of what it was asked.
+    std::optional<storage::agent_id> parent{};
     /// Name of the first choice's answer: when that is complete, engine::find_message() knows where
     /// it ends. As an agent's id, or else it is not remembered. Absent: nobody will ask.
     std::optional<std::string> message_id{};

@@ -360,7 +360,8 @@ clock::time_point answer_deadline(const services& with) {
 
 protocol::identity_headers identity_of(const request& incoming) {
     return {incoming.field("x-session-id"), incoming.field("x-claude-code-session-id"),
-            incoming.field("x-claude-code-agent-id")};
+            incoming.field("x-claude-code-agent-id"),
+            incoming.field("x-claude-code-parent-agent-id")};
 }
 
 storage::tenant_id tenant_of(const services& with, const request& incoming) {
@@ -370,6 +371,10 @@ storage::tenant_id tenant_of(const services& with, const request& incoming) {
 
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {
     return protocol::agent_of(identity_of(incoming));
+}
+
+protocol::result<std::optional<storage::agent_id>> parent_of_headers(const request& incoming) {
+    return protocol::parent_of(identity_of(incoming));
 }
 
 net::awaitable<reply> stream_answer(const answer_context& of, engine::generation_request wanted,

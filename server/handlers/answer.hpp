@@ -47,6 +47,8 @@ protocol::identity_headers identity_of(const request& incoming);
 storage::tenant_id tenant_of(const services& with, const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
+/// Whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.
+protocol::result<std::optional<storage::agent_id>> parent_of_headers(const request& incoming);
 
 /// Returns: a refusal when names are strict and `wanted` is not the loaded model's.
 std::optional<response> refuse_other_model(const services& with, const request& incoming,

@@ -98,6 +98,8 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     running_answer counted(with.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
+    auto parent = parent_of_headers(incoming);
+    if (!parent) co_return error_response(incoming, parent.error());
     thread_lookup thread(with, incoming);
     auto parse = [&] {
         return anthropic::parse_messages(
@@ -124,6 +126,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
         *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.parent = std::move(*parent);
     keep_thread(parsed->thread, options.message_id, wanted);
     answer_context asked{with, incoming, client};
     if (parsed->stream) {

@@ -153,5 +153,81 @@ TEST(sharing, the_end_of_each_answer_is_found_by_its_name_after_a_restart) {
     EXPECT_FALSE(engine->find_message({}, "msg_1"));
 }
 
+TEST(sharing, a_sub_agent_starts_from_its_parent) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    auto parent = run(*engine, ask("parent", chat_of({long_paste(5)})));
+    auto request = ask("child", chat_of({long_paste(5), parent->text, "Go on."}));
+    request.parent = id_of("parent");
+    auto child = run(*engine, std::move(request));
+    EXPECT_EQ(child->agent, "child");
+    EXPECT_EQ(child->usage.reused_tokens,
+              parent->usage.prompt_tokens + parent->finished->output_tokens - 1);
+    EXPECT_EQ(engine->agents({}).size(), 2u);
+}
+
+// Both answers together need more than the pool has: whoever came last gives way and is finished
+// later, and neither notices.
+TEST(sharing, answers_that_outgrow_the_pool_are_finished_one_after_the_other) {
+    temp_dir dir, alone_dir;
+    auto request = [](int i, int choices) {
+        auto asked =
+            ask("agent" + std::to_string(i),
+                chat_of({"I am number " + std::to_string(i) + ". Tell me a short story."}), 80);
+        asked.choices = choices;
+        asked.sampling.temperature = 1.0f;
+        asked.sampling.seed = 7;
+        return asked;
+    };
+    engine_options options = options_in(alone_dir.path());
+    options.block_tokens = 16;
+    auto alone = load(options);
+    options.cache_directory = dir.path();
+    options.cache_budget_bytes =
+        alone->pool().frame_bytes * 10 * static_cast<std::size_t>(alone->info().layers);
+    for (int choices : {1, 3}) {
+        auto engine = load(options);
+        std::vector<std::shared_ptr<transcript>> sinks;
+        for (int i = 0; i < 4; ++i) {
+            sinks.push_back(std::make_shared<transcript>());
+            engine->submit(request(i, choices), sinks.back());
+        }
+        for (int i = 0; i < 4; ++i) {
+            auto& sink = sinks[static_cast<std::size_t>(i)];
+            ASSERT_TRUE(sink->wait());
+            ASSERT_TRUE(sink->finished) << sink->failed->what;
+            auto expected = run(*alone, request(i, choices));
+            EXPECT_EQ(sink->tokens, expected->tokens) << i;
+            EXPECT_EQ(sink->choices, expected->choices) << i;
+            EXPECT_EQ(sink->finished->why, expected->finished->why) << i;
+        }
+    }
+}
+
+// The prompt is saved while its answer is made, and that must not cost the answer its room.
+TEST(sharing, a_pool_that_just_holds_a_conversation_lets_its_answer_fill_it) {
+    temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.block_tokens = 16;
+    std::size_t block_bytes = 0;
+    {
+        auto whole = load(options);
+        block_bytes =
+            whole->pool().frame_bytes * static_cast<std::size_t>(whole->info().layers);
+    }
+    options.cache_budget_bytes = 8 * block_bytes;
+    auto engine = load(options);
+    generation_request request = ask("a", chat_of({long_paste(2)}), 1000);
+    // Nothing that ends a turn.
+    for (storage::token_id token = 0; token < 3; ++token)
+        request.sampling.biases.push_back({token, -1000.0f});
+    auto said = run(*engine, request);
+    ASSERT_TRUE(said->finished) << said->failed->what;
+    EXPECT_GT(said->usage.prompt_tokens, 2 * 16);
+    EXPECT_EQ(said->finished->why, stop_reason::context_full);
+    EXPECT_EQ(said->usage.prompt_tokens + said->finished->output_tokens,
+              engine->info().context_tokens_max);
+}
+
 }  // namespace
 }  // namespace semantic::engine

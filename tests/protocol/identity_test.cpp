@@ -57,6 +57,25 @@ TEST(identity, empty_header_is_refused) {
     EXPECT_EQ(fault({{}, "s", ""}), "header x-claude-code-agent-id: must not be empty");
 }
 
+TEST(identity, a_sub_agent_has_a_parent_and_nobody_else_has) {
+    auto parent = [](const identity_headers& headers) {
+        auto id = parent_of(headers);
+        EXPECT_TRUE(id);
+        return id && *id ? (*id)->str() : "";
+    };
+    EXPECT_EQ(parent({}), "");
+    EXPECT_EQ(parent({{}, "s", {}, "p"}), "");
+    EXPECT_EQ(parent({{}, {}, "a", "p"}), "");
+    EXPECT_EQ(parent({"alice", "s", "a", "p"}), "");
+    EXPECT_EQ(parent({{}, "s", "a"}), "cc_s");
+    EXPECT_EQ(parent({{}, "s", "a", "p"}), "cc_s:p");
+    EXPECT_EQ(parent_of({{}, "s", "a", "p:q"}).error().what,
+              "header x-claude-code-parent-agent-id: may contain only letters, digits and . _ - "
+              "(ASCII)");
+    EXPECT_NE(parent_of({{}, "s", "a", std::string(126, 'p')}).error().what.find("too long"),
+              std::string::npos);
+}
+
 TEST(identity, longest_id_that_fits_with_its_prefix_passes_and_one_more_is_refused) {
     EXPECT_EQ(agent({std::string(123, 'a'), {}, {}}).size(), 128u);
     EXPECT_EQ(
