@@ -355,3 +355,41 @@ export function models_target(r) {
   const method = r.pick(['GET', 'GET', 'GET', 'HEAD', 'OPTIONS', 'POST', 'DELETE', 'PUT', 'PATCH']);
   return { method, path: path + (query || r.chance(0.1) ? `?${query}` : '') };
 }
+
+const generate = (r) => ({
+  ...(r.chance(0.5)
+    ? { prompt: r.pick(texts) + 'Hello.' }
+    : { messages: [{ role: 'user', content: r.pick(texts) }] }),
+  max_tokens: max_tokens(r),
+  ...r.some(0.3, {
+    append: () => r.chance(0.7),
+    stream: () => r.chance(0.8),
+    temperature: () => r.pick([0, 1]),
+    stop: () => ['END', '.'],
+    system: () => r.pick(texts),
+    thinking: () => r.chance(0.5),
+  }),
+});
+
+/** {method, path, bytes}: of the agents, of which there are few, so that requests meet. */
+export function agents_request(r) {
+  const known = () => r.pick(['a1', 'a2', 'a3', 'a4']);
+  const odd = [...sessions, 'a b', '..', 'ü'];
+  const name = r.chance(0.9) ? known() : encodeURIComponent(r.pick(odd));
+  const body = (make) => body_of(r, make).bytes;
+  const at = (method, path, make) => ({ method, path, bytes: make && body(make) });
+  const named = () => ({ agent_id: known() });
+  return r.pick([
+    () => at('POST', '/v1/agents', named),
+    () => at('GET', r.pick(['/v1/agents', '/v1/agents/list', '/v1/agents/stats'])),
+    () => at(r.pick(['GET', 'HEAD', 'DELETE']), `/v1/agents/${name}`),
+    () => at('POST', `/v1/agents/${name}/generate`, generate),
+    () => at('POST', `/v1/agents/${name}/generate`, generate),
+    () => at('POST', `/v1/agents/${name}/generate`, generate),
+    () => at('POST', `/v1/agents/${name}/fork`, named),
+    () => at('POST', `/v1/agents/${name}/evict`, () => ({ force: r.chance(0.5) })),
+    () => at('GET', `/v1/agents/${name}/cache`),
+    () => at('PUT', `/v1/agents/${name}/cache`, named),
+    () => at(r.pick(['GET', 'POST', 'DELETE']), r.pick(['/admin/caches', '/admin/models/current'])),
+  ])();
+}

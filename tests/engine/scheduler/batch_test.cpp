@@ -46,23 +46,21 @@ class bare_batch {
         of.max_batch = options.max_batch;
         of.vocabulary = config_.vocabulary;
         of.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
-        batch_.emplace(*model_, words_, pool_, *store_, of, probe_,
-                       batch_outputs{[this](const job_ptr& work, generation_event event) {
-                                         if (on_emit) on_emit(*work, event);
-                                         keep(work->id, event);
-                                     },
-                                     [this](ended_request ended) {
-                                         if (ended.remembered)
-                                             save(ended.work->prompt->agent,
-                                                  storage::save_extent::everything);
-                                         ++ends[ended.work->id];
-                                         keep(ended.work->id, ended.last);
-                                     },
-                                     [this](const auto& agent, auto extent) {
-                                         save(agent, extent);
-                                     },
-                                     [] { return false; },
-                                     [](const job_ptr&) { FAIL() << "nothing is stored"; }});
+        batch_.emplace(
+            *model_, words_, pool_, *store_, of, probe_,
+            batch_outputs{[this](const job_ptr& work, generation_event event) {
+                              if (on_emit) on_emit(*work, event);
+                              keep(work->id, event);
+                          },
+                          [this](ended_request ended) {
+                              if (ended.remembered)
+                                  save(ended.work->prompt->agent, storage::save_extent::everything);
+                              ++ends[ended.work->id];
+                              keep(ended.work->id, ended.last);
+                          },
+                          [this](const auto& agent, auto extent) { save(agent, extent); },
+                          [] { return false; },
+                          [](const job_ptr&) { FAIL() << "nothing is stored"; }});
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
@@ -198,9 +196,9 @@ TEST(batch, decoding_goes_on_in_every_step_of_a_long_prompt) {
     EXPECT_GT(said, 2u);
 }
 
-// The agent is dirty all the while, for its last block, and nobody is saving it. Of the three
-// blocks one holds the prompt's tail as it was published.
-TEST(batch, an_answer_that_fills_the_pool_behind_a_prompt_saved_early_ends_with_what_it_has) {
+// The agent is dirty all the while, for its last block, and nobody is saving it. What was saved
+// early shares whole blocks only, so the answer has every block to itself.
+TEST(batch, an_answer_behind_a_prompt_saved_early_fills_the_whole_pool_and_ends_with_what_it_has) {
     run_options options;
     options.pool_tokens = 3 * 256;
     bare_batch running(options);
@@ -212,7 +210,7 @@ TEST(batch, an_answer_that_fills_the_pool_behind_a_prompt_saved_early_ends_with_
     running.run_all();
     ASSERT_TRUE(running.finishes.contains(1));
     EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
-    EXPECT_EQ(running.finishes[1].output_tokens, 512 - tokens + 1);
+    EXPECT_EQ(running.finishes[1].output_tokens, options.pool_tokens - tokens + 1);
 }
 
 TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
@@ -227,8 +225,7 @@ TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
                                              running.tokens[2][0].size() == 3;
             if (work.id == 2 && is_now) throw std::runtime_error("the pipe burst");
         };
-        for (request_id id = 1; id <= 3; ++id)
-            running.add(id, prompts[id - 1], endless(8, id));
+        for (request_id id = 1; id <= 3; ++id) running.add(id, prompts[id - 1], endless(8, id));
         running.run_all();
         for (request_id id : {1, 3}) {
             EXPECT_EQ(running.tokens[id], alone(solo, prompts[id - 1], endless(8, id))) << id;
@@ -323,13 +320,12 @@ TEST(batch, whatever_runs_beside_a_request_it_says_what_it_says_alone) {
         for (std::size_t next = 0; next < order.size() || more;) {
             while (next < order.size() && (!more || random() % 2)) {
                 std::size_t which = order[next++];
-                jobs[which + 1] =
-                    together.add(which + 1, all[which].prompt, all[which].request);
+                jobs[which + 1] = together.add(which + 1, all[which].prompt, all[which].request);
                 more = true;
             }
             if (!jobs.empty() && random() % 16 == 0) {
-                auto leaving = std::next(jobs.begin(),
-                                         static_cast<std::ptrdiff_t>(random() % jobs.size()));
+                auto leaving =
+                    std::next(jobs.begin(), static_cast<std::ptrdiff_t>(random() % jobs.size()));
                 leaving->second->cancelled = true;
                 left.insert(leaving->first);
             }
