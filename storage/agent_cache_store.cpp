@@ -137,6 +137,27 @@ void agent_cache_store::impl::take_over_unsaved(const block_place& at, kv_block_
         block.sliding = same->parts[static_cast<std::size_t>(part)].lock();
 }
 
+/// Gives the agent those of another state's blocks that it has neither in the pool nor on disk.
+/// Returns: the former state, or null when there are none. Requires: the mutex is held.
+state_ptr agent_cache_store::impl::mend(record& agent, const agent_state& from,
+                                        const std::vector<block_hash>& names) {
+    std::vector<kv_block_parts> mended = agent.state->blocks;
+    const std::size_t count = std::min(names.size(), agent.names.size());
+    for (std::size_t i = 0; i < count && names[i] == agent.names[i]; ++i)
+        for (const kv_part part : kv_parts) {
+            const block_ptr& block = from.blocks[i].at(part);
+            if (block != nullptr && mended[i].at(part) == nullptr &&
+                !blocks.is_good(names[i], part))
+                mended[i].at(part) = adopt(place(from, names, i), block);
+        }
+    if (mended == agent.state->blocks) return nullptr;
+    auto state = std::make_shared<agent_state>(*agent.state);
+    state->blocks = std::move(mended);
+    ++agent.version;
+    agent.dirty = true;
+    return std::exchange(agent.state, std::move(state));
+}
+
 /// Takes those sliding frames out of the index that the agent's next token does not need, all of
 /// them or only what is on disk. Returns: the former state, or null when there are none. Requires:
 /// the mutex is held.
@@ -194,11 +215,11 @@ std::vector<agent_cache_store::impl::block_mark> agent_cache_store::impl::marks_
     for (std::size_t i = 0; (i + 1) * per_block <= state.tokens.size(); ++i) {
         const auto ends = std::span(state.token_ends).subspan(i * per_block, per_block);
         const std::uint32_t begin = i == 0 ? 0 : state.token_ends[i * per_block - 1];
-        marks.push_back({names[i], field_hasher()
-                                       .add(std::as_bytes(ends))
-                                       .add(std::string_view(state.text)
-                                                .substr(begin, ends.back() - begin))
-                                       .finish()});
+        marks.push_back(
+            {names[i], field_hasher()
+                           .add(std::as_bytes(ends))
+                           .add(std::string_view(state.text).substr(begin, ends.back() - begin))
+                           .finish()});
     }
     return marks;
 }
@@ -268,9 +289,8 @@ state_ptr agent_cache_store::impl::without_tail(const state_ptr& state,
     shorter->token_ends.resize(shorter->tokens.size());
     shorter->text.resize(shorter->token_ends.back());
     shorter->blocks.resize(full);
-    std::erase_if(shorter->messages, [&](const message_end& each) {
-        return each.tokens > shorter->tokens.size();
-    });
+    std::erase_if(shorter->messages,
+                  [&](const message_end& each) { return each.tokens > shorter->tokens.size(); });
     return shorter;
 }
 
@@ -375,6 +395,25 @@ void agent_cache_store::put(agent_state state) {
     with_passed = impl_->let_go_of_passed(agent, true);
 }
 
+void agent_cache_store::put_unfinished(agent_state state) {
+    {
+        const auto names = impl_->names_of(state);
+        state_ptr former;  // ends after the mutex is released
+        std::lock_guard lock(impl_->mutex);
+        const auto found = impl_->agents.find(state.id);
+        if (found != impl_->agents.end()) {
+            const agent_state& now = *found->second.state;
+            if (now.text.starts_with(state.text)) {
+                former = impl_->mend(found->second, state, names);
+                return;
+            }
+            if (std::ranges::mismatch(now.tokens, state.tokens).in1 == now.tokens.end())
+                state.messages = now.messages;
+        }
+    }
+    put(std::move(state));
+}
+
 result<save_report> agent_cache_store::save(const agent_id& id, save_extent extent) {
     const std::string relative = impl_->path_of(id);
     const impl::turn mine(*impl_, relative);
@@ -397,8 +436,8 @@ result<save_report> agent_cache_store::save(const agent_id& id, save_extent exte
     }
     impl_->blocks.retain(names);
     auto plan = impl_->plan_manifest(*state, names, before, file_bytes);
-    auto report = plan ? impl_->write_out(relative, *state, names, *plan)
-                       : result<save_report>(plan.error());
+    auto report =
+        plan ? impl_->write_out(relative, *state, names, *plan) : result<save_report>(plan.error());
     std::vector<block_hash> dropped;
     state_ptr with_passed;  // ends after the mutex is released
     {

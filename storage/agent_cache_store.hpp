@@ -144,6 +144,11 @@ class agent_cache_store {
     /// that its next token needs is in the pool. Sliding frames that its next token does not need
     /// stay there until they are on disk.
     void put(agent_state state);
+    /// The same for an answer that is not complete, so that a crash takes nothing of what was saved
+    /// before. Where the agent's text begins with all of `state`'s, it stays as it is, and takes
+    /// from `state` what neither the pool nor the disk has of it; where it goes on in `state`, its
+    /// messages stay.
+    void put_unfinished(agent_state state);
 
     /// Marks the agent, which need not exist, as in use.
     [[nodiscard]] pin hold(const agent_id& id);

@@ -133,6 +133,7 @@ struct agent_cache_store::impl {
                  const std::vector<kv_block_parts>& restored);
     void pin_passed(record& agent, const std::vector<block_hash>& names, std::size_t tokens);
     void take_over_unsaved(const block_place& at, kv_block_parts& block);
+    state_ptr mend(record& agent, const agent_state& from, const std::vector<block_hash>& names);
     state_ptr let_go(record& agent);
     state_ptr let_go_of_passed(record& agent, bool saved_only);
     bool make_room(std::size_t frames, const agent_id* keep);

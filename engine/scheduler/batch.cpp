@@ -163,8 +163,8 @@ bool batch::resume() {
         if (!has_place()) return false;
         auto oldest = std::ranges::min_element(paused_, older);
         // A block more than it needs now, so that it does not have to give way again at once.
-        std::size_t need = frames_for(**oldest) +
-                           static_cast<std::size_t>(pool_.layout().layer_count());
+        std::size_t need =
+            frames_for(**oldest) + static_cast<std::size_t>(pool_.layout().layer_count());
         bool fits = store_.make_room(frames_promised() + need, &(*oldest)->work().prompt->agent);
         bool alone = running_.empty() && restoring_.empty();
         if (!fits && alone && let_go_of_waiting(0)) continue;
@@ -320,8 +320,7 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
         }
     };
     draw_ahead(sampled);
-    for (auto [run, logits] : sampled)
-        apart(*run, [&] { sample(*run, {logits, vocabulary}); });
+    for (auto [run, logits] : sampled) apart(*run, [&] { sample(*run, {logits, vocabulary}); });
     for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });
 }
 
@@ -362,14 +361,12 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
     // A long new prompt goes to disk while its answer is generated, so that little is left to write
     // at the end. One of several choices is published in any case: they share its blocks, and
     // sliding frames that the window has passed are handed out only once.
-    bool is_long =
-        run.view().position - work.prompt->reuse_tokens >= options_.early_save_tokens;
+    bool is_long = run.view().position - work.prompt->reuse_tokens >= options_.early_save_tokens;
     if (!is_long && work.request.choices == 1) return;
     // What is not a full block yet would be written again at the end, and copied when the first
     // token of the answer joins it.
-    if (work.request.choices == 1 &&
-        (!pool_.layout().slides() || run.cache().window_has_moved())) {
-        store_.put(run.snapshot_of_whole_blocks());
+    if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
+        store_.put_unfinished(run.snapshot_of_whole_blocks());
         outputs_.save(work.prompt->agent, storage::save_extent::everything);
         return;
     }
@@ -377,7 +374,7 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
     if (work.request.choices > 1)
         open_choices_.push_back(
             {run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
-    store_.put(std::move(memory));
+    store_.put_unfinished(std::move(memory));
     outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
 }
 
@@ -389,7 +386,7 @@ void batch::publish_passed(sequence& run) {
         run.cache().share_whole_blocks();
         return;
     }
-    store_.put(run.snapshot_of_whole_blocks());
+    store_.put_unfinished(run.snapshot_of_whole_blocks());
     outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
 }
 
@@ -460,8 +457,8 @@ void batch::end(const job_ptr& work, generation_event last) {
             if (run->choice() == 0) remember(*run, false);
             mark_ended(*run);
         }
-    std::size_t waiting = std::erase_if(
-        open_choices_, [&](const open_choices& open) { return open.work == work; });
+    std::size_t waiting =
+        std::erase_if(open_choices_, [&](const open_choices& open) { return open.work == work; });
     if (!runs && waiting == 0) return;  // it is over already
     if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
     outputs_.commit({work, std::move(last), work->remembered});
@@ -470,7 +467,10 @@ void batch::end(const job_ptr& work, generation_event last) {
 // Published here and not on the way out: the next step must see that its frames are not lost.
 void batch::remember(sequence& run, bool complete) {
     if (run.view().position == 0) return;
-    store_.put(complete ? run.snapshot_at_end() : run.snapshot());
+    if (complete)
+        store_.put(run.snapshot_at_end());
+    else
+        store_.put_unfinished(run.snapshot());
     run.work_ptr()->remembered = true;
 }
 
