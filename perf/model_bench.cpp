@@ -1,7 +1,8 @@
 // The forward pass without scheduler or server: decoding by several sequences at a depth, and
 // prefill at a depth, each beside what this machine's memory and multipliers allow, measured in the
 // same run.
-// Run: build/bin/model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS]
+// Run: build/bin/model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS] [COUNTxDEPTH...]
+// COUNT is of sequences for decode, of tokens for prefill.
 
 #include <algorithm>
 #include <chrono>
@@ -16,9 +17,9 @@
 #include <vector>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/compute_arena.hpp"
-#include "engine/kernels/task_runner.hpp"
 #include "engine/model/transformer.hpp"
 #include "storage/block_pool.hpp"
 
@@ -174,11 +175,27 @@ class bench_model {
     storage::kv_block_parts model_block_;
 };
 
-void decode(bench_model& model, const roofs& roof) {
+struct bench_case {
+    int count, depth;
+};
+
+/// What the command line names behind THREADS, else `usual`.
+std::vector<bench_case> cases_of(int argc, char** argv, std::vector<bench_case> usual) {
+    if (argc <= 5) return usual;
+    std::vector<bench_case> cases;
+    for (int i = 5; i < argc; ++i) {
+        bench_case next{};
+        if (std::sscanf(argv[i], "%dx%d", &next.count, &next.depth) != 2 || next.count < 1 ||
+            next.depth < 0)
+            throw std::runtime_error(std::string("not COUNTxDEPTH: ") + argv[i]);
+        cases.push_back(next);
+    }
+    return cases;
+}
+
+void decode(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases) {
     std::printf("%-28s %9s %9s %9s %12s\n", "decode", "ms/step", "cpu ms", "tok/s", "% of memory");
-    const int depths[][2] = {{1, 1024},  {2, 1024}, {4, 1024}, {8, 1024},
-                             {16, 1024}, {1, 32},   {1, 16384}};
-    for (const auto& [agents, depth] : depths) {
+    for (const auto& [agents, depth] : cases) {
         std::vector<std::unique_ptr<storage::kv_sequence>> all;
         for (int i = 0; i < agents; ++i) all.push_back(model.sequence(depth));
         const int steps = 8;
@@ -195,9 +212,8 @@ void decode(bench_model& model, const roofs& roof) {
     }
 }
 
-void prefill(bench_model& model, const roofs& roof) {
+void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases) {
     std::printf("%-28s %9s %9s %9s %12s\n", "prefill", "ms", "cpu ms", "tok/s", "% of int8");
-    const int cases[][2] = {{512, 0}, {2048, 0}, {512, 16384}, {65, 16384}, {50, 16384}};
     for (const auto& [tokens, depth] : cases) {
         const cost c = fastest(3, [&] {
             std::vector<std::unique_ptr<storage::kv_sequence>> one;
@@ -213,7 +229,8 @@ void prefill(bench_model& model, const roofs& roof) {
 int run(int argc, char** argv) {
     if (argc < 2) {
         std::fprintf(stderr,
-                     "usage: model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS]\n");
+                     "usage: model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS] "
+                     "[COUNTxDEPTH...]\n");
         return 2;
     }
     const std::string_view what = argc > 2 ? argv[2] : "all";
@@ -227,8 +244,16 @@ int run(int argc, char** argv) {
                     arena.threads(), roof.read_bytes * 1e-9, 2e-9 * roof.int8_products);
         std::printf("weights %.1f MB, KV %.0f bytes a token\n", model.weight_bytes() * 1e-6,
                     model.kv_bytes_per_token());
-        if (what != "prefill") decode(model, roof);
-        if (what != "decode") prefill(model, roof);
+        if (what != "prefill")
+            decode(
+                model, roof,
+                cases_of(
+                    argc, argv,
+                    {{1, 1024}, {2, 1024}, {4, 1024}, {8, 1024}, {16, 1024}, {1, 32}, {1, 16384}}));
+        if (what != "decode")
+            prefill(model, roof,
+                    cases_of(argc, argv,
+                             {{512, 0}, {2048, 0}, {512, 16384}, {65, 16384}, {50, 16384}}));
     });
     return 0;
 }

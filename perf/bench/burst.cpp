@@ -10,6 +10,31 @@ namespace semantic::bench {
 
 namespace net = boost::asio;
 
+namespace {
+
+double speed_together(const std::vector<generation>& answers) {
+    double from = 0, to = answers.front().sent_at + answers.front().last_s;
+    for (const generation& g : answers) {
+        from = std::max(from, g.sent_at + g.first_s);
+        to = std::min(to, g.sent_at + g.last_s);
+    }
+    if (to <= from) return 0;
+    double tokens = 0;
+    for (const generation& g : answers) {
+        if (g.content_s.empty()) continue;
+        const auto inside =
+            std::count_if(g.content_s.begin(), g.content_s.end(), [&](double seconds) {
+                return g.sent_at + seconds > from && g.sent_at + seconds <= to;
+            });
+        // A delta may carry more than one token.
+        tokens += static_cast<double>(inside) * static_cast<double>(g.output_tokens) /
+                  static_cast<double>(g.content_s.size());
+    }
+    return tokens / (to - from);
+}
+
+}  // namespace
+
 burst judge(const std::vector<generation>& answers) {
     burst b;
     double from = answers.front().sent_at + answers.front().first_s;
@@ -28,6 +53,7 @@ burst judge(const std::vector<generation>& answers) {
     }
     if (to > from) b.total_speed = (b.tokens - 1) / (to - from);
     b.own_speed = median(speeds);
+    b.together_speed = speed_together(answers);
     b.reused = median(reused);
     b.prompt = median(prompts);
     b.itl = summarise(gaps);

@@ -15,6 +15,9 @@ struct burst {
     double tokens = 0;
     double total_speed = 0;  // all streams, from the first token of any to the last of any
     double own_speed = 0;    // median of one stream
+    /// All streams, over the time in which each of them is answering: their prompts are read and
+    /// none has ended. 0 where there is no such time.
+    double together_speed = 0;
     double reused = 0;
     double prompt = 0;
     summary itl;

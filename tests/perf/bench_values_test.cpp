@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "perf/bench/burst.hpp"
 #include "perf/bench/errors.hpp"
 #include "perf/bench/options.hpp"
 #include "perf/bench/prompts.hpp"
@@ -54,6 +56,39 @@ TEST(statistics, a_summary_agrees_with_its_parts) {
     EXPECT_DOUBLE_EQ(s.p50, 2);
     EXPECT_DOUBLE_EQ(s.p99, 2.98);
     EXPECT_DOUBLE_EQ(s.max, 3);
+}
+
+generation answer_at(double sent, std::vector<double> content) {
+    generation g;
+    g.sent_at = sent;
+    g.first_s = content.front();
+    g.last_s = content.back();
+    g.output_tokens = static_cast<std::int64_t>(content.size());
+    g.content_s = std::move(content);
+    return g;
+}
+
+TEST(burst, speed_together_counts_only_the_time_in_which_all_answer) {
+    // One answers from 1 to 4, the other from 3 to 6: between 3 and 4 come 2 tokens and 1.
+    const burst b = judge({answer_at(0, {1, 2, 3, 3.5, 4}), answer_at(2, {1, 2, 4})});
+    EXPECT_DOUBLE_EQ(b.together_speed, 3);
+    EXPECT_DOUBLE_EQ(b.total_speed, 7.0 / 5);
+}
+
+TEST(burst, answers_that_never_overlap_have_no_speed_together) {
+    EXPECT_DOUBLE_EQ(judge({answer_at(0, {1, 2}), answer_at(2, {1, 2})}).together_speed, 0);
+}
+
+TEST(burst, one_answer_is_together_with_itself) {
+    const burst b = judge({answer_at(5, {1, 1.5, 2, 2.5, 3})});
+    EXPECT_DOUBLE_EQ(b.together_speed, 2);
+    EXPECT_DOUBLE_EQ(b.together_speed, b.total_speed);
+}
+
+TEST(burst, a_delta_of_several_tokens_counts_as_many) {
+    generation g = answer_at(0, {1, 2, 3});
+    g.output_tokens = 9;
+    EXPECT_DOUBLE_EQ(judge({g}).together_speed, 3);
 }
 
 TEST(prompts, the_same_seed_draws_the_same_words) {
