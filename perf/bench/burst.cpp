@@ -39,7 +39,7 @@ burst judge(const std::vector<generation>& answers) {
     burst b;
     double from = answers.front().sent_at + answers.front().first_s;
     double to = 0;
-    std::vector<double> gaps, firsts, speeds, reused, prompts;
+    std::vector<double> gaps, firsts, first_bytes, speeds, reused, prompts;
     for (const generation& g : answers) {
         from = std::min(from, g.sent_at + g.first_s);
         to = std::max(to, g.sent_at + g.last_s);
@@ -47,6 +47,7 @@ burst judge(const std::vector<generation>& answers) {
         const std::vector<double> own = g.gaps();
         gaps.insert(gaps.end(), own.begin(), own.end());
         firsts.push_back(g.first_s);
+        first_bytes.push_back(g.first_byte_s);
         speeds.push_back(g.decode_speed());
         reused.push_back(static_cast<double>(g.cached_tokens));
         prompts.push_back(static_cast<double>(g.prompt_tokens));
@@ -58,6 +59,7 @@ burst judge(const std::vector<generation>& answers) {
     b.prompt = median(prompts);
     b.itl = summarise(gaps);
     b.first = summarise(firsts);
+    b.first_byte = summarise(first_bytes);
     return b;
 }
 

@@ -22,6 +22,7 @@ struct burst {
     double prompt = 0;
     summary itl;
     summary first;
+    summary first_byte;
 };
 
 /// Requires: `answers` is not empty.

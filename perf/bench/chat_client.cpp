@@ -85,14 +85,18 @@ net::awaitable<generation> chat_client::generate(generation_request request) {
     // Arrival times are kept against the run's start: the moment of sending is known only later.
     sse_parser parser;
     stream_reader reader(dialect_);
+    std::optional<double> first_byte;
     const auto on_piece = [&](std::string_view bytes, clock::time_point at) {
         const double seconds = seconds_between(run_start_, at);
+        if (!first_byte) first_byte = seconds;
         parser.feed(bytes, [&](const sse_event& event) { reader.on_event(event, seconds); });
     };
     const clock::time_point sent = co_await http_.stream(std::move(call), on_piece);
     generation result = reader.finish(seconds_between(run_start_, clock::now()));
     result.sent_at = seconds_between(run_start_, sent);
-    for (double* time : {&result.first_s, &result.last_s, &result.end_s}) *time -= result.sent_at;
+    result.first_byte_s = first_byte.value_or(result.end_s);
+    for (double* time : {&result.first_byte_s, &result.first_s, &result.last_s, &result.end_s})
+        *time -= result.sent_at;
     for (double& time : result.content_s) time -= result.sent_at;
     co_return result;
 }

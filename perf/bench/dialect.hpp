@@ -31,6 +31,7 @@ struct generation_request {
 /// One answer as the client saw it. Times are seconds since the request was sent.
 struct generation {
     double sent_at = 0;              // seconds since the run began, to set streams side by side
+    double first_byte_s = 0;         // first byte of the body: the server has taken the request
     double first_s = 0;              // first content, or the end when no content came
     double last_s = 0;               // last content, or the end when none came
     double end_s = 0;                // the stream's end

@@ -87,7 +87,8 @@ net::awaitable<void> measure_agents(bench_run& run) {
     table& t = run.out.tables.emplace_back();
     t = {"Agents that decode at the same time",
          {"agents", "context", "reused", "tokens", "total tok/s", "together tok/s", "tok/s each",
-          "ITL p50 ms", "ITL p99 ms", "ITL max ms", "first token s", "slowest first s"},
+          "ITL p50 ms", "ITL p99 ms", "ITL max ms", "slowest first byte ms", "first token s",
+          "slowest first s"},
          {}};
     plot& speed = run.out.plots.emplace_back();
     speed = {"agents", "Agents that decode at the same time",
@@ -115,11 +116,11 @@ net::awaitable<void> measure_agents(bench_run& run) {
             run.client.check_time();
             const auto answers = co_await all_speak(run, talks, static_cast<std::size_t>(count));
             const burst b = judge(answers);
-            t.rows.push_back({count, count_cell(b.prompt), count_cell(b.reused),
-                              count_cell(b.tokens), speed_cell(b.total_speed),
-                              speed_cell(b.together_speed), speed_cell(b.own_speed),
-                              ms_cell(b.itl, b.itl.p50), ms_cell(b.itl, b.itl.p99),
-                              ms_cell(b.itl, b.itl.max), b.first.p50, b.first.max});
+            t.rows.push_back(
+                {count, count_cell(b.prompt), count_cell(b.reused), count_cell(b.tokens),
+                 speed_cell(b.total_speed), speed_cell(b.together_speed), speed_cell(b.own_speed),
+                 ms_cell(b.itl, b.itl.p50), ms_cell(b.itl, b.itl.p99), ms_cell(b.itl, b.itl.max),
+                 ms_cell(b.first_byte, b.first_byte.max), b.first.p50, b.first.max});
             const auto x = static_cast<double>(count);
             speed.lines[0].points.emplace_back(x, b.total_speed);
             if (b.together_speed > 0) speed.lines[1].points.emplace_back(x, b.together_speed);

@@ -60,6 +60,7 @@ json::object sample_json(const sample& s) {
     return {{"phase", s.phase},
             {"target", s.target},
             {"sent_at_s", rounded(g.sent_at)},
+            {"first_byte_s", rounded(g.first_byte_s)},
             {"first_s", rounded(g.first_s)},
             {"last_s", rounded(g.last_s)},
             {"end_s", rounded(g.end_s)},
@@ -172,12 +173,13 @@ std::string render_csv(const table& what) {
 
 std::string render_samples_csv(const std::vector<sample>& samples) {
     std::string csv =
-        "phase,target,sent_at_s,first_s,last_s,end_s,prompt_tokens,cached_tokens,output_tokens,"
+        "phase,target,sent_at_s,first_byte_s,first_s,last_s,end_s,prompt_tokens,cached_tokens,"
+        "output_tokens,"
         "content_deltas,stop_reason\n";
     for (const sample& s : samples) {
         const generation& g = s.result;
         csv.append(csv_field(s.phase)).append(",").append(std::to_string(s.target));
-        for (const double seconds : {g.sent_at, g.first_s, g.last_s, g.end_s}) {
+        for (const double seconds : {g.sent_at, g.first_byte_s, g.first_s, g.last_s, g.end_s}) {
             std::array<char, 48> text{};
             std::snprintf(text.data(), text.size(), ",%.6f", seconds);
             csv += text.data();

@@ -88,6 +88,8 @@ TEST_P(each_dialect, decode_counts_tokens_and_times_between_them) {
     for (const sample& s : r.found.samples) {
         EXPECT_EQ(s.result.output_tokens, 20);
         EXPECT_EQ(s.result.content_s.size(), 20U);
+        EXPECT_GT(s.result.first_byte_s, 0);
+        EXPECT_LE(s.result.first_byte_s, s.result.first_s);
         EXPECT_LE(s.result.decode_speed(), 1'000);
         EXPECT_GT(s.result.decode_speed(), 50);
     }
