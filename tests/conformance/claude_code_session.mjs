@@ -3,10 +3,9 @@
 // questions under the main agent's session. What was said once is not read again.
 
 import assert from 'node:assert/strict';
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 
 import {
+  far_sighted_model,
   main,
   make_folder,
   prompt_tokens,
@@ -22,23 +21,6 @@ const sdk = require_sdk('@anthropic-ai/sdk');
 // session's 25,000 are asked for with SESSION_OPENING_TOKENS=25000.
 const opening_tokens = Number(process.env.SESSION_OPENING_TOKENS ?? 12000);
 const turns = 30;
-
-/** The embedded model with its positions stretched: it sees further, if not as well. */
-function far_sighted_model() {
-  const folder = make_folder();
-  cpSync(process.env.CONFORMANCE_MODEL, folder, { recursive: true });
-  const file = join(folder, 'config.json');
-  const config = JSON.parse(readFileSync(file, 'utf8'));
-  const rope_scaling = {
-    rope_type: 'llama3',
-    factor: 4,
-    low_freq_factor: 1,
-    high_freq_factor: 4,
-    original_max_position_embeddings: config.max_position_embeddings,
-  };
-  writeFileSync(file, JSON.stringify({ ...config, max_position_embeddings: 65536, rope_scaling }));
-  return folder;
-}
 
 const tool = (name, parameter, values, description) => ({
   name,

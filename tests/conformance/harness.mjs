@@ -2,7 +2,7 @@
 // longer than the test. Nothing but Node's own modules.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -39,6 +39,23 @@ const tied =
 export function make_folder() {
   const folder = mkdtempSync(join(tmpdir(), 'semantic-conformance-'));
   folders.add(folder);
+  return folder;
+}
+
+/** The embedded model with its positions stretched: it sees further, if not as well. */
+export function far_sighted_model() {
+  const folder = make_folder();
+  cpSync(process.env.CONFORMANCE_MODEL, folder, { recursive: true });
+  const file = join(folder, 'config.json');
+  const config = JSON.parse(readFileSync(file, 'utf8'));
+  const rope_scaling = {
+    rope_type: 'llama3',
+    factor: 4,
+    low_freq_factor: 1,
+    high_freq_factor: 4,
+    original_max_position_embeddings: config.max_position_embeddings,
+  };
+  writeFileSync(file, JSON.stringify({ ...config, max_position_embeddings: 65536, rope_scaling }));
   return folder;
 }
 
