@@ -24,7 +24,8 @@ if (!process.env.INSIDE_NAMESPACE) {
   }
   const inside = ['sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...process.argv];
   const env = { ...process.env, INSIDE_NAMESPACE: '1' };
-  process.exit(spawnSync('unshare', [...unshare, ...inside], { env, stdio: 'inherit' }).status ?? 1);
+  const ended = spawnSync('unshare', [...unshare, ...inside], { env, stdio: 'inherit' });
+  process.exit(ended.status ?? 1);
 }
 
 // Its tools and system text are some 30,000 tokens.
