@@ -1,6 +1,6 @@
-// The Claude Code program itself, where CONFORMANCE_CLAUDE names one: a conversation of several turns,
-// and its continuation by another process behind a kill -9 of the server. Everything runs in a
-// network namespace that has nothing but loopback, so the program reaches this server and nobody.
+// The Claude Code program itself, where CONFORMANCE_CLAUDE names one: a conversation of several
+// turns, and its continuation by another process behind a kill -9 of the server. Everything runs in
+// a network namespace of loopback alone, so that the program reaches this server and nobody else.
 
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
