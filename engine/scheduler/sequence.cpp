@@ -168,9 +168,9 @@ storage::agent_state sequence::snapshot_at_end() {
     return state;
 }
 
-// What came before a stop string is all that was said.
+// What came before a stop string is all that was said, and half a character is nothing.
 storage::message_end sequence::end_of_answer(const storage::agent_state& memory) const {
-    std::size_t end = text_.size();
+    std::size_t end = text_.size() - utf8_.pending_bytes();
     if (!stop_sequence_.empty())
         end = std::min(end, text_.find(stop_sequence_, work_->prompt->text.size()));
     auto behind = std::ranges::upper_bound(memory.token_ends, end);

@@ -42,10 +42,9 @@ class solo_model {
         });
     }
 
-    /// What a block of every layer takes in a pool.
-    std::size_t block_bytes() const {
-        return pool_->layout().frame_bytes() *
-               static_cast<std::size_t>(pool_->layout().layer_count());
+    /// A pool that just holds a conversation of `tokens_max` tokens.
+    std::size_t pool_bytes() const {
+        return pool_->layout().frames_for(tokens_max_, 64) * pool_->layout().frame_bytes();
     }
 
     /// Returns: [answer.size()] the token that is drawn behind `prompt` and the part of `answer`

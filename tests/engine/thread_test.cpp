@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.hpp"
+#include "engine/text/tokenizer.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
@@ -130,6 +131,26 @@ TEST(engine_thread, an_answer_that_its_limit_cut_is_closed_where_it_stands) {
     auto second = run(*engine, continued("msg_2", "msg_1", chat_of({"What is my dog called?"})));
     EXPECT_EQ(second->text, whole->text);
     EXPECT_EQ(second->usage.prompt_tokens, whole->usage.prompt_tokens);
+}
+
+TEST(engine_thread, half_a_character_at_the_end_is_no_part_of_what_was_said) {
+    tests::temp_dir dir;
+    const engine_options options = options_in(dir.path());
+    auto engine = load(options);
+    const auto words = tokenizer::load(options.model_directory).value();
+    storage::token_id half = 0;
+    while (half < words.vocabulary() && words.bytes(half) != "\xC3") ++half;
+    ASSERT_LT(half, words.vocabulary());
+    const std::string told = "My dog is called Biscuit.", question = "What is my dog called?";
+    generation_request first = opened("msg_1", chat_of({told}), 1);
+    first.sampling.biases = {{half, 1000.0f}};
+    auto said = run(*engine, first);
+    ASSERT_EQ(said->tokens, std::vector<storage::token_id>{half});
+    EXPECT_EQ(said->text, "");
+    auto whole = run(*engine, ask("w", chat_of({told, said->text, question})));
+    auto second = run(*engine, continued("msg_2", "msg_1", chat_of({question})));
+    EXPECT_EQ(second->usage.prompt_tokens, whole->usage.prompt_tokens);
+    EXPECT_EQ(second->text, whole->text);
 }
 
 TEST(engine_thread, what_is_lost_is_said_to_be_lost) {

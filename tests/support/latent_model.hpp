@@ -1,0 +1,72 @@
+#pragma once
+// A model folder with latent attention: the golden DeepSeek-V2's weights, and a token for each
+// byte.
+
+#include <boost/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::tests {
+
+/// A token for each byte, two special ones behind them, and the rest of 448 that no text makes.
+inline std::string byte_tokenizer_json() {
+    boost::json::object vocabulary;
+    for (int byte = 0, moved = 256; byte < 256; ++byte) {
+        // Byte-level BPE spells what does not print with characters from 256 on.
+        const bool prints = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
+        const int code = prints ? byte : moved++;
+        const char wide[] = {static_cast<char>(0xc0 | code >> 6),
+                             static_cast<char>(0x80 | (code & 0x3f)), '\0'};
+        vocabulary[code < 0x80 ? std::string(1, static_cast<char>(code)) : wide] = byte;
+    }
+    for (int i = 258; i < 448; ++i) vocabulary["x" + std::to_string(i)] = i;
+    boost::json::array special;
+    for (int i = 0; i < 2; ++i) {
+        special.push_back(
+            {{"id", 256 + i},
+             {"content", i == 0 ? "<｜begin▁of▁sentence｜>" : "<｜end▁of▁sentence｜>"},
+             {"single_word", false},
+             {"lstrip", false},
+             {"rstrip", false},
+             {"normalized", false},
+             {"special", true}});
+    }
+    const boost::json::object byte_level = {{"type", "ByteLevel"},
+                                            {"add_prefix_space", false},
+                                            {"trim_offsets", true},
+                                            {"use_regex", true}};
+    return boost::json::serialize(boost::json::object{
+        {"added_tokens", special},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", byte_level},
+        {"post_processor", nullptr},
+        {"decoder", byte_level},
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", boost::json::array()}}}});
+}
+
+class latent_model {
+  public:
+    latent_model() {
+        const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/deepseek2/";
+        for (const char* name : {"config.json", "model.safetensors"})
+            std::filesystem::copy_file(golden + name, model_ / name);
+        std::ofstream(model_ / "tokenizer.json") << byte_tokenizer_json();
+        std::ofstream(model_ / "tokenizer_config.json") << boost::json::serialize(
+            boost::json::object{{"bos_token", "<｜begin▁of▁sentence｜>"},
+                                {"eos_token", "<｜end▁of▁sentence｜>"},
+                                {"chat_template",
+                                 "{{ bos_token }}{{ 'User: ' + message['content'] }}"
+                                 "{{ 'Assistant: ' + message['content'] + eos_token }}"
+                                 "{{ 'Assistant:' }}"}});
+    }
+    std::string path() const { return model_.path(); }
+
+  private:
+    temp_dir model_;
+};
+
+}  // namespace semantic::tests
