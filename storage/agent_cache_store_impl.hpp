@@ -111,6 +111,7 @@ struct agent_cache_store::impl {
                       std::size_t index) const;
     std::size_t window_start(std::size_t tokens) const;
     std::vector<std::pair<std::size_t, kv_part>> needed_for(int tokens) const;
+    state_ptr gone_on_from(const agent_state& state, std::size_t tokens);
     bool any_hot(const agent_state& state) const;
     bool all_hot(const agent_state& state) const;
     known_block* find_known(const block_place& at);

@@ -130,14 +130,35 @@ void agent_cache_store::impl::publish(const agent_id& id, const std::vector<bloc
     former = std::exchange(agent.state, std::move(state));
 }
 
-result<restored_prefix> agent_cache_store::restore(const agent_state& state, int tokens) {
-    ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());
+/// While a prompt waited, the agent that it starts from may have gone on, and the file of what then
+/// was the end of its memory is gone. Returns: the newest state where that is to be read and its
+/// first `tokens` tokens are the same, else null.
+state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::size_t tokens) {
+    if (tokens == 0 || state.blocks[(tokens - 1) / as_size(block_tokens)].full != nullptr)
+        return nullptr;
+    std::lock_guard lock(mutex);
+    const auto found = agents.find(state.id);
+    if (found == agents.end()) return nullptr;
+    const std::vector<token_id>& now = found->second.state->tokens;
+    const bool same = now.size() >= tokens &&
+                      std::equal(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(tokens),
+                                 state.tokens.begin());
+    return same ? found->second.state : nullptr;
+}
+
+result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, int tokens) {
+    ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
+    const state_ptr newest = impl_->gone_on_from(wanted, as_size(tokens));
+    const agent_state& state = newest ? *newest : wanted;
     const std::size_t per_block = as_size(impl_->block_tokens);
     const auto names = impl_->names_of(state);
     ASSERT(state.blocks.size() == names.size());
     restored_prefix restored;
     restored.tokens = tokens;
     restored.blocks.resize((as_size(tokens) + per_block - 1) / per_block);
+    // All but the block that has gone on.
+    const std::size_t same = restored.blocks.size() - (newest ? 1 : 0);
+    std::copy_n(wanted.blocks.begin(), same, restored.blocks.begin());
     std::vector<bool> was_read(restored.blocks.size());
     for (bool whole = false; !whole;) {
         const auto needed = impl_->needed_for(restored.tokens);

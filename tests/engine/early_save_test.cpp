@@ -82,8 +82,8 @@ std::pair<std::size_t, std::size_t> least_saved(engine& on, const std::string& d
 class early_save : public testing::TestWithParam<bool> {
   protected:
     /// An agent with one answer, named m1, that ends some tokens behind a block.
-    std::size_t tell_it(engine& on) {
-        auto said = run(on, named("m1", chat_of({long_paste(8)}), 40));
+    std::size_t tell_it(engine& on, int answer_tokens = 40) {
+        auto said = run(on, named("m1", chat_of({long_paste(8)}), answer_tokens));
         EXPECT_TRUE(said->finished && said->finished->saved);
         answer = said->text;
         const storage::manifest saved = saved_version(dir.path());
@@ -133,12 +133,13 @@ TEST_P(early_save, what_is_computed_again_after_a_loss_leaves_the_saved_version_
 
 TEST_P(early_save, a_request_that_is_broken_off_early_takes_nothing_from_the_agent) {
     auto engine = load(options);
-    const std::size_t saved = tell_it(*engine);
+    const std::size_t saved = tell_it(*engine, 600);
     auto sink = std::make_shared<transcript>();
-    const request_id id = engine->submit(named("m2", chat_of({long_paste(8)}), 20), sink);
+    const request_id id = engine->submit(named("m2", chat_of({long_paste(8)}), 590), sink);
     ASSERT_TRUE(sink->wait_for_tokens(2));
     engine->cancel(id);
     ASSERT_TRUE(sink->wait());
+    ASSERT_EQ(sink->finished->why, stop_reason::cancelled);
     engine.reset();
     EXPECT_EQ(saved_version(dir.path()).tokens.size(), saved);
     engine = load(options);

@@ -207,6 +207,31 @@ TEST_F(agent_cache_store_test, a_restored_prefix_is_shared_with_who_has_it_alrea
     EXPECT_EQ(store->probe().blocks_read, 2u);
 }
 
+// Goal: who waits with an agent's memory in hand loses nothing of it when the agent goes on.
+TEST_F(agent_cache_store_test, an_earlier_state_is_taken_up_where_the_agent_has_gone_on_from_it) {
+    for (const bool evicted : {false, true}) {
+        const auto store = open();
+        put_and_save(*store, "a", some_tokens(13));
+        ASSERT_TRUE(store->evict(id_of("a")));
+        const auto earlier = store->find(id_of("a"));
+        put_and_save(*store, "a", some_tokens(21));
+        if (evicted) {
+            ASSERT_TRUE(store->evict(id_of("a")));
+        }
+        const auto restored = store->restore(*earlier, 13);
+        ASSERT_TRUE(restored);
+        EXPECT_EQ(restored->tokens, 13) << restored->detail;
+        EXPECT_EQ(restored->why, shortfall::none);
+        EXPECT_TRUE(holds(layout, restored->blocks, some_tokens(13), 13));
+        expect_whole(*store, "a", some_tokens(21));
+        EXPECT_EQ(store->probe().blocks_missing, 0u);
+        // Where it has parted from there, that is lost.
+        put_and_save(*store, "a", some_tokens(21, 5));
+        EXPECT_LT(store->restore(*earlier, 13)->tokens, 13);
+        ASSERT_TRUE(store->erase(id_of("a")));
+    }
+}
+
 TEST_F(agent_cache_store_test, a_second_store_on_the_directory_is_locked_out_by_name) {
     auto first = open();
     const auto second = agent_cache_store::open(options_for(directory.path()), pool);

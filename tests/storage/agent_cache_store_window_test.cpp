@@ -96,6 +96,22 @@ TEST_F(agent_cache_store_window_test, a_state_takes_over_what_the_one_before_it_
         EXPECT_EQ(restore(*store, "fork", tokens, count).tokens, count);
 }
 
+TEST_F(agent_cache_store_window_test, an_earlier_state_is_taken_up_where_the_agent_has_gone_on) {
+    for (const int further : {45, 47, 49, 80}) {
+        const auto store = open();
+        put_and_save(*store, "a", some_tokens(44));
+        ASSERT_TRUE(store->evict(id_of("a")));
+        const auto earlier = store->find(id_of("a"));
+        put_and_save(*store, "a", some_tokens(further));
+        const auto restored = store->restore(*earlier, 44);
+        ASSERT_TRUE(restored);
+        EXPECT_EQ(restored->tokens, 44) << restored->detail;
+        EXPECT_TRUE(holds(layout, restored->blocks, some_tokens(44), 44));
+        EXPECT_EQ(restore(*store, "a", some_tokens(further), further).tokens, further);
+        ASSERT_TRUE(store->erase(id_of("a")));
+    }
+}
+
 // Goal: a fork that is not saved yet keeps the files that it relies on.
 TEST_F(agent_cache_store_window_test, a_fork_outlives_the_agent_that_it_left_before_its_own_save) {
     const auto tokens = some_tokens(80);
