@@ -135,8 +135,8 @@ class agent_cache_store {
     /// into the pool: every block's full layers and what the window reaches of the sliding ones.
     /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
     /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
-    /// ends at the last block boundary before it that has all it needs. `state` may be an earlier one
-    /// that the agent has gone on from. Makes room by evicting
+    /// ends at the last block boundary before it that has all it needs. `state` may be an earlier
+    /// one that the agent has gone on from. Makes room by evicting
     /// clean agents as make_room() does, never `state.id`. Errors: pool_exhausted only;
     /// damage on disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens);
