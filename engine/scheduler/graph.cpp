@@ -291,12 +291,14 @@ void scheduler::impl::on_emit(const emission& message) {
             probe.requests_failed.fetch_add(1, std::memory_order_relaxed);
         }
     }
-    // Before its client can know: what it sends next must find the place free.
-    if (last) close(*message.work);
+    // Before its client can know: what it sends next must find the place and the agent free.
+    if (last) {
+        message.work->pins.clear();
+        close(*message.work);
+    }
     message.work->sink->on_event(message.event);
     if (!last) return;
     message.work->sink.reset();
-    message.work->pins.clear();
     std::lock_guard lock(jobs_mutex);
     jobs.erase(message.work->id);
     jobs_changed.notify_all();

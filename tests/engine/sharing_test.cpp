@@ -111,6 +111,28 @@ TEST(sharing, an_agent_is_listed_evicted_and_erased_by_its_own_tenant_only) {
     EXPECT_EQ(run(*engine, request)->usage.reused_tokens, 0);
 }
 
+TEST(sharing, an_agent_is_not_in_use_any_more_when_its_client_sees_the_end) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const auto agent = id_of("a");
+    bool in_use_before = false, in_use_at_end = true;
+    auto sink = std::make_shared<transcript>();
+    sink->on_event_hook = [&](const generation_event& event) {
+        const auto found = engine->inspect(agent);
+        if (std::holds_alternative<finished>(event))
+            in_use_at_end = !found || found->in_use;
+        else
+            in_use_before = in_use_before || (found && found->in_use);
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+        engine->submit(ask("a", chat_of({"Hello."}), 4), sink);
+        ASSERT_TRUE(sink->wait());
+        EXPECT_FALSE(in_use_at_end);
+        sink->ends = 0;
+    }
+    EXPECT_TRUE(in_use_before);
+}
+
 // Method: what stands in front of a mark is what the next prompt has in front, so it is found again
 // in the memory of an agent that has gone on from there.
 TEST(sharing, the_end_of_each_answer_is_found_by_its_name_after_a_restart) {
