@@ -121,6 +121,40 @@ TEST(engine_thread, a_turn_that_was_broken_off_can_be_asked_again) {
     EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
 }
 
+// Goal: whoever reaches an agent by its name and by its answer's name at once is answered one after
+// the other.
+TEST(engine_thread, a_turn_waits_for_what_its_agent_is_doing) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const std::string told = "My dog is called Biscuit.", question = "What is my dog called?";
+    auto first = run(*engine, opened("msg_1", chat_of({told})));
+    for (int round = 0; round < 3; ++round) {
+        std::vector<std::shared_ptr<tests::transcript>> sinks;
+        std::vector<std::size_t> spoke;  // who, each time that another one did
+        const auto submit = [&](generation_request request) {
+            const std::size_t who = sinks.size();
+            sinks.push_back(std::make_shared<tests::transcript>());
+            sinks.back()->on_event_hook = [&spoke, who](const generation_event& event) {
+                const bool speaks = std::holds_alternative<token_text>(event);
+                if (speaks && (spoke.empty() || spoke.back() != who)) spoke.push_back(who);
+            };
+            engine->submit(std::move(request), sinks.back());
+        };
+        const std::string name = "msg_1" + std::to_string(round);
+        submit(opened(name + "a", chat_of({told, first->text, question})));
+        submit(continued(name + "b", "msg_1", chat_of({question})));
+        submit(continued(name + "c", "msg_1", chat_of({question})));
+        submit(opened(name + "d", chat_of({told, first->text, question})));
+        for (const auto& sink : sinks) {
+            ASSERT_TRUE(sink->wait());
+            ASSERT_TRUE(sink->finished) << (sink->failed ? sink->failed->what : "no end");
+            EXPECT_EQ(sink->agent, "t");
+            EXPECT_EQ(sink->text, sinks[0]->text);
+        }
+        EXPECT_EQ(spoke.size(), sinks.size());
+    }
+}
+
 TEST(engine_thread, an_answer_that_its_limit_cut_is_closed_where_it_stands) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));
