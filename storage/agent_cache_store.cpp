@@ -301,8 +301,7 @@ std::uint64_t agent_cache_store::impl::bytes_to_write(const agent_state& state,
     for (std::size_t i = 0; i < names.size(); ++i)
         for (const kv_part part : kv_parts)
             if (state.blocks[i].at(part) != nullptr && !blocks.is_good(names[i], part))
-                bytes += block_file_bytes_max(pool.layout(), part,
-                                              place(state, names, i).identity.tokens.size());
+                bytes += blocks.bytes_max(part, place(state, names, i).identity.tokens.size());
     return bytes;
 }
 
@@ -320,7 +319,7 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
             const block_ptr& block = state.blocks[i].at(part);
             if (block == nullptr) continue;
             const block_place at = place(state, names, i);
-            const auto written = blocks.ensure(at.name, at.identity, pool.layout(), *block);
+            const auto written = blocks.ensure(at.name, at.identity, *block);
             if (!written) return written.error();
             room->spend(*written);
             report.bytes_written += *written;

@@ -18,6 +18,7 @@
 #include "storage/block_files.hpp"
 #include "storage/disk_quota.hpp"
 #include "storage/manifest.hpp"
+#include "storage/parallel.hpp"
 
 namespace semantic::storage {
 
@@ -87,7 +88,7 @@ struct agent_cache_store::impl {
           pool(frames),
           block_tokens(frames.layout().block_tokens()),
           quota(files, options.directory, probe),
-          blocks(files, options.directory, quota, probe) {}
+          blocks(files, options.directory, frames.layout(), quota, probe) {}
 
     // --- opening ---
     result<void> open();
@@ -198,6 +199,7 @@ struct agent_cache_store::impl {
     store_probe probe;
     disk_quota quota;
     block_files blocks;
+    file_workers workers;
     std::unique_ptr<directory_lock> directory;
     std::string secret;  // of the directory; from open() on it stays as it is
 

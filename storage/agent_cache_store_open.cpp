@@ -3,7 +3,6 @@
 #include <random>
 
 #include "storage/agent_cache_store_impl.hpp"
-#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -37,7 +36,7 @@ result<void> agent_cache_store::impl::open() {
     bool all_understood = true;
     if (auto ok = read_manifests(all_understood); !ok) return ok;
     // A manifest of a later format may need files that this program cannot know of.
-    if (auto ok = blocks.scan(!all_understood); !ok) return ok;
+    if (auto ok = blocks.scan(!all_understood, workers); !ok) return ok;
     std::set<std::string> in_vain;
     while (quota.is_over_budget())
         if (!remove_one(in_vain)) break;
@@ -89,7 +88,7 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
             quota.add(*bytes);
         }
     }
-    run_parallel(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
+    workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
     for (read_file& each : found)
         if (auto ok = index_manifest(std::move(each), all_understood); !ok) return ok;
     return {};

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "storage/agent_cache_store_impl.hpp"
-#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -57,7 +56,7 @@ std::vector<result<block_read>> agent_cache_store::impl::read_missing(
     for (const missing_part& each : missing) frames += layout.layers(each.part).size();
     std::vector<result<block_read>> reads(missing.size(), failure{errc::not_found, {}});
     make_room(frames, &state.id);
-    run_parallel(missing.size(), [&](std::size_t i) {
+    workers.run(missing.size(), [&](std::size_t i) {
         const kv_part part = missing[i].part;
         const auto at = place(state, names, missing[i].index);
         reads[i] = blocks.read(at.name, part, at.identity, pool);

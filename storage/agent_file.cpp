@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "storage/block_file.hpp"
+#include "storage/block_format.hpp"
+#include "storage/block_pool.hpp"
 #include "storage/checksum.hpp"
 #include "storage/manifest.hpp"
 #include "storage/safetensors.hpp"
@@ -113,13 +114,6 @@ std::vector<tensor_plan> all_tensors(const kv_layout& layout) {
     return plans;
 }
 
-std::string checksum_key(const tensor_plan& plan) { return "xxh3_64." + plan.name; }
-
-std::vector<std::int64_t> shape_of(const tensor_plan& plan, std::size_t tokens) {
-    return {1, plan.heads, static_cast<std::int64_t>(tokens),
-            static_cast<std::int64_t>(plan.row_element)};
-}
-
 /// Calls `visit(block index, frame offset, byte count)` for the pieces of a tensor, in the order of
 /// the file. Stops at the first failure.
 template <class Visit>
@@ -223,9 +217,9 @@ result<void> check_tensors(const safetensors_index& index, const std::vector<ten
     for (const tensor_plan& plan : plans) {
         const auto found = index.tensors.find(plan.name);
         if (found == index.tensors.end()) return corrupt("no tensor \"" + plan.name + "\"");
-        if (found->second.type != plan.type || found->second.shape != shape_of(plan, tokens))
+        if (found->second.type != plan.type || found->second.shape != plan.shape(tokens))
             return corrupt("tensor \"" + plan.name + "\" has the wrong shape");
-        if (!index.metadata.contains(checksum_key(plan)))
+        if (!index.metadata.contains(plan.checksum_key()))
             return corrupt("tensor \"" + plan.name + "\" has no checksum");
     }
     return {};
@@ -274,8 +268,8 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
                                sum.add({frame + at, bytes});
                                return result<void>();
                            });
-        metadata[checksum_key(plan)] = sum.hex();
-        tensors.push_back({plan.name, plan.type, shape_of(plan, tokens), {}});
+        metadata[plan.checksum_key()] = sum.hex();
+        tensors.push_back({plan.name, plan.type, plan.shape(tokens), {}});
     }
     metadata[metadata_sum] = sum_of(metadata);
     const std::string header = safetensors_header(tensors, metadata);
@@ -324,7 +318,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                    return read;
                                });
         if (!ok) return ok.error();
-        if (sum.hex() != header->index.metadata.find(checksum_key(plan))->second)
+        if (sum.hex() != header->index.metadata.find(plan.checksum_key())->second)
             return corrupt("the checksum of tensor \"" + plan.name + "\" is wrong");
     }
     state.blocks.resize((count + per_block - 1) / per_block);

@@ -1,6 +1,5 @@
 #include "storage/block_files.hpp"
 
-#include "storage/parallel.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -11,11 +10,15 @@ std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
 
 }  // namespace
 
-block_files::block_files(file_system& files, std::string directory, disk_quota& quota,
-                         store_probe& probe)
-    : files_(files), directory_(std::move(directory)), quota_(quota), probe_(probe) {}
+block_files::block_files(file_system& files, std::string directory, const kv_layout& layout,
+                         disk_quota& quota, store_probe& probe)
+    : files_(files),
+      directory_(std::move(directory)),
+      formats_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])},
+      quota_(quota),
+      probe_(probe) {}
 
-result<void> block_files::scan(bool keep_orphans) {
+result<void> block_files::scan(bool keep_orphans, file_workers& workers) {
     const std::string root = directory_ + "/blocks";
     const auto fan_outs = files_.list(root);
     if (!fan_outs) return fan_outs.error();
@@ -30,9 +33,8 @@ result<void> block_files::scan(bool keep_orphans) {
     }
     known_.reserve(needed_by_.size());
     std::vector<result<void>> outcomes(directories.size());
-    run_parallel(directories.size(), [&](std::size_t i) {
-        outcomes[i] = scan_directory(directories[i], keep_orphans);
-    });
+    workers.run(directories.size(),
+                [&](std::size_t i) { outcomes[i] = scan_directory(directories[i], keep_orphans); });
     for (const auto& outcome : outcomes)
         if (!outcome) return outcome;
     return {};
@@ -41,8 +43,7 @@ result<void> block_files::scan(bool keep_orphans) {
 result<void> block_files::scan_directory(const std::string& directory, bool keep_orphans) {
     const auto entries = files_.list(directory);
     if (!entries) return entries.error();
-    const std::string_view fan_out =
-        std::string_view(directory).substr(directory.rfind('/') + 1);
+    const std::string_view fan_out = std::string_view(directory).substr(directory.rfind('/') + 1);
     std::uint64_t stay_bytes = 0;
     std::vector<std::string> gone;
     std::unique_lock lock(mutex_);
@@ -131,7 +132,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
 }
 
 result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
-                                          const kv_layout& layout, const kv_block& block) {
+                                          const kv_block& block) {
     std::unique_lock lock(mutex_);
     ASSERT(needed_by_.contains(name));
     idle_.wait(lock, [&] { return !busy_.contains(name); });
@@ -139,7 +140,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
         return std::uint64_t{0};
     busy_.insert(name);
     lock.unlock();
-    auto written = write(name, identity, layout, block);
+    auto written = write(name, identity, block);
     lock.lock();
     busy_.erase(name);
     if (written) {
@@ -154,17 +155,17 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
 }
 
 result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
-                                         const kv_layout& layout, const kv_block& block) {
+                                         const kv_block& block) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
     const std::string target = path(name, block.part());
     const std::string temporary = target + ".tmp";
-    auto written = write_block_file(files_, temporary, identity, layout, block);
+    auto written = write_block_file(files_, temporary, identity, format(block.part()), block);
     if (written)
         if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
     if (!written) {
         // Best effort: scan() removes what is left, and until then it is counted at its most.
         if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
-            quota_.add(block_file_bytes_max(layout, block.part(), identity.tokens.size()));
+            quota_.add(bytes_max(block.part(), identity.tokens.size()));
         return written;
     }
     ++probe_.blocks_written;
@@ -204,7 +205,7 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
 
 result<block_read> block_files::read(const block_hash& name, kv_part part,
                                      const block_identity& expected, block_pool& pool) {
-    auto read = read_block_file(files_, path(name, part), expected, part, pool);
+    auto read = read_block_file(files_, path(name, part), expected, format(part), pool);
     if (!read) return read;
     ++probe_.blocks_read;
     probe_.bytes_read += read->bytes;

@@ -21,6 +21,7 @@
 #include "storage/block_pool.hpp"
 #include "storage/disk_quota.hpp"
 #include "storage/file.hpp"
+#include "storage/parallel.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/probe.hpp"
 
@@ -28,11 +29,12 @@ namespace semantic::storage {
 
 class block_files {
   public:
-    block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe);
+    block_files(file_system& files, std::string directory, const kv_layout& layout,
+                disk_quota& quota, store_probe& probe);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
     /// nothing has retained; counts what stays. Errors: io.
-    result<void> scan(bool keep_orphans);
+    result<void> scan(bool keep_orphans, file_workers& workers);
 
     /// Says that one more manifest needs these blocks, whether their files exist yet or not.
     void retain(std::span<const block_hash> names);
@@ -46,7 +48,11 @@ class block_files {
     /// Blocks. Writes the file of block.part() unless it is there and good. Returns: bytes written.
     /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
-                                 const kv_layout& layout, const kv_block& block);
+                                 const kv_block& block);
+    /// Returns: an upper bound of the size of a part's file with `tokens` tokens.
+    std::uint64_t bytes_max(kv_part part, std::size_t tokens) const {
+        return format(part).file_bytes_max(tokens);
+    }
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
     /// io.
     result<void> make_lasting(std::span<const block_hash> names);
@@ -73,7 +79,7 @@ class block_files {
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
-                                const kv_layout& layout, const kv_block& block);
+                                const kv_block& block);
     result<void> make_fan_out(const std::string& directory);
     const file_state* find(const block_hash& name, kv_part part) const;
     file_state* find(const block_hash& name, kv_part part) {
@@ -83,8 +89,13 @@ class block_files {
         return directory_ + "/" + block_path(name, part);
     }
 
+    const block_format& format(kv_part part) const {
+        return formats_[static_cast<std::size_t>(part)];
+    }
+
     file_system& files_;
     const std::string directory_;
+    const std::array<block_format, kv_parts.size()> formats_;
     disk_quota& quota_;
     store_probe& probe_;
     mutable std::mutex mutex_;

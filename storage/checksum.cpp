@@ -1,6 +1,10 @@
 #include "storage/checksum.hpp"
 
 #include <xxhash.h>
+#ifdef SEMANTIC_XXHASH_DISPATCH
+// The same sums by the widest vectors that the machine has.
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <cstring>
 #include <new>
@@ -8,6 +12,17 @@
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
+
+namespace {
+
+checksum_digits digits_of(std::uint64_t value) {
+    constexpr char digits[] = "0123456789abcdef";
+    checksum_digits text{};
+    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = digits[value & 15];
+    return text;
+}
+
+}  // namespace
 
 struct checksum64::state {
     XXH3_state_t* xxh = XXH3_createState();
@@ -28,11 +43,12 @@ void checksum64::add(std::span<const std::byte> bytes) {
 }
 
 std::string checksum64::hex() const {
-    constexpr char digits[] = "0123456789abcdef";
-    const std::uint64_t value = XXH3_64bits_digest(state_->xxh);
-    std::string text;
-    for (int shift = 60; shift >= 0; shift -= 4) text += digits[value >> shift & 15];
-    return text;
+    const checksum_digits digits = digits_of(XXH3_64bits_digest(state_->xxh));
+    return {digits.begin(), digits.end()};
+}
+
+checksum_digits digits_of_checksum(std::span<const std::byte> bytes) {
+    return digits_of(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 std::uint64_t checksum_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }

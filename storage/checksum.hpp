@@ -2,6 +2,7 @@
 // The two checksums of the cache's files: XXH3-64 guards a tensor's bytes, XXH3-128 names and
 // guards what is small. Pure values; not safe to share one object between threads.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,12 @@
 
 namespace semantic::storage {
 
+/// The lower-case hex digits of an XXH3-64's big-endian digest.
+using checksum_digits = std::array<char, 16>;
+
+/// XXH3-64 of `bytes`.
+checksum_digits digits_of_checksum(std::span<const std::byte> bytes);
+
 /// XXH3-64 over bytes that come in pieces.
 class checksum64 {
   public:
@@ -21,8 +28,7 @@ class checksum64 {
     checksum64(const checksum64&) = delete;
     checksum64& operator=(const checksum64&) = delete;
     void add(std::span<const std::byte> bytes);
-    /// Returns: the 16 lower-case hex digits of the big-endian digest.
-    std::string hex() const;
+    std::string hex() const;  // checksum_digits
 
   private:
     struct state;

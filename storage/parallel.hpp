@@ -1,14 +1,47 @@
 #pragma once
 // Independent pieces of file work on a few threads at once: a disk answers several reads faster
-// than one after the other, and checksums take a core each. Thread: any; blocks until all are done.
+// than one after the other, and checksums take a core each. Owner: agent_cache_store.
 
+#include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 namespace semantic::storage {
 
-/// Blocks. Calls `job(i)` once for every i below `count`, on at most four threads, the caller's
-/// among them, in no particular order. A job must not throw.
-void run_parallel(std::size_t count, const std::function<void(std::size_t)>& job);
+/// Helping threads that are started when they are first needed and then stand by. Thread: any.
+class file_workers {
+  public:
+    file_workers() = default;
+    /// Requires: no run() is under way.
+    ~file_workers();
+    file_workers(const file_workers&) = delete;
+    file_workers& operator=(const file_workers&) = delete;
+
+    /// Blocks. Calls `job(i)` once for every i below `count`, on at most four threads, the caller's
+    /// among them, in no particular order. Waits for every job but not for helpers that come too
+    /// late for one: on a busy machine the caller does all of it. A job must not throw.
+    void run(std::size_t count, const std::function<void(std::size_t)>& job);
+
+  private:
+    struct batch {
+        const std::function<void(std::size_t)>& job;
+        std::size_t count = 0;
+        std::size_t next = 0;  // the first that nobody has taken
+        std::size_t done = 0;
+    };
+    void start(std::size_t helpers);
+    void help();
+    void work_on(batch& mine, std::unique_lock<std::mutex>& lock);
+
+    std::mutex mutex_;  // guards everything below
+    std::condition_variable came_, done_;
+    std::deque<batch*> open_;  // that have jobs nobody has taken
+    bool ending_ = false;
+    std::vector<std::jthread> helpers_;
+};
 
 }  // namespace semantic::storage

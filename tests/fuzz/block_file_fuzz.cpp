@@ -66,6 +66,7 @@ class one_file final : public file_system {
 
 struct bench {
     kv_layout layout = small_layout();
+    block_format format{layout, kv_part::full};
     block_pool pool{layout, layout.frame_bytes() * 16};
     std::vector<token_id> tokens = some_tokens(block_tokens);
     block_identity identity{fingerprint_of("model"), "salt", {}, tokens};
@@ -74,11 +75,11 @@ struct bench {
 
     bench() {
         const auto state = make_state(pool, "a", tokens);
-        ASSERT(write_block_file(files, "f", identity, layout, *state.blocks[0].full));
+        ASSERT(write_block_file(files, "f", identity, format, *state.blocks[0].full));
         whole = files.bytes;
     }
     void check() {
-        const auto read = read_block_file(files, "f", identity, kv_part::full, pool);
+        const auto read = read_block_file(files, "f", identity, format, pool);
         if (!read)
             ASSERT(read.error().code == errc::corrupt || read.error().code == errc::incompatible);
         else

@@ -119,12 +119,15 @@ TEST_F(agent_cache_store_damage_test, blocks_that_changed_places_are_refused) {
 
 TEST_F(agent_cache_store_damage_test, a_read_error_is_a_shortfall_and_not_the_end_of_the_block) {
     semantic::tests::fault_file_system files(directory.path());
-    const auto store = open(&files);
-    files.fail_read_at(20);
-    const auto restored = restore_all(*store);
-    EXPECT_EQ(restored.why, shortfall::corrupt);
-    EXPECT_LT(restored.tokens, count);
-    EXPECT_EQ(restore_all(*store).tokens, count);
+    // Three files, of each the header and two layers.
+    for (int read = 1; read <= 9; ++read) {
+        const auto store = open(&files);
+        files.fail_read_at(read);
+        const auto restored = restore_all(*store);
+        EXPECT_EQ(restored.why, shortfall::corrupt) << read;
+        EXPECT_LT(restored.tokens, count) << read;
+        EXPECT_EQ(restore_all(*store).tokens, count) << read;
+    }
 }
 
 TEST_F(agent_cache_store_damage_test, the_next_save_mends_a_damaged_block) {

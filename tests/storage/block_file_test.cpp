@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "storage/safetensors.hpp"
@@ -33,15 +34,16 @@ struct written_block {
         : path(file_path),
           part(file_part),
           layout(of),
-          pool(layout, layout.frame_bytes() * 8),
+          pool(layout, layout.frame_bytes() * 24),
           tokens(some_tokens(count)),
           state(make_state(pool, "a", tokens)),
           identity{fingerprint_of("model"), "salt", {}, tokens} {
-        written = write_block_file(posix_file_system(), path, identity, layout,
+        written = write_block_file(posix_file_system(), path, identity, block_format(layout, part),
                                    *state.blocks[0].at(part));
     }
     result<block_read> read(const block_identity& expected) {
-        return read_block_file(posix_file_system(), path, expected, part, pool);
+        return read_block_file(posix_file_system(), path, expected, block_format(layout, part),
+                               pool);
     }
     /// Whether what was read is what was written.
     bool is_back(const block_read& read) const {
@@ -155,12 +157,13 @@ TEST(block_file, of_no_layers_says_which_tokens_it_stands_for) {
     const agent_state state = make_state(pool, "a", tokens);
     const block_identity identity{fingerprint_of("model"), "salt", {}, tokens};
     const std::string path = directory / "block";
-    ASSERT_TRUE(write_block_file(posix_file_system(), path, identity, layout,
-                                 *state.blocks[0].full));
-    EXPECT_TRUE(read_block_file(posix_file_system(), path, identity, kv_part::full, pool));
+    const block_format format(layout, kv_part::full);
+    ASSERT_TRUE(
+        write_block_file(posix_file_system(), path, identity, format, *state.blocks[0].full));
+    EXPECT_TRUE(read_block_file(posix_file_system(), path, identity, format, pool));
     block_identity other = identity;
     other.tokens = identity.tokens.first(4);
-    EXPECT_FALSE(read_block_file(posix_file_system(), path, other, kv_part::full, pool));
+    EXPECT_FALSE(read_block_file(posix_file_system(), path, other, format, pool));
 }
 
 TEST(block_file, any_safetensors_reader_finds_the_documented_names_and_shapes) {
@@ -184,6 +187,56 @@ TEST(block_file, any_safetensors_reader_finds_the_documented_names_and_shapes) {
     ASSERT_TRUE(plain);
     EXPECT_EQ(plain->view().tensors.at("layer_1_v").shape,
               (std::vector<std::int64_t>{1, 2, 5, 32}));
+}
+
+/// The header of a file in the container's own words, with tensors and metadata in order.
+std::string header_of(const safetensors_view& view) {
+    std::vector<tensor_to_write> tensors;
+    for (const auto& [name, tensor] : view.tensors)
+        tensors.push_back({name, tensor.type, tensor.shape, tensor.bytes});
+    std::ranges::sort(tensors, {}, [](const tensor_to_write& each) { return each.bytes.data(); });
+    return safetensors_header(tensors, view.metadata);
+}
+
+TEST(block_file, headers_are_what_any_writer_would_write) {
+    const temp_dir directory;
+    for (const kv_layout& layout :
+         {small_layout(), small_layout(16), latent_layout(),
+          kv_layout(std::vector<kv_layer>(12, kv_layer{1, 16, 16, 0}), {4, 16}, 8)})
+        for (const int count : {1, 7, layout.block_tokens()}) {
+            const written_block block(directory / "block", count, layout);
+            const auto file = safetensors_file::open(block.path);
+            ASSERT_TRUE(file) << file.error().what;
+            const std::string header = header_of(file->view());
+            EXPECT_EQ(read_text(block.path).substr(0, header.size()), header);
+        }
+}
+
+TEST(block_file, headers_in_other_words_are_understood) {
+    const temp_dir directory;
+    for (const int count : {3, 8}) {
+        written_block block(directory / "block", count);
+        const std::string whole = read_text(block.path);
+        const auto bytes = std::as_bytes(std::span(whole));
+        const auto view = safetensors_view::parse(bytes);
+        ASSERT_TRUE(view) << view.error().what;
+        // More metadata; and tensors in another order, so that a layer's do not lie side by side.
+        auto metadata = view->metadata;
+        metadata["written by"] = "somebody else";
+        std::vector<tensor_to_write> tensors;
+        for (const auto& [name, tensor] : view->tensors)
+            tensors.push_back({name, tensor.type, tensor.shape, tensor.bytes});
+        std::ranges::reverse(tensors);
+        std::string other = safetensors_header(tensors, metadata);
+        for (const tensor_to_write& each : tensors)
+            other.append(reinterpret_cast<const char*>(each.bytes.data()), each.bytes.size());
+        write_text(block.path, other);
+        const auto read = block.read(block.identity);
+        ASSERT_TRUE(read) << read.error().what;
+        EXPECT_TRUE(block.is_back(*read));
+        write_text(block.path, whole + " ");
+        EXPECT_EQ(block.read(block.identity).error().code, errc::corrupt);
+    }
 }
 
 TEST(block_file, values_inside_keys_have_no_tensors) {
@@ -230,7 +283,7 @@ TEST(block_file, of_another_geometry_is_refused) {
     for (const kv_layout& layout : {wider, deeper}) {
         block_pool pool(layout, layout.frame_bytes() * 8);
         const auto read = read_block_file(posix_file_system(), block.path, block.identity,
-                                          kv_part::full, pool);
+                                          block_format(layout, kv_part::full), pool);
         ASSERT_FALSE(read);
         EXPECT_EQ(read.error().code, errc::corrupt);
         EXPECT_EQ(pool.held_count(), 0u);
