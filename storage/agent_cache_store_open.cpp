@@ -36,7 +36,11 @@ result<void> agent_cache_store::impl::open() {
     bool all_understood = true;
     if (auto ok = read_manifests(all_understood); !ok) return ok;
     // A manifest of a later format may need files that this program cannot know of.
-    if (auto ok = blocks.scan(!all_understood, workers); !ok) return ok;
+    // Ordering the texts waits for no disk, so it is done beside.
+    const auto index_texts = [this] {
+        for (auto& [id, agent] : agents) by_text.add(&agent.state);
+    };
+    if (auto ok = blocks.scan(!all_understood, workers, index_texts); !ok) return ok;
     std::set<std::string> in_vain;
     while (quota.is_over_budget())
         if (!remove_one(in_vain)) break;
@@ -89,6 +93,9 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
         }
     }
     workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
+    std::size_t block_count = 0;
+    for (const read_file& each : found) block_count += each.names.size();
+    blocks.expect(block_count);
     for (read_file& each : found)
         if (auto ok = index_manifest(std::move(each), all_understood); !ok) return ok;
     return {};
@@ -109,6 +116,7 @@ void agent_cache_store::impl::read_manifest(read_file& file) const {
         file.names == block_names(options.fingerprint, salt_of(id), agent.tokens, block_tokens);
 }
 
+/// Enters it everywhere but in by_text, which is for open() to do.
 result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_understood) {
     if (!file.found && file.found.error().code == errc::incompatible) {
         ++probe.manifests_incompatible;
@@ -154,7 +162,6 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
     entry.saved = std::move(file.names);
     entry.manifest_bytes = file.bytes;
     const auto added = agents.emplace(id, std::move(entry)).first;
-    by_text.add(&added->second.state);
     index_messages(id, nullptr, added->second.state.get());
     return {};
 }

@@ -1,6 +1,7 @@
 // agent_cache_store: bringing back what is only on disk.
 
 #include <algorithm>
+#include <chrono>
 
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/types/assert.hpp"
@@ -147,6 +148,7 @@ state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::s
 
 result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, int tokens) {
     ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
+    const auto start = std::chrono::steady_clock::now();
     const state_ptr newest = impl_->gone_on_from(wanted, as_size(tokens));
     const agent_state& state = newest ? *newest : wanted;
     const std::size_t per_block = as_size(impl_->block_tokens);
@@ -174,6 +176,11 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, in
             restored.tokens_read += static_cast<int>(
                 std::min(as_size(restored.tokens), (i + 1) * per_block) - i * per_block);
     impl_->publish(state.id, names, restored.blocks);
+    if (restored.bytes_read > 0) {
+        const auto took = std::chrono::steady_clock::now() - start;
+        impl_->probe.restore_us += static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+    }
     return restored;
 }
 

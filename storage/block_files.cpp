@@ -18,7 +18,8 @@ block_files::block_files(file_system& files, std::string directory, const kv_lay
       quota_(quota),
       probe_(probe) {}
 
-result<void> block_files::scan(bool keep_orphans, file_workers& workers) {
+result<void> block_files::scan(bool keep_orphans, file_workers& workers,
+                               const std::function<void()>& beside) {
     const std::string root = directory_ + "/blocks";
     const auto fan_outs = files_.list(root);
     if (!fan_outs) return fan_outs.error();
@@ -33,8 +34,12 @@ result<void> block_files::scan(bool keep_orphans, file_workers& workers) {
     }
     known_.reserve(needed_by_.size());
     std::vector<result<void>> outcomes(directories.size());
-    workers.run(directories.size(),
-                [&](std::size_t i) { outcomes[i] = scan_directory(directories[i], keep_orphans); });
+    workers.run(directories.size() + 1, [&](std::size_t i) {
+        if (i == 0)
+            beside();
+        else
+            outcomes[i - 1] = scan_directory(directories[i - 1], keep_orphans);
+    });
     for (const auto& outcome : outcomes)
         if (!outcome) return outcome;
     return {};
@@ -76,6 +81,11 @@ result<void> block_files::scan_directory(const std::string& directory, bool keep
     for (const std::string& name : gone)
         if (auto ok = files_.unlink(directory + "/" + name); !ok) return ok;
     return {};
+}
+
+void block_files::expect(std::size_t blocks) {
+    std::lock_guard lock(mutex_);
+    needed_by_.reserve(blocks);
 }
 
 void block_files::retain(std::span<const block_hash> names) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -33,9 +34,13 @@ class block_files {
                 disk_quota& quota, store_probe& probe);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
-    /// nothing has retained; counts what stays. Errors: io.
-    result<void> scan(bool keep_orphans, file_workers& workers);
+    /// nothing has retained; counts what stays. Calls `beside` meanwhile, once, on any thread.
+    /// Errors: io.
+    result<void> scan(bool keep_orphans, file_workers& workers,
+                      const std::function<void()>& beside);
 
+    /// Says how many blocks there will be about, so that the tables do not have to grow.
+    void expect(std::size_t blocks);
     /// Says that one more manifest needs these blocks, whether their files exist yet or not.
     void retain(std::span<const block_hash> names);
     /// Blocks. The opposite; deletes the files of blocks that nobody needs any more. A file that

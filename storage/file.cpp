@@ -187,7 +187,8 @@ class posix_files final : public file_system {
             if (::fstatat(::dirfd(directory), each->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
                 entry.is_directory = S_ISDIR(status.st_mode);
                 entry.bytes = static_cast<std::uint64_t>(status.st_size);
-                if (entry.is_directory || S_ISREG(status.st_mode)) entries.push_back(entry);
+                if (entry.is_directory || S_ISREG(status.st_mode))
+                    entries.push_back(std::move(entry));
             }
             errno = 0;
         }

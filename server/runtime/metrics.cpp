@@ -165,6 +165,9 @@ void write_store(exposition& out, const storage::store_probe& probe) {
              "Agents that left the pool although they could not be saved.", &probe.agents_lost},
         }};
     for (const auto& [name, help, value] : counters) out.one(name, "counter", help, load(*value));
+    out.one("semantic_store_restore_seconds_total", "counter",
+            "Time that bringing memory back from the cache directory took.",
+            load(probe.restore_us) / 1e6);
     out.one("semantic_disk_bytes", "gauge", "Bytes of all files in the cache directory.",
             load(probe.disk_bytes));
     out.one("semantic_disk_budget_bytes", "gauge", "What they may take.",

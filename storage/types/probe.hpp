@@ -12,6 +12,7 @@ struct store_probe {
     std::atomic<std::uint64_t> blocks_read{0};
     std::atomic<std::uint64_t> bytes_written{0};
     std::atomic<std::uint64_t> bytes_read{0};
+    std::atomic<std::uint64_t> restore_us{0};  // of restores that read something, from end to end
     std::atomic<std::uint64_t> manifests_written{0};
     std::atomic<std::uint64_t> save_failures{0};
     std::atomic<std::uint64_t> blocks_corrupt{0};

@@ -86,7 +86,7 @@ TEST(metrics, what_the_disk_holds_and_what_gave_way_is_shown) {
     for (const char* name :
          {"semantic_disk_bytes", "semantic_disk_budget_bytes", "semantic_store_disk_removals_total",
           "semantic_store_incompatible_removals_total", "semantic_store_saves_out_of_space_total",
-          "semantic_store_agents_lost_total"})
+          "semantic_store_agents_lost_total", "semantic_store_restore_seconds_total"})
         EXPECT_NE(text.find("\n" + std::string(name) + " 0\n"), std::string::npos) << name;
 }
 
