@@ -151,13 +151,23 @@ net::awaitable<bool> bench_run::demote(const conversation& talk) {
     co_return true;
 }
 
-net::awaitable<std::optional<double>> bench_run::counter(std::string metric) {
+net::awaitable<std::vector<std::optional<double>>> bench_run::counters(
+    std::vector<std::string> metrics) {
     const auto text = co_await client.metrics();
-    if (!text) co_return std::nullopt;
-    const auto brace = metric.find('{');
-    std::string label = brace == std::string::npos ? "" : metric.substr(brace + 1);
-    if (label.ends_with('}')) label.pop_back();
-    co_return read_metric(*text, metric.substr(0, brace), label);
+    std::vector<std::optional<double>> values;
+    for (const std::string& metric : metrics) {
+        const auto brace = metric.find('{');
+        std::string label = brace == std::string::npos ? "" : metric.substr(brace + 1);
+        if (label.ends_with('}')) label.pop_back();
+        values.push_back(text ? read_metric(*text, metric.substr(0, brace), label) : std::nullopt);
+    }
+    co_return values;
+}
+
+net::awaitable<std::optional<double>> bench_run::counter(std::string metric) {
+    std::vector<std::string> one{std::move(metric)};
+    const auto values = co_await counters(std::move(one));
+    co_return values.front();
 }
 
 net::awaitable<std::optional<double>> bench_run::settled_counter(std::string metric) {

@@ -56,6 +56,9 @@ class bench_run {
     boost::asio::awaitable<bool> demote(const conversation& talk);
     /// A counter of /metrics, written NAME or NAME{LABEL}; none where the server has none.
     boost::asio::awaitable<std::optional<double>> counter(std::string metric);
+    /// Several at the same moment, in the order given.
+    boost::asio::awaitable<std::vector<std::optional<double>>> counters(
+        std::vector<std::string> metrics);
     /// The same once it has stopped growing, or after five seconds.
     boost::asio::awaitable<std::optional<double>> settled_counter(std::string metric);
 
@@ -73,6 +76,18 @@ class bench_run {
     std::int64_t asked_ = 0;  // max_tokens of the last turn
 };
 
+/// A turn on memory that was on disk only; what the server's counters say is none where it has no
+/// such counter.
+struct warm_turn {
+    generation answer;
+    std::optional<double> from_disk;   // tokens
+    std::optional<double> read_bytes;  // of files
+    std::optional<double> restore_s;
+};
+/// Returns: none where the server cannot be brought to hold the memory on disk only.
+boost::asio::awaitable<std::optional<warm_turn>> say_warm(bench_run& run, conversation& talk,
+                                                          std::int64_t target);
+
 boost::asio::awaitable<void> measure_prefill(bench_run& run);
 boost::asio::awaitable<void> measure_decode(bench_run& run);
 boost::asio::awaitable<void> measure_depth(bench_run& run);
@@ -84,6 +99,12 @@ boost::asio::awaitable<void> measure_cold_warm_hot(bench_run& run);
 
 /// Runs the subcommand that the options name.
 boost::asio::awaitable<void> measure(bench_run& run);
+
+/// How long each took to its first token, in seconds.
+std::vector<double> firsts(const std::vector<generation>& answers);
+/// None where either is.
+std::optional<double> growth(const std::optional<double>& before,
+                             const std::optional<double>& after);
 
 /// An integer cell of a median.
 cell count_cell(double value);

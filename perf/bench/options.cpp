@@ -43,8 +43,8 @@ constexpr std::array subcommands{
                nullptr, nullptr, 3, 256, 64},
     subcommand{"staggered", "B arrives while A works: what each waits for", nullptr, nullptr,
                nullptr, 1, 4096, 256},
-    subcommand{"cache", "bytes written a turn, and turns from memory and from disk", "contexts",
-               "1K,2K,4K,8K", tier_what, 1, 0, 16},
+    subcommand{"cache", "what memory costs: bytes written, read, and held in RAM and on disk",
+               "contexts", "1K,4K,16K", tier_what, 1, 0, 16},
     subcommand{"cold-warm-hot", "a turn on a context that is new, on disk only, in memory",
                "contexts", tier_lengths, tier_what, 1, 0, 16},
 };
@@ -111,6 +111,33 @@ po::options_description common_options(options& o, raw_options& raw, const subco
     return all;
 }
 
+void add_cache_options(po::options_description& own, options& o) {
+    auto add = own.add_options();
+    const auto metric = [&add](const char* option, std::string& value, const char* name,
+                               const char* what) {
+        add(option, po::value(&value)->default_value(name), what);
+    };
+    add("turns", po::value(&o.turns)->default_value(3),
+        "turns from memory, and as many from disk, on each context");
+    add("cache-dir", po::value(&o.cache_dir),
+        "the server's cache directory: its files are read plainly, to hold restoring against");
+    add("model-config", po::value(&o.model_config),
+        "the model's config.json: says what keys and values take at 16 bit");
+    add("shared-agents", po::value(&o.shared_agents)->default_value(10),
+        "agents that share a prefix; 0: leave this out");
+    add("shared-tokens", po::value(&o.shared_tokens)->default_value(2000), "length of the prefix");
+    metric("written-metric", o.written_metric, "semantic_store_written_bytes_total",
+           "counter in /metrics of bytes written");
+    metric("read-metric", o.read_metric, "semantic_store_read_bytes_total",
+           "counter of bytes read from the cache directory");
+    metric("restore-metric", o.restore_metric, "semantic_store_restore_seconds_total",
+           "counter of seconds spent on bringing memory back from disk");
+    metric("pool-metric", o.pool_metric, "semantic_pool_held_bytes",
+           "gauge of bytes of RAM that hold keys and values");
+    metric("directory-metric", o.directory_metric, "semantic_disk_bytes",
+           "gauge of bytes in the cache directory");
+}
+
 po::options_description own_options(options& o, raw_options& raw, const subcommand& s) {
     po::options_description own(std::string("What ") + s.name + " measures");
     auto add = own.add_options();
@@ -139,12 +166,7 @@ po::options_description own_options(options& o, raw_options& raw, const subcomma
                 "counter in /metrics of tokens taken from disk");
         }
     }
-    if (name == "cache") {
-        add("turns", po::value(&o.turns)->default_value(3), "turns in memory on each context");
-        add("written-metric",
-            po::value(&o.written_metric)->default_value("semantic_store_written_bytes_total"),
-            "counter in /metrics of bytes written");
-    }
+    if (name == "cache") add_cache_options(own, o);
     if (name == "agents") {
         add("agents", po::value(&raw.agents)->default_value("1,2,4,8,16"), "how many at once");
         add("turn-tokens", po::value(&o.turn_tokens)->default_value(16), "new tokens of each turn");
@@ -229,6 +251,8 @@ void take_raw(options& o, const raw_options& raw, const subcommand& s) {
     o.delay = std::chrono::duration<double>(raw.delay_seconds);
     require(o.repeats, "repeats", 1, repeats_max);
     require(o.turns, "turns", 1, repeats_max);
+    require(o.shared_agents, "shared-agents", 0, agents_max);
+    require(o.shared_tokens, "shared-tokens", 1, tokens_max);
     require(o.context_max, "max-context", 0, tokens_max);
     require(o.turn_tokens, "turn-tokens", 1, tokens_max);
     require(o.tiny_tokens, "tiny-tokens", 1, tokens_max);

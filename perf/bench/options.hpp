@@ -51,6 +51,14 @@ struct options {
     std::string restart_command;
     std::string written_metric;
     std::string disk_metric;
+    std::string read_metric;
+    std::string restore_metric;
+    std::string pool_metric;
+    std::string directory_metric;
+    std::string cache_dir;  // empty: its files are not read
+    std::string model_config;
+    std::int64_t shared_agents = 10;  // 0: not measured
+    std::int64_t shared_tokens = 2000;
 };
 
 struct parsed_options {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -188,6 +189,45 @@ TEST_P(each_dialect, cache_says_what_a_turn_wrote) {
     EXPECT_NEAR(number(t.rows[0][5]) * 1024, 20'000, 400) << "100 bytes a word";
     EXPECT_LT(number(t.rows[1][5]), number(t.rows[0][5]) / 4);
     EXPECT_EQ(r.found.tables[1].rows.size(), 1U);
+}
+
+TEST_P(each_dialect, cache_says_how_fast_memory_comes_back_and_what_it_takes) {
+    const tests::temp_dir folder;
+    std::ofstream(folder / "config.json")
+        << R"({"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 64,
+               "num_key_value_heads": 1, "head_dim": 32})";
+    std::ofstream(folder / "a block") << std::string(5'000'000, 'k');
+    const auto later = std::filesystem::file_time_type::clock::now() + std::chrono::hours(1);
+    std::filesystem::last_write_time(folder / "a block", later);
+    const scripted_server server({});
+    const outcome r =
+        bench(server, with({"cache", "--contexts", "200", "--turns", "2", "--turn-tokens", "10",
+                            "--cache-dir", folder / "", "--model-config", folder / "config.json",
+                            "--shared-agents", "3", "--shared-tokens", "100"},
+                           GetParam()));
+    ASSERT_EQ(r.failure, "");
+    const auto& restored = r.found.tables[1].rows.at(0);
+    EXPECT_NEAR(number(restored[6]), number(restored[4]) * 1000 / 1e6, 1e-6) << "MB of the last";
+    EXPECT_NEAR(number(restored[7]), 1000 / 1e-4 / 1e9, 1e-4) << "GB/s by the server's counters";
+    EXPECT_GT(number(restored[8]), 0.05) << "GB/s of the files that were there";
+    const auto& sizes = r.found.tables[2].rows.at(0);
+    EXPECT_EQ(number(sizes[3]), 128);
+    EXPECT_NEAR(number(sizes[4]), 100 * (1 - 36.0 / 128), 3);
+    EXPECT_NEAR(number(sizes[5]), 100 * (1 - 40.0 / 128), 3);
+    const auto& shared = r.found.tables[3].rows.at(0);
+    EXPECT_EQ(number(shared[0]), 3);
+    EXPECT_NEAR(number(shared[5]), 3, 0.1) << "this server shares nothing";
+    EXPECT_NEAR(number(shared[6]), 1, 0.05);
+}
+
+TEST(run, what_a_server_does_not_count_is_no_part_of_its_cache) {
+    const scripted_server server({.evicts = false, .has_metrics = false});
+    const outcome r = bench(server, {"cache", "--contexts", "100", "--shared-agents", "2"});
+    ASSERT_EQ(r.failure, "");
+    const auto empty = [](const cell& c) { return std::holds_alternative<std::monostate>(c); };
+    for (std::size_t i = 2; i < 10; ++i) EXPECT_TRUE(empty(r.found.tables[1].rows.at(0)[i])) << i;
+    for (std::size_t i = 1; i < 6; ++i) EXPECT_TRUE(empty(r.found.tables[2].rows.at(0)[i])) << i;
+    for (std::size_t i = 3; i < 7; ++i) EXPECT_TRUE(empty(r.found.tables[3].rows.at(0)[i])) << i;
 }
 
 TEST(run, what_a_server_lacks_is_an_empty_cell_and_a_note) {

@@ -184,7 +184,11 @@ std::string scripted_server::plain_reply(const request& asked, unsigned& status)
     if (asked.path == "/metrics" && script_.has_metrics) {
         return "semantic_store_written_bytes_total " + std::to_string(written_bytes_) +
                "\nsemantic_tokens_reused_total{source=\"disk\"} " + std::to_string(disk_tokens_) +
-               "\n";
+               "\nsemantic_store_read_bytes_total " + std::to_string(disk_tokens_ * 1000) +
+               "\nsemantic_store_restore_seconds_total " +
+               std::to_string(static_cast<double>(disk_tokens_) * 1e-4) +
+               "\nsemantic_pool_held_bytes " + std::to_string(kept_words_ * 36) +
+               "\nsemantic_disk_bytes " + std::to_string(kept_words_ * 40) + "\n";
     }
     if (asked.path.ends_with("/evict") && script_.evicts) {
         const std::string agent = asked.path.substr(11, asked.path.size() - 11 - 6);
@@ -206,6 +210,7 @@ std::size_t scripted_server::reuse(const std::string& session, const std::string
     from_disk = on_disk_[session];
     if (from_disk) disk_tokens_ += static_cast<std::uint64_t>(words);
     on_disk_[session] = false;
+    kept_words_ += static_cast<std::uint64_t>(word_count(text) - word_count(known));
     memory_[session] = text;
     return static_cast<std::size_t>(words);
 }

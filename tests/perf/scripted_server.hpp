@@ -61,6 +61,7 @@ class scripted_server {
     std::map<std::string, bool> on_disk_;
     std::uint64_t written_bytes_ = 0;
     std::uint64_t disk_tokens_ = 0;
+    std::uint64_t kept_words_ = 0;  // of all memories together, nothing shared
     std::vector<std::thread> connections_;
     std::thread acceptor_thread_;
 };
