@@ -24,6 +24,7 @@ compute_arena::compute_arena(int threads) : impl_(std::make_unique<impl>(threads
 compute_arena::~compute_arena() = default;
 
 void compute_arena::run(const std::function<void()>& body) { impl_->arena.execute(body); }
+void compute_arena::run_later(std::function<void()> body) { impl_->arena.enqueue(std::move(body)); }
 int compute_arena::threads() const noexcept { return impl_->arena.max_concurrency(); }
 
 }  // namespace semantic::engine

@@ -14,6 +14,8 @@ class compute_arena {
     ~compute_arena();
 
     void run(const std::function<void()>& body);
+    /// Queues `body` behind all that is queued already. Does not wait.
+    void run_later(std::function<void()> body);
     int threads() const noexcept;
 
   private:

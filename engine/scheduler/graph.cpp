@@ -142,6 +142,7 @@ struct scheduler::impl {
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
     void on_emit(const emission& message);
+    bool ask_for_a_step(step_node::output_ports_type& out);
 
     void close(const job& work);
     queued place_in_queue() const;
@@ -249,6 +250,18 @@ void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
         });
 }
 
+// A lone thread runs what a node sends itself before anything else: it would hand out an answer's
+// tokens when the last of them is computed, and hear of nobody else until then.
+bool scheduler::impl::ask_for_a_step(step_node::output_ports_type& out) {
+    if (arena.threads() > 1) return std::get<0>(out).try_put(next_step{});
+    graph->reserve_wait();
+    arena.run_later([this] {
+        step->try_put(next_step{});
+        graph->release_wait();
+    });
+    return true;
+}
+
 void scheduler::impl::on_step(const step_message& message, step_node::output_ports_type& out) {
     if (auto* m = std::get_if<resolved>(&message))
         running.add(m->work);
@@ -260,7 +273,7 @@ void scheduler::impl::on_step(const step_message& message, step_node::output_por
     bool more = false;
     // Isolated: while this thread waits for its kernels it must not pick up another node's work.
     oneapi::tbb::this_task_arena::isolate([&] { more = running.run_step(); });
-    again = more && std::get<0>(out).try_put(next_step{});
+    again = more && ask_for_a_step(out);
 }
 
 void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_ports_type& out) {
