@@ -6,6 +6,32 @@ namespace semantic::engine {
 
 namespace {
 
+int bytes_least_of(const grammar& g, const grammar::symbol& s) {
+    return s.what == grammar::kind::rule ? g.bytes_least[s.index] : 1;
+}
+
+// By rounds until nothing changes; a round that changes nothing is the last. A number only falls,
+// and what it falls to is made of others that fell before, so there are at most as many rounds as
+// rules.
+void find_least_bytes(grammar& g) {
+    g.bytes_least.assign(g.rules.size(), grammar::bytes_far);
+    bool changed = true;
+    auto look_at = [&](std::size_t rule) {
+        for (const grammar::sequence& alternative : g.rules[rule]) {
+            int bytes = 0;
+            for (const grammar::symbol& s : alternative)
+                bytes = std::min(grammar::bytes_far, bytes + bytes_least_of(g, s));
+            changed = changed || bytes < g.bytes_least[rule];
+            g.bytes_least[rule] = std::min(g.bytes_least[rule], bytes);
+        }
+    };
+    while (changed) {
+        changed = false;
+        for (std::size_t i = g.rules.size(); i-- > 0;) look_at(i);
+        for (std::size_t i = 0; i < g.rules.size(); ++i) look_at(i);
+    }
+}
+
 // By rounds until nothing changes; a round that changes nothing is the last, and there are at most
 // as many as rules.
 std::vector<bool> productive_rules(const grammar& g) {
@@ -59,6 +85,7 @@ grammar_builder::sequence grammar_builder::literal(std::string_view text) {
 grammar_builder::symbol grammar_builder::new_rule() {
     if (++symbols_ > symbols_max) throw grammar_too_large();
     made_.rules.emplace_back();
+    made_.repetitions.emplace_back();
     return {grammar::kind::rule, static_cast<std::uint32_t>(made_.rules.size() - 1)};
 }
 
@@ -76,9 +103,11 @@ grammar_builder::symbol grammar_builder::any_of(std::vector<sequence> alternativ
 
 grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least, int most) {
     symbol rest;
+    std::uint32_t chain = ++chains_;
     int count = std::max(least, most);
     if (most < 0) {
         rest = new_rule();
+        made_.repetitions[rest.index] = {chain, 0, -1};
         add(rest, {});
         add(rest, unit + rest);  // right recursion: a matcher's stack does not grow with it
         count = least;
@@ -87,6 +116,8 @@ grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least,
     }
     for (int done = count - 1; done >= 0; --done) {
         symbol here = new_rule();
+        made_.repetitions[here.index] = {chain, std::max(0, least - done),
+                                         most < 0 ? -1 : most - done};
         if (done >= least) add(here, {});
         add(here, unit + rest);
         rest = here;
@@ -104,6 +135,7 @@ grammar grammar_builder::build(symbol root) && {
         });
     };
     for (auto& alternatives : made_.rules) std::erase_if(alternatives, hopeless);
+    find_least_bytes(made_);
     return std::move(made_);
 }
 

@@ -25,8 +25,20 @@ struct grammar {
     };
     using sequence = std::vector<symbol>;  // one after another; empty: nothing at all
 
+    /// A rule of a repetition that is written out, one rule for each time: what is still to come
+    /// of `chain` (0: none), whose rules are alike in all else.
+    struct repetition {
+        std::uint32_t chain = 0;
+        int least_left = 0;
+        int most_left = 0;  // < 0: without end
+    };
+
     std::vector<byte_set> byte_sets;
     std::vector<std::vector<sequence>> rules;  // alternatives; none: nothing matches
+    std::vector<repetition> repetitions;       // [rule]
+    /// Bytes that an alternative takes at least, up to bytes_far; a special token counts as one.
+    static constexpr int bytes_far = 1 << 20;
+    std::vector<int> bytes_least;  // [rule]
     std::uint32_t root = 0;
 };
 
@@ -65,6 +77,7 @@ class grammar_builder {
   private:
     grammar made_;
     std::size_t symbols_ = 0;
+    std::uint32_t chains_ = 0;
 };
 
 inline grammar::sequence operator+(grammar::sequence a, const grammar::sequence& b) {

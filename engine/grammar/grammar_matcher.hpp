@@ -6,12 +6,14 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "engine/grammar/grammar.hpp"
+#include "engine/grammar/pair_index.hpp"
 
 namespace semantic::engine {
 
@@ -20,7 +22,8 @@ class grammar_matcher {
     using state = std::uint32_t;
     static constexpr state dead = 0;  // nothing can follow: the text does not match
 
-    explicit grammar_matcher(std::shared_ptr<const grammar> rules);
+    /// `outlook_bytes`: how far look_alike() looks; 0 where it is not asked.
+    explicit grammar_matcher(std::shared_ptr<const grammar> rules, int outlook_bytes = 0);
 
     state start() const { return start_; }
     /// Returns: the state behind `byte`, or dead.
@@ -33,9 +36,15 @@ class grammar_matcher {
     bool goes_on(state at) const { return !states_[at].stacks.empty(); }
     /// Special tokens that may follow.
     std::vector<token_id> tokens_at(state at) const;
+    /// Returns: a state that lets the same texts of at most outlook_bytes bytes through as `at`,
+    /// the same one for all that are known to be alike. A string that is long enough is one thing,
+    /// with 1000 characters to go or with 999.
+    state look_alike(state at);
     std::size_t state_count() const { return states_.size(); }
 
   private:
+    std::u32string outlook(state at) const;
+
     using stack = std::uint32_t;  // index into nodes_; 0 is empty
     struct node {
         std::uint32_t position;  // into program_: what this level waits for next
@@ -48,25 +57,36 @@ class grammar_matcher {
     };
     static constexpr state unknown = static_cast<state>(-1);
 
+    using chain_labels = std::map<std::array<int, 4>, char32_t>;
+
     void flatten();
+    void add_labels(std::size_t rule, const grammar::sequence& alternative, chain_labels& known);
     void classify_bytes();
     stack push(std::uint32_t position, stack below);
-    void close(std::uint32_t position, stack below, state_info& out);
-    state intern(state_info made);
+    /// Adds to made_.
+    void close(std::uint32_t position, stack below);
+    /// Empties made_.
+    state intern();
     template <class Takes>
     state move(state from, Takes takes);
 
     std::shared_ptr<const grammar> grammar_;
+    const int outlook_bytes_;
     std::vector<grammar::symbol> program_;  // every alternative, each behind it an end mark
+    std::vector<char32_t> labels_;          // [position] the same where an outlook is
+    std::vector<int> bytes_least_;          // [position] bytes that its alternative takes from here
     std::vector<std::vector<std::uint32_t>> starts_;  // [rule] positions of its alternatives
     std::array<std::uint16_t, 256> class_of_{};       // bytes that no set tells apart
     std::size_t classes_ = 0;
 
     std::vector<node> nodes_;
-    std::unordered_map<std::uint64_t, stack> node_index_;
+    pair_index node_index_;  // position and stack below: index into nodes_
     std::vector<state_info> states_;
-    std::unordered_map<std::uint64_t, std::vector<state>> state_index_;  // by hash of stacks
-    std::unordered_set<std::uint64_t> closed_;  // scratch: what close() has been through
+    pair_index state_index_;          // the two halves of a hash of stacks: index into states_
+    std::vector<state> look_alikes_;  // [state]; `unknown` until asked for
+    std::unordered_map<std::u32string, state> by_outlook_;
+    state_info made_;    // scratch: a state while it is put together
+    pair_index closed_;  // scratch: what close() has been through
     state start_ = dead;
 };
 

@@ -89,16 +89,16 @@ symbol json_grammar::character() {
         symbol hex = out_.bytes(one_of("0123456789abcdefABCDEF"));
         symbol not_d = out_.bytes(one_of("0123456789abcefABCEF"));
         symbol d = out_.bytes(one_of("dD"));
-        grammar::sequence u = out_.literal("\\u");
-        return {
-            {out_.bytes(plain)},
-            {beyond_ascii()},
-            out_.literal("\\") + out_.bytes(one_of("\"\\/bfnrt")),
+        grammar::sequence u = out_.literal("u");
+        // Apart, because each alternative is one more thing to follow behind every character.
+        symbol escaped = out_.any_of({
+            {out_.bytes(one_of("\"\\/bfnrt"))},
             u + not_d + hex + hex + hex,
             u + d + out_.bytes(one_of("01234567")) + hex + hex,
-            u + d + out_.bytes(one_of("89abAB")) + hex + hex + u + d +
+            u + d + out_.bytes(one_of("89abAB")) + hex + hex + out_.literal("\\") + u + d +
                 out_.bytes(one_of("cdefCDEF")) + hex + hex,
-        };
+        });
+        return {{out_.bytes(plain)}, {beyond_ascii()}, out_.literal("\\") + escaped};
     });
 }
 

@@ -7,8 +7,8 @@ namespace semantic::engine {
 
 namespace {
 
-// 4 MiB of remembered lists an answer; beyond it they are made anew.
-constexpr std::size_t remembered_tokens_max = std::size_t{1} << 20;
+// Of what is remembered for an answer; beyond it all is made anew.
+constexpr std::size_t remembered_bytes_max = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ output_constraint::output_constraint(std::shared_ptr<const grammar> rules, const
     : tokenizer_(words),
       trie_(trie),
       stop_tokens_(stop_tokens),
-      matcher_(std::move(rules)),
+      matcher_(std::move(rules), static_cast<int>(vocabulary_trie::short_bytes_max)),
       at_(matcher_.start()) {}
 
 bool output_constraint::ends_turn(token_id token) const {
@@ -43,42 +43,74 @@ void output_constraint::take(token_id token) {
     if (!ends_turn(token)) at_ = behind(token);
 }
 
-// A walk of the trie beside the grammar: a node that the grammar rejects takes its subtree along.
-const std::vector<token_id>& output_constraint::allowed_here() {
-    if (auto known = allowed_.find(at_); known != allowed_.end()) return known->second;
-    if (allowed_tokens_ > remembered_tokens_max) {
-        allowed_.clear();
-        allowed_tokens_ = 0;
-    }
-    std::vector<token_id> out = matcher_.tokens_at(at_);
-    std::vector<grammar_matcher::state> path{at_};  // [depth] state behind that many bytes
-    for (std::size_t i = 0; i + 1 < trie_.nodes.size();) {
-        const vocabulary_trie::node& node = trie_.nodes[i];
+// Beside the grammar: a node that the grammar rejects takes its subtree along. `looks_alike`: the
+// words are short, so that for what follows a state's look-alike will do, whose ways are known.
+void output_constraint::walk(const vocabulary_trie::part& words, bool looks_alike, token_set& out) {
+    auto seen = [&](grammar_matcher::state s) { return looks_alike ? matcher_.look_alike(s) : s; };
+    std::vector<grammar_matcher::state> path{seen(at_)};  // [depth] behind that many bytes
+    for (std::size_t i = 0; i + 1 < words.nodes.size(); ++walked_nodes_) {
+        const vocabulary_trie::node& node = words.nodes[i];
         path.resize(node.depth);
         grammar_matcher::state next = matcher_.step(path.back(), node.byte);
         if (next == grammar_matcher::dead) {
             i = node.end;
             continue;
         }
-        path.push_back(next);
-        out.insert(out.end(), trie_.tokens.begin() + node.first_token,
-                   trie_.tokens.begin() + trie_.nodes[i + 1].first_token);
+        path.push_back(seen(next));
         ++i;
+        for (std::size_t t = node.first_token; t < words.nodes[i].first_token; ++t) {
+            auto token = static_cast<std::size_t>(words.tokens[t]);
+            out[token / 64] |= std::uint64_t{1} << token % 64;
+        }
     }
-    if (matcher_.accepts(at_)) out.insert(out.end(), stop_tokens_.begin(), stop_tokens_.end());
-    allowed_tokens_ += out.size();
-    return allowed_.emplace(at_, std::move(out)).first->second;
+}
+
+// Those of them that are words too.
+void output_constraint::forbid_ends(token_set& words) const {
+    for (token_id token : stop_tokens_)
+        if (auto index = static_cast<std::size_t>(token); index / 64 < words.size())
+            words[index / 64] &= ~(std::uint64_t{1} << index % 64);
+}
+
+bool output_constraint::knows_mask() { return allowed_.contains(matcher_.look_alike(at_)); }
+
+const output_constraint::token_set& output_constraint::allowed_here() {
+    const auto words = (static_cast<std::size_t>(tokenizer_.vocabulary()) + 63) / 64;
+    if ((allowed_.size() + 1) * words * sizeof(std::uint64_t) > remembered_bytes_max)
+        allowed_.clear();
+    auto [known, is_new] = allowed_.try_emplace(matcher_.look_alike(at_));
+    if (is_new) {
+        known->second.assign(words, 0);
+        walk(trie_.short_words, true, known->second);
+        forbid_ends(known->second);
+    }
+    if (trie_.long_words.tokens.empty()) return known->second;
+    here_ = known->second;
+    walk(trie_.long_words, false, here_);
+    forbid_ends(here_);
+    return here_;
 }
 
 std::span<const float> output_constraint::masked(std::span<const float> logits) {
-    masked_.assign(logits.size(), -std::numeric_limits<float>::infinity());
+    constexpr float never = -std::numeric_limits<float>::infinity();
+    masked_.assign(logits.size(), never);
     bool any = false;
-    for (token_id token : allowed_here()) {
+    const token_set& allowed = allowed_here();
+    const std::size_t count = std::min(logits.size(), allowed.size() * 64);
+    for (std::size_t i = 0; i < count; ++i) {
+        const bool may = (allowed[i / 64] >> i % 64 & 1) != 0;
+        masked_[i] = may ? logits[i] : never;
+        any = any || may;
+    }
+    auto allow = [&](token_id token) {
         auto index = static_cast<std::size_t>(token);
-        if (index >= logits.size() || (ends_turn(token) && !matcher_.accepts(at_))) continue;
+        if (index >= logits.size()) return;
         masked_[index] = logits[index];
         any = true;
-    }
+    };
+    for (token_id token : matcher_.tokens_at(at_)) allow(token);
+    if (matcher_.accepts(at_))
+        for (token_id token : stop_tokens_) allow(token);
     return any ? std::span<const float>(masked_) : std::span<const float>();
 }
 

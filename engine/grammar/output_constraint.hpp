@@ -25,19 +25,31 @@ class output_constraint {
     /// `logits` with those of tokens that may not come next at -infinity; valid until the next
     /// call. Empty when no token may.
     std::span<const float> masked(std::span<const float> logits);
+    /// Whether masked() is known here from what came before, and costs next to nothing.
+    bool knows_mask();
+    /// Nodes of the vocabulary that masked() has looked at so far: its work.
+    std::size_t walked_nodes() const { return walked_nodes_; }
+    /// States that the grammar's automaton has met so far: the rest of the work.
+    std::size_t states() const { return matcher_.state_count(); }
 
   private:
     bool ends_turn(token_id token) const;
     grammar_matcher::state behind(token_id token);
-    const std::vector<token_id>& allowed_here();
+    using token_set = std::vector<std::uint64_t>;  // a bit for each token
+
+    void walk(const vocabulary_trie::part& words, bool looks_alike, token_set& out);
+    void forbid_ends(token_set& words) const;
+    const token_set& allowed_here();
 
     const tokenizer& tokenizer_;
     const vocabulary_trie& trie_;
     const std::vector<token_id>& stop_tokens_;
     grammar_matcher matcher_;
     grammar_matcher::state at_;
-    std::unordered_map<grammar_matcher::state, std::vector<token_id>> allowed_;
-    std::size_t allowed_tokens_ = 0;  // in all lists of allowed_
+    std::unordered_map<grammar_matcher::state, token_set>
+        allowed_;  // key: look_alike(); short words
+    std::size_t walked_nodes_ = 0;
+    token_set here_;  // allowed_here() where long words are to be asked for each time
     std::vector<float> masked_;
 };
 

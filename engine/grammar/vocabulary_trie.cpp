@@ -5,13 +5,13 @@
 
 namespace semantic::engine {
 
-vocabulary_trie::vocabulary_trie(const tokenizer& words) {
-    std::vector<std::pair<std::string_view, token_id>> sorted;
-    for (token_id id = 0; id < words.vocabulary(); ++id)
-        if (std::string_view bytes = words.bytes(id); !bytes.empty() && !words.is_special(id))
-            sorted.emplace_back(bytes, id);
-    std::sort(sorted.begin(), sorted.end());
+namespace {
 
+using word = std::pair<std::string_view, token_id>;
+
+vocabulary_trie::part trie_of(const std::vector<word>& sorted) {
+    vocabulary_trie::part made;
+    auto& nodes = made.nodes;
     std::vector<std::uint32_t> open;  // nodes on the way to the token before
     auto close_to = [&](std::size_t depth) {
         for (; open.size() > depth; open.pop_back())
@@ -24,16 +24,30 @@ vocabulary_trie::vocabulary_trie(const tokenizer& words) {
         close_to(shared);
         for (std::size_t depth = shared; depth < bytes.size(); ++depth) {
             open.push_back(static_cast<std::uint32_t>(nodes.size()));
-            nodes.push_back({0, static_cast<std::uint32_t>(tokens.size()),
+            nodes.push_back({0, static_cast<std::uint32_t>(made.tokens.size()),
                              static_cast<std::uint16_t>(depth + 1),
                              static_cast<unsigned char>(bytes[depth])});
         }
-        tokens.push_back(id);
+        made.tokens.push_back(id);
         before = bytes;
     }
     close_to(0);
     nodes.push_back({static_cast<std::uint32_t>(nodes.size() + 1),
-                     static_cast<std::uint32_t>(tokens.size()), 0, 0});
+                     static_cast<std::uint32_t>(made.tokens.size()), 0, 0});
+    return made;
+}
+
+}  // namespace
+
+vocabulary_trie::vocabulary_trie(const tokenizer& words) {
+    std::vector<word> sorted, sorted_long;
+    for (token_id id = 0; id < words.vocabulary(); ++id)
+        if (std::string_view bytes = words.bytes(id); !bytes.empty() && !words.is_special(id))
+            (bytes.size() > short_bytes_max ? sorted_long : sorted).emplace_back(bytes, id);
+    std::sort(sorted.begin(), sorted.end());
+    std::sort(sorted_long.begin(), sorted_long.end());
+    short_words = trie_of(sorted);
+    long_words = trie_of(sorted_long);
 }
 
 }  // namespace semantic::engine

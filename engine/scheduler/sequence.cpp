@@ -48,8 +48,7 @@ bool sequence::reaches_end(int count) const {
 }
 
 void sequence::draw_ahead(std::span<const float> logits) {
-    if (forced_.empty() && work_->request.max_tokens > 0)
-        drawn_ = sampler_.sample(logits, tokens_.size());
+    if (forced_.empty() && work_->request.max_tokens > 0) drawn_ = draw_freely(logits);
 }
 
 sequence::accepted sequence::accept(std::span<const float> logits) {
@@ -77,6 +76,15 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
     return out;
 }
 
+// Where the model strayed before it will stray again: then only what the form allows is drawn from,
+// and not everything first.
+token_id sequence::draw_freely(std::span<const float> logits) {
+    if (constraint_ && constraint_->knows_mask())
+        if (auto allowed = constraint_->masked(logits); !allowed.empty())
+            return sampler_.sample(allowed, tokens_.size());
+    return sampler_.sample(logits, tokens_.size());
+}
+
 // A token that the answer's form does not allow is drawn again from those that it does: with the
 // chance that the first draw is allowed counted in, that is the model's distribution over the
 // allowed ones, and their mask is needed only where the model strays.
@@ -89,7 +97,7 @@ token_id sequence::draw(std::span<const float> logits) {
         forced_.pop_back();
         if (constraint_ && !constraint_->allows(token)) forced_.clear();
     } else {
-        token = drawn ? *drawn : sampler_.sample(logits, tokens_.size());
+        token = drawn ? *drawn : draw_freely(logits);
     }
     if (!constraint_) return token;
     if (!constraint_->allows(token)) {

@@ -89,6 +89,7 @@ class sequence {
     /// comes next, whatever the model would say.
     void end_thinking();
     token_id draw(std::span<const float> logits);
+    token_id draw_freely(std::span<const float> logits);
     std::optional<stop_reason> take(token_id token, std::string& shown);
     token_scores scores_of(std::span<const float> logits, token_id token) const;
 
