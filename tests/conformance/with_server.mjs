@@ -1,12 +1,14 @@
-// with_server.mjs COMMAND...: runs COMMAND beside a fresh server, whose address is in BASE_URL, and
-// ends with its exit status.
+// with_server.mjs [SERVER_ARGUMENT... --] COMMAND...: runs COMMAND beside a fresh server, whose
+// address is in BASE_URL, and ends with its exit status.
 
 import { spawn } from 'node:child_process';
 
 import { make_folder, Server } from './harness.mjs';
 
-const server = await Server.start({ cache: make_folder() });
-const [command, ...args] = process.argv.slice(2);
+const words = process.argv.slice(2);
+const server_args = words.splice(0, words.indexOf('--') + 1).slice(0, -1);
+const server = await Server.start({ cache: make_folder(), args: server_args });
+const [command, ...args] = words;
 const child = spawn(command, args, {
   env: { ...process.env, BASE_URL: server.url },
   stdio: 'inherit',
