@@ -90,6 +90,10 @@ storage::result<std::string> render_behind_answer(const chat_template& family,
     if (!text) return text.error();
     // Of several calls the last one ends the turn.
     std::size_t mark = text->find(answer_mark);
+    if (mark == std::string::npos)
+        return storage::failure{storage::errc::not_found,
+                                "the chat template leaves out what the model said last, so nothing "
+                                "can be put behind it; send the whole conversation"};
     for (std::size_t i = 1; i < results.size(); ++i) {
         const std::size_t next = text->find(answer_mark, mark + 1);
         if (next >= end_of_turn(family, *text, mark)) break;

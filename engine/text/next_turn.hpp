@@ -14,7 +14,8 @@ namespace semantic::engine {
 
 /// `said`: the answer's text as it was sampled, without the token that ended it; of it only the
 /// names of its calls matter. `more`: what follows; when it begins with tool results, these are of
-/// the calls in their order. Errors: bad_value, as chat_template::render().
+/// the calls in their order. Errors: bad_value, as chat_template::render(); not_found, when the
+/// template leaves such an answer out.
 storage::result<std::string> render_behind_answer(const chat_template& family,
                                                   std::string_view said,
                                                   const std::vector<message>& more,

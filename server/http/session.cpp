@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "protocol/agents/agents.hpp"
 #include "server/http/connection.hpp"
 #include "server/http/middleware.hpp"
 #include "server/http/spool_file.hpp"
@@ -120,6 +121,14 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
             incoming, {errc::unsupported, "the only expectation served is 100-continue", {}, {}},
             417);
     return std::nullopt;
+}
+
+/// A file is an agent's memory: a name that none can have is told before gigabytes are sent.
+std::optional<response> refuse_name(const request& incoming, const route_match& match) {
+    if (match.found->body != body_class::file) return std::nullopt;
+    auto agent = protocol::agents::parse_path_id(match.parameter);
+    if (agent) return std::nullopt;
+    return error_response(incoming, agent.error());
 }
 
 /// One request's way through the connection.
@@ -247,6 +256,7 @@ net::awaitable<bool> exchange::run() {
     if (!co_await read_header()) co_return false;
     std::optional<response> refusal = refuse_early(with_, incoming_, match_);
     if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
+    if (!refusal) refusal = refuse_name(incoming_, match_);
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();

@@ -272,6 +272,14 @@ TEST_F(agents_api, a_bad_file_is_400_another_models_409_and_none_400) {
     EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", "x")).status, 409);
 }
 
+TEST_F(agents_api, a_file_for_a_name_that_none_can_have_is_refused_before_it_is_sent) {
+    http_client client(server_.port());
+    client.send(
+        "PUT /v1/agents/a%20b/cache HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n"
+        "expect: 100-continue\r\n\r\n");
+    EXPECT_EQ(client.read_reply().status, 400);
+}
+
 TEST(agents_api_limits, an_upload_one_byte_over_the_pool_and_a_body_is_413) {
     app_options options = test_server::default_options();
     options.settings.body_limit_mb = 1;
