@@ -23,7 +23,7 @@ namespace semantic::engine {
 namespace {
 
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
-constexpr std::string_view kv_format_version = "3";
+constexpr std::string_view kv_format_version = "4";
 
 constexpr std::size_t default_budget_max = std::size_t{8} << 30;
 

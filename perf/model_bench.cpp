@@ -43,14 +43,21 @@ struct cost {
     double wall, cpu;  // seconds, the fastest of the repetitions
 };
 
-cost fastest(int repeats, const std::function<void()>& body) {
+/// `prepare` is called before each repetition and not timed.
+cost fastest(int repeats, const std::function<void()>& prepare, const std::function<void()>& body) {
     cost best{1e9, 1e9};
     for (int i = 0; i < repeats; ++i) {
+        prepare();
         const double wall = wall_now(), cpu = cpu_now();
         body();
         best = {std::min(best.wall, wall_now() - wall), std::min(best.cpu, cpu_now() - cpu)};
     }
     return best;
+}
+
+cost fastest(int repeats, const std::function<void()>& body) {
+    return fastest(
+        repeats, [] {}, body);
 }
 
 struct roofs {
@@ -215,11 +222,10 @@ void decode(bench_model& model, const roofs& roof, const std::vector<bench_case>
 void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases) {
     std::printf("%-28s %9s %9s %9s %12s\n", "prefill", "ms", "cpu ms", "tok/s", "% of int8");
     for (const auto& [tokens, depth] : cases) {
-        const cost c = fastest(3, [&] {
-            std::vector<std::unique_ptr<storage::kv_sequence>> one;
-            one.push_back(model.sequence(depth));
-            model.step(one, tokens);
-        });
+        std::vector<std::unique_ptr<storage::kv_sequence>> one(1);
+        const cost c = fastest(
+            3, [&, depth = depth] { one[0] = model.sequence(depth); },
+            [&, tokens = tokens] { model.step(one, tokens); });
         std::printf("%5d tokens at %6d        %9.2f %9.2f %9.0f %12.0f\n", tokens, depth,
                     c.wall * 1e3, c.cpu * 1e3, tokens / c.wall,
                     100 * model.products_per_token() * tokens / c.wall / roof.int8_products);

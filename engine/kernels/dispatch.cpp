@@ -105,19 +105,20 @@ std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim
     const auto vd = padded(static_cast<std::size_t>(v_dim), 16);
     const auto k_groups = (kd + group_size - 1) / group_size;
     const auto v_groups = (vd + group_size - 1) / group_size;
-    const std::size_t wide = rows * t        // scores
-                             + rows * vd     // output of the frame
-                             + rows * 16     // maxima, sums, ranges
-                             + 16 * kd + kd  // one tile of keys, its scales and biases
-                             + 2 * t * v_groups              // scales and biases of values
+    const std::size_t wide = rows * t            // scores
+                             + rows * vd         // output of the frame
+                             + rows * 16         // maxima, sums, ranges
+                             + 16 * kd + kd      // one tile of keys, its scales and biases
+                             + 2 * t * v_groups  // scales and biases of values
                              + attention_value_tokens * vd;  // one tile of values
     const std::size_t four_bit =
-        rows * kd / 4 + 2 * padded(rows * k_groups, 16)      // queries in the order of the keys
-        + padded(rows, 16) + rows * 16 * (1 + v_groups)      // maxima, sums, centres
-        + rows * vd                                          // output of the frame
-        + attention_value_tokens * (kd + vd) / 4             // one tile of keys and values
+        rows * kd / 4 + 2 * padded(rows * k_groups, 16)       // queries in the order of the keys
+        + padded(rows, 16) + rows * 16 * (1 + v_groups)       // maxima, sums, centres
+        + rows * vd                                           // output of the frame
+        + attention_value_tokens * (kd + vd) / 4              // one tile of keys and values
         + 2 * attention_value_tokens * (k_groups + v_groups)  // scales
-        + attention_value_tokens / 4 * v_groups;             // signs of values
+        + attention_value_tokens / 4 * v_groups               // signs of values
+        + 2 * attention_value_tokens * v_groups + 4 * padded(v_groups, 16);  // and as integers
     return std::max(wide, four_bit);
 }
 

@@ -108,8 +108,8 @@ struct attention_block {
     float* out = nullptr;            // [count, v.dim], merged into
     float* scratch =
         nullptr;  // attention_scratch_floats(count, tokens, k.dim, v.dim) floats, 64-byte aligned
-    /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for its
-    /// beginning. Null rows: none. Shaped like k and v, whole.
+    /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for it.
+    /// Null rows: none. Shaped like k and v, whole.
     kv_rows next_k, next_v;
 };
 
@@ -167,21 +167,25 @@ struct kernel_table {
     /// fma(q[d], k[t, d], acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b =
     /// Σ p_t in lane order of t (hidden tokens add 0). o_b[d] = Σ_t p_t * v[t, d], t ascending,
     /// acc = fma(p_t, v, acc), v = fma(q, scale_v, bias_v).
-    /// At 4 bit the weights are rounded to 8 bits, so that integers do the work, and a row goes
-    /// through the frame by tiles of 64 tokens, in order; those of which it sees nothing are left
-    /// out. x_t to base 2 is acc of the 8-bit rule with scale_q and sum_q multiplied by scale *
-    /// log2 e first. M = max(M so far, ceil(max of the visible x)), so what was summed before is
-    /// scaled exactly, by 2^(M before - M). p_t = 2^(x_t - M) with exp2_coefficients, x_t - M at
-    /// least -126. l is summed in lane order of t.
+    /// At 4 bit integers do the work, and a row goes through the frame by tiles of 64 tokens, in
+    /// order; those of which it sees nothing are left out. x_t to base 2 is acc of the 8-bit rule
+    /// with scale_q and sum_q multiplied by scale * log2 e first. X = max of the visible x; M =
+    /// max(M so far, X / 32 rounded up, times 32), and where M rises, what was summed is multiplied
+    /// by 2^(M before - M). f = 2^(X - M); both by exp2_coefficients, exponents at least -64.
+    /// p_t = exp2_fixed(-s) for s = round-half-even(fma(x_t, 2048, -2048 * X)), at least -32768:
+    /// 2^(x_t - X) in units of 1 / 32767, see weight_coefficients. Σ p_t is exact in each of 16
+    /// partial sums, t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2, which l_i = fma(float(Σ), f /
+    /// 32767, l_i) adds up; l is their fold in lane order.
     /// Per group of 64 elements, with u = q, or 15 - q where scale_v < 0: v = |scale_v| * (u - 8)
-    /// + centre_v, centre_v = fma(scale_v, scale_v < 0 ? 7 : 8, bias_v). c = Σ p_t * centre_t by
-    /// fma in lane order of t. With w_t = p_t * |scale_t|, W = the largest visible one, r_t =
-    /// round-half-even(w_t * (255 / W)) and idot[d] = Σ r_t * (u[t, d] - 8) exact: acc = fma(W /
-    /// 255, float(idot), acc); where W < 1e-30 both factors are 0. At the end m_b = M * ln 2, l_b
-    /// = l, o_b[d] = acc[d] + c.
-    /// From the least begin to the greatest end of the rows that see anything, every token must
-    /// hold finite values: a row multiplies those hidden from it by 0. All other bytes are never
-    /// used, so they may be anything.
+    /// + centre_v, centre_v = fma(scale_v, scale_v < 0 ? 7 : 8, bias_v). S and C are the largest
+    /// visible |scale| and |centre|; size_t = round(|scale_t| * (32767 / S)), c_t = round(centre_t
+    /// * (16383 / C)), 0 where S or C is. Σ p_t * c_t is exact in the same 16 sums; c_i =
+    /// fma(float(Σ), f * (C * weighed_centre), c_i), folded as l. The level of a token is r_t =
+    /// (p_t * size_t / 2^15) * 255 / 2^15, each rounded half up; idot[d] = Σ r_t * (u[t, d] - 8)
+    /// exact: acc = fma(f * (S * level_size), float(idot), acc). At the end m_b = M * ln 2, l_b =
+    /// l, o_b[d] = acc[d] + c. From the least begin to the greatest end of the rows that see
+    /// anything, every token must hold finite values: a row multiplies those hidden from it by 0.
+    /// All other bytes are never used, so they may be anything.
     void (*attend)(const attention_block& block);
     /// M = max(m_a, m_b); a = exp(m_a - M), b = exp(m_b - M); sum = fma(sum_a, a, sum_b * b);
     /// out = fma(out_a, a, out_b * b). exp(-inf) is 0, so a state with max -inf contributes

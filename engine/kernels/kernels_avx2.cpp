@@ -22,11 +22,11 @@ struct i16 {
 };
 
 // Shapes of the register tiles, from 16 registers of half a v16.
-constexpr int quant_rows_max = 4, quant_tiles = 1;  // 8 registers of integer sums
-constexpr int float_rows_max = 6, float_tiles = 1;  // 12 of sums, 2 of weights
-constexpr int score_rows_max = 4;                   // 8 of integer sums
-constexpr int score_chains_rows = 0;                // no registers for two sums a row
-constexpr int value_rows_max = 6, value_lanes = 1;  // 12 of sums, 2 of values
+constexpr int quant_rows_max = 4, quant_tiles = 1;    // 8 registers of integer sums
+constexpr int float_rows_max = 6, float_tiles = 1;    // 12 of sums, 2 of weights
+constexpr int score_rows_max = 4;                     // 8 of integer sums
+constexpr int score_chains_rows = 0;                  // no registers for two sums a row
+constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
 constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
 constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
@@ -313,13 +313,57 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
     }
     return load(lanes);
 }
-SIMD_INLINE __m256i pack_words(__m256i a, __m256i b, __m256i c, __m256i d) {
-    return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+// 32 integers of 16 bits.
+template <int x>
+SIMD_INLINE i16 set1_short() {
+    const __m256i all = _mm256_set1_epi16(static_cast<short>(x));
+    return {all, all};
 }
-/// Levels 0 to 255 of 64 tokens as bytes: word 4 * l + i holds the tokens 16 * i + 4 * l to + 3.
-SIMD_INLINE void pack_levels(const i16 (&x)[4], std::uint8_t* out) {
-    store_words(out, {pack_words(x[0].a, x[1].a, x[2].a, x[3].a),
-                      pack_words(x[0].b, x[1].b, x[2].b, x[3].b)});
+SIMD_INLINE i16 sub_shorts(i16 x, i16 y) {
+    return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
+}
+template <int bits>
+SIMD_INLINE i16 shift_left_shorts(i16 x) {
+    return {_mm256_slli_epi16(x.a, bits), _mm256_slli_epi16(x.b, bits)};
+}
+template <int bits>
+SIMD_INLINE i16 shift_right_shorts(i16 x) {
+    return {_mm256_srli_epi16(x.a, bits), _mm256_srli_epi16(x.b, bits)};
+}
+SIMD_INLINE __m256i shift_right_each16(__m256i x, __m256i counts) {
+    const __m256i low = _mm256_set1_epi32(0xffff);
+    const __m256i even = _mm256_srlv_epi32(_mm256_and_si256(x, low), _mm256_and_si256(counts, low));
+    const __m256i odd = _mm256_srlv_epi32(_mm256_srli_epi32(x, 16), _mm256_srli_epi32(counts, 16));
+    return _mm256_or_si256(even, _mm256_slli_epi32(odd, 16));
+}
+/// Unsigned, each by its own count of at most 16.
+SIMD_INLINE i16 shift_right_each(i16 x, i16 counts) {
+    return {shift_right_each16(x.a, counts.a), shift_right_each16(x.b, counts.b)};
+}
+/// x * y / 2^16, unsigned, rounded down.
+SIMD_INLINE i16 multiply_high(i16 x, i16 y) {
+    return {_mm256_mulhi_epu16(x.a, y.a), _mm256_mulhi_epu16(x.b, y.b)};
+}
+/// x * y / 2^15, rounded half up.
+SIMD_INLINE i16 multiply_rounded(i16 x, i16 y) {
+    return {_mm256_mulhrs_epi16(x.a, y.a), _mm256_mulhrs_epi16(x.b, y.b)};
+}
+/// (x + y + 1) / 2, unsigned, rounded down.
+SIMD_INLINE i16 average_shorts(i16 x, i16 y) {
+    return {_mm256_avg_epu16(x.a, y.a), _mm256_avg_epu16(x.b, y.b)};
+}
+/// Products of neighbours, two to a word.
+SIMD_INLINE i16 add_pairs(i16 sum, i16 x, i16 y) {
+    return add(sum, {_mm256_madd_epi16(x.a, y.a), _mm256_madd_epi16(x.b, y.b)});
+}
+/// Words of 32 tokens -> shorts, the nearest there are: of each 4 words of x, then of y.
+SIMD_INLINE i16 pack_shorts(i16 x, i16 y) {
+    return {_mm256_packs_epi32(x.a, y.a), _mm256_packs_epi32(x.b, y.b)};
+}
+/// Shorts 0 to 255 of 64 tokens as pack_shorts gives them -> bytes: word 4 * l + i holds the tokens
+/// 16 * i + 4 * l to + 3.
+SIMD_INLINE i16 pack_bytes(i16 x, i16 y) {
+    return {_mm256_packus_epi16(x.a, y.a), _mm256_packus_epi16(x.b, y.b)};
 }
 SIMD_INLINE i16 from_eight(i16 x) {
     const __m256i eight = _mm256_set1_epi8(8);
@@ -335,11 +379,10 @@ SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::
     const __m256i ab_high = _mm256_unpackhi_epi8(ab.a, ab.b);
     const __m256i cd_low = _mm256_unpacklo_epi8(cd.a, cd.b);
     const __m256i cd_high = _mm256_unpackhi_epi8(cd.a, cd.b);
-    const i16 words[2] = {
-        {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_low, cd_low), flip),
-         _mm256_xor_si256(_mm256_unpackhi_epi16(ab_low, cd_low), flip)},
-        {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_high, cd_high), flip),
-         _mm256_xor_si256(_mm256_unpackhi_epi16(ab_high, cd_high), flip)}};
+    const i16 words[2] = {{_mm256_xor_si256(_mm256_unpacklo_epi16(ab_low, cd_low), flip),
+                           _mm256_xor_si256(_mm256_unpackhi_epi16(ab_low, cd_low), flip)},
+                          {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_high, cd_high), flip),
+                           _mm256_xor_si256(_mm256_unpackhi_epi16(ab_high, cd_high), flip)}};
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
         out[i] = from_eight(low_nibbles(words[i]));

@@ -28,11 +28,11 @@ struct i16 {
 };
 
 // Shapes of the register tiles, from 32 registers and a latency of 4 at 2 operations a cycle.
-constexpr int quant_rows_max = 6, quant_tiles = 2;  // 12 integer and 12 float sums
-constexpr int float_rows_max = 6, float_tiles = 4;  // 24 sums, 4 weights
-constexpr int score_rows_max = 12;                  // 12 integer and 12 float sums
-constexpr int score_chains_rows = 4;                // up to so many rows, two sums each
-constexpr int value_rows_max = 6, value_lanes = 4;  // 24 sums, 4 values
+constexpr int quant_rows_max = 6, quant_tiles = 2;    // 12 integer and 12 float sums
+constexpr int float_rows_max = 6, float_tiles = 4;    // 24 sums, 4 weights
+constexpr int score_rows_max = 12;                    // 12 integer and 12 float sums
+constexpr int score_chains_rows = 4;                  // up to so many rows, two sums each
+constexpr int value_rows_max = 6, value_lanes = 4;    // 24 sums, 4 values
 constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
 constexpr int packed_rows_max = 4;                    // up to so many read packed 4-bit tokens
 constexpr float value_unit = 1.0f / 16;               // what quad_values calls 1, in levels
@@ -242,12 +242,35 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
     const __m512i from = _mm512_setr_epi32(0, 1, 8, 9, 4, 5, 12, 13, 0, 1, 8, 9, 4, 5, 12, 13);
     return {_mm512_permutexvar_ps(from, all)};
 }
-/// Levels 0 to 255 of 64 tokens as bytes: word 4 * l + i holds the tokens 16 * i + 4 * l to + 3.
-SIMD_INLINE void pack_levels(const i16 (&x)[4], std::uint8_t* out) {
-    const __m512i low = _mm512_packs_epi32(x[0].v, x[1].v);
-    const __m512i high = _mm512_packs_epi32(x[2].v, x[3].v);
-    _mm512_storeu_si512(out, _mm512_packus_epi16(low, high));
+// 32 integers of 16 bits.
+template <int x>
+SIMD_INLINE i16 set1_short() {
+    return {_mm512_set1_epi16(static_cast<short>(x))};
 }
+SIMD_INLINE i16 sub_shorts(i16 a, i16 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
+template <int bits>
+SIMD_INLINE i16 shift_left_shorts(i16 a) {
+    return {_mm512_slli_epi16(a.v, bits)};
+}
+template <int bits>
+SIMD_INLINE i16 shift_right_shorts(i16 a) {
+    return {_mm512_srli_epi16(a.v, bits)};
+}
+/// Unsigned, each by its own count of at most 16.
+SIMD_INLINE i16 shift_right_each(i16 a, i16 counts) { return {_mm512_srlv_epi16(a.v, counts.v)}; }
+/// a * b / 2^16, unsigned, rounded down.
+SIMD_INLINE i16 multiply_high(i16 a, i16 b) { return {_mm512_mulhi_epu16(a.v, b.v)}; }
+/// a * b / 2^15, rounded half up.
+SIMD_INLINE i16 multiply_rounded(i16 a, i16 b) { return {_mm512_mulhrs_epi16(a.v, b.v)}; }
+/// (a + b + 1) / 2, unsigned, rounded down.
+SIMD_INLINE i16 average_shorts(i16 a, i16 b) { return {_mm512_avg_epu16(a.v, b.v)}; }
+/// Products of neighbours, two to a word.
+SIMD_INLINE i16 add_pairs(i16 sum, i16 a, i16 b) { return {_mm512_dpwssd_epi32(sum.v, a.v, b.v)}; }
+/// Words of 32 tokens -> shorts, the nearest there are: of each 4 words of a, then of b.
+SIMD_INLINE i16 pack_shorts(i16 a, i16 b) { return {_mm512_packs_epi32(a.v, b.v)}; }
+/// Shorts 0 to 255 of 64 tokens as pack_shorts gives them -> bytes: word 4 * l + i holds the tokens
+/// 16 * i + 4 * l to + 3.
+SIMD_INLINE i16 pack_bytes(i16 a, i16 b) { return {_mm512_packus_epi16(a.v, b.v)}; }
 /// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
 /// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
 SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
@@ -256,8 +279,8 @@ SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::
     // A word of each token in every lane of 128 bits, then a byte of each in every word.
     const __m512i words =
         _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
-    const __m512i bytes = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    const __m512i bytes =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
     // High nibbles with the sign where it belongs: 16 * (u - 8).
     const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xf0));
     const __m512i sign =
@@ -273,8 +296,7 @@ SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::
 }
 /// 64 sums in the order of quad_values -> the order of elements.
 SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
-    const __m512i lower =
-        _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i lower = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512i upper = _mm512_add_epi32(lower, _mm512_set1_epi32(8));
     const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
     out[0].v = _mm512_permutex2var_ps(a.v, lower, c.v);

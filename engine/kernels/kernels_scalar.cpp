@@ -358,42 +358,72 @@ struct level_state {
     float out[group_size] = {};
 };
 
+/// 2^x in units of 1 / weight_one, for x = -a / weight_steps, 0 <= a <= 32768.
+int exp2_fixed(std::uint32_t a) {
+    const std::uint32_t fraction = a << (16 - weight_step_bits) & 0xffffu;
+    std::uint32_t h = weight_coefficients[2] * fraction >> 16;
+    h = (weight_coefficients[1] - h) * fraction >> 16;
+    h = (weight_coefficients[0] - h) * fraction >> 16;
+    return static_cast<int>(((2u * weight_one - h) >> (a >> weight_step_bits)) + 1) >> 1;
+}
+
+/// a * b / 2^15, rounded half up.
+int multiply_rounded(int a, int b) { return (a * b + (1 << 14)) >> 15; }
+
+/// To which partial sum token t of a tile of 64 belongs.
+index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2; }
+
 /// Adds the weighted values of the tokens [begin, end) of one tile of 64, for one group of
 /// elements. x: their scores to base 2.
 void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
                  level_state& state) {
-    const float largest = *std::max_element(x, x + (end - begin));
-    const float max = std::fmax(state.max, std::ceil(largest) + 0.0f);
-    const float factor = exp2_one(state.max - max);
+    const float highest = *std::max_element(x, x + (end - begin));
+    const float max = std::fmax(state.max, (std::ceil(highest / peak_step) + 0.0f) * peak_step);
+    if (state.max < max && state.max > -std::numeric_limits<float>::infinity()) {
+        const float factor = exp2_one(state.max - max);
+        for (float& value : state.out) value *= factor;
+        for (int i = 0; i < lane_count; ++i) {
+            state.sums[i] *= factor;
+            state.centres[i] *= factor;
+        }
+    }
     state.max = max;
-    for (float& value : state.out) value *= factor;
-    for (int i = 0; i < lane_count; ++i) {
-        state.sums[i] *= factor;
-        state.centres[i] *= factor;
-    }
-    float weights[attention_value_tokens];
-    float peak = 0.0f;
+    const float factor = exp2_one(highest - max);
+
+    float sizes[attention_value_tokens], centres[attention_value_tokens];
+    float largest_size = 0.0f, largest_centre = 0.0f;
     for (index t = begin; t < end; ++t) {
-        const index at = t * v.row_scales + group;
+        const index at = t * v.row_scales + group, i = t - begin;
         const float scale = to_float(v.scales[at]);
-        const float centre = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
-        const float p = exp2_one(x[t - begin] - max);
-        state.sums[t % lane_count] += p;
-        state.centres[t % lane_count] = std::fma(p, centre, state.centres[t % lane_count]);
-        weights[t - begin] = p * std::fabs(scale);
-        peak = std::fmax(peak, weights[t - begin]);
+        sizes[i] = std::fabs(scale);
+        centres[i] = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
+        largest_size = std::fmax(largest_size, sizes[i]);
+        largest_centre = std::fmax(largest_centre, std::fabs(centres[i]));
     }
-    const float unit = peak < 1e-30f ? 0.0f : peak / 255.0f;
-    const float inverse = peak < 1e-30f ? 0.0f : 255.0f / peak;
-    std::int32_t idot[group_size] = {};
+    const float size_factor = largest_size > 0.0f ? weight_one / largest_size : 0.0f;
+    const float centre_factor = largest_centre > 0.0f ? centre_one / largest_centre : 0.0f;
+
+    std::int32_t sum[lane_count] = {}, centre[lane_count] = {}, idot[group_size] = {};
     for (index t = begin; t < end; ++t) {
-        const int level = static_cast<int>(std::nearbyint(weights[t - begin] * inverse));
+        const index i = t - begin, lane = weight_lane(t % attention_value_tokens);
+        const float steps = std::nearbyint(std::fma(x[i], weight_steps, highest * -weight_steps));
+        const int p = exp2_fixed(static_cast<std::uint32_t>(-std::fmax(steps, -32768.0f)));
+        sum[lane] += p;
+        centre[lane] += p * static_cast<int>(std::nearbyint(centres[i] * centre_factor));
+        const int size = static_cast<int>(std::nearbyint(sizes[i] * size_factor));
+        const int level = multiply_rounded(multiply_rounded(p, size), level_one);
         const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
         for (index d = 0; d < group_size; ++d) {
             const int q = kv_q(v, t, group * group_size + d);
             idot[d] += level * ((negative ? 15 - q : q) - 8);
         }
     }
+    const float centre_unit = factor * (largest_centre * weighed_centre);
+    for (int i = 0; i < lane_count; ++i) {
+        state.sums[i] = std::fma(static_cast<float>(sum[i]), factor * weight_unit, state.sums[i]);
+        state.centres[i] = std::fma(static_cast<float>(centre[i]), centre_unit, state.centres[i]);
+    }
+    const float unit = factor * (largest_size * level_size);
     for (index d = 0; d < group_size; ++d) {
         state.out[d] = std::fma(unit, static_cast<float>(idot[d]), state.out[d]);
     }
@@ -454,8 +484,8 @@ void attend(const attention_block& block) {
         if (block.begin[r] >= block.end[r]) {
             continue;
         }
-        const softmax_state state = block.v.bits == 4 ? attend_4bit(block, r, out)
-                                                      : attend_wide(block, r, p, out);
+        const softmax_state state =
+            block.v.bits == 4 ? attend_4bit(block, r, out) : attend_wide(block, r, p, out);
         merge_softmax(block.state[r], block.out + r * block.v.dim, state, out, block.v.dim);
     }
 }

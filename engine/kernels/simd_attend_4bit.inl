@@ -7,24 +7,36 @@
 #define SIMD_PHASE SIMD __attribute__((noinline))
 
 constexpr int tile_tokens = attention_value_tokens;
+constexpr int strip_rows_max = 24;                    // rows that go through a tile together
 constexpr int tile_lanes = tile_tokens / lane_count;  // registers of one row's scores
 constexpr index tile_bytes = 4 * tile_tokens;         // a word for each token or element of a group
 constexpr index tile_words = group_size / 4;          // of a token's group; quads of tokens
 
+/// |scale| and centre of a tile's values as integers, in the order of pack_shorts, and what they
+/// stand for beside weights of weight_one.
+struct fixed_values {
+    std::int16_t* sizes;    // [v groups][64]
+    std::int16_t* centres;  // the same
+    float* size_units;      // [v groups], of a level
+    float* centre_units;    // [v groups]
+};
+
 /// Where the parts of the scratch lie, as attention_scratch_floats counts them.
 struct level_parts {
-    std::int8_t* q;      // [count][k.dim], in the order of the keys
-    float* q_scales;     // [count][k groups], for scores to base 2
-    float* q_sums;       // the same
-    float* peaks;        // [count] of the frame so far, whole numbers
-    float* sums;         // [count][16] of p
-    float* centres;      // [count][v groups][16] of p * centre
-    float* out;          // [count][v.dim], in the order that value_order undoes
-    std::byte* keys;     // [k groups][16][64 tokens][4]
-    float* key_scales;   // [k groups][64], then biases alike
-    std::byte* values;   // [v groups][16 quads][64][4 tokens]
-    float* value_sizes;  // [v groups][64]: |scale|, then centres alike
+    std::int8_t* q;       // [count][k.dim], in the order of the keys
+    float* q_scales;      // [count][k groups], for scores to base 2
+    float* q_sums;        // the same
+    float* peaks;         // [count] of the frame so far, whole numbers
+    float* sums;          // [count][16] of p
+    float* centres;       // [count][v groups][16] of p * centre
+    float* out;           // [count][v.dim], in the order that value_order undoes
+    std::byte* keys;      // [k groups][16][64 tokens][4]
+    float* key_scales;    // [k groups][64], then biases alike
+    std::byte* values;    // [v groups][16 quads][64][4 tokens]
+    float* value_sizes;   // [v groups][64]: |scale|, then centres alike
     std::uint8_t* flips;  // [v groups][64]: all ones where a scale is negative
+    fixed_values whole;   // of a tile that a row sees all of
+    fixed_values part;    // of the tokens that one row sees
     int begin, end;       // tokens that any row sees
 };
 
@@ -50,6 +62,14 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
     s.values = reinterpret_cast<std::byte*>(take(tile_lanes * lane_count * block.v.dim / 4));
     s.value_sizes = take(2 * v_groups * tile_tokens);
     s.flips = reinterpret_cast<std::uint8_t*>(take(v_groups * tile_tokens / 4));
+    const auto take_fixed = [&take, v_groups](fixed_values& values) {
+        values.sizes = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
+        values.centres = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
+        values.size_units = take(v_groups);
+        values.centre_units = take(v_groups);
+    };
+    take_fixed(s.whole);
+    take_fixed(s.part);
     const token_range seen = seen_tokens(block);
     s.begin = seen.begin;
     s.end = seen.end;
@@ -265,163 +285,188 @@ SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s,
     }
 }
 
-/// Some rows of a tile: rows [r, ...) of the block, which all see something of it. Where they do
-/// not all see the whole tile, hidden tokens are masked.
-struct tile_rows {
-    int r;
-    int t0;
-    bool whole;
-};
-
-/// Lanes of register i of a tile's row that the row sees; the others become `hidden`.
-SIMD_INLINE v16 keep_seen(const attention_block& block, const tile_rows& t, int m, int i, v16 x,
-                          float hidden) {
-    if (t.whole) {
-        return x;
-    }
-    const int first = t.t0 + i * lane_count;
-    return keep(x, block.begin[t.r + m] - first, block.end[t.r + m] - first, set1(hidden));
-}
-
-/// Raises the rows' peaks to cover the scores x, and scales down what was summed below the old
-/// ones. `peaks`: the new ones, [rows].
-template <int rows>
-SIMD_PHASE void raise_peaks(const attention_block& block, const level_parts& s, const tile_rows& t,
-                      const float* x, float* peaks) {
-    v16 largest_of[8];
-#pragma GCC unroll 8
-    for (int m = 0; m < 8; ++m) {
-        v16 scores[tile_lanes];
-#pragma GCC unroll 4
-        for (int i = 0; i < tile_lanes && m < rows; ++i) {
-            scores[i] = keep_seen(block, t, m, i, load(x + m * tile_tokens + i * lane_count),
-                                  -__builtin_inff());
-        }
-        largest_of[m] =
-            m < rows ? max(max(scores[0], scores[1]), max(scores[2], scores[3])) : largest_of[0];
-    }
-    const v16 old = load_first(s.peaks + t.r, rows);
-    // + 0 makes a 0 positive.
-    const v16 peak = max(old, add(ceil(largest_each(largest_of)), set1(0.0f)));
-    store(peaks, peak);
-    if (!any_less(old, peak, rows)) {
-        return;
-    }
-    store_first(s.peaks + t.r, rows, peak);
-    float factors[lane_count];
-    store(factors, exp2_not_above_0(sub(old, peak)));
-    const auto rescale = [](float* row, index floats, v16 factor) SIMD {
-        for (index i = 0; i < floats; i += lane_count) {
-            store(row + i, mul(load(row + i), factor));
-        }
-    };
+/// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen.
+SIMD void fix_values(const attention_block& block, const level_parts& s, int t0, int from, int to,
+                     const fixed_values& fixed) {
     const index groups = block.v.dim / group_size;
-    for (int m = 0; m < rows; ++m) {
-        const index r = t.r + m;
-        const v16 factor = set1(factors[m]);
-        rescale(s.sums + r * lane_count, lane_count, factor);
-        rescale(s.centres + r * groups * lane_count, groups * lane_count, factor);
-        rescale(s.out + r * block.v.dim, block.v.dim, factor);
+    const v16 zero = set1(0.0f);
+    for (index g = 0; g < groups; ++g) {
+        v16 sizes[tile_lanes], centres[tile_lanes];
+        v16 size = zero, centre = zero;
+#pragma GCC unroll 4
+        for (int i = 0; i < tile_lanes; ++i) {
+            const int first = t0 + i * lane_count;
+            const float* at = s.value_sizes + g * tile_tokens + i * lane_count;
+            sizes[i] = keep(load(at), from - first, to - first, zero);
+            centres[i] = keep(load(at + groups * tile_tokens), from - first, to - first, zero);
+            size = max(size, sizes[i]);
+            centre = max(centre, abs(centres[i]));
+        }
+        const float largest_size = largest(size), largest_centre = largest(centre);
+        fixed.size_units[g] = largest_size * level_size;
+        fixed.centre_units[g] = largest_centre * weighed_centre;
+        const v16 size_factor = set1(largest_size > 0.0f ? weight_one / largest_size : 0.0f);
+        const v16 centre_factor = set1(largest_centre > 0.0f ? centre_one / largest_centre : 0.0f);
+#pragma GCC unroll 2
+        for (int i = 0; i < tile_lanes; i += 2) {
+            const auto fix = [](v16 low, v16 high, v16 factor, std::int16_t* out) SIMD {
+                store_words(out, pack_shorts(round_to_words(mul(low, factor)),
+                                             round_to_words(mul(high, factor))));
+            };
+            const index at = g * tile_tokens + i * lane_count;
+            fix(sizes[i], sizes[i + 1], size_factor, fixed.sizes + at);
+            fix(centres[i], centres[i + 1], centre_factor, fixed.centres + at);
+        }
     }
 }
 
-/// p of one row and tile -> weights w of the values of `group`, [64]; p * centre is added up.
-/// Returns: lanes whose largest is that of w.
-SIMD_INLINE v16 weigh_group(const level_parts& s, index row, index group, index groups,
-                            const v16 (&p)[tile_lanes], float* w) {
-    const float* sizes = s.value_sizes + group * tile_tokens;
-    const float* centres = sizes + groups * tile_tokens;
-    float* to = s.centres + (row * groups + group) * lane_count;
-    v16 centre = load(to), peak = set1(0.0f);
-#pragma GCC unroll 4
-    for (int i = 0; i < tile_lanes; ++i) {
-        centre = fma(p[i], load(centres + i * lane_count), centre);
-        const v16 weight = mul(p[i], load(sizes + i * lane_count));
-        store(w + i * lane_count, weight);
-        peak = i == 0 ? weight : max(peak, weight);
+/// 2^(-a / weight_steps) in units of 1 / weight_one. Shorts.
+SIMD_INLINE i16 exp2_shorts(i16 a) {
+    const i16 fraction = shift_left_shorts<16 - weight_step_bits>(a);
+    i16 h = multiply_high(set1_short<weight_coefficients[2]>(), fraction);
+    h = multiply_high(sub_shorts(set1_short<weight_coefficients[1]>(), h), fraction);
+    h = multiply_high(sub_shorts(set1_short<weight_coefficients[0]>(), h), fraction);
+    const i16 twice = sub_shorts(set1_short<2 * weight_one>(), h);
+    return average_shorts(shift_right_each(twice, shift_right_shorts<weight_step_bits>(a)),
+                          zero_words());
+}
+
+/// Levels of one row for the values of `group`, and the sum of its weights p times centres.
+SIMD_INLINE void weigh_group(const level_parts& s, const fixed_values& fixed, index row,
+                             index group, index groups, const i16 (&p)[2], v16 factor,
+                             std::uint8_t* levels) {
+    const std::int16_t* sizes = fixed.sizes + group * tile_tokens;
+    const std::int16_t* centres = fixed.centres + group * tile_tokens;
+    i16 sum = zero_words(), level[2];
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        sum = add_pairs(sum, p[i], load_words(centres + i * 2 * lane_count));
+        const i16 weight = multiply_rounded(p[i], load_words(sizes + i * 2 * lane_count));
+        level[i] = multiply_rounded(weight, set1_short<level_one>());
     }
-    store(to, centre);
+    store_words(levels, pack_bytes(level[0], level[1]));
+    float* to = s.centres + (row * groups + group) * lane_count;
+    store(to, fma(to_floats(sum), mul(factor, set1(fixed.centre_units[group])), load(to)));
+}
+
+/// Raises the peaks of rows [r, r + rows) to cover `highest`, their largest scores, and scales down
+/// what was summed below the old ones. Returns: the peaks.
+template <int rows>
+SIMD_INLINE v16 raise_peaks(const attention_block& block, const level_parts& s, int r,
+                            v16 highest) {
+    const v16 old = load_first(s.peaks + r, rows);
+    // + 0 makes a 0 positive.
+    const v16 whole = add(ceil(mul(highest, set1(1.0f / peak_step))), set1(0.0f));
+    const v16 peak = max(old, mul(whole, set1(peak_step)));
+    // Below the least number nothing was summed yet.
+    const v16 summed = where_less(old, set1(-3e38f), peak, old);
+    store_first(s.peaks + r, rows, peak);
+    if (any_less(summed, peak, rows)) {
+        const auto rescale = [](float* row, index floats, v16 factor) SIMD {
+            for (index i = 0; i < floats; i += lane_count) {
+                store(row + i, mul(load(row + i), factor));
+            }
+        };
+        float factors[lane_count];
+        store(factors, exp2_not_above_0(sub(summed, peak)));
+        const index groups = block.v.dim / group_size;
+        for (int m = 0; m < rows; ++m) {
+            const v16 factor = set1(factors[m]);
+            rescale(s.sums + (r + m) * lane_count, lane_count, factor);
+            rescale(s.centres + (r + m) * groups * lane_count, groups * lane_count, factor);
+            rescale(s.out + (r + m) * static_cast<index>(block.v.dim), block.v.dim, factor);
+        }
+    }
     return peak;
 }
 
-/// w of the rows -> levels, and what a level stands for. Shape: w [rows][64], levels [rows][64] in
-/// the order of pack_levels.
-template <int rows>
-SIMD void round_weights(v16 (&peaks)[8], const float* w, std::uint8_t* levels, float* units) {
-#pragma GCC unroll 8
-    for (int m = rows; m < 8; ++m) {
-        peaks[m] = peaks[0];
-    }
-    const v16 peak = largest_each(peaks), least = set1(1e-30f), zero = set1(0.0f);
-    store(units, where_less(peak, least, zero, div(peak, set1(255.0f / value_unit))));
-    float inverses[lane_count];
-    store(inverses, where_less(peak, least, zero, div(set1(255.0f), peak)));
-#pragma GCC unroll 8
-    for (int m = 0; m < rows; ++m) {
-        i16 level[tile_lanes];
-#pragma GCC unroll 4
-        for (int i = 0; i < tile_lanes; ++i) {
-            const v16 weight = load(w + m * tile_tokens + i * lane_count);
-            level[i] = round_to_words(mul(weight, set1(inverses[m])));
-        }
-        pack_levels(level, levels + m * tile_tokens);
-    }
-}
+/// Some rows of a strip: what they go through the tile at t0 with.
+struct strip_rows {
+    int r, t0;
+    const fixed_values* values;
+    const float* x;        // [rows][64] scores to base 2
+    std::int16_t* p;       // [rows][64] weights, kept where there are more groups of values
+    std::uint8_t* levels;  // [rows][64] of one group, in the order of pack_bytes
+    float* factors;        // [rows] 2^(highest score - peak)
+};
 
-/// Scores x -> p, added to the rows' sums; levels and units for the first group of values. x keeps
-/// p where there are more groups.
-template <int rows>
+/// Scores -> weights p, added to the rows' sums, and levels for the first group of values. masked:
+/// the row sees only a part of the tile. Writes 16 factors.
+template <int rows, bool masked>
 SIMD_PHASE void weigh_scores(const attention_block& block, const level_parts& s,
-                             const tile_rows& t, const float* peaks, float* x,
-                             std::uint8_t* levels, float* units) {
+                             const strip_rows& strip) {
     const index groups = block.v.dim / group_size;
-    alignas(64) float w[rows * tile_tokens];
+    const int begin = block.begin[strip.r] - strip.t0, end = block.end[strip.r] - strip.t0;
     v16 largest_of[8];
 #pragma GCC unroll 8
-    for (int m = 0; m < rows; ++m) {
-        float* to = s.sums + (t.r + m) * lane_count;
-        v16 sum = load(to);
-        v16 p[tile_lanes];
+    for (int m = 0; m < 8; ++m) {
+        v16 x[tile_lanes];
 #pragma GCC unroll 4
-        for (int i = 0; i < tile_lanes; ++i) {
-            float* at = x + m * tile_tokens + i * lane_count;
-            p[i] = exp2_not_above_0(sub(load(at), set1(peaks[m])));
-            p[i] = keep_seen(block, t, m, i, p[i], 0.0f);
-            sum = add(sum, p[i]);
-            if (groups > 1) {
-                store(at, p[i]);
+        for (int i = 0; i < tile_lanes && m < rows; ++i) {
+            x[i] = load(strip.x + m * tile_tokens + i * lane_count);
+            if (masked) {
+                const int first = i * lane_count;
+                x[i] = keep(x[i], begin - first, end - first, set1(-__builtin_inff()));
             }
         }
-        store(to, sum);
-        largest_of[m] = weigh_group(s, t.r + m, 0, groups, p, w + m * tile_tokens);
+        largest_of[m] = m < rows ? max(max(x[0], x[1]), max(x[2], x[3])) : largest_of[0];
     }
-    round_weights<rows>(largest_of, w, levels, units);
-}
-
-/// The same from p for a later group.
-template <int rows>
-SIMD_PHASE void weigh_again(const attention_block& block, const level_parts& s, const tile_rows& t,
-                            index group, const float* p, std::uint8_t* levels, float* units) {
-    alignas(64) float w[rows * tile_tokens];
-    v16 largest_of[8];
+    const v16 highest = largest_each(largest_of);
+    const v16 peak = raise_peaks<rows>(block, s, strip.r, highest);
+    float offsets[lane_count];
+    store(offsets, mul(highest, set1(-weight_steps)));
+    store(strip.factors, exp2_not_above_0(sub(highest, peak)));
+    const i16 ones = set1_short<1>();
 #pragma GCC unroll 8
     for (int m = 0; m < rows; ++m) {
-        v16 weights[tile_lanes];
+        const v16 offset = set1(offsets[m]), factor = set1(strip.factors[m]);
+        i16 words[tile_lanes];
 #pragma GCC unroll 4
         for (int i = 0; i < tile_lanes; ++i) {
-            weights[i] = load(p + m * tile_tokens + i * lane_count);
+            const v16 x = load(strip.x + m * tile_tokens + i * lane_count);
+            v16 steps = fma(x, set1(weight_steps), offset);
+            if (masked) {
+                const int first = i * lane_count;
+                steps = keep(steps, begin - first, end - first, set1(-65536.0f));
+            }
+            words[i] = round_to_words(steps);
         }
-        largest_of[m] = weigh_group(s, t.r + m, group, block.v.dim / group_size, weights,
-                                    w + m * tile_tokens);
+        i16 p[2], sum = zero_words();
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; ++i) {
+            const i16 steps = pack_shorts(words[2 * i], words[2 * i + 1]);
+            p[i] = exp2_shorts(sub_shorts(zero_words(), steps));
+            sum = add_pairs(sum, p[i], ones);
+            if (groups > 1) {
+                store_words(strip.p + m * tile_tokens + i * 2 * lane_count, p[i]);
+            }
+        }
+        float* to = s.sums + (strip.r + m) * lane_count;
+        store(to, fma(to_floats(sum), mul(factor, set1(weight_unit)), load(to)));
+        weigh_group(s, *strip.values, strip.r + m, 0, groups, p, factor,
+                    strip.levels + m * tile_tokens);
     }
-    round_weights<rows>(largest_of, w, levels, units);
 }
 
-/// out[r + m] += unit[m] * Σ levels[m, t] * values[t] of `group`.
+/// Levels of a later group of values.
 template <int rows>
-SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s, const tile_rows& t,
-                       index group, const std::uint8_t* levels, const float* units) {
-    float* out = s.out + static_cast<index>(t.r) * block.v.dim + group * group_size;
+SIMD_PHASE void weigh_again(const attention_block& block, const level_parts& s,
+                            const strip_rows& strip, index group) {
+#pragma GCC unroll 8
+    for (int m = 0; m < rows; ++m) {
+        const std::int16_t* from = strip.p + m * tile_tokens;
+        const i16 p[2] = {load_words(from), load_words(from + 2 * lane_count)};
+        weigh_group(s, *strip.values, strip.r + m, group, block.v.dim / group_size, p,
+                    set1(strip.factors[m]), strip.levels + m * tile_tokens);
+    }
+}
+
+/// out[r + m] += unit * Σ levels[m, t] * values[t] of `group`, where unit is the row's own.
+template <int rows>
+SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
+                             const strip_rows& strip, index group) {
+    float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
+    const v16 unit = set1(strip.values->size_units[group] * value_unit);
     for (int k = 0; k < tile_lanes; k += level_vectors) {
         const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
         dot_sum<true> dots[rows][level_vectors];
@@ -434,7 +479,7 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
         }
 #pragma GCC unroll 16
         for (int word = 0; word < tile_words; ++word) {
-            const index quad = word % 4 * 4 + word / 4;  // the order of pack_levels
+            const index quad = word % 4 * 4 + word / 4;  // the order of pack_bytes
             i16 v[level_vectors];
 #pragma GCC unroll 4
             for (int i = 0; i < level_vectors; ++i) {
@@ -442,7 +487,7 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
             }
 #pragma GCC unroll 8
             for (int m = 0; m < rows; ++m) {
-                const i16 level = set1_word(levels + m * tile_tokens + 4 * word);
+                const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
 #pragma GCC unroll 4
                 for (int i = 0; i < level_vectors; ++i) {
                     add_products(dots[m][i], level, v[i]);
@@ -454,10 +499,11 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
         }
 #pragma GCC unroll 8
         for (int m = 0; m < rows; ++m) {
+            const v16 row_unit = mul(set1(strip.factors[m]), unit);
 #pragma GCC unroll 4
             for (int i = 0; i < level_vectors; ++i) {
                 float* to = out + m * block.v.dim + (k + i) * lane_count;
-                store(to, fma(set1(units[m]), to_floats(dots[m][i].words), load(to)));
+                store(to, fma(row_unit, to_floats(dots[m][i].words), load(to)));
             }
         }
     }
@@ -466,8 +512,7 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
 /// The same of few rows, from the packed values.
 template <int rows>
 SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_parts& s,
-                                    const tile_rows& t, index group, const std::uint8_t* levels,
-                                    const float* units) {
+                                    const strip_rows& strip, index group) {
     dot_sum<true> dots[rows][tile_lanes];
 #pragma GCC unroll 4
     for (int m = 0; m < rows; ++m) {
@@ -478,12 +523,12 @@ SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_pa
     }
 #pragma GCC unroll 4
     for (int quad = 0; quad < tile_words; ++quad) {
-        const index word = quad % 4 * 4 + quad / 4;  // the order of pack_levels
+        const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
         i16 v[tile_lanes];
-        load_quad(block.v, s, t.t0 + 4 * quad, quad, group, v);
+        load_quad(block.v, s, strip.t0 + 4 * quad, quad, group, v);
 #pragma GCC unroll 4
         for (int m = 0; m < rows; ++m) {
-            const i16 level = set1_word(levels + m * tile_tokens + 4 * word);
+            const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
 #pragma GCC unroll 4
             for (int i = 0; i < tile_lanes; ++i) {
                 add_products(dots[m][i], level, v[i]);
@@ -491,52 +536,86 @@ SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_pa
             }
         }
     }
-    float* out = s.out + static_cast<index>(t.r) * block.v.dim + group * group_size;
+    float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
+    const v16 unit = set1(strip.values->size_units[group] * value_unit);
 #pragma GCC unroll 4
     for (int m = 0; m < rows; ++m) {
+        const v16 row_unit = mul(set1(strip.factors[m]), unit);
 #pragma GCC unroll 4
         for (int i = 0; i < tile_lanes; ++i) {
             float* to = out + m * block.v.dim + i * lane_count;
-            store(to, fma(set1(units[m]), to_floats(dots[m][i].words), load(to)));
+            store(to, fma(row_unit, to_floats(dots[m][i].words), load(to)));
         }
     }
 }
 
-template <int rows, bool packed>
-SIMD void attend_tile(const attention_block& block, const level_parts& s, const tile_rows& t) {
-    alignas(64) float x[rows * tile_tokens];
-    alignas(64) std::uint8_t levels[rows * tile_tokens];
-    float peaks[lane_count], units[lane_count];
-    const auto add_values = [&](index group) SIMD {
-        if constexpr (packed) {
-            weigh_packed_levels<rows>(block, s, t, group, levels, units);
-        } else {
-            weigh_levels<rows>(block, s, t, group, levels, units);
+/// Calls phase.operator()<n>() with n = count. Requires: 0 < count <= most.
+template <int most, class Phase>
+SIMD_INLINE void with_rows(int count, const Phase& phase) {
+    if constexpr (most > 1) {
+        if (count < most) {
+            with_rows<most - 1>(count, phase);
+            return;
         }
+    }
+    phase.template operator()<most>();
+}
+
+/// Calls phase.operator()<n>(i) for rows [i, i + n) until there are `count`, at most `most` at
+/// once.
+template <int most, class Phase>
+SIMD_INLINE void over_rows(int count, const Phase& phase) {
+    for (int i = 0; i < count; i += most) {
+        with_rows<most>(count - i < most ? count - i : most,
+                        [&]<int rows>() SIMD { phase.template operator()<rows>(i); });
+    }
+}
+
+/// `count` rows from r against the tile at t0. whole: they see all of it. Each phase goes over all
+/// rows before the next one starts.
+template <bool packed>
+SIMD_PHASE void attend_strip(const attention_block& block, const level_parts& s, int r, int t0,
+                             int count, bool whole) {
+    constexpr int most = packed ? packed_rows_max : level_rows_max;
+    alignas(64) float x[strip_rows_max * tile_tokens];
+    alignas(64) std::int16_t p[strip_rows_max * tile_tokens];
+    alignas(64) std::uint8_t levels[strip_rows_max * tile_tokens];
+    float factors[strip_rows_max + lane_count];
+    const auto rows_from = [&](int i) SIMD {
+        return strip_rows{r + i,
+                          t0,
+                          whole ? &s.whole : &s.part,
+                          x + i * tile_tokens,
+                          p + i * tile_tokens,
+                          levels + i * tile_tokens,
+                          factors + i};
     };
-    if constexpr (packed) {
-        score_packed<rows>(block, s, t.r, t.t0, x);
-    } else {
-        score_tile_rows<rows>(block, s, t.r, x);
-    }
-    raise_peaks<rows>(block, s, t, x, peaks);
-    weigh_scores<rows>(block, s, t, peaks, x, levels, units);
-    add_values(0);
-    for (index g = 1; g < block.v.dim / group_size; ++g) {
-        weigh_again<rows>(block, s, t, g, x, levels, units);
-        add_values(g);
-    }
-}
-
-template <int rows, bool packed>
-SIMD_INLINE void attend_tile_of(const attention_block& block, const level_parts& s,
-                                const tile_rows& t, int count) {
-    if constexpr (rows > 0) {
-        if (count == rows) {
-            attend_tile<rows, packed>(block, s, t);
+    over_rows<most>(count, [&]<int rows>(int i) SIMD {
+        if constexpr (packed) {
+            score_packed<rows>(block, s, r + i, t0, x + i * tile_tokens);
         } else {
-            attend_tile_of<rows - 1, packed>(block, s, t, count);
+            score_tile_rows<rows>(block, s, r + i, x + i * tile_tokens);
         }
+    });
+    if (whole) {
+        over_rows<most>(count, [&]<int rows>(int i)
+                                   SIMD { weigh_scores<rows, false>(block, s, rows_from(i)); });
+    } else {
+        over_rows<1>(
+            count, [&]<int rows>(int i) SIMD { weigh_scores<rows, true>(block, s, rows_from(i)); });
+    }
+    for (index g = 0; g < block.v.dim / group_size; ++g) {
+        if (g > 0) {
+            over_rows<most>(
+                count, [&]<int rows>(int i) SIMD { weigh_again<rows>(block, s, rows_from(i), g); });
+        }
+        over_rows<most>(count, [&]<int rows>(int i) SIMD {
+            if constexpr (packed) {
+                weigh_packed_levels<rows>(block, s, rows_from(i), g);
+            } else {
+                weigh_levels<rows>(block, s, rows_from(i), g);
+            }
+        });
     }
 }
 
@@ -546,54 +625,63 @@ SIMD void attend_tile_rows(const attention_block& block, const level_parts& s, i
     const auto sees = [&block, t0, t1](int r) {
         return block.begin[r] < t1 && block.end[r] > t0 && block.begin[r] < block.end[r];
     };
+    const auto sees_all = [&block, t0, t1](int r) {
+        return block.begin[r] <= t0 && block.end[r] >= t1;
+    };
+    // Rows that see the same.
+    const auto alike = [&](int a, int b) {
+        return sees_all(a) ? sees_all(b)
+                           : block.begin[a] == block.begin[b] && block.end[a] == block.end[b];
+    };
     for (int r = 0; r < block.count;) {
-        int count = 0;
-        bool whole = true;
-        for (; count < level_rows_max && r + count < block.count && sees(r + count); ++count) {
-            whole = whole && block.begin[r + count] <= t0 && block.end[r + count] >= t1;
+        if (!sees(r)) {
+            ++r;
+            continue;
+        }
+        int count = 1;
+        while (count < strip_rows_max && r + count < block.count && alike(r, r + count)) {
+            ++count;
+        }
+        const bool whole = sees_all(r);
+        if (!whole) {
+            fix_values(block, s, t0, block.begin[r], block.end[r], s.part);
         }
         if (block.count <= packed_rows_max) {
-            attend_tile_of<packed_rows_max, true>(block, s, {r, t0, whole}, count);
+            attend_strip<true>(block, s, r, t0, count, whole);
         } else {
-            attend_tile_of<level_rows_max, false>(block, s, {r, t0, whole}, count);
+            attend_strip<false>(block, s, r, t0, count, whole);
         }
-        r += count > 0 ? count : 1;
+        r += count;
     }
 }
 
-SIMD_INLINE void ask_for(const void* from, index bytes) {
-    for (index i = 0; i < bytes; i += 64) {
-        __builtin_prefetch(static_cast<const std::byte*>(from) + i);
+/// Asks for [begin, end) of what lies at `from`, into L1 or, where it will be a while, L2. Bytes.
+template <bool soon>
+SIMD_INLINE void ask_for(const void* from, index begin, index end) {
+    for (index i = begin / 64 * 64; i < end; i += 64) {
+        __builtin_prefetch(static_cast<const std::byte*>(from) + i, 0, soon ? 3 : 2);
     }
 }
 
-/// Asks memory early for what few rows would wait for: `tokens` keys or values from t0.
-SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int tokens) {
+/// What belongs to the tokens [t0, t1).
+template <bool soon>
+SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int t1) {
     const auto row_bytes = static_cast<index>(rows.row_bytes);
-    ask_for(rows.rows + t0 * row_bytes, tokens * row_bytes);
+    ask_for<soon>(rows.rows, t0 * row_bytes, t1 * row_bytes);
+    const index scale_bytes = 2 * static_cast<index>(rows.row_scales);
+    ask_for<soon>(rows.scales, t0 * scale_bytes, t1 * scale_bytes);
+    ask_for<soon>(rows.biases, t0 * scale_bytes, t1 * scale_bytes);
 }
 
-/// And all scales of a frame.
-SIMD_INLINE void ask_for_scales(const kv_rows& rows, int tokens) {
-    const index bytes = static_cast<index>(tokens) * rows.row_scales * 2;
-    ask_for(rows.scales, bytes);
-    ask_for(rows.biases, bytes);
-}
-
-/// Asks for what comes after the tile at t0: the next tile of this frame, or the first of the next.
+/// While the tile at t0 is worked on, memory is asked for the same tile of the next frame, and L2
+/// for the next tile of this one.
 SIMD void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
-    const int next = t0 + tile_tokens;
-    if (next < s.end) {
-        const int tokens = s.end - next < tile_tokens ? s.end - next : tile_tokens;
-        ask_for_tokens(block.k, next, tokens);
-        ask_for_tokens(block.v, next, tokens);
-    } else if (block.next_k.rows != nullptr) {
-        ask_for_tokens(block.next_k, 0, tile_tokens);
-        ask_for_tokens(block.next_v, 0, tile_tokens);
-    }
-    if (t0 <= s.begin && block.next_k.rows != nullptr) {
-        ask_for_scales(block.next_k, block.tokens);
-        ask_for_scales(block.next_v, block.tokens);
+    const int t1 = t0 + tile_tokens, t2 = t1 + tile_tokens < s.end ? t1 + tile_tokens : s.end;
+    ask_for_tokens<true>(block.k, t1, t2);
+    ask_for_tokens<true>(block.v, t1, t2);
+    if (block.next_k.rows != nullptr) {
+        ask_for_tokens<false>(block.next_k, t0, t1);
+        ask_for_tokens<false>(block.next_v, t0, t1);
     }
 }
 
@@ -657,6 +745,9 @@ SIMD void attend_4bit(const attention_block& block) {
         ask_ahead(block, s, t0);
         widen_key_scales(block, s, t0);
         split_value_scales(block, s, t0);
+        if (s.begin <= t0 && s.end >= t0 + tile_tokens) {
+            fix_values(block, s, t0, s.begin, s.end, s.whole);
+        }
         if (block.count > packed_rows_max) {
             unpack_keys(block, s, t0);
             unpack_values(block, s, t0);

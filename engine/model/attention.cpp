@@ -8,14 +8,15 @@ namespace semantic::engine {
 
 namespace {
 
-/// Query rows of a tile: with 256 tokens a frame their scores take 128 KiB, half of which is a
-/// dequantised V of 64; both stay in an L2 of 512 KiB, and unpacking K and V is shared by 128 rows.
-constexpr int tile_rows_wanted = 128;
+/// Query rows of a tile, which share the unpacking of K and V. Their sums take 100 KiB, read once a
+/// tile of 64 tokens, so they come from L2 without making anybody wait.
+constexpr int tile_rows_wanted = 256;
 /// Fewer tiles than this for each thread, and a long sequence would leave threads without work: its
 /// frames are shared out.
 constexpr int tiles_per_slot_wanted = 4;
-/// Partial results held at once when frames are shared out, for each thread.
-constexpr int pieces_per_slot = 32;
+/// Partial results held at once when frames are shared out, for each thread: of whole tiles, and at
+/// most, of tiles with few rows.
+constexpr int pieces_per_slot = 16, pieces_per_slot_max = 512;
 /// Multiply-adds that one thread does in about 10 microseconds; below, waking another one does not
 /// pay.
 constexpr double parallel_work = 1e6;
@@ -70,8 +71,8 @@ attention::partial_store::partial_store(int count, int rows, int v_dim)
       states_(static_cast<std::size_t>(count) * rows_),
       out_(static_cast<std::size_t>(count) * rows_ * v_dim_) {}
 
-attention::partial attention::partial_store::at(int index) {
-    const std::size_t first = static_cast<std::size_t>(index) * rows_;
+attention::partial attention::partial_store::at(int index, std::size_t rows) {
+    const std::size_t first = static_cast<std::size_t>(index) * rows;
     return {states_.data() + first, out_.data() + first * v_dim_};
 }
 
@@ -89,7 +90,7 @@ attention::attention(const kernel_table& kernels, const task_runner& tasks,
       running_(tiles_per_slot_wanted * tasks.slots(), tile_tokens_ * group, v_dim_),
       pieces_(pieces_per_slot * tasks.slots(), tile_tokens_ * group, v_dim_) {
     tiles_.reserve(static_cast<std::size_t>(rows_max) * static_cast<std::size_t>(kv_heads_));
-    units_.reserve(static_cast<std::size_t>(pieces_per_slot * tasks.slots()));
+    units_.reserve(static_cast<std::size_t>(pieces_per_slot_max * tasks.slots()));
     const int rows = tile_tokens_ * group;
     for (int i = 0; i < tasks.slots(); ++i) {
         slot_scratch slot;
@@ -152,7 +153,9 @@ void attention::run_whole(int layer, const query_rows& queries, std::span<const 
         const partial state = running_.at(slot);
         start(t, sinks, state);
         for (int frame = t.frame_begin; frame < t.frame_end; ++frame) {
-            attend_frame(layer, t, frame, frame + 1, queries, state, slot);
+            place next{&t, frame + 1};
+            if (next.frame == t.frame_end) next = first_place(index + 1);
+            attend_frame(layer, {&t, frame}, next, queries, state, slot);
         }
         finish(t, state, out);
     };
@@ -161,26 +164,34 @@ void attention::run_whole(int layer, const query_rows& queries, std::span<const 
 
 void attention::run_split(int layer, const query_rows& queries, std::span<const float> sinks,
                           float* out) {
-    const std::size_t units_max = units_.capacity();
+    int tokens = 0;
+    for (const tile& t : tiles_) tokens = std::max(tokens, t.tokens);
+    const auto piece_rows = static_cast<std::size_t>(tokens * group_);
+    const std::size_t units_max = std::min(units_.capacity(), pieces_.room_for(piece_rows));
     for (std::size_t i = 0; i < tiles_.size(); ++i)
         start(tiles_[i], sinks, running_.at(static_cast<int>(i)));
     std::size_t at = 0;
     int frame = tiles_.empty() ? 0 : tiles_[0].frame_begin;
     while (at < tiles_.size()) {
         units_.clear();
+        for (tile& t : tiles_) t.unit_begin = t.unit_end = 0;
         while (at < tiles_.size() && units_.size() < units_max) {
+            const int index = static_cast<int>(units_.size());
+            tile& t = tiles_[at];
+            if (t.unit_end == 0) t.unit_begin = index;
+            t.unit_end = index + 1;
             units_.push_back({static_cast<int>(at), frame});
             if (++frame < tiles_[at].frame_end) continue;
             if (++at < tiles_.size()) frame = tiles_[at].frame_begin;
         }
-        run_wave(layer, queries);
+        run_wave(layer, queries, piece_rows);
     }
     tasks_.run(static_cast<int>(tiles_.size()), false, [&](int index, int) {
         finish(tiles_[static_cast<std::size_t>(index)], running_.at(index), out);
     });
 }
 
-void attention::run_wave(int layer, const query_rows& queries) {
+void attention::run_wave(int layer, const query_rows& queries, std::size_t piece_rows) {
     const int count = static_cast<int>(units_.size());
     // Some frames one after the other, so that each can ask memory for the next.
     const int length = std::clamp(count / (tiles_per_slot_wanted * tasks_.slots()), 1, 8);
@@ -189,15 +200,25 @@ void attention::run_wave(int layer, const query_rows& queries) {
         for (int index = task * length; index < end; ++index) {
             const unit& u = units_[static_cast<std::size_t>(index)];
             const tile& t = tiles_[static_cast<std::size_t>(u.tile)];
-            const partial piece = pieces_.at(index);
+            const partial piece = pieces_.at(index, piece_rows);
             clear(t, piece);
-            attend_frame(layer, t, u.frame, index + 1 < end ? u.frame + 1 : t.frame_end, queries,
-                         piece, slot);
+            place next;
+            if (index + 1 < count) {
+                const unit& following = units_[static_cast<std::size_t>(index + 1)];
+                next = {&tiles_[static_cast<std::size_t>(following.tile)], following.frame};
+            }
+            attend_frame(layer, {&t, u.frame}, next, queries, piece, slot);
         }
     });
-    for (std::size_t i = 0; i < units_.size(); ++i) {  // frames of a tile are in order
-        const tile& t = tiles_[static_cast<std::size_t>(units_[i].tile)];
-        const partial piece = pieces_.at(static_cast<int>(i)), into = running_.at(units_[i].tile);
+    tasks_.run(static_cast<int>(tiles_.size()), true, [&](int index, int) {
+        merge_pieces(tiles_[static_cast<std::size_t>(index)], running_.at(index), piece_rows);
+    });
+}
+
+/// The units of a tile are in the order of its frames.
+void attention::merge_pieces(const tile& t, partial into, std::size_t piece_rows) {
+    for (int index = t.unit_begin; index < t.unit_end; ++index) {
+        const partial piece = pieces_.at(index, piece_rows);
         for (int row = 0; row < t.tokens * group_; ++row) {
             // A row that saw nothing of this frame: attend() would not have touched its state
             // either.
@@ -224,11 +245,18 @@ void attention::start(const tile& t, std::span<const float> sinks, partial into)
     }
 }
 
-void attention::attend_frame(int layer, const tile& t, int frame, int next,
-                             const query_rows& queries, partial into, int slot) {
+attention::place attention::first_place(int index) const {
+    if (index >= static_cast<int>(tiles_.size())) return {};
+    const auto& t = tiles_[static_cast<std::size_t>(index)];
+    return {&t, t.frame_begin};
+}
+
+void attention::attend_frame(int layer, place at, place next, const query_rows& queries,
+                             partial into, int slot) {
+    const tile& t = *at.of;
     slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
     const int tokens = layout_.block_tokens(), window = layout_.layer(layer).window;
-    const int start = frame * tokens;
+    const int start = at.frame * tokens;
     attention_block block;
     for (int i = 0; i < t.tokens; ++i) {
         const int position = t.span->positions[t.first + i];
@@ -238,13 +266,15 @@ void attention::attend_frame(int layer, const tile& t, int frame, int next,
         std::fill_n(scratch.end.begin() + i * group_, group_, end);
         block.tokens = std::max(block.tokens, end);
     }
-    const auto frames = t.span->cache->frames(layer);
-    const std::byte* bytes = frames[static_cast<std::size_t>(frame)];
+    const auto bytes_of = [layer](place p) {
+        return p.of->span->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
+    };
+    const std::byte* bytes = bytes_of(at);
     const int bits = layout_.recipe().bits;
-    if (next < t.frame_end) {
-        const std::byte* following = frames[static_cast<std::size_t>(next)];
-        block.next_k = rows_of(following, layout_.k(layer), t.kv_head, tokens, bits);
-        block.next_v = rows_of(following, layout_.v(layer), t.kv_head, tokens, bits);
+    if (next.of != nullptr) {
+        const std::byte* following = bytes_of(next);
+        block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens, bits);
+        block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens, bits);
     }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     block.count = t.tokens * group_;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/aligned_buffer.hpp"
 #include "engine/kernels/task_runner.hpp"
+#include "engine/model/aligned_buffer.hpp"
 #include "storage/block_pool.hpp"
 #include "storage/kv_layout.hpp"
 
@@ -79,10 +79,15 @@ class attention {
         int first;   // token of the span
         int tokens;  // of the span in this tile
         int frame_begin, frame_end;
+        int unit_begin = 0, unit_end = 0;  // of a wave of units
     };
     struct unit {  // one frame of one tile
         int tile;
         int frame;
+    };
+    struct place {  // a frame of a tile, or none
+        const tile* of = nullptr;
+        int frame = 0;
     };
     struct slot_scratch {
         std::vector<int> begin, end;  // [tile rows]
@@ -96,7 +101,10 @@ class attention {
     class partial_store {
       public:
         partial_store(int count, int rows, int v_dim);
-        partial at(int index);
+        partial at(int index) { return at(index, rows_); }
+        /// Of as many as there is room for when each has fewer rows.
+        partial at(int index, std::size_t rows);
+        std::size_t room_for(std::size_t rows) const { return states_.size() / rows; }
 
       private:
         std::size_t rows_, v_dim_;
@@ -108,12 +116,14 @@ class attention {
     bool worth_splitting() const;
     void run_whole(int layer, const query_rows& queries, std::span<const float> sinks, float* out);
     void run_split(int layer, const query_rows& queries, std::span<const float> sinks, float* out);
-    void run_wave(int layer, const query_rows& queries);
+    void run_wave(int layer, const query_rows& queries, std::size_t piece_rows);
+    void merge_pieces(const tile& t, partial into, std::size_t piece_rows);
     void clear(const tile& t, partial into) const;
     void start(const tile& t, std::span<const float> sinks, partial into) const;
-    /// `next`: the frame of the tile that this thread attends to next, or one past the last.
-    void attend_frame(int layer, const tile& t, int frame, int next, const query_rows& queries,
-                      partial into, int slot);
+    /// `next`: where this thread goes on, as far as that is known.
+    void attend_frame(int layer, place at, place next, const query_rows& queries, partial into,
+                      int slot);
+    place first_place(int index) const;
     void finish(const tile& t, partial from, float* out) const;
     double work() const;
 

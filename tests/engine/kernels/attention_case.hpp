@@ -184,37 +184,52 @@ struct attention_case {
     }
 };
 
-/// What attention gives for one row, and how far it may be off because a rounded weight lies so
-/// close to the middle between two levels that either is right.
+/// What attention gives for one row before the division by its sum, and how far both may be off
+/// because weights are rounded: a level may be the next one where it lies close to the middle.
 struct attention_answer {
-    std::vector<double> out, either;
+    std::vector<double> out, slack;
+    double sum_slack = 0;
 };
 
 /// Σ p * v of the group of 64 elements from `first` on, with weights rounded in tiles of 64 tokens.
-/// `error`: the relative one of p.
+/// `error`: the relative one of p before the roundings that kernel_table::attend names.
 inline void weigh_rounded(const attention_case& c, int r, int first, const std::vector<double>& p,
                           double error, attention_answer& to) {
+    // Half a step of 2^-11, of an exponent of 2; the polynomial; twice 32767 / 32768.
+    error += 0.5 / 2048 * std::log(2.0) + 1.1e-4 + 2.0 / 32768;
+    const double half = 0.51 / 32767;             // rounding p, or a size, or their product
+    const double of_tile = 1.1e-4 + 2.0 / 32768;  // the power of two of the tile's highest score
     const auto row = static_cast<std::size_t>(r);
     const int begin = c.begin[row], end = c.end[row];
     for (int tile = begin / 64 * 64; tile < end; tile += 64) {
         const int from = std::max(tile, begin), stop = std::min(tile + 64, end);
-        const auto weight = [&](int t) {
-            return p[static_cast<std::size_t>(t - begin)] * std::abs(c.value_scale(t, first));
+        const auto centre_of = [&](int t) {
+            const double scale = c.value_scale(t, first);
+            return c.value_bias(t, first) + scale * (scale < 0 ? 7 : 8);
         };
-        double largest = 0;
-        for (int t = from; t < stop; ++t) largest = std::max(largest, weight(t));
+        double highest = 0, size = 0, centre_size = 0;
         for (int t = from; t < stop; ++t) {
-            const double exact = weight(t) * 255 / largest, level = std::nearbyint(exact);
-            const bool near = 0.5 - std::abs(exact - level) < 255 * error;
+            highest = std::max(highest, p[static_cast<std::size_t>(t - begin)]);
+            size = std::max(size, std::abs(c.value_scale(t, first)));
+            centre_size = std::max(centre_size, std::abs(centre_of(t)));
+        }
+        const double unit = highest * size / 255;
+        for (int t = from; t < stop; ++t) {
+            const double weight = p[static_cast<std::size_t>(t - begin)] / highest;
+            const double scale = std::abs(c.value_scale(t, first)), centre = centre_of(t);
+            const double exact = 255 * weight * scale / size, level = std::nearbyint(exact);
+            const double off = error * weight + half;
+            const bool near = 0.5 - std::abs(exact - level) < 255 * (off + 2 * half);
+            if (first == 0) to.sum_slack += highest * (off + of_tile * weight);
             for (int d = first; d < first + 64; ++d) {
                 // v = |scale| * offset + centre
-                const double scale = c.value_scale(t, d), v = c.element(false, t, d);
-                const double centre = c.value_bias(t, d) + scale * (scale < 0 ? 7 : 8);
-                const double offset = (v - centre) / std::abs(scale), unit = largest / 255;
+                const double offset = (c.element(false, t, d) - centre) / scale;
                 const auto at = static_cast<std::size_t>(d);
-                to.out[at] +=
-                    p[static_cast<std::size_t>(t - begin)] * centre + unit * level * offset;
-                if (near) to.either[at] += unit * std::abs(offset);
+                const double added = highest * weight * centre + unit * level * offset;
+                to.out[at] += added;
+                to.slack[at] +=
+                    of_tile * std::abs(added) + (near ? unit * std::abs(offset) : 0.0) +
+                    highest * (off * std::abs(centre) + weight * centre_size * 0.51 / 16383);
             }
         }
     }
