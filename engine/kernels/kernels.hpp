@@ -111,6 +111,7 @@ struct attention_block {
     /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for it.
     /// Null rows: none. Shaped like k and v, whole.
     kv_rows next_k, next_v;
+    int next_tokens = 0;  // of them that will be read, from the first
 };
 
 struct kernel_table {

@@ -673,15 +673,23 @@ SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int t1) {
     ask_for<soon>(rows.biases, t0 * scale_bytes, t1 * scale_bytes);
 }
 
-/// While the tile at t0 is worked on, memory is asked for the same tile of the next frame, and L2
-/// for the next tile of this one.
-SIMD void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
-    const int t1 = t0 + tile_tokens, t2 = t1 + tile_tokens < s.end ? t1 + tile_tokens : s.end;
-    ask_for_tokens<true>(block.k, t1, t2);
-    ask_for_tokens<true>(block.v, t1, t2);
-    if (block.next_k.rows != nullptr) {
-        ask_for_tokens<false>(block.next_k, t0, t1);
-        ask_for_tokens<false>(block.next_v, t0, t1);
+/// While the tile at t0 is worked on, memory is asked for as large a part of the next frame as this
+/// tile is of this frame: for L1 where few rows read it packed, and so take little longer than memory
+/// does. Inlined, because the compiler drops calls of a function that does nothing but this.
+SIMD_INLINE void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
+    if (block.next_tokens == 0) {
+        return;
+    }
+    const int seen = s.end - s.begin;
+    const int from = t0 > s.begin ? t0 - s.begin : 0;
+    const int to = t0 + tile_tokens < s.end ? t0 + tile_tokens - s.begin : seen;
+    const int t1 = block.next_tokens * from / seen, t2 = block.next_tokens * to / seen;
+    if (block.count > packed_rows_max) {
+        ask_for_tokens<false>(block.next_k, t1, t2);
+        ask_for_tokens<false>(block.next_v, t1, t2);
+    } else {
+        ask_for_tokens<true>(block.next_k, t1, t2);
+        ask_for_tokens<true>(block.next_v, t1, t2);
     }
 }
 

@@ -275,6 +275,8 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
         const std::byte* following = bytes_of(next);
         block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens, bits);
         block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens, bits);
+        const int newest = next.of->span->positions[next.of->first + next.of->tokens - 1];
+        block.next_tokens = std::clamp(newest + 1 - next.frame * tokens, 0, tokens);
     }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     block.count = t.tokens * group_;
