@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <tuple>
 
 namespace semantic::engine {
 
@@ -127,8 +128,12 @@ void attention::cut_into_tiles(int layer, std::span<const attention_span> spans)
         }
     }
     // The longest first, so that no thread starts on one when the others are done.
+    // Equal ones stay in the order of memory: a frame's heads lie side by side.
     std::sort(tiles_.begin(), tiles_.end(), [](const tile& a, const tile& b) {
-        return (a.frame_end - a.frame_begin) * a.tokens > (b.frame_end - b.frame_begin) * b.tokens;
+        const int work_a = (a.frame_end - a.frame_begin) * a.tokens,
+                  work_b = (b.frame_end - b.frame_begin) * b.tokens;
+        return std::tuple(work_b, a.span->first_row, a.first, a.kv_head) <
+               std::tuple(work_a, b.span->first_row, b.first, b.kv_head);
     });
 }
 
