@@ -7,17 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
 #include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 #include "engine/engine.hpp"
 #include "engine/text/tokenizer.hpp"
+#include "perf/scratch_directory.hpp"
 
 namespace {
 
@@ -207,28 +206,23 @@ void measure(engine& with, const shape& of, int rounds, const std::vector<token_
 }
 
 int run(const std::string& model, int rounds, int threads, std::string_view only) {
-    std::string folder =
-        (std::filesystem::temp_directory_path() / "constrained_bench.XXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    {
-        engine_options options;
-        options.model_directory = model;
-        options.cache_directory = folder;
-        options.compute_threads = threads;
-        options.cache_budget_bytes = std::size_t{256} << 20;
-        auto loaded = load_engine(options, [](load_progress) {});
-        if (!loaded) throw std::runtime_error(loaded.error().what);
-        auto biases = against_the_end(model);
-        std::printf(
-            "%s, %d tokens an answer, %d rounds; microseconds a token, free and held; the median "
-            "ratio of a round, and that of the least values\n\n",
-            (*loaded)->info().id.c_str(), answer_tokens, rounds);
-        std::printf("%-18s %6s  %-29s  %-29s\n", "form", "tokens", "wall", "CPU of all threads");
-        for (const shape& each : shapes())
-            if (only.empty() || only == each.name) measure(**loaded, each, rounds, biases);
-        (*loaded)->drain(clock_type::now() + std::chrono::seconds(10));
-    }
-    std::filesystem::remove_all(folder);
+    const semantic::perf::scratch_directory caches("semantic-constrained-bench");
+    engine_options options;
+    options.model_directory = model;
+    options.cache_directory = caches.path();
+    options.compute_threads = threads;
+    options.cache_budget_bytes = std::size_t{256} << 20;
+    auto loaded = load_engine(options, [](load_progress) {});
+    if (!loaded) throw std::runtime_error(loaded.error().what);
+    auto biases = against_the_end(model);
+    std::printf(
+        "%s, %d tokens an answer, %d rounds; microseconds a token, free and held; the median "
+        "ratio of a round, and that of the least values\n\n",
+        (*loaded)->info().id.c_str(), answer_tokens, rounds);
+    std::printf("%-18s %6s  %-29s  %-29s\n", "form", "tokens", "wall", "CPU of all threads");
+    for (const shape& each : shapes())
+        if (only.empty() || only == each.name) measure(**loaded, each, rounds, biases);
+    (*loaded)->drain(clock_type::now() + std::chrono::seconds(10));
     return 0;
 }
 

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -19,6 +18,7 @@
 #include "engine/engine.hpp"
 #include "perf/bench/burst.hpp"
 #include "perf/bench/prompts.hpp"
+#include "perf/scratch_directory.hpp"
 
 namespace {
 
@@ -142,26 +142,6 @@ class agents {
     std::uint64_t seed_ = 1000;
 };
 
-/// A cache directory below TMPDIR, removed at the end.
-class scratch_directory {
-  public:
-    scratch_directory()
-        : path_(
-              (std::filesystem::temp_directory_path() / "semantic-engine-bench-XXXXXX").string()) {
-        if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no room in TMPDIR");
-    }
-    ~scratch_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    scratch_directory(const scratch_directory&) = delete;
-    scratch_directory& operator=(const scratch_directory&) = delete;
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
-};
-
 int number(int argc, char** argv, int index, int otherwise) {
     if (argc <= index) return otherwise;
     const int value = std::atoi(argv[index]);
@@ -178,7 +158,7 @@ int run(int argc, char** argv) {
     }
     const int count = number(argc, argv, 2, 16), context = number(argc, argv, 3, 1024),
               answer = number(argc, argv, 4, 256), rounds = number(argc, argv, 5, 3);
-    const scratch_directory caches;
+    const perf::scratch_directory caches("semantic-engine-bench");
     engine::engine_options options;
     options.model_directory = argv[1];
     options.cache_directory = caches.path();
