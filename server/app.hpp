@@ -76,6 +76,7 @@ class app {
     default_seed seed_;
     server_probe probe_;
     turns_in_flight turns_;
+    waking_streams waking_;
     engine_slot engines_;
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};

@@ -140,6 +140,9 @@ class agent_cache_store {
     /// clean agents as make_room() does, never `state.id`. Errors: pool_exhausted only;
     /// damage on disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens);
+    /// The same without a look at the disk, for who must not wait. Returns: nothing where `state`
+    /// lacks a part that is needed.
+    std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
     /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
     /// that its next token needs is in the pool. Sliding frames that its next token does not need

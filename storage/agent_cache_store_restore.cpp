@@ -22,8 +22,7 @@ shortfall shortfall_of(errc code) {
 /// What a sequence needs to go on behind `tokens` tokens. The window comes first, from its end:
 /// what is lost there makes the prefix shorter, and then fewer full layers are needed.
 std::vector<std::pair<std::size_t, kv_part>> agent_cache_store::impl::needed_for(int tokens) const {
-    const std::size_t count =
-        (as_size(tokens) + as_size(block_tokens) - 1) / as_size(block_tokens);
+    const std::size_t count = (as_size(tokens) + as_size(block_tokens) - 1) / as_size(block_tokens);
     std::vector<std::pair<std::size_t, kv_part>> needed;
     for (std::size_t i = count; i-- > window_start(as_size(tokens));)
         needed.emplace_back(i, kv_part::sliding);
@@ -144,6 +143,23 @@ state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::s
                       std::equal(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(tokens),
                                  state.tokens.begin());
     return same ? found->second.state : nullptr;
+}
+
+std::optional<restored_prefix> agent_cache_store::restore_hot(const agent_state& state,
+                                                              int tokens) {
+    ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());
+    restored_prefix restored;
+    restored.tokens = tokens;
+    restored.blocks.resize((as_size(tokens) + as_size(impl_->block_tokens) - 1) /
+                           as_size(impl_->block_tokens));
+    for (const auto& [i, part] : impl_->needed_for(tokens)) {
+        if (state.blocks[i].at(part) == nullptr) return std::nullopt;
+        restored.blocks[i].at(part) = state.blocks[i].at(part);
+    }
+    std::lock_guard lock(impl_->mutex);
+    const auto found = impl_->agents.find(state.id);
+    if (found != impl_->agents.end()) found->second.last_used = std::chrono::system_clock::now();
+    return restored;
 }
 
 result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, int tokens) {

@@ -191,14 +191,20 @@ void batch::admit() {
         work->admitted = clock::now();
         probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
         probe_.running.fetch_add(1, std::memory_order_relaxed);
-        if (work->prompt->reuse_tokens > 0) {
+        work->restored = what_is_hot(*work->prompt);
+        if (work->restored) {
+            start(work);
+        } else {
             restoring_.push_back(work);
             outputs_.restore(work);
-        } else {
-            work->restored.emplace();
-            start(work);
         }
     }
+}
+
+// A prefix that is in the pool needs no other thread, and so no further step to begin in.
+std::optional<storage::restored_prefix> batch::what_is_hot(const resolved_prompt& prompt) {
+    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
+    return store_.restore_hot(*prompt.source, prompt.reuse_tokens);
 }
 
 void batch::restored(job_ptr work) {

@@ -81,6 +81,7 @@ class batch {
     std::size_t frames_promised() const;
     void sweep();
     void admit();
+    std::optional<storage::restored_prefix> what_is_hot(const resolved_prompt& prompt);
     void start(const job_ptr& work);
     void begin(const job_ptr& work);
     bool make_ready(sequence& run, int tokens);

@@ -46,6 +46,7 @@ struct emission {
     job_ptr work;
     generation_event event;
 };
+using emissions = std::vector<emission>;  // handed over together
 
 // Disk work overlaps with compute and mostly waits, so two threads are enough to keep a disk busy.
 constexpr std::size_t storage_threads = 2;
@@ -65,12 +66,12 @@ bool is_last(const generation_event& event) {
 
 struct scheduler::impl {
     using resolve_node =
-        flow::multifunction_node<resolve_message, std::tuple<step_message, emission>>;
+        flow::multifunction_node<resolve_message, std::tuple<step_message, emissions>>;
     using step_node =
-        flow::multifunction_node<step_message, std::tuple<step_message, emission, ended_request>>;
+        flow::multifunction_node<step_message, std::tuple<step_message, emissions, ended_request>>;
     using commit_node =
-        flow::multifunction_node<ended_request, std::tuple<resolve_message, emission>>;
-    using emit_node = flow::function_node<emission>;
+        flow::multifunction_node<ended_request, std::tuple<resolve_message, emissions>>;
+    using emit_node = flow::function_node<emissions>;
 
     compute_arena& arena;
     const resolver& prompts;
@@ -103,6 +104,7 @@ struct scheduler::impl {
     std::optional<commit_node> commit;
     std::optional<emit_node> emit;
     batch running;       // owned by the step node
+    emissions yielded;   // owned by the step node: the tokens of this step so far
     bool again = false;  // owned by the step node: a next_step is queued
     std::optional<save_gate> gate;
     std::thread host;
@@ -118,9 +120,12 @@ struct scheduler::impl {
           grammars(words, options.batch.answers.chat_template),
           running(model, words, pool, store, options.batch, probe,
                   {[this](const job_ptr& work, generation_event event) {
-                       std::get<1>(step->output_ports()).try_put({work, std::move(event)});
+                       bool gathers = std::holds_alternative<token_text>(event);
+                       yielded.push_back({work, std::move(event)});
+                       if (!gathers) hand_over();
                    },
                    [this](ended_request ended) {
+                       hand_over();  // its tokens, before its end
                        if (ended.remembered) settling.fetch_add(1);
                        std::get<2>(step->output_ports()).try_put(std::move(ended));
                    },
@@ -131,7 +136,7 @@ struct scheduler::impl {
                    [this](const job_ptr& work) { restore(work); }}) {
         arena.run([this] { build(); });
         gate.emplace([this](const job_ptr& work, finished last) {
-            emit->try_put({work, std::move(last)});
+            emit->try_put({{work, std::move(last)}});
         });
         graph->reserve_wait();
         host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
@@ -141,7 +146,9 @@ struct scheduler::impl {
     void on_resolve(const resolve_message& message, resolve_node::output_ports_type& out);
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
-    void on_emit(const emission& message);
+    void on_emit(const emissions& messages);
+    void hand_over();
+    void deliver(const emission& message);
     bool ask_for_a_step(step_node::output_ports_type& out);
 
     void close(const job& work);
@@ -172,7 +179,7 @@ void scheduler::impl::build() {
                  [this](const step_message& m, auto& out) noexcept { on_step(m, out); });
     commit.emplace(*graph, flow::serial,
                    [this](const ended_request& m, auto& out) noexcept { on_commit(m, out); });
-    emit.emplace(*graph, flow::serial, [this](const emission& m) noexcept { on_emit(m); });
+    emit.emplace(*graph, flow::serial, [this](const emissions& m) noexcept { on_emit(m); });
 
     flow::make_edge(flow::output_port<0>(*resolve), *step);
     flow::make_edge(flow::output_port<1>(*resolve), *emit);
@@ -217,7 +224,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
     settling.fetch_add(1);
     auto give_up = [&](failure_kind kind, std::string what) {
         settled();
-        std::get<1>(out).try_put({work, failed{kind, std::move(what)}});
+        std::get<1>(out).try_put({{work, failed{kind, std::move(what)}}});
     };
     try {
         auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
@@ -245,7 +252,7 @@ void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
     for (auto& [agent, queue] : behind)
         std::erase_if(queue, [&](const job_ptr& work) {
             if (!work->cancelled.load(std::memory_order_relaxed)) return false;
-            std::get<1>(out).try_put({work, finished{stop_reason::cancelled, {}, 0, false}});
+            std::get<1>(out).try_put({{work, finished{stop_reason::cancelled, {}, 0, false}}});
             return true;
         });
 }
@@ -273,6 +280,7 @@ void scheduler::impl::on_step(const step_message& message, step_node::output_por
     bool more = false;
     // Isolated: while this thread waits for its kernels it must not pick up another node's work.
     oneapi::tbb::this_task_arena::isolate([&] { more = running.run_step(); });
+    hand_over();
     again = more && ask_for_a_step(out);
 }
 
@@ -289,10 +297,26 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
         save(agent, wait ? work->id : 0);
         settled();
     }
-    if (!wait) std::get<1>(out).try_put({work, ended.last});
+    if (!wait) std::get<1>(out).try_put({{work, ended.last}});
 }
 
-void scheduler::impl::on_emit(const emission& message) {
+// Gives the step's tokens to the emit node in one message.
+void scheduler::impl::hand_over() {
+    if (yielded.empty()) return;
+    std::get<1>(step->output_ports()).try_put(yielded);
+    yielded.clear();
+}
+
+void scheduler::impl::on_emit(const emissions& messages) {
+    std::vector<std::shared_ptr<generation_sink>> sinks;
+    for (const emission& message : messages) {
+        sinks.push_back(message.work->sink);
+        deliver(message);
+    }
+    for (const auto& sink : sinks) sink->on_group_end();
+}
+
+void scheduler::impl::deliver(const emission& message) {
     bool last = is_last(message.event);
     if (last) {
         if (auto* end = std::get_if<finished>(&message.event)) {
@@ -433,9 +457,9 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
             impl_->show_wait();
         }
     }
-    if (waits) impl_->emit->try_put({work, *waits});
+    if (waits) impl_->emit->try_put({{work, *waits}});
     if (refused)
-        impl_->emit->try_put({work, *refused});
+        impl_->emit->try_put({{work, *refused}});
     else
         impl_->resolve->try_put(arrived{work});
     return work->id;

@@ -205,12 +205,15 @@ struct failed {
 using generation_event =
     std::variant<queued, admitted, token_text, choice_finished, finished, failed>;
 
-/// Receives one request's events in order. Called on an engine thread: must not block and must not
-/// throw.
+/// Receives one request's events in order. Called on an engine thread, one call at a time for all
+/// sinks of an engine: must not block and must not throw.
 class generation_sink {
   public:
     virtual ~generation_sink() = default;
     virtual void on_event(generation_event event) noexcept = 0;
+    /// What a step yields is handed over together: this call follows when every request has its
+    /// events of it, so that who passes them on to other threads need not wake one for each.
+    virtual void on_group_end() noexcept {}
 };
 
 using request_id = std::uint64_t;

@@ -85,8 +85,8 @@ std::vector<std::pair<std::string, std::string>> queue_fields(const engine::queu
 }
 
 /// The events of a request, which stop when the client leaves.
-std::shared_ptr<token_stream> events_for(client_link& client) {
-    auto events = std::make_shared<token_stream>(client.executor());
+std::shared_ptr<token_stream> events_for(client_link& client, const services& with) {
+    auto events = std::make_shared<token_stream>(client.executor(), with.waking);
     client.when_gone([events] { events->interrupt(); });
     return events;
 }
@@ -115,7 +115,7 @@ struct answer {
           choices(wanted.choices),
           family(of.with.engines.get()->info().chat_template),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
-          events(events_for(of.client)),
+          events(events_for(of.client, of.with)),
           generation(*of.with.engines.get(), owned(of, std::move(wanted)), events) {}
 
     const request& incoming;

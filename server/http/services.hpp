@@ -14,6 +14,7 @@
 #include "server/runtime/default_seed.hpp"
 #include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"
+#include "server/runtime/token_stream.hpp"
 #include "server/runtime/turns_in_flight.hpp"
 
 namespace semantic::server {
@@ -28,6 +29,7 @@ struct services {
     boost::asio::any_io_executor
         workers;  // for work of more than a millisecond that is no engine request
     turns_in_flight& turns;
+    waking_streams& waking;  // answers that the engine's last step gave something to
     boost::asio::any_io_executor transfers;  // for agents' files, which wait for their client
     const std::string& spool_directory;      // where an upload lies until it is checked
     default_seed& seed;

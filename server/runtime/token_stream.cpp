@@ -1,5 +1,6 @@
 #include "server/runtime/token_stream.hpp"
 
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 
 #include <utility>
@@ -8,7 +9,28 @@
 
 namespace semantic::server {
 
-token_stream::token_stream(net::any_io_executor strand) : strand_(strand), timer_(strand) {}
+waking_streams::waking_streams(net::any_io_executor io_threads)
+    : io_threads_(std::move(io_threads)) {}
+
+void waking_streams::add(std::shared_ptr<token_stream> stream) {
+    std::lock_guard lock(mutex_);
+    streams_.push_back(std::move(stream));
+}
+
+void waking_streams::wake_all() {
+    std::vector<std::shared_ptr<token_stream>> streams;
+    {
+        std::lock_guard lock(mutex_);
+        streams.swap(streams_);
+    }
+    if (streams.empty()) return;
+    net::post(io_threads_, [streams = std::move(streams)] {
+        for (const auto& stream : streams) stream->wake();
+    });
+}
+
+token_stream::token_stream(net::any_io_executor strand, waking_streams& together)
+    : strand_(strand), together_(together), timer_(strand) {}
 
 void token_stream::on_event(engine::generation_event event) noexcept {
     {
@@ -19,8 +41,10 @@ void token_stream::on_event(engine::generation_event event) noexcept {
         events_.push_back(std::move(event));
         if (!std::exchange(waiting_, false)) return;
     }
-    wake();
+    together_.add(shared_from_this());
 }
+
+void token_stream::on_group_end() noexcept { together_.wake_all(); }
 
 void token_stream::interrupt() {
     {
@@ -45,7 +69,7 @@ std::optional<std::chrono::steady_clock::duration> token_stream::first_token_aft
 
 // The timer belongs to the strand, so the wake-up runs there, after next() has begun its wait.
 void token_stream::wake() {
-    net::post(strand_, [self = shared_from_this()] { self->timer_.cancel(); });
+    net::dispatch(strand_, [self = shared_from_this()] { self->timer_.cancel(); });
 }
 
 net::awaitable<std::vector<engine::generation_event>> token_stream::next(

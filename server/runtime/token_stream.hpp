@@ -1,8 +1,8 @@
 #pragma once
 // The one bridge from engine threads to a coroutine: one request's events in order.
-// Owner: shared by the engine (which pushes) and the handler (which takes). Thread: on_event() and
-// interrupt() from anywhere, next() from one coroutine at a time, on the strand given at
-// construction. Bound: the request's max_tokens, so a push can neither fail nor wait.
+// Owner: shared by the engine (which pushes) and the handler (which takes). Thread: on_event(),
+// on_group_end() and interrupt() from anywhere, next() from one coroutine at a time, on the strand
+// given at construction. Bound: the request's max_tokens, so a push can neither fail nor wait.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -19,12 +19,32 @@
 
 namespace semantic::server {
 
+class token_stream;
+
+/// The streams that a step of the engine gave something to. They are woken by one message to the
+/// I/O threads, behind the last of them: a message each would have an I/O thread take a core from
+/// compute, and give it back, once for every answer of every step.
+/// Owner: app. Thread: any.
+class waking_streams {
+  public:
+    explicit waking_streams(boost::asio::any_io_executor io_threads);
+    void add(std::shared_ptr<token_stream> stream);
+    void wake_all();
+
+  private:
+    boost::asio::any_io_executor io_threads_;
+    std::mutex mutex_;
+    std::vector<std::shared_ptr<token_stream>> streams_;  // guarded by mutex_
+};
+
 class token_stream final : public engine::generation_sink,
                            public std::enable_shared_from_this<token_stream> {
   public:
-    explicit token_stream(boost::asio::any_io_executor strand);
+    /// `together`: outlives the stream.
+    token_stream(boost::asio::any_io_executor strand, waking_streams& together);
 
     void on_event(engine::generation_event event) noexcept override;
+    void on_group_end() noexcept override;
 
     /// Returns: everything that has arrived, waiting for the first event if need be. Empty when
     /// `until` passed or after interrupt(). Cancelled half-way: no event is lost.
@@ -39,9 +59,11 @@ class token_stream final : public engine::generation_sink,
     std::optional<std::chrono::steady_clock::duration> first_token_after() const;
 
   private:
+    friend class waking_streams;
     void wake();
 
     boost::asio::any_io_executor strand_;
+    waking_streams& together_;
     boost::asio::steady_timer timer_;  // strand only
     const std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
     mutable std::mutex mutex_;

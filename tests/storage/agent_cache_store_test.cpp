@@ -122,6 +122,24 @@ TEST_F(agent_cache_store_test, restore_reads_only_what_is_asked_for_and_not_hot)
     EXPECT_EQ(store->restore(*store->find(id_of("a")), 0)->blocks.size(), 0u);
 }
 
+TEST_F(agent_cache_store_test, what_is_hot_is_had_without_a_look_at_the_disk_and_nothing_else_is) {
+    const auto tokens = some_tokens(21);
+    const auto store = open();
+    put_and_save(*store, "a", tokens);
+    const auto hot = store->restore_hot(*store->find(id_of("a")), 21);
+    ASSERT_TRUE(hot);
+    EXPECT_EQ(hot->blocks, store->restore(*store->find(id_of("a")), 21)->blocks);
+    EXPECT_EQ(hot->tokens, 21);
+    EXPECT_EQ(store->restore_hot(*store->find(id_of("a")), 0)->blocks.size(), 0u);
+    ASSERT_TRUE(store->evict(id_of("a")));
+    EXPECT_FALSE(store->restore_hot(*store->find(id_of("a")), 21));
+    EXPECT_FALSE(store->restore_hot(*store->find(id_of("a")), 1));
+    ASSERT_EQ(store->restore(*store->find(id_of("a")), 9)->tokens, 9);
+    EXPECT_TRUE(store->restore_hot(*store->find(id_of("a")), 16));
+    EXPECT_FALSE(store->restore_hot(*store->find(id_of("a")), 17));
+    EXPECT_EQ(store->probe().blocks_read, 2u);
+}
+
 TEST_F(agent_cache_store_test, saving_twice_writes_nothing) {
     fault_file_system files(directory.path());
     const auto store = open(&files);

@@ -171,7 +171,9 @@ void scripted_engine::push(request_id id, event what) {
         if (is_last) one.sink.reset();
     }
     changed_.notify_all();
-    if (sink) sink->on_event(std::move(what));
+    if (!sink) return;
+    sink->on_event(std::move(what));
+    sink->on_group_end();
 }
 
 void scripted_engine::admit(request_id id, int prompt_tokens, int reused_tokens) {

@@ -64,14 +64,21 @@ class bare_batch {
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
-        auto work = std::make_shared<job>();
-        work->id = id;
-        work->request = std::move(request);
-        resolved_prompt resolved{*storage::agent_id::parse("a" + std::to_string(id)), prompt};
+        resolved_prompt resolved{agent_of(id), prompt};
         resolved.tokens = words_.encode(prompt, resolved.token_ends);
-        work->prompt = std::move(resolved);
-        batch_->add(work);
-        return work;
+        return add(id, std::move(resolved), std::move(request));
+    }
+    /// Asks once more behind all that the agent of request `before` remembers.
+    job_ptr go_on_from(request_id before, request_id id, generation_request request) {
+        resolved_prompt resolved{agent_of(before)};
+        resolved.source = store_->find(resolved.agent);
+        resolved.text = resolved.source->text + "!";
+        resolved.tokens = resolved.source->tokens;
+        resolved.token_ends = resolved.source->token_ends;
+        resolved.reuse_tokens = static_cast<int>(resolved.tokens.size());
+        resolved.tokens.push_back(words_.encode("!").front());
+        resolved.token_ends.push_back(static_cast<std::uint32_t>(resolved.text.size()));
+        return add(id, std::move(resolved), std::move(request));
     }
     /// Returns: whether another step can make progress.
     bool step() {
@@ -102,6 +109,17 @@ class bare_batch {
     }
 
   private:
+    static storage::agent_id agent_of(request_id id) {
+        return *storage::agent_id::parse("a" + std::to_string(id));
+    }
+    job_ptr add(request_id id, resolved_prompt resolved, generation_request request) {
+        auto work = std::make_shared<job>();
+        work->id = id;
+        work->request = std::move(request);
+        work->prompt = std::move(resolved);
+        batch_->add(work);
+        return work;
+    }
     std::size_t pool_bytes(int tokens_held) const {
         auto layout = make_kv_layout(config_, {4, 64}, 256);
         return static_cast<std::size_t>(tokens_held / 256 * layout.layer_count()) *
@@ -179,6 +197,23 @@ TEST(batch, a_short_prompt_behind_a_long_one_starts_within_one_chunk) {
     EXPECT_TRUE(running.tokens[1].empty());
     running.run_all();
     EXPECT_EQ(running.tokens[1][0].size(), 4u);
+}
+
+// The fixture fails when anything is to be read.
+TEST(batch, a_prompt_whose_prefix_is_in_the_pool_is_answered_by_the_next_step) {
+    bare_batch running(run_options{});
+    running.add(1, turn(notes(20)), endless(4, 1));
+    running.run_all();
+    running.add(2, turn("Hello."), endless(1000, 2));
+    running.step();
+    bool admitted_now = false;
+    running.on_emit = [&](const job& work, const generation_event& event) {
+        admitted_now |= work.id == 3 && std::holds_alternative<admitted>(event);
+    };
+    running.go_on_from(1, 3, endless(4, 3));
+    running.step();
+    EXPECT_TRUE(admitted_now);
+    EXPECT_EQ(running.tokens[3][0].size(), 1u);
 }
 
 TEST(batch, decoding_goes_on_in_every_step_of_a_long_prompt) {

@@ -1,0 +1,82 @@
+// How a step's results reach those who asked.
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include "tests/engine/tiny_engine.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using tests::ask;
+using tests::chat_of;
+using tests::load;
+using tests::options_in;
+
+/// What all requests of a test were told, in order, and where the groups ended.
+struct record {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::set<int> group;  // who was told something since the last group's end
+    bool open = false;    // somebody was, and the end is still to come
+    int ended = 0;
+    int tokens = 0;
+    int tokens_of_all = 0;  // in groups in which every request had a token
+};
+
+class part_of_a_record final : public generation_sink {
+  public:
+    part_of_a_record(record& all, int number, int of) : all_(all), number_(number), of_(of) {}
+    void on_event(generation_event event) noexcept override {
+        std::lock_guard lock(all_.mutex);
+        all_.open = true;
+        if (std::holds_alternative<token_text>(event)) {
+            ++all_.tokens;
+            all_.group.insert(number_);
+        }
+        if (std::holds_alternative<finished>(event) || std::holds_alternative<failed>(event))
+            ended_ = true;
+    }
+    void on_group_end() noexcept override {
+        std::lock_guard lock(all_.mutex);
+        if (static_cast<int>(all_.group.size()) == of_) all_.tokens_of_all += of_;
+        all_.group.clear();
+        all_.open = false;
+        if (std::exchange(ended_, false)) ++all_.ended;
+        all_.changed.notify_all();
+    }
+
+  private:
+    record& all_;
+    const int number_, of_;
+    bool ended_ = false;
+};
+
+TEST(engine, tokens_of_one_step_are_handed_over_together) {
+    constexpr int requests = 4, answer = 120;
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    record all;
+    for (int i = 0; i < requests; ++i) {
+        auto request = ask("", chat_of({"Tell me of the sea, part " + std::to_string(i) + "."}));
+        request.max_tokens = answer;
+        request.form = {.what = output_form::kind::json,
+                        .schema_json = R"({"type":"string","minLength":4000})"};
+        engine->submit(request, std::make_shared<part_of_a_record>(all, i, requests));
+    }
+    std::unique_lock lock(all.mutex);
+    ASSERT_TRUE(
+        all.changed.wait_for(lock, std::chrono::minutes(2), [&] { return all.ended == requests; }));
+    EXPECT_FALSE(all.open);  // each group's end was told
+    EXPECT_EQ(all.tokens, requests * answer);
+    // They decode together but for the few steps in which the others' prompts are read.
+    EXPECT_GE(all.tokens_of_all, requests * answer * 3 / 4);
+}
+
+}  // namespace
+}  // namespace semantic::engine
