@@ -126,10 +126,12 @@ TEST_F(agent_cache_store_test, what_is_hot_is_had_without_a_look_at_the_disk_and
     const auto tokens = some_tokens(21);
     const auto store = open();
     put_and_save(*store, "a", tokens);
-    const auto hot = store->restore_hot(*store->find(id_of("a")), 21);
-    ASSERT_TRUE(hot);
-    EXPECT_EQ(hot->blocks, store->restore(*store->find(id_of("a")), 21)->blocks);
-    EXPECT_EQ(hot->tokens, 21);
+    {
+        const auto hot = store->restore_hot(*store->find(id_of("a")), 21);
+        ASSERT_TRUE(hot);
+        EXPECT_EQ(hot->blocks, store->restore(*store->find(id_of("a")), 21)->blocks);
+        EXPECT_EQ(hot->tokens, 21);
+    }
     EXPECT_EQ(store->restore_hot(*store->find(id_of("a")), 0)->blocks.size(), 0u);
     ASSERT_TRUE(store->evict(id_of("a")));
     EXPECT_FALSE(store->restore_hot(*store->find(id_of("a")), 21));
