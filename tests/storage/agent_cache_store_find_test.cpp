@@ -2,15 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <thread>
 
 #include "tests/storage/store_fixture.hpp"
+#include "tests/support/fault_file_system.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::storage {
 namespace {
 
 using namespace semantic::storage::tests;
+using semantic::tests::fault_file_system;
 using semantic::tests::temp_dir;
 
 std::size_t block_files_below(const std::string& directory) {
@@ -22,8 +29,8 @@ std::size_t block_files_below(const std::string& directory) {
 
 class agent_cache_store_find_test : public testing::Test {
   protected:
-    std::unique_ptr<agent_cache_store> open() {
-        auto store = agent_cache_store::open(options_for(directory.path()), pool);
+    std::unique_ptr<agent_cache_store> open(file_system* files = nullptr) {
+        auto store = agent_cache_store::open(options_for(directory.path(), files), pool);
         EXPECT_TRUE(store) << store.error().what;
         return store ? std::move(*store) : nullptr;
     }
@@ -139,6 +146,51 @@ TEST_F(agent_cache_store_find_test, a_fork_of_an_evicted_agent_needs_nothing_in_
 }
 
 // Method: two answers, a turn that keeps one of them, a restart, an erasure.
+// Method: an agent of the fork's name is just being erased, so that the fork, which everybody sees
+// already, has to wait for its turn to be saved. Meanwhile its source goes.
+TEST_F(agent_cache_store_find_test, a_fork_keeps_its_sources_files_before_its_own_first_save) {
+    fault_file_system files(directory.path());
+    const auto tokens = some_tokens(21);
+    const std::function<void(agent_cache_store&)> ways_to_go[] = {
+        [](agent_cache_store& store) { EXPECT_TRUE(store.erase(id_of("a"))); },
+        [&](agent_cache_store& store) { put_and_save(store, "a", some_tokens(9, 6)); },
+        [&](agent_cache_store& store) {
+            files.set_space({1 << 30, 0});
+            store.put(make_state(pool, "c", some_tokens(9, 7)));
+            EXPECT_FALSE(store.save(id_of("c"))) << "whatever goes, this disk stays full";
+            EXPECT_EQ(store.find(id_of("a")), nullptr);
+            files.set_space({1 << 30, 1 << 30});
+        }};
+    for (const auto& go : ways_to_go) {
+        {
+            const auto store = open(&files);
+            put_and_save(*store, "a", tokens);
+            ASSERT_TRUE(store->evict(id_of("a")));
+            put_and_save(*store, "b", some_tokens(9, 5));
+            std::promise<void> erasing, source_is_gone;
+            std::atomic<bool> is_first = true;
+            files.before_unlink([&](const std::string& path) {
+                if (path.find("/blocks/") == std::string::npos || !is_first.exchange(false)) return;
+                erasing.set_value();
+                source_is_gone.get_future().wait();
+            });
+            std::jthread eraser([&] { EXPECT_TRUE(store->erase(id_of("b"))); });
+            erasing.get_future().wait();
+            std::jthread forker([&] { EXPECT_TRUE(store->fork(id_of("a"), id_of("b"))); });
+            for (int i = 0; i < 10000 && store->find(id_of("b")) == nullptr; ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            EXPECT_NE(store->find(id_of("b")), nullptr);
+            go(*store);
+            source_is_gone.set_value();
+        }
+        files.before_unlink({});
+        const auto store = open(&files);
+        expect_whole(*store, "b", tokens);
+        for (const agent_summary& each : store->list()) EXPECT_TRUE(store->erase(each.id));
+        EXPECT_EQ(block_files_below(directory.path()), 0u) << "and nothing for ever";
+    }
+}
+
 TEST_F(agent_cache_store_find_test, the_end_of_an_answer_is_found_by_its_name_after_a_restart) {
     const auto put = [&](agent_cache_store& store, int tokens,
                          std::vector<message_end> messages) {

@@ -102,6 +102,10 @@ bool fault_file_system::has_fired() const {
     return fired_;
 }
 
+void fault_file_system::before_unlink(std::function<void(const std::string&)> hook) {
+    before_unlink_ = std::move(hook);
+}
+
 std::vector<std::string> fault_file_system::log() const {
     std::lock_guard lock(mutex_);
     return log_;
@@ -242,6 +246,7 @@ result<void> fault_file_system::rename(const std::string& from, const std::strin
 }
 
 result<void> fault_file_system::unlink(const std::string& path) {
+    if (before_unlink_) before_unlink_(path);
     std::lock_guard lock(mutex_);
     if (auto ok = change("unlink " + path); !ok) return ok;
     if (auto ok = real_.unlink(path); !ok) return ok;

@@ -47,6 +47,9 @@ class fault_file_system final : public storage::file_system {
     int operations() const;
     void reset();
     bool has_fired() const;
+    /// Calls `hook` with the path before each removal, on the thread that removes, which it may
+    /// hold up. Requires: nobody removes anything now.
+    void before_unlink(std::function<void(const std::string&)> hook);
     /// Ends a power cut: the directory then holds what survived.
     void restart(lost what, unsigned seed = 1);
     /// Every changing operation as "create path", for tests of order and amount.
@@ -102,6 +105,7 @@ class fault_file_system final : public storage::file_system {
     fault kind_ = fault::io_error;
     std::optional<storage::disk_space> space_;
     std::vector<std::string> opened_;
+    std::function<void(const std::string&)> before_unlink_;
     bool read_only_ = false;
     bool fired_ = false;
     bool down_ = false;
