@@ -60,34 +60,10 @@ bool agent_cache_store::impl::all_hot(const agent_state& state) const {
     return true;
 }
 
-/// Requires: the mutex is held, the place is a full block.
-agent_cache_store::impl::known_block* agent_cache_store::impl::find_known(const block_place& at) {
-    const auto found = known.find(at.name);
-    if (found == known.end() || found->second.parent != at.identity.parent ||
-        !std::ranges::equal(found->second.tokens, at.identity.tokens))
-        return nullptr;
-    return &found->second;
-}
-
 /// Returns: the same part of the same block where it is known already, else `block`, which is known
 /// from now on. Requires: the mutex is held.
 block_ptr agent_cache_store::impl::adopt(const block_place& at, block_ptr block) {
-    if (!at.full) return block;
-    known_block* same = find_known(at);
-    if (same == nullptr) {
-        if (known.size() >= purge_known_at) {
-            std::erase_if(known, [](const auto& each) {
-                return each.second.parts[0].expired() && each.second.parts[1].expired();
-            });
-            purge_known_at = std::max<std::size_t>(1024, known.size() * 2);
-        }
-        same = &known[at.name];
-        *same = {{}, at.identity.parent, {at.identity.tokens.begin(), at.identity.tokens.end()}};
-    }
-    auto& part = same->parts[static_cast<std::size_t>(block->part())];
-    if (auto there = part.lock()) return there;
-    part = block;
-    return block;
+    return at.full ? known.adopt(at.name, at.identity, std::move(block)) : block;
 }
 
 block_ptr agent_cache_store::impl::find_hot(const agent_state& state, std::size_t index,
@@ -95,8 +71,7 @@ block_ptr agent_cache_store::impl::find_hot(const agent_state& state, std::size_
     if (state.blocks[index].at(part) != nullptr) return state.blocks[index].at(part);
     std::lock_guard lock(mutex);
     if (at.full)
-        if (const known_block* same = find_known(at))
-            if (auto block = same->parts[static_cast<std::size_t>(part)].lock()) return block;
+        if (auto block = known.find(at.name, at.identity, part)) return block;
     const auto newest = agents.find(state.id);
     if (newest == agents.end() || index >= newest->second.names.size() ||
         newest->second.names[index] != at.name)
@@ -133,8 +108,7 @@ void agent_cache_store::impl::take_over_unsaved(const block_place& at, kv_block_
     constexpr kv_part part = kv_part::sliding;
     if (!pool.layout().slides() || block.sliding != nullptr || !at.full) return;
     if (blocks.is_good(at.name, part)) return;
-    if (const known_block* same = find_known(at))
-        block.sliding = same->parts[static_cast<std::size_t>(part)].lock();
+    block.sliding = known.find(at.name, at.identity, part);
 }
 
 /// Gives the agent those of another state's blocks that it has neither in the pool nor on disk.

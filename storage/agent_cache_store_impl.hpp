@@ -1,7 +1,6 @@
 #pragma once
 // The insides of agent_cache_store, for the sources that implement it and for nobody else.
 
-#include <array>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -16,13 +15,13 @@
 #include "storage/agent_cache_store.hpp"
 #include "storage/block_file.hpp"
 #include "storage/block_files.hpp"
+#include "storage/block_index.hpp"
 #include "storage/disk_quota.hpp"
 #include "storage/manifest.hpp"
 #include "storage/parallel.hpp"
 
 namespace semantic::storage {
 
-using block_ptr = std::shared_ptr<const kv_block>;
 using state_ptr = std::shared_ptr<const agent_state>;
 
 inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
@@ -66,13 +65,6 @@ struct agent_cache_store::impl {
         std::vector<block_hash> names;  // what it retains
         std::uint64_t bytes = 0;
     };
-    /// A full block that some agent has in the pool, and what it must be of to be taken for
-    /// another's.
-    struct known_block {
-        std::array<std::weak_ptr<const kv_block>, kv_parts.size()> parts;
-        block_hash parent;
-        std::vector<token_id> tokens;
-    };
     /// Everything about one block of a state but its bytes.
     struct block_place {
         block_hash name;
@@ -115,7 +107,6 @@ struct agent_cache_store::impl {
     state_ptr gone_on_from(const agent_state& state, std::size_t tokens);
     bool any_hot(const agent_state& state) const;
     bool all_hot(const agent_state& state) const;
-    known_block* find_known(const block_place& at);
     block_ptr adopt(const block_place& at, block_ptr block);
     block_ptr find_hot(const agent_state& state, std::size_t index, kv_part part,
                        const block_place& at);
@@ -208,12 +199,11 @@ struct agent_cache_store::impl {
     std::unordered_map<agent_id, record> agents;
     prefix_index by_text;  // of every record's state
     std::map<std::pair<tenant_id, std::string>, agent_id> by_message;  // likewise
-    std::unordered_map<block_hash, known_block> known;
+    block_index known;
     std::set<std::string> busy;  // manifest paths of agents that are being saved or removed
     std::unordered_map<agent_id, int> held;  // by how many pins
     std::map<std::string, foreign_manifest> foreign;  // by manifest path
     std::map<std::string, shortfall> absent;  // by manifest path
-    std::size_t purge_known_at = 1024;
 };
 
 /// While it lives, nobody else saves or removes the agent with this manifest.

@@ -115,6 +115,42 @@ TEST_F(agent_cache_store_find_test, a_damaged_secret_is_replaced_and_hides_no_de
     EXPECT_EQ(std::filesystem::file_size(directory.path() + "/secret"), 32u);
 }
 
+// Method: names are XXH3 sums, which add up 8 bytes at a time. Where the low half of 8 bytes equals
+// that of the key they are mixed with, the high half is only added to a sum: what one place has
+// more, another may have less. So these blocks have one name.
+TEST_F(agent_cache_store_find_test, blocks_of_one_name_are_never_taken_for_each_other) {
+    const kv_layout long_blocks({{1, 16, 16, 0}, {2, 16, 32, 0}}, {4, 16}, 64);
+    block_pool frames(long_blocks, long_blocks.frame_bytes() * 100);
+    auto tokens = some_tokens(64);
+    tokens[19] = 0x4ee679cb;
+    tokens[35] = 0x7dd05a82;
+    auto twin = tokens;
+    ++twin[20];
+    --twin[36];
+    const auto name_of = [](const std::vector<token_id>& each) {
+        return block_names(fingerprint_of("model"), "salt", each, 64);
+    };
+    ASSERT_EQ(name_of(tokens), name_of(twin));
+    auto store = std::move(*agent_cache_store::open(options_for(directory.path()), frames));
+    store->put(make_state(frames, "a", tokens));
+    store->put(make_state(frames, "b", twin));
+    EXPECT_TRUE(holds(long_blocks, store->find(id_of("a"))->blocks, tokens, 64));
+    EXPECT_TRUE(holds(long_blocks, store->find(id_of("b"))->blocks, twin, 64));
+    // There is one file for both: who comes second is told that it lost its memory.
+    for (const char* id : {"a", "b"}) {
+        ASSERT_TRUE(store->save(id_of(id)));
+        ASSERT_TRUE(store->evict(id_of(id)));
+    }
+    const auto second = store->restore(*store->find(id_of("b")), 64);
+    ASSERT_TRUE(second);
+    EXPECT_EQ(second->tokens, 0);
+    EXPECT_EQ(second->why, shortfall::corrupt);
+    const auto first = store->restore(*store->find(id_of("a")), 64);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->tokens, 64);
+    EXPECT_TRUE(holds(long_blocks, first->blocks, tokens, 64));
+}
+
 TEST_F(agent_cache_store_find_test, a_fork_shares_every_block_and_outlives_its_source) {
     const auto store = open();
     const auto tokens = some_tokens(21);
