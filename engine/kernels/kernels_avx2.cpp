@@ -214,6 +214,12 @@ SIMD_INLINE void carry(dot_sum<true>& sum) {
                     {_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)});
     sum.pairs = zero_words();
 }
+/// What it comes to. Made by here: the compiler would sum up one row where it is needed, which is
+/// behind the others, and keep what they were made of in memory until then.
+SIMD_INLINE i16 settled(dot_sum<true> sum) {
+    __asm__("" : "+x"(sum.words.a), "+x"(sum.words.b));
+    return sum.words;
+}
 SIMD_INLINE v16 to_floats(i16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 SIMD_INLINE i16 round_to_words(v16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 SIMD_INLINE int sum_words(i16 x) {

@@ -147,6 +147,7 @@ SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
 }
 template <bool four_bit>
 SIMD_INLINE void carry(dot_sum<four_bit>&) {}
+SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return sum.words; }
 SIMD_INLINE v16 to_floats(i16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SIMD_INLINE i16 round_to_words(v16 a) { return {_mm512_cvtps_epi32(a.v)}; }
 SIMD_INLINE int sum_words(i16 a) { return _mm512_reduce_add_epi32(a.v); }

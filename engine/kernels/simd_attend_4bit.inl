@@ -240,7 +240,7 @@ SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts&
                 i16 sums[rows];
 #pragma GCC unroll 8
                 for (int m = 0; m < rows; ++m) {
-                    sums[m] = dots[m][i].words;
+                    sums[m] = settled(dots[m][i]);
                 }
                 add_scores<rows>(block, s, r, g, k + i, sums, x);
             }
