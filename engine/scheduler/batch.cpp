@@ -231,7 +231,7 @@ void batch::begin(const job_ptr& work) {
                                           work->restored->tokens, pool_, tokenizer_,
                                           options_.answers, seeds_);
     work->prompt->source.reset();
-    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage)});
+    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});
     running_.push_back(std::move(run));  // last: what failed before does not run
 }
 

@@ -154,6 +154,7 @@ struct queued {
 struct admitted {
     storage::agent_id agent;
     prompt_usage usage;
+    std::chrono::steady_clock::time_point at{};  // when the request got its place, before its read
 };
 /// A token and how likely it was, before the request's sampling rules had a say.
 struct scored_token {

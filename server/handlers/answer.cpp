@@ -110,6 +110,7 @@ struct answer {
     answer(const answer_context& of, engine::generation_request wanted)
         : incoming(of.incoming),
           client(of.client),
+          probe(of.with.probe),
           has_tools(may_call_tools(wanted)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
@@ -120,6 +121,7 @@ struct answer {
 
     const request& incoming;
     client_link& client;
+    server_probe& probe;
     bool has_tools;
     bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
@@ -198,6 +200,7 @@ class streamed_answer {
             if (bytes.empty()) continue;
             last_write_ = clock::now();
             if (!co_await writer_.write(bytes)) break;
+            count_first_byte();
         }
         if (refusal_) co_return std::move(refusal_);
         if (answer_.client.is_gone()) {
@@ -220,6 +223,7 @@ class streamed_answer {
     }
     std::string on(const engine::admitted& event) {
         log_.on(event);
+        admitted_ = event.at;
         if (!writer_.begun())
             for (auto& [name, value] : cache_fields(event)) writer_.add_field(name, value);
         return stream_.on_admitted(event);
@@ -256,6 +260,12 @@ class streamed_answer {
         text_of(choice).finish(why, stream_, [&](auto send) { bytes += send(); });
         return bytes;
     }
+    void count_first_byte() {
+        auto since = std::exchange(admitted_, std::nullopt);
+        if (!since) return;
+        std::chrono::duration<double> took = clock::now() - *since;
+        answer_.probe.first_byte.observe(took.count());
+    }
     std::string on_silence() {
         if (clock::now() < answer_.deadline) return stream_.ping();
         protocol::failure late{
@@ -271,6 +281,7 @@ class streamed_answer {
     answer_log log_;
     std::vector<choice_text> texts_ = texts_of(answer_);
     clock::time_point last_write_ = clock::now();
+    std::optional<clock::time_point> admitted_;  // until the first bytes are out
     reply refusal_;
 };
 

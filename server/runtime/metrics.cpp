@@ -208,6 +208,9 @@ std::string render_server_metrics(const server_probe& probe) {
             load(probe.connections_accepted));
     out.one("semantic_clients_gone_total", "counter", "Answers whose client left before the end.",
             load(probe.clients_gone));
+    out.family("semantic_first_byte_seconds", "histogram",
+               "From a request's place in the batch to the first bytes of its streamed reply.");
+    out.histogram(probe.first_byte, {}, {});
     std::lock_guard lock(probe.mutex_);
     if (probe.requests_.empty()) return out.take();
     out.family("semantic_http_requests_total", "counter",

@@ -71,6 +71,17 @@ TEST(metrics, clients_cannot_invent_series) {
         << text;
 }
 
+TEST(metrics, a_streams_first_bytes_are_timed_from_its_place_in_the_batch_on) {
+    test_server server;
+    server.ready().engine().on_submit = tests::answer_with({"a", "b"});
+    tests::http_client client(server.port());
+    client.request(tests::post("/v1/messages", message_body(true)));
+    client.request(tests::post("/v1/messages", message_body(false)));
+    std::string text = client.request(tests::get("/metrics")).body;
+    EXPECT_NE(text.find("semantic_first_byte_seconds_count 1\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("semantic_first_byte_seconds_bucket{le=\"120\"} 1\n"), std::string::npos);
+}
+
 TEST(metrics, engine_counters_are_shown_by_source_and_reason) {
     tests::scripted_engine engine;
     engine.counters().tokens_reused_disk = 5;
