@@ -80,6 +80,7 @@ class local_engine final : public engine {
     void cancel(request_id id) override { scheduler_.cancel(id); }
     std::vector<agent_info> agents(const storage::tenant_id& tenant) const override;
     std::vector<agent_info> agents_of_all() const override;
+    memory_usage memory_of(const storage::tenant_id& tenant) const override;
     std::optional<agent_info> inspect(const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override {
         return store_->create(agent);
@@ -185,6 +186,11 @@ std::vector<agent_info> local_engine::agents_of_all() const {
     std::vector<agent_info> infos;
     for (const storage::agent_summary& agent : store_->list()) infos.push_back(info_of(agent));
     return infos;
+}
+
+memory_usage local_engine::memory_of(const storage::tenant_id& tenant) const {
+    const storage::tenant_usage usage = store_->usage(tenant);
+    return {usage.frames_held * pool_->layout().frame_bytes(), usage.disk_bytes};
 }
 
 std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) const {

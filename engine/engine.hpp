@@ -87,6 +87,12 @@ struct agent_info {
     std::chrono::system_clock::time_point last_used{};
 };
 
+/// What a tenant's agents take together: what several of them share counts once.
+struct memory_usage {
+    std::uint64_t pool_bytes = 0;
+    std::uint64_t disk_bytes = 0;
+};
+
 /// Of all tenants together.
 struct pool_usage {
     std::uint64_t frames_total = 0;
@@ -173,6 +179,7 @@ class engine {
     virtual const engine_probe& probe() const noexcept = 0;
     virtual const storage::store_probe& store_probe() const noexcept = 0;
     virtual pool_usage pool() const = 0;
+    virtual memory_usage memory_of(const storage::tenant_id& tenant) const = 0;
 };
 
 /// Blocks. Reads the model, maps the pool, opens the cache directory, starts the scheduler.

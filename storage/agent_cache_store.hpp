@@ -57,6 +57,12 @@ struct agent_summary {
     std::chrono::system_clock::time_point last_used;
 };
 
+/// What a tenant's agents take together: what several of them share counts once.
+struct tenant_usage {
+    std::uint64_t frames_held = 0;
+    std::uint64_t disk_bytes = 0;
+};
+
 struct restored_prefix {
     /// Covering `tokens`; sliding frames from where the window behind the last of them begins.
     std::vector<kv_block_parts> blocks;
@@ -202,6 +208,7 @@ class agent_cache_store {
     std::vector<agent_summary> list() const;
     /// Returns: a tenant's agents, in order of their ids.
     std::vector<agent_summary> list(const tenant_id& tenant) const;
+    tenant_usage usage(const tenant_id& tenant) const;
     std::optional<agent_summary> inspect(const agent_id& id) const;
     std::vector<agent_id> dirty_agents() const;
     const store_probe& probe() const noexcept;

@@ -1,6 +1,7 @@
 // agent_cache_store: who is remembered, by name, by text and by answer.
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/checksum.hpp"
@@ -94,6 +95,33 @@ std::vector<agent_summary> agent_cache_store::list(const tenant_id& tenant) cons
         if (id.tenant() == tenant) summaries.push_back(impl_->summary_of(id, agent));
     std::ranges::sort(summaries, {}, &agent_summary::id);
     return summaries;
+}
+
+tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
+    tenant_usage sum;
+    std::vector<state_ptr> states;  // these end after the mutex is released
+    std::vector<block_hash> names;
+    {
+        std::lock_guard lock(impl_->mutex);
+        for (const auto& [id, agent] : impl_->agents) {
+            if (id.tenant() != tenant) continue;
+            states.push_back(agent.state);
+            names = concatenated(std::move(names), agent.saved);
+            names = concatenated(std::move(names), agent.attempted);
+            sum.disk_bytes += agent.manifest_bytes;
+        }
+    }
+    std::ranges::sort(names);
+    const auto repeated = std::ranges::unique(names);
+    names.erase(repeated.begin(), repeated.end());
+    sum.disk_bytes += impl_->blocks.bytes_on_disk(names);
+    std::unordered_set<const kv_block*> seen;
+    for (const state_ptr& state : states)
+        for (const kv_block_parts& block : state->blocks)
+            for (const kv_part part : kv_parts)
+                if (block.at(part) != nullptr && seen.insert(block.at(part).get()).second)
+                    sum.frames_held += impl_->pool.layout().layers(part).size();
+    return sum;
 }
 
 std::optional<agent_summary> agent_cache_store::inspect(const agent_id& id) const {

@@ -90,11 +90,7 @@ std::string list_body(const std::vector<agent_card>& agents, std::string_view mo
 std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory) {
     const std::int64_t hot = count_if(agents, &agent_card::hot);
     std::int64_t tokens = 0;
-    std::uint64_t bytes = 0;
-    for (const agent_card& agent : agents) {
-        tokens += agent.tokens;
-        bytes += agent.disk_bytes;
-    }
+    for (const agent_card& agent : agents) tokens += agent.tokens;
     json::object capacity{{"model_id", memory.model},
                           {"kv_bits", memory.kv_bits},
                           {"kv_bytes_per_token", memory.kv_bytes_per_token},
@@ -105,16 +101,16 @@ std::string stats_body(const std::vector<agent_card>& agents, const memory_card&
                           {"disk_bytes", memory.disk_bytes},
                           {"disk_budget_bytes", memory.disk_budget_bytes}};
     const auto total = static_cast<std::int64_t>(agents.size());
-    return to_text(json::object{
-        {"hot_count", hot},
-        {"warm_count", total - hot},
-        {"total_count", total},
-        {"dirty_count", count_if(agents, &agent_card::dirty)},
-        {"running_count", count_if(agents, &agent_card::running)},
-        {"total_tokens", tokens},
-        {"pool_utilization_pct", percent(memory.pool_bytes_held, memory.pool_bytes)},
-        {"total_cache_size_mb", static_cast<double>(bytes) / (1 << 20)},
-        {"capacity", std::move(capacity)}});
+    return to_text(
+        json::object{{"hot_count", hot},
+                     {"warm_count", total - hot},
+                     {"total_count", total},
+                     {"dirty_count", count_if(agents, &agent_card::dirty)},
+                     {"running_count", count_if(agents, &agent_card::running)},
+                     {"total_tokens", tokens},
+                     {"pool_utilization_pct", percent(memory.pool_bytes_held, memory.pool_bytes)},
+                     {"total_cache_size_mb", static_cast<double>(memory.disk_bytes) / (1 << 20)},
+                     {"capacity", std::move(capacity)}});
 }
 
 std::string imported_body(const storage::agent_id& agent, int tokens) {

@@ -29,12 +29,13 @@ struct agent_card {
     std::chrono::system_clock::time_point last_used{};
 };
 
-/// The whole memory, and how much it takes.
+/// What there is room for, and how much of it the client's agents take: what several of them share
+/// counts once, what other clients have does not show.
 struct memory_card {
     std::string model;
     std::uint64_t pool_bytes = 0;
-    std::uint64_t pool_bytes_held = 0;
-    std::uint64_t disk_bytes = 0;
+    std::uint64_t pool_bytes_held = 0;  // by the client's agents
+    std::uint64_t disk_bytes = 0;       // likewise
     std::uint64_t disk_budget_bytes = 0;
     int kv_bits = 0;
     std::uint64_t kv_bytes_per_token = 0;

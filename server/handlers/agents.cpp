@@ -127,12 +127,12 @@ response get_agents(const services& with, const request& incoming) {
 response get_agent_stats(const services& with, const request& incoming) {
     const engine::engine& engine = *with.engines.get();
     const engine::model_info& info = engine.info();
-    const engine::pool_usage pool = engine.pool();
+    const engine::memory_usage mine = engine.memory_of(tenant_of(with, incoming));
     agents::memory_card memory;
     memory.model = info.id;
-    memory.pool_bytes = pool.frames_total * pool.frame_bytes;
-    memory.pool_bytes_held = pool.frames_held * pool.frame_bytes;
-    memory.disk_bytes = engine.store_probe().disk_bytes.load();
+    memory.pool_bytes = info.pool_bytes;
+    memory.pool_bytes_held = mine.pool_bytes;
+    memory.disk_bytes = mine.disk_bytes;
     memory.disk_budget_bytes = engine.store_probe().disk_budget_bytes.load();
     memory.kv_bits = info.kv_bits;
     memory.kv_bytes_per_token = info.kv_bytes_per_token;

@@ -49,6 +49,28 @@ TEST(sharing, ten_agents_with_one_system_prompt_hold_it_once) {
     EXPECT_LT(held_bytes(*engine), 3 * one);
 }
 
+TEST(sharing, a_tenants_usage_counts_what_its_agents_share_once_and_others_never) {
+    temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.block_tokens = 16;
+    auto engine = load(options);
+    EXPECT_EQ(engine->memory_of({}).disk_bytes, 0u);
+    run(*engine, ask("a", chat_of({long_paste(5)}), 4));
+    const memory_usage one = engine->memory_of({});
+    EXPECT_EQ(one.pool_bytes, held_bytes(*engine));
+    EXPECT_EQ(one.disk_bytes, engine->inspect(id_of("a"))->disk_bytes);
+    ASSERT_TRUE(engine->fork(id_of("a"), id_of("b")));
+    const memory_usage two = engine->memory_of({});
+    EXPECT_EQ(two.pool_bytes, one.pool_bytes);
+    EXPECT_LT(two.disk_bytes, one.disk_bytes * 3 / 2) << "one more manifest";
+    generation_request request = ask("a", chat_of({long_paste(5)}), 4);
+    request.tenant = engine->tenant("key");
+    run(*engine, request);
+    EXPECT_EQ(engine->memory_of({}).pool_bytes, two.pool_bytes);
+    EXPECT_EQ(engine->memory_of({}).disk_bytes, two.disk_bytes);
+    EXPECT_EQ(engine->memory_of(request.tenant).pool_bytes, held_bytes(*engine) - two.pool_bytes);
+}
+
 TEST(sharing, a_fork_copies_nothing_and_both_go_on_as_if_alone) {
     temp_dir dir;
     engine_options options = options_in(dir.path());
@@ -82,6 +104,46 @@ TEST(sharing, a_fork_copies_nothing_and_both_go_on_as_if_alone) {
     go_on("b", "What is my dog called?");
     ASSERT_TRUE(engine->erase(id_of("b")));
     go_on("a", "What is 2 plus 3?");
+}
+
+// A fork by name and one by parting from a conversation: the latter's source goes while the answer
+// that starts from it is being made.
+TEST(sharing, forks_are_whole_on_disk_whatever_becomes_of_what_they_left) {
+    temp_dir dir;
+    engine_options options = options_in(dir.path());
+    options.block_tokens = 16;
+    const std::string story = long_paste(8);
+    const conversation all = chat_of({story}), parted = chat_of({story + "Then it rained."});
+    for (const bool is_erased : {true, false}) {
+        {
+            auto engine = load(options);
+            auto let_go_of_a = [&] {
+                if (is_erased) {
+                    EXPECT_TRUE(engine->erase(id_of("a")));
+                } else {
+                    EXPECT_EQ(run(*engine, ask("a", chat_of({"Hello."}), 2))->ends, 1);
+                }
+            };
+            run(*engine, ask("a", all, 4));
+            ASSERT_TRUE(engine->evict(id_of("a")));  // what the forks share is on disk alone
+            ASSERT_TRUE(engine->fork(id_of("a"), id_of("named")));
+            auto sink = std::make_shared<transcript>();
+            engine->submit(ask("parted", parted, 40), sink);
+            ASSERT_TRUE(sink->wait_for_tokens(1));
+            EXPECT_GT(sink->usage.reused_tokens, sink->usage.prompt_tokens / 2);
+            let_go_of_a();
+            ASSERT_TRUE(sink->wait());
+        }
+        auto engine = load(options);
+        for (const auto& [agent, chat] : {std::pair("named", all), {"parted", parted}}) {
+            auto said = run(*engine, ask(agent, chat, 1));
+            EXPECT_EQ(said->usage.reused_tokens, said->usage.prompt_tokens - 1) << agent;
+            EXPECT_EQ(said->usage.why, miss_reason::none) << agent;
+            ASSERT_TRUE(engine->erase(id_of(agent)));
+        }
+        EXPECT_EQ(engine->store_probe().blocks_missing.load(), 0u);
+        EXPECT_EQ(engine->erase(id_of("a")).has_value(), !is_erased);
+    }
 }
 
 TEST(sharing, an_agent_is_listed_evicted_and_erased_by_its_own_tenant_only) {

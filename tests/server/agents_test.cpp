@@ -306,6 +306,33 @@ TEST(agents_api_limits, an_upload_one_byte_over_the_pool_and_a_body_is_413) {
     EXPECT_EQ(chunked.read_reply().status, 413);
 }
 
+TEST(agents_api_tenants, a_keys_stats_are_the_same_whatever_others_store) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"one", "two"};
+    test_server server(std::move(options));
+    server.ready();
+    auto stats = [&](const std::string& key) {
+        http_client client(server.port());
+        return client.request(get("/v1/agents/stats", "x-api-key: " + key + "\r\n")).body;
+    };
+    auto& memory = server.engine().memory;
+    memory[server.engine().tenant("one")] = {10 * 4096, 3 << 20};
+    const std::string alone = stats("one");
+    server.engine().usage = {100, 95, 4096, 7, 8, 9};
+    engine::agent_info theirs = agent("b");
+    theirs.id = theirs.id.of(server.engine().tenant("two"));
+    server.engine().remember(theirs);
+    memory[theirs.id.tenant()] = {60 * 4096, 5 << 20};
+    EXPECT_EQ(stats("one"), alone);
+    auto seen = boost::json::parse(alone);
+    EXPECT_EQ(seen.at("pool_utilization_pct").to_number<double>(), 10.0);
+    EXPECT_EQ(seen.at("total_cache_size_mb").to_number<double>(), 3.0);
+    EXPECT_EQ(seen.at("capacity").at("disk_bytes").to_number<int>(), 3 << 20);
+    EXPECT_EQ(seen.at("capacity").at("pool_bytes").to_number<int>(), 100 * 4096);
+    EXPECT_EQ(boost::json::parse(stats("two")).at("pool_utilization_pct").to_number<double>(),
+              60.0);
+}
+
 TEST(agents_api_tenants, another_keys_agents_are_none) {
     app_options options = test_server::default_options();
     options.settings.api_keys = {"one", "two"};

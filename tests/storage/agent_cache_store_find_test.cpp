@@ -151,6 +151,36 @@ TEST_F(agent_cache_store_find_test, blocks_of_one_name_are_never_taken_for_each_
     EXPECT_TRUE(holds(long_blocks, first->blocks, tokens, 64));
 }
 
+TEST_F(agent_cache_store_find_test,
+       a_tenants_usage_counts_what_agents_share_once_and_others_never) {
+    const auto store = open();
+    const auto bytes_of_files = [&] {
+        std::uint64_t bytes = 0;
+        for (const auto& each : std::filesystem::recursive_directory_iterator(directory.path()))
+            if (each.is_regular_file() && each.path().filename() != "secret")
+                bytes += each.file_size();
+        return bytes;
+    };
+    put_and_save(*store, "a", some_tokens(21));
+    ASSERT_TRUE(store->fork(id_of("a"), id_of("b")));
+    put_and_save(*store, "c", some_tokens(21, 3));
+    const tenant_usage before = store->usage({});
+    EXPECT_EQ(before.frames_held, pool.held_count());
+    EXPECT_EQ(before.disk_bytes, bytes_of_files());
+    const tenant_id other = store->tenant("other");
+    EXPECT_EQ(store->usage(other).disk_bytes, 0u);
+    agent_state theirs = make_state(pool, "a", some_tokens(21));
+    theirs.id = theirs.id.of(other);
+    store->put(std::move(theirs));
+    ASSERT_TRUE(store->save(id_of("a").of(other)));
+    EXPECT_EQ(store->usage({}).frames_held, before.frames_held);
+    EXPECT_EQ(store->usage({}).disk_bytes, before.disk_bytes);
+    EXPECT_EQ(store->usage(other).frames_held, pool.held_count() - before.frames_held);
+    EXPECT_EQ(store->usage(other).disk_bytes, bytes_of_files() - before.disk_bytes);
+    for (const char* id : {"a", "b", "c"}) EXPECT_TRUE(store->evict(id_of(id)));
+    EXPECT_EQ(store->usage({}).frames_held, 0u);
+}
+
 TEST_F(agent_cache_store_find_test, a_fork_shares_every_block_and_outlives_its_source) {
     const auto store = open();
     const auto tokens = some_tokens(21);

@@ -36,6 +36,8 @@ class scripted_engine final : public engine::engine {
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
     void remember(semantic::engine::agent_info agent);
     void remember_message(const std::string& id, storage::message_place place);
+    /// What memory_of() says.
+    std::map<storage::tenant_id, semantic::engine::memory_usage> memory;
     /// What find_thread() says of the default tenant's answers.
     std::map<std::string, semantic::engine::thread_turn> threads;
 
@@ -46,6 +48,10 @@ class scripted_engine final : public engine::engine {
     std::vector<semantic::engine::agent_info> agents(
         const storage::tenant_id& tenant) const override;
     std::vector<semantic::engine::agent_info> agents_of_all() const override;
+    semantic::engine::memory_usage memory_of(const storage::tenant_id& tenant) const override {
+        auto found = memory.find(tenant);
+        return found == memory.end() ? semantic::engine::memory_usage() : found->second;
+    }
     std::optional<semantic::engine::agent_info> inspect(
         const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override;
