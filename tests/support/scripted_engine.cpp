@@ -183,7 +183,7 @@ void scripted_engine::admit(request_id id, int prompt_tokens, int reused_tokens)
     prompt.created_tokens = prompt_tokens - reused_tokens - 1;
     prompt.recomputed_tokens = 1;
     push(id, semantic::engine::admitted{*storage::agent_id::parse("agent_1"), prompt,
-                                       std::chrono::steady_clock::now()});
+                                        std::chrono::steady_clock::now()});
 }
 
 void scripted_engine::say(request_id id, const std::string& text) {
