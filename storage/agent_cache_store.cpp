@@ -73,10 +73,18 @@ block_ptr agent_cache_store::impl::find_hot(const agent_state& state, std::size_
     if (at.full)
         if (auto block = known.find(at.name, at.identity, part)) return block;
     const auto newest = agents.find(state.id);
-    if (newest == agents.end() || index >= newest->second.names.size() ||
-        newest->second.names[index] != at.name)
-        return nullptr;
+    if (newest == agents.end() || !has(newest->second, index, at)) return nullptr;
     return newest->second.state->blocks[index].at(part);
+}
+
+/// Whether this is the agent's block of that number: a name alone proves nothing. Requires: the
+/// mutex is held.
+bool agent_cache_store::impl::has(const record& agent, std::size_t index,
+                                  const block_place& at) const {
+    if (index >= agent.names.size() || agent.names[index] != at.name) return false;
+    if (index > 0 && agent.names[index - 1] != at.identity.parent) return false;
+    const auto own = place(*agent.state, agent.names, index);
+    return std::ranges::equal(own.identity.tokens, at.identity.tokens);
 }
 
 /// Takes the agent's blocks out of the index. Returns: the former state, whose end may free frames.
@@ -116,14 +124,16 @@ void agent_cache_store::impl::take_over_unsaved(const block_place& at, kv_block_
 state_ptr agent_cache_store::impl::mend(record& agent, const agent_state& from,
                                         const std::vector<block_hash>& names) {
     std::vector<kv_block_parts> mended = agent.state->blocks;
-    const std::size_t count = std::min(names.size(), agent.names.size());
-    for (std::size_t i = 0; i < count && names[i] == agent.names[i]; ++i)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto at = place(from, names, i);
+        if (!has(agent, i, at)) break;
         for (const kv_part part : kv_parts) {
             const block_ptr& block = from.blocks[i].at(part);
             if (block != nullptr && mended[i].at(part) == nullptr &&
                 !blocks.is_good(names[i], part))
-                mended[i].at(part) = adopt(place(from, names, i), block);
+                mended[i].at(part) = adopt(at, block);
         }
+    }
     if (mended == agent.state->blocks) return nullptr;
     auto state = std::make_shared<agent_state>(*agent.state);
     state->blocks = std::move(mended);

@@ -110,6 +110,7 @@ struct agent_cache_store::impl {
     block_ptr adopt(const block_place& at, block_ptr block);
     block_ptr find_hot(const agent_state& state, std::size_t index, kv_part part,
                        const block_place& at);
+    bool has(const record& agent, std::size_t index, const block_place& at) const;
     struct missing_part {
         std::size_t index;
         kv_part part;
@@ -122,7 +123,7 @@ struct agent_cache_store::impl {
         const agent_state& state, const std::vector<block_hash>& names,
         const std::vector<std::pair<std::size_t, kv_part>>& needed, restored_prefix& restored,
         std::vector<bool>& was_read);
-    void publish(const agent_id& id, const std::vector<block_hash>& names,
+    void publish(const agent_state& from, const std::vector<block_hash>& names,
                  const std::vector<kv_block_parts>& restored);
     void pin_passed(record& agent, const std::vector<block_hash>& names, std::size_t tokens);
     void take_over_unsaved(const block_place& at, kv_block_parts& block);

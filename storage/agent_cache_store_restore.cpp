@@ -106,18 +106,17 @@ result<std::optional<std::size_t>> agent_cache_store::impl::bring(
 }
 
 /// Makes the restored blocks part of the agent's newest state, where that has the same ones.
-void agent_cache_store::impl::publish(const agent_id& id, const std::vector<block_hash>& names,
+void agent_cache_store::impl::publish(const agent_state& from, const std::vector<block_hash>& names,
                                       const std::vector<kv_block_parts>& restored) {
     state_ptr former;  // destroyed after the mutex is released
     std::lock_guard lock(mutex);
-    const auto found = agents.find(id);
+    const auto found = agents.find(from.id);
     if (found == agents.end()) return;
     record& agent = found->second;
     agent.last_used = std::chrono::system_clock::now();
     std::vector<kv_block_parts> merged = agent.state->blocks;
-    const std::size_t count = std::min(merged.size(), restored.size());
     const std::size_t sliding_from = window_start(agent.state->tokens.size());
-    for (std::size_t i = 0; i < count && agent.names[i] == names[i]; ++i) {
+    for (std::size_t i = 0; i < restored.size() && has(agent, i, place(from, names, i)); ++i) {
         if (merged[i].full == nullptr) merged[i].full = restored[i].full;
         // The window of an earlier place is the running sequence's affair.
         if (i >= sliding_from && merged[i].sliding == nullptr)
@@ -191,7 +190,7 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, in
         if (was_read[i])
             restored.tokens_read += static_cast<int>(
                 std::min(as_size(restored.tokens), (i + 1) * per_block) - i * per_block);
-    impl_->publish(state.id, names, restored.blocks);
+    impl_->publish(state, names, restored.blocks);
     if (restored.bytes_read > 0) {
         const auto took = std::chrono::steady_clock::now() - start;
         impl_->probe.restore_us += static_cast<std::uint64_t>(

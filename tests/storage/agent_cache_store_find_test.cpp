@@ -115,23 +115,56 @@ TEST_F(agent_cache_store_find_test, a_damaged_secret_is_replaced_and_hides_no_de
     EXPECT_EQ(std::filesystem::file_size(directory.path() + "/secret"), 32u);
 }
 
-// Method: names are XXH3 sums, which add up 8 bytes at a time. Where the low half of 8 bytes equals
-// that of the key they are mixed with, the high half is only added to a sum: what one place has
-// more, another may have less. So these blocks have one name.
-TEST_F(agent_cache_store_find_test, blocks_of_one_name_are_never_taken_for_each_other) {
-    const kv_layout long_blocks({{1, 16, 16, 0}, {2, 16, 32, 0}}, {4, 16}, 64);
-    block_pool frames(long_blocks, long_blocks.frame_bytes() * 100);
-    auto tokens = some_tokens(64);
-    tokens[19] = 0x4ee679cb;
-    tokens[35] = 0x7dd05a82;
-    auto twin = tokens;
-    ++twin[20];
-    --twin[36];
-    const auto name_of = [](const std::vector<token_id>& each) {
+/// Two blocks that have one name. Names are XXH3 sums, which add up 8 bytes at a time: where the
+/// low half of 8 bytes equals that of the key they are mixed with, the high half is only added to a
+/// sum, and what one place has more, another may have less.
+class blocks_of_one_name : public agent_cache_store_find_test {
+  protected:
+    blocks_of_one_name() {
+        tokens[19] = 0x4ee679cb;
+        tokens[35] = 0x7dd05a82;
+        twin = tokens;
+        ++twin[20];
+        --twin[36];
+    }
+    void SetUp() override { ASSERT_EQ(name_of(tokens), name_of(twin)); }
+    static std::vector<block_hash> name_of(const std::vector<token_id>& each) {
         return block_names(fingerprint_of("model"), "salt", each, 64);
-    };
-    ASSERT_EQ(name_of(tokens), name_of(twin));
-    auto store = std::move(*agent_cache_store::open(options_for(directory.path()), frames));
+    }
+    /// The state of a clean agent that has `of`, with nothing in the pool.
+    std::shared_ptr<const agent_state> bare(const std::string& id,
+                                            const std::vector<token_id>& of) {
+        store->put(make_state(frames, id, of));
+        EXPECT_TRUE(store->save(id_of(id)));
+        EXPECT_TRUE(store->evict(id_of(id)));
+        return store->find(id_of(id));
+    }
+
+    const kv_layout long_blocks{{{1, 16, 16, 0}, {2, 16, 32, 0}}, {4, 16}, 64};
+    block_pool frames{long_blocks, long_blocks.frame_bytes() * 100};
+    std::vector<token_id> tokens = some_tokens(64), twin;
+    std::unique_ptr<agent_cache_store> store =
+        std::move(*agent_cache_store::open(options_for(directory.path()), frames));
+};
+
+TEST_F(blocks_of_one_name, of_an_agents_earlier_state_are_not_taken_from_its_newest) {
+    const auto earlier = bare("a", tokens);
+    store->put(make_state(frames, "a", twin));
+    const auto restored = store->restore(*earlier, 64);
+    ASSERT_TRUE(restored);
+    EXPECT_EQ(restored->tokens, 64) << restored->detail;
+    EXPECT_TRUE(holds(long_blocks, restored->blocks, tokens, 64));
+}
+
+TEST_F(blocks_of_one_name, that_were_read_for_an_earlier_state_do_not_become_the_newests) {
+    const auto earlier = bare("a", tokens);
+    const auto newest = bare("a", twin);
+    ASSERT_EQ(store->restore(*earlier, 64)->tokens, 64);
+    EXPECT_EQ(store->find(id_of("a"))->blocks, newest->blocks);
+    EXPECT_FALSE(store->restore_hot(*store->find(id_of("a")), 64));
+}
+
+TEST_F(blocks_of_one_name, are_never_taken_for_each_other) {
     store->put(make_state(frames, "a", tokens));
     store->put(make_state(frames, "b", twin));
     EXPECT_TRUE(holds(long_blocks, store->find(id_of("a"))->blocks, tokens, 64));
@@ -258,8 +291,7 @@ TEST_F(agent_cache_store_find_test, a_fork_keeps_its_sources_files_before_its_ow
 }
 
 TEST_F(agent_cache_store_find_test, the_end_of_an_answer_is_found_by_its_name_after_a_restart) {
-    const auto put = [&](agent_cache_store& store, int tokens,
-                         std::vector<message_end> messages) {
+    const auto put = [&](agent_cache_store& store, int tokens, std::vector<message_end> messages) {
         agent_state state = make_state(pool, "a", some_tokens(tokens));
         state.messages = std::move(messages);
         store.put(std::move(state));
