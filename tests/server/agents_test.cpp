@@ -316,11 +316,11 @@ TEST(agents_api_tenants, a_keys_stats_are_the_same_whatever_others_store) {
         return client.request(get("/v1/agents/stats", "x-api-key: " + key + "\r\n")).body;
     };
     auto& memory = server.engine().memory;
-    memory[server.engine().tenant("one")] = {10 * 4096, 3 << 20};
+    memory[server.engine().tenant("key one")] = {10 * 4096, 3 << 20};
     const std::string alone = stats("one");
     server.engine().usage = {100, 95, 4096, 7, 8, 9};
     engine::agent_info theirs = agent("b");
-    theirs.id = theirs.id.of(server.engine().tenant("two"));
+    theirs.id = theirs.id.of(server.engine().tenant("key two"));
     server.engine().remember(theirs);
     memory[theirs.id.tenant()] = {60 * 4096, 5 << 20};
     EXPECT_EQ(stats("one"), alone);
