@@ -48,7 +48,7 @@ quietly cmake --preset "$preset"
 cmake --build "build-$preset" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-2}" \
     --target "${programs[@]}" -- --quiet
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1
+export TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/etc/tsan.supp
 for program in "${programs[@]}"; do
     filter='*'
     [[ $preset != tsan || $program != engine_tests ]] || filter=$(outside_tbb)
