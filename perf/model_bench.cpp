@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "engine/kernels/gemm.hpp"
@@ -21,6 +22,7 @@
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
+#include "perf/kernel_roofs.hpp"
 #include "storage/block_pool.hpp"
 
 namespace {
@@ -61,8 +63,8 @@ cost fastest(int repeats, const std::function<void()>& body) {
 }
 
 struct roofs {
-    double read_bytes;     // a second, by all threads
-    double int8_products;  // multiply-adds a second of the q8 kernel on operands in L1, all threads
+    double read_bytes;       // a second, by all threads
+    double int8_operations;  // a second, of all threads at once, see kernel_roofs; 0: not known
 };
 
 roofs measure_roofs(const kernel_table& kernels) {
@@ -84,25 +86,15 @@ roofs measure_roofs(const kernel_table& kernels) {
     if (sums[0] == 0) throw std::logic_error("nothing was read");
     found.read_bytes = static_cast<double>(bytes) / read.wall;
 
-    // 32 outputs of 1024 inputs at 8 bit: 33 KiB of weights against 6 KiB of activations.
-    packed_matrix w{weight_kind::q8, scale_kind::f16, 32, 512, nullptr};
-    constexpr int rows = 96, passes = 64;
-    const aligned_buffer<std::byte> data(w.bytes());
-    w.data = data.data();
-    const aligned_buffer<std::int8_t> q(static_cast<std::size_t>(rows * w.cols));
-    const aligned_buffer<float> scales(static_cast<std::size_t>(rows * w.cols / 64));
-    aligned_buffer<float> y(static_cast<std::size_t>(tasks.slots() * rows * w.rows));
-    const int count = 16 * tasks.slots();
-    const cost multiply = fastest(5, [&] {
-        tasks.run(count, true, [&](int, int slot) {
-            for (int i = 0; i < passes; ++i) {
-                kernels.linear_quant(w, 0, 2, {q.data(), scales.data(), scales.data()}, rows,
-                                     y.data() + slot * rows * w.rows, 32);
-            }
-        });
-    });
-    found.int8_products =
-        static_cast<double>(count) * passes * rows * w.rows * w.cols / multiply.wall;
+    std::vector<double> rates(static_cast<std::size_t>(tasks.slots()));
+    {
+        std::vector<std::jthread> cores;
+        for (double& rate : rates)
+            cores.emplace_back([&rate, &kernels] {
+                rate = semantic::perf::measure_kernel_roofs(kernels.name).int8_operations;
+            });
+    }
+    for (const double rate : rates) found.int8_operations += rate;
     return found;
 }
 
@@ -228,7 +220,9 @@ void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case
             [&, tokens = tokens] { model.step(one, tokens); });
         std::printf("%5d tokens at %6d        %9.2f %9.2f %9.0f %12.0f\n", tokens, depth,
                     c.wall * 1e3, c.cpu * 1e3, tokens / c.wall,
-                    100 * model.products_per_token() * tokens / c.wall / roof.int8_products);
+                    roof.int8_operations == 0 ? 0.0
+                                              : 200 * model.products_per_token() * tokens / c.wall /
+                                                    roof.int8_operations);
     }
 }
 
@@ -247,7 +241,7 @@ int run(int argc, char** argv) {
         const roofs roof = measure_roofs(*kernels);
         bench_model model(argv[1], *kernels, std::size_t{2} << 30);
         std::printf("%s, %d threads: reads %.1f GB/s, int8 %.0f GOP/s; ", kernels->name,
-                    arena.threads(), roof.read_bytes * 1e-9, 2e-9 * roof.int8_products);
+                    arena.threads(), roof.read_bytes * 1e-9, 1e-9 * roof.int8_operations);
         std::printf("weights %.1f MB, KV %.0f bytes a token\n", model.weight_bytes() * 1e-6,
                     model.kv_bytes_per_token());
         if (what != "prefill")
