@@ -25,8 +25,14 @@ using reply = std::optional<response>;
 constexpr std::size_t export_piece_bytes = 256 * 1024;
 
 agents::agent_card card_of(const engine::agent_info& info) {
-    return {info.id.str(),    info.hot,        info.dirty,     info.in_use,
-            info.tokens,      info.pool_bytes, info.pool_bytes_shared, info.disk_bytes,
+    return {info.id.str(),
+            info.hot,
+            info.dirty,
+            info.in_use,
+            info.tokens,
+            info.pool_bytes,
+            info.pool_bytes_shared,
+            info.disk_bytes,
             info.last_used};
 }
 
@@ -124,10 +130,12 @@ response get_agents(const services& with, const request& incoming) {
     return json_response(agents::list_body(cards_of(with, incoming), model_of(with)));
 }
 
-response get_agent_stats(const services& with, const request& incoming) {
+// Every block of every agent of the client is looked at: milliseconds where there are thousands.
+net::awaitable<reply> get_agent_stats(const services& with, const request& incoming, client_link&) {
     const engine::engine& engine = *with.engines.get();
     const engine::model_info& info = engine.info();
-    const engine::memory_usage mine = engine.memory_of(tenant_of(with, incoming));
+    auto count = [&] { return engine.memory_of(tenant_of(with, incoming)); };
+    const engine::memory_usage mine = co_await run_on(with.workers, count);
     agents::memory_card memory;
     memory.model = info.id;
     memory.pool_bytes = info.pool_bytes;
@@ -139,7 +147,7 @@ response get_agent_stats(const services& with, const request& incoming) {
     memory.context_tokens_max = info.context_tokens_max;
     memory.agents_4k = info.pool_agents_4k;
     memory.agents_16k = info.pool_agents_16k;
-    return json_response(agents::stats_body(cards_of(with, incoming), memory));
+    co_return json_response(agents::stats_body(cards_of(with, incoming), memory));
 }
 
 response get_agent(const services& with, const request& incoming) {

@@ -15,10 +15,10 @@
 namespace semantic::server {
 
 response get_agents(const services& with, const request& incoming);
-response get_agent_stats(const services& with, const request& incoming);
 response get_agent(const services& with, const request& incoming);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+awaited_reply get_agent_stats(const services& with, const request& incoming, client_link& client);
 
 awaited_reply post_agents(const services& with, const request& incoming, client_link& client);
 /// `?evict_only=true` moves the agent to disk instead.

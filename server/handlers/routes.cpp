@@ -39,7 +39,7 @@ constexpr std::array table{
     // In front of {id}: agents of these two names can be reached by every other route.
     route{"GET", "/v1/agents/list", get_agents, nullptr, key, body_class::none,
           engine_need::loaded},
-    route{"GET", "/v1/agents/stats", get_agent_stats, nullptr, key, body_class::none,
+    route{"GET", "/v1/agents/stats", nullptr, get_agent_stats, key, body_class::none,
           engine_need::loaded},
     route{"GET", "/v1/agents/{id}", get_agent, nullptr, key, body_class::none, engine_need::loaded},
     route{"DELETE", "/v1/agents/{id}", nullptr, delete_agent, key, body_class::none,

@@ -58,7 +58,8 @@ class part_of_a_record final : public generation_sink {
 };
 
 TEST(engine, tokens_of_one_step_are_handed_over_together) {
-    constexpr int requests = 4, answer = 120;
+    // Long answers: a busy machine may be late with the last of the requests.
+    constexpr int requests = 4, answer = 400;
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));
     record all;
