@@ -21,6 +21,7 @@
 #include "storage/block_pool.hpp"
 #include "storage/file.hpp"
 #include "storage/kv_layout.hpp"
+#include "storage/prefix_arrival.hpp"
 #include "storage/prefix_index.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -48,8 +49,8 @@ struct agent_summary {
     agent_id id;
     const char* tier;  // "hot": all that its next token needs is in the pool, "warm": not all
     int tokens;
-    bool dirty;   // something is not on disk yet
-    bool in_use;  // somebody holds it
+    bool dirty;                   // something is not on disk yet
+    bool in_use;                  // somebody holds it
     std::uint64_t frames_held;    // of the pool, those that it shares included
     std::uint64_t frames_shared;  // part of frames_held: somebody else has them too
     std::uint64_t disk_bytes;     // of its files, those that it shares included
@@ -71,12 +72,18 @@ struct restored_prefix {
     shortfall why = shortfall::none;
     std::string detail;  // names the file and the fault when why is not none
     std::uint64_t bytes_read = 0;
+    /// Null where all of it is there.
+    std::shared_ptr<prefix_arrival> arrival{};
 };
+
+/// Takes a prefix whose blocks have their frames while these are still being filled. Who computes
+/// on a layer waits for it first, and nobody may publish the blocks before all layers are there.
+using prefix_begun = std::function<void(restored_prefix)>;
 
 struct save_report {
     std::uint64_t bytes_written = 0;
     std::uint64_t manifest_bytes = 0;  // part of bytes_written
-    int blocks_written = 0;  // block files, siblings counted
+    int blocks_written = 0;            // block files, siblings counted
 };
 
 /// Takes the next bytes of a stream; a failure ends the stream.
@@ -130,8 +137,7 @@ class agent_cache_store {
 
     /// Returns: where the tenant's answer with this id ends, if an agent still has it; of several
     /// agents, the one that had it last.
-    std::optional<message_place> find_message(const tenant_id& tenant,
-                                              const std::string& id) const;
+    std::optional<message_place> find_message(const tenant_id& tenant, const std::string& id) const;
 
     /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible,
     /// model_changed, evicted by the disk quota); none when it is, or never was.
@@ -143,9 +149,12 @@ class agent_cache_store {
     /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
     /// ends at the last block boundary before it that has all it needs. `state` may be an earlier
     /// one that the agent has gone on from. Makes room by evicting
-    /// clean agents as make_room() does, never `state.id`. Errors: pool_exhausted only;
-    /// damage on disk is a shortfall.
-    result<restored_prefix> restore(const agent_state& state, int tokens);
+    /// clean agents as make_room() does, never `state.id`. The files are read side by side, layer
+    /// after layer. `begun` is called at most once, where something is read, nothing is known to be
+    /// wrong and the block that a sequence would copy is there; what restore() returns then counts
+    /// if the arrival fails. Errors: pool_exhausted only; damage on disk is a shortfall.
+    result<restored_prefix> restore(const agent_state& state, int tokens,
+                                    const prefix_begun& begun = {});
     /// The same without a look at the disk, for who must not wait. Returns: nothing where `state`
     /// lacks a part that is needed.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);

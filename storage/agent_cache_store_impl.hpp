@@ -115,14 +115,23 @@ struct agent_cache_store::impl {
         std::size_t index;
         kv_part part;
     };
+    /// Takes the frames of all that is missing, in its order, while they are being filled.
+    using frames_taken =
+        std::function<void(const std::vector<block_ptr>&, std::shared_ptr<prefix_arrival>)>;
+    result<block_file_reader> open_missing(const agent_state& state,
+                                           const std::vector<block_hash>& names,
+                                           const missing_part& part, bool keep_open);
     std::vector<result<block_read>> read_missing(const agent_state& state,
                                                  const std::vector<block_hash>& names,
-                                                 const std::vector<missing_part>& missing);
+                                                 const std::vector<missing_part>& missing,
+                                                 std::optional<std::size_t> first,
+                                                 const frames_taken& begun);
     void count_damage(const block_place& at, kv_part part, errc code);
     result<std::optional<std::size_t>> bring(
         const agent_state& state, const std::vector<block_hash>& names,
         const std::vector<std::pair<std::size_t, kv_part>>& needed, restored_prefix& restored,
-        std::vector<bool>& was_read);
+        std::vector<bool>& was_read, const prefix_begun& begun = {});
+    int tokens_read(const restored_prefix& restored, const std::vector<bool>& was_read) const;
     void publish(const agent_state& from, const std::vector<block_hash>& names,
                  const std::vector<kv_block_parts>& restored);
     void pin_passed(record& agent, const std::vector<block_hash>& names, std::size_t tokens);
@@ -150,8 +159,7 @@ struct agent_cache_store::impl {
     std::uint64_t bytes_to_write(const agent_state& state,
                                  const std::vector<block_hash>& names) const;
     result<save_report> write_out(const std::string& relative, const agent_state& state,
-                                  const std::vector<block_hash>& names,
-                                  const manifest_plan& plan);
+                                  const std::vector<block_hash>& names, const manifest_plan& plan);
     foreign_manifest take_foreign(const std::string& relative);
 
     // --- removing ---
@@ -198,13 +206,13 @@ struct agent_cache_store::impl {
     std::mutex mutex;  // guards everything below; never held during I/O
     std::condition_variable idle;
     std::unordered_map<agent_id, record> agents;
-    prefix_index by_text;  // of every record's state
+    prefix_index by_text;                                              // of every record's state
     std::map<std::pair<tenant_id, std::string>, agent_id> by_message;  // likewise
     block_index known;
     std::set<std::string> busy;  // manifest paths of agents that are being saved or removed
-    std::unordered_map<agent_id, int> held;  // by how many pins
+    std::unordered_map<agent_id, int> held;           // by how many pins
     std::map<std::string, foreign_manifest> foreign;  // by manifest path
-    std::map<std::string, shortfall> absent;  // by manifest path
+    std::map<std::string, shortfall> absent;          // by manifest path
 };
 
 /// While it lives, nobody else saves or removes the agent with this manifest.

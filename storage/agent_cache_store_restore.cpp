@@ -10,7 +10,18 @@ namespace semantic::storage {
 
 namespace {
 
+/// Block files that one restore keeps open; of a longer prefix the rest are opened for each piece.
+constexpr std::size_t open_files_max = 256;
+
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+struct piece_to_read {
+    std::size_t of;  // among the readers
+    const block_file_reader::piece* what;
+    bool is_first;
+    /// Layer after layer, but for those that come first.
+    int turn() const { return is_first ? -1 : what->layers.front(); }
+};
 
 shortfall shortfall_of(errc code) {
     if (code == errc::not_found) return shortfall::evicted;
@@ -46,25 +57,79 @@ void agent_cache_store::impl::count_damage(const block_place& at, kv_part part, 
             }
 }
 
-/// Blocks. Reads parts of a state's blocks, several at a time, straight into frames. Makes room by
-/// evicting clean agents, never this one.
+/// Blocks. Makes room by evicting clean agents, never this one.
+result<block_file_reader> agent_cache_store::impl::open_missing(
+    const agent_state& state, const std::vector<block_hash>& names, const missing_part& part,
+    bool keep_open) {
+    const auto at = place(state, names, part.index);
+    auto file = blocks.open(at.name, part.part, at.identity, pool, keep_open);
+    // Somebody else may have taken the room.
+    while (!file && file.error().code == errc::pool_exhausted &&
+           make_room(pool.layout().layers(part.part).size(), &state.id))
+        file = blocks.open(at.name, part.part, at.identity, pool, keep_open);
+    return file;
+}
+
+/// Blocks. Reads parts of a state's blocks straight into frames, several at a time: first all of
+/// the block `first`, then of all of them one layer after the other.
 std::vector<result<block_read>> agent_cache_store::impl::read_missing(
     const agent_state& state, const std::vector<block_hash>& names,
-    const std::vector<missing_part>& missing) {
+    const std::vector<missing_part>& missing, std::optional<std::size_t> first,
+    const frames_taken& begun) {
     const kv_layout& layout = pool.layout();
     std::size_t frames = 0;
     for (const missing_part& each : missing) frames += layout.layers(each.part).size();
-    std::vector<result<block_read>> reads(missing.size(), failure{errc::not_found, {}});
     make_room(frames, &state.id);
-    workers.run(missing.size(), [&](std::size_t i) {
-        const kv_part part = missing[i].part;
-        const auto at = place(state, names, missing[i].index);
-        reads[i] = blocks.read(at.name, part, at.identity, pool);
-        // Somebody else may have taken the room.
-        while (!reads[i] && reads[i].error().code == errc::pool_exhausted &&
-               make_room(layout.layers(part).size(), &state.id))
-            reads[i] = blocks.read(at.name, part, at.identity, pool);
+    std::vector<result<block_file_reader>> readers(missing.size(), failure{errc::not_found, {}});
+    workers.run(missing.size(), [&](std::size_t k) {
+        readers[k] = open_missing(state, names, missing[k], k < open_files_max);
     });
+
+    std::vector<piece_to_read> pieces;
+    std::vector<int> to_come(as_size(layout.layer_count()));
+    for (std::size_t k = 0; k < readers.size(); ++k) {
+        if (!readers[k]) continue;
+        for (const block_file_reader::piece& each : readers[k]->pieces()) {
+            pieces.push_back({k, &each, missing[k].index == first});
+            for (const int layer : each.layers) ++to_come[as_size(layer)];
+        }
+    }
+    std::ranges::stable_sort(pieces, {}, &piece_to_read::turn);
+    const auto arrival = std::make_shared<prefix_arrival>(std::move(to_come));
+    std::mutex lost_mutex;
+    std::map<std::size_t, failure> lost;  // by index into `missing`
+    for (std::size_t k = 0; k < readers.size(); ++k)
+        if (!readers[k]) lost.emplace(k, readers[k].error());
+    const auto read = [&](std::span<const piece_to_read> some) {
+        workers.run(some.size(), [&](std::size_t i) {
+            const piece_to_read& each = some[i];
+            const auto ok = readers[each.of]->read(*each.what);
+            if (ok) return arrival->came(each.what->layers);
+            arrival->failed();
+            std::lock_guard lock(lost_mutex);
+            lost.try_emplace(each.of, ok.error());
+        });
+    };
+    const auto firsts =
+        static_cast<std::size_t>(std::ranges::count(pieces, true, &piece_to_read::is_first));
+    read(std::span(pieces).first(firsts));
+    if (begun && lost.empty()) {
+        std::vector<block_ptr> taken;
+        for (const auto& reader : readers) taken.push_back(reader->block());
+        begun(taken, arrival);
+    }
+    read(std::span(pieces).subspan(firsts));
+
+    std::vector<result<block_read>> reads;
+    for (std::size_t k = 0; k < readers.size(); ++k) {
+        if (const auto fault = lost.find(k); fault != lost.end()) {
+            reads.push_back(fault->second);
+            continue;
+        }
+        ++probe.blocks_read;
+        probe.bytes_read += readers[k]->file_bytes();
+        reads.push_back(block_read{readers[k]->block(), readers[k]->file_bytes()});
+    }
     return reads;
 }
 
@@ -73,14 +138,31 @@ std::vector<result<block_read>> agent_cache_store::impl::read_missing(
 result<std::optional<std::size_t>> agent_cache_store::impl::bring(
     const agent_state& state, const std::vector<block_hash>& names,
     const std::vector<std::pair<std::size_t, kv_part>>& needed, restored_prefix& restored,
-    std::vector<bool>& was_read) {
+    std::vector<bool>& was_read, const prefix_begun& begun) {
     std::vector<missing_part> missing;
     for (const auto& [i, part] : needed) {
         block_ptr& block = restored.blocks[i].at(part);
         if (block == nullptr) block = find_hot(state, i, part, place(state, names, i));
         if (block == nullptr) missing.push_back({i, part});
     }
-    std::vector<result<block_read>> reads = read_missing(state, names, missing);
+    // A sequence copies the block that it goes on in.
+    std::optional<std::size_t> copied;
+    if (as_size(restored.tokens) % as_size(block_tokens) != 0) copied = restored.blocks.size() - 1;
+    frames_taken hand_out;
+    if (begun && !missing.empty())
+        hand_out = [&](const std::vector<block_ptr>& taken,
+                       std::shared_ptr<prefix_arrival> arrival) {
+            restored_prefix early = restored;
+            std::vector<bool> will_be_read = was_read;
+            for (std::size_t k = 0; k < missing.size(); ++k) {
+                early.blocks[missing[k].index].at(missing[k].part) = taken[k];
+                will_be_read[missing[k].index] = true;
+            }
+            early.tokens_read = tokens_read(early, will_be_read);
+            early.arrival = std::move(arrival);
+            begun(std::move(early));
+        };
+    std::vector<result<block_read>> reads = read_missing(state, names, missing, copied, hand_out);
     std::optional<std::size_t> lost;
     for (std::size_t k = 0; k < missing.size(); ++k) {
         const auto [i, part] = missing[k];
@@ -103,6 +185,17 @@ result<std::optional<std::size_t>> agent_cache_store::impl::bring(
         restored.detail = why.what;
     }
     return lost;
+}
+
+/// How many of the restored tokens are in blocks that were read.
+int agent_cache_store::impl::tokens_read(const restored_prefix& restored,
+                                         const std::vector<bool>& was_read) const {
+    const std::size_t per_block = as_size(block_tokens);
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < restored.blocks.size(); ++i)
+        if (was_read[i])
+            count += std::min(as_size(restored.tokens), (i + 1) * per_block) - i * per_block;
+    return static_cast<int>(count);
 }
 
 /// Makes the restored blocks part of the agent's newest state, where that has the same ones.
@@ -161,7 +254,8 @@ std::optional<restored_prefix> agent_cache_store::restore_hot(const agent_state&
     return restored;
 }
 
-result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, int tokens) {
+result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, int tokens,
+                                                   const prefix_begun& begun) {
     ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
     const auto start = std::chrono::steady_clock::now();
     const state_ptr newest = impl_->gone_on_from(wanted, as_size(tokens));
@@ -176,9 +270,11 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, in
     const std::size_t same = restored.blocks.size() - (newest ? 1 : 0);
     std::copy_n(wanted.blocks.begin(), same, restored.blocks.begin());
     std::vector<bool> was_read(restored.blocks.size());
-    for (bool whole = false; !whole;) {
+    bool is_first = true;
+    for (bool whole = false; !whole; is_first = false) {
         const auto needed = impl_->needed_for(restored.tokens);
-        const auto lost = impl_->bring(state, names, needed, restored, was_read);
+        const auto lost = impl_->bring(state, names, needed, restored, was_read,
+                                       is_first ? begun : prefix_begun());
         if (!lost) return lost.error();
         whole = !*lost;
         if (whole) continue;
@@ -186,10 +282,7 @@ result<restored_prefix> agent_cache_store::restore(const agent_state& wanted, in
         restored.blocks.resize(**lost);
         restored.tokens = static_cast<int>(**lost * per_block);
     }
-    for (std::size_t i = 0; i < restored.blocks.size(); ++i)
-        if (was_read[i])
-            restored.tokens_read += static_cast<int>(
-                std::min(as_size(restored.tokens), (i + 1) * per_block) - i * per_block);
+    restored.tokens_read = impl_->tokens_read(restored, was_read);
     impl_->publish(state, names, restored.blocks);
     if (restored.bytes_read > 0) {
         const auto took = std::chrono::steady_clock::now() - start;

@@ -41,12 +41,6 @@ void scatter(const tensor_plan& plan, const kv_layout& layout, std::size_t token
                     head_bytes);
 }
 
-/// Where a tensor's bytes are in a file, and what the file says of them.
-struct tensor_source {
-    std::uint64_t begin = 0;
-    checksum_digits digits{};
-};
-
 /// Several tensors of one layer that lie side by side in a file.
 struct tensor_run {
     std::size_t first = 0, end = 0;  // among the format's tensors
@@ -219,32 +213,80 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
     return header.bytes.size() + header.data_bytes;
 }
 
+failure block_file_reader::at_path(const failure& what) const {
+    // Errors of the file system name the path already.
+    if (what.what.starts_with(path_)) return what;
+    return {what.code, path_ + ": " + what.what};
+}
+
+void block_file_reader::cut_into_pieces() {
+    constexpr std::size_t piece_bytes = 128 * 1024;
+    const auto& plans = format_->tensors();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+        const bool new_layer = i == 0 || plans[i].layer != plans[i - 1].layer;
+        if (new_layer && (i == 0 || bytes >= piece_bytes)) {
+            pieces_.push_back({i, i, {}});
+            bytes = 0;
+        }
+        piece& last = pieces_.back();
+        if (new_layer) last.layers.push_back(plans[i].layer);
+        last.end = i + 1;
+        bytes += plans[i].bytes(tokens_);
+    }
+}
+
+result<block_file_reader> block_file_reader::open(file_system& files, std::string path,
+                                                  const block_identity& expected,
+                                                  const block_format& format, block_pool& pool,
+                                                  bool keep_open) {
+    block_file_reader reader(files, std::move(path), format, expected.tokens.size());
+    auto file = files.open(reader.path_);
+    if (!file) return reader.at_path(file.error());
+    const auto file_bytes = (*file)->size();
+    if (!file_bytes) return reader.at_path(file_bytes.error());
+    auto sources = read_header(**file, *file_bytes, expected, format);
+    if (!sources) return reader.at_path(sources.error());
+    auto block = kv_block::make(pool, format.part());
+    if (!block) return reader.at_path(block.error());
+    reader.file_bytes_ = *file_bytes;
+    reader.sources_ = std::move(*sources);
+    reader.block_ = std::move(*block);
+    if (keep_open) reader.file_ = std::move(*file);
+    reader.cut_into_pieces();
+    return reader;
+}
+
+result<void> block_file_reader::read(const piece& some) const {
+    std::unique_ptr<readable_file> own;
+    if (file_ == nullptr) {
+        auto file = files_->open(path_);
+        if (!file) return at_path(file.error());
+        own = std::move(*file);
+    }
+    auto ok = read(own ? *own : *file_, some);
+    return ok ? ok : at_path(ok.error());
+}
+
+result<void> block_file_reader::read(readable_file& file, const piece& some) const {
+    std::vector<std::byte> scratch;  // of one layer at most
+    for (std::size_t next = some.first; next < some.end;) {
+        const tensor_run run = run_from(next, *format_, sources_, tokens_);
+        if (auto ok = read_run(file, run, *format_, sources_, tokens_, *block_, scratch); !ok)
+            return ok;
+        next = run.end;
+    }
+    return {};
+}
+
 result<block_read> read_block_file(file_system& files, const std::string& path,
                                    const block_identity& expected, const block_format& format,
                                    block_pool& pool) {
-    const auto at_path = [&path](const failure& f) {
-        // Errors of the file system name the path already.
-        if (f.what.starts_with(path)) return f;
-        return failure{f.code, path + ": " + f.what};
-    };
-    const std::size_t tokens = expected.tokens.size();
-    auto file = files.open(path);
-    if (!file) return at_path(file.error());
-    const auto file_bytes = (*file)->size();
-    if (!file_bytes) return at_path(file_bytes.error());
-    const auto sources = read_header(**file, *file_bytes, expected, format);
-    if (!sources) return at_path(sources.error());
-
-    auto block = kv_block::make(pool, format.part());
-    if (!block) return at_path(block.error());
-    std::vector<std::byte> scratch;  // of one layer at most
-    for (std::size_t next = 0; next < sources->size();) {
-        const tensor_run run = run_from(next, format, *sources, tokens);
-        const auto ok = read_run(**file, run, format, *sources, tokens, **block, scratch);
-        if (!ok) return at_path(ok.error());
-        next = run.end;
-    }
-    return block_read{std::move(*block), *file_bytes};
+    const auto reader = block_file_reader::open(files, path, expected, format, pool);
+    if (!reader) return reader.error();
+    for (const block_file_reader::piece& each : reader->pieces())
+        if (auto ok = reader->read(each); !ok) return ok.error();
+    return block_read{reader->block(), reader->file_bytes()};
 }
 
 }  // namespace semantic::storage

@@ -213,13 +213,11 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
     return {};
 }
 
-result<block_read> block_files::read(const block_hash& name, kv_part part,
-                                     const block_identity& expected, block_pool& pool) {
-    auto read = read_block_file(files_, path(name, part), expected, format(part), pool);
-    if (!read) return read;
-    ++probe_.blocks_read;
-    probe_.bytes_read += read->bytes;
-    return read;
+result<block_file_reader> block_files::open(const block_hash& name, kv_part part,
+                                            const block_identity& expected, block_pool& pool,
+                                            bool keep_open) {
+    return block_file_reader::open(files_, path(name, part), expected, format(part), pool,
+                                   keep_open);
 }
 
 void block_files::distrust(const block_hash& name, kv_part part) {

@@ -62,9 +62,10 @@ class block_files {
     /// io.
     result<void> make_lasting(std::span<const block_hash> names);
 
-    /// Blocks. Errors: those of read_block_file.
-    result<block_read> read(const block_hash& name, kv_part part, const block_identity& expected,
-                            block_pool& pool);
+    /// Blocks. Errors: those of block_file_reader.
+    result<block_file_reader> open(const block_hash& name, kv_part part,
+                                   const block_identity& expected, block_pool& pool,
+                                   bool keep_open);
     /// Says that the file's contents are wrong: the next ensure() writes it again.
     void distrust(const block_hash& name, kv_part part);
 

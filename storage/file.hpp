@@ -1,8 +1,9 @@
 #pragma once
 // The file system as storage uses it: the one interface that file operations go through, so that
-// tests can make them fail. Thread: posix_file_system() is safe from any thread; a file handle
-// belongs to one thread at a time. Every method blocks. Files are made 0600, directories 0700.
-// Errors: not_found, io, out_of_space (ENOSPC, EDQUOT); each names the path.
+// tests can make them fail. Thread: posix_file_system() is safe from any thread, and so are the
+// files that it opens to be read; one that is written belongs to one thread at a time. Every method
+// blocks. Files are made 0600, directories 0700. Errors: not_found, io, out_of_space (ENOSPC,
+// EDQUOT); each names the path.
 
 #include <cstddef>
 #include <cstdint>

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/head_products.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/rounding_correction.hpp"
-#include "engine/kernels/task_runner.hpp"
 #include "engine/model/weights.hpp"
 #include "storage/types/assert.hpp"
 
@@ -52,6 +52,7 @@ struct transformer::impl {
     void place_latent_queries(int layer, int begin, int end, const float* q);
     void append(int layer, int row, float* k, const float* v);
     void append_latent(int layer, int row, float* latent, float* key);
+    void wait_for(int layer, std::span<const sequence_step> batch) const;
     void attend(int layer);
     float* expand_values(int layer, int begin, int end);
     void mix_and_expand(int layer);
@@ -166,11 +167,13 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
     const int last = static_cast<int>(weights.layers.size()) - 1;
     for (int layer = 0; layer < last; ++layer) {
         project(layer, true, true);
+        wait_for(layer, batch);
         attend(layer);
         mix_and_expand(layer);
     }
     // Behind the last layer's K and V a row is needed for its logits only.
     project(last, false, true);
+    wait_for(last, batch);
     keep_asked_rows(batch);
     if (rows_ > 0) {
         project(last, true, false);
@@ -181,6 +184,13 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
     for (sequence_step& step : batch) {
         step.cache->advance(step.cache->token_count() + static_cast<int>(step.tokens.size()));
     }
+}
+
+/// What is still being read from disk is needed from here on.
+void transformer::impl::wait_for(int layer, std::span<const sequence_step> batch) const {
+    for (const sequence_step& step : batch)
+        if (step.wait_for_layer != nullptr && !(*step.wait_for_layer)(layer))
+            throw layer_not_there{};
 }
 
 void transformer::impl::lay_out_rows(std::span<const sequence_step> batch) {

@@ -5,6 +5,7 @@
 // tokens, the recipe and the CPU only, never on chunking, batch mates or threads.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -24,7 +25,13 @@ struct sequence_step {
         nullptr;                     // Requires: reserved for the new tokens; advanced by forward()
     std::span<const int> logits_at;  // indices into `tokens`, ascending
     float* logits = nullptr;         // [logits_at.size(), vocabulary], written
+    /// Blocks until a layer of what the cache began with is there. Returns: false when there is no
+    /// use in waiting. Null: all of it is there.
+    const std::function<bool(int layer)>* wait_for_layer = nullptr;
 };
+
+/// Thrown by forward() when a layer's wait was in vain. No sequence was changed.
+struct layer_not_there {};
 
 struct transformer_limits {
     int rows_max = 0;        // tokens of one step, over all sequences
@@ -42,8 +49,9 @@ class transformer {
         const weights_progress& progress);
     ~transformer();
 
-    /// Runs one step. Requires: sum of tokens <= rows_max, sum of logits_at <= logit_rows_max,
-    /// positions inside the context.
+    /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=
+    /// rows_max, sum of logits_at <= logit_rows_max, positions inside the context. Throws
+    /// layer_not_there.
     void forward(std::span<sequence_step> batch);
 
     std::uint64_t weight_bytes() const noexcept;

@@ -15,52 +15,6 @@ double seconds_since(clock::time_point start) {
     return std::chrono::duration<double>(clock::now() - start).count();
 }
 
-bool past_deadline(const job& work) {
-    return work.request.deadline && clock::now() > *work.request.deadline;
-}
-
-std::optional<stop_reason> wants_to_stop(const job& work) {
-    if (work.cancelled.load(std::memory_order_relaxed)) return stop_reason::cancelled;
-    if (past_deadline(work)) return stop_reason::deadline;
-    return std::nullopt;
-}
-
-prompt_usage usage_of(const job& work) {
-    const resolved_prompt& prompt = *work.prompt;
-    const storage::restored_prefix& restored = *work.restored;
-    prompt_usage usage;
-    usage.prompt_tokens = static_cast<int>(prompt.tokens.size());
-    usage.reused_tokens = restored.tokens;
-    // What existed but was lost, and the last token, which is always run: its logits are the
-    // answer's start.
-    usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
-    usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
-    usage.restored_tokens = restored.tokens_read;
-    usage.why = prompt.why;
-    usage.detail = prompt.detail;
-    if (restored.why != storage::shortfall::none) {
-        usage.detail = restored.detail;
-        usage.why = restored.why == storage::shortfall::evicted   ? miss_reason::evicted
-                    : restored.why == storage::shortfall::corrupt ? miss_reason::corrupt
-                                                                  : miss_reason::incompatible;
-    }
-    return usage;
-}
-
-/// The order in which requests came, and of one request its choices.
-bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
-    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
-}
-
-void count_usage(const prompt_usage& usage, engine_probe& probe) {
-    auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
-        counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
-    };
-    add(probe.tokens_reused_disk, usage.restored_tokens);
-    add(probe.tokens_reused_ram, usage.reused_tokens - usage.restored_tokens);
-    if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
-}
-
 }  // namespace
 
 batch::batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
@@ -77,50 +31,17 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       logits_(static_cast<std::size_t>(options_.max_batch + 1) *
               static_cast<std::size_t>(options_.vocabulary)) {}
 
-// Frames that a request needs until its answer begins. Larger chunks than the smallest run where
-// there is room for them.
-std::size_t batch::frames_for(const job& work) const {
-    int tokens = static_cast<int>(work.prompt->tokens.size());
-    int chunk = std::min(tokens - work.prompt->reuse_tokens, options_.chunks.min_tokens);
-    return pool_.layout().frames_for(tokens + 1, chunk);
-}
-
-// The same of one that runs, or did: its answer so far counts.
-std::size_t batch::frames_for(const sequence& run) const {
-    sequence_view view = run.view();
-    return pool_.layout().frames_for(view.position + view.pending + 1,
-                                     std::min(view.pending, options_.chunks.min_tokens));
-}
-
-std::optional<failed> batch::refusal(const job& work) const {
-    for (const token_bias& bias : work.request.sampling.biases)
-        if (bias.token < 0 || bias.token >= options_.vocabulary)
-            return failed{failure_kind::bad_request,
-                          "token " + std::to_string(bias.token) +
-                              " cannot be biased: this model's tokens are 0 to " +
-                              std::to_string(options_.vocabulary - 1)};
-    int tokens = static_cast<int>(work.prompt->tokens.size());
-    if (tokens < options_.answers.context_tokens_max) return std::nullopt;
-    return failed{failure_kind::too_large,
-                  "the prompt has " + std::to_string(tokens) +
-                      " tokens; with room for an answer, this model and cache budget hold " +
-                      std::to_string(options_.answers.context_tokens_max) +
-                      " tokens a conversation"};
-}
-
-void batch::add(job_ptr work) {
-    if (auto refused = refusal(*work)) {
-        outputs_.commit({std::move(work), std::move(*refused)});
-        return;
-    }
-    waiting_.push_back(std::move(work));
-    probe_.waiting.fetch_add(1, std::memory_order_relaxed);
+/// The order in which requests came, and of one request its choices.
+bool batch::older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
+    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
 }
 
 // Requests that were cancelled or ran out of time leave before anything more is spent on them.
 void batch::sweep() {
+    // Its prefix may be half a prefix: it ends when that has come.
+    if (early_ && early_->run->work().wants_to_stop()) take_back_early_start();
     for (auto it = waiting_.begin(); it != waiting_.end();) {
-        auto stop = wants_to_stop(**it);
+        auto stop = (*it)->wants_to_stop();
         if (!stop) {
             ++it;
             continue;
@@ -133,106 +54,12 @@ void batch::sweep() {
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
     for (auto* some : {&running_, &paused_})
         for (auto& run : *some)
-            if (auto stop = wants_to_stop(run->work()))
+            if (auto stop = run->work().wants_to_stop())
                 stopping.emplace_back(run->work_ptr(), *stop);
     for (open_choices& open : open_choices_)
-        if (auto stop = wants_to_stop(*open.work)) stopping.emplace_back(open.work, *stop);
+        if (auto stop = open.work->wants_to_stop()) stopping.emplace_back(open.work, *stop);
     for (auto& [work, stop] : stopping) end(work, finished{stop, {}, 0, false});
     remove_ended();
-}
-
-bool batch::has_place() const {
-    return running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch);
-}
-
-// Frames that running and restoring prompts will still take.
-std::size_t batch::frames_promised() const {
-    std::size_t frames = 0;
-    for (const auto& run : running_) {
-        std::size_t whole = frames_for(*run);
-        std::size_t has = pool_.layout().frames_for(run->view().position, 0);
-        if (whole > has) frames += whole - has;
-    }
-    for (const job_ptr& work : restoring_) frames += frames_for(*work);
-    return frames;
-}
-
-// Those that gave their blocks back go on, the oldest first. Returns: whether none is left.
-bool batch::resume() {
-    while (!paused_.empty()) {
-        if (!has_place()) return false;
-        auto oldest = std::ranges::min_element(paused_, older);
-        // A block more than it needs now, so that it does not have to give way again at once.
-        std::size_t need =
-            frames_for(**oldest) + static_cast<std::size_t>(pool_.layout().layer_count());
-        bool fits = store_.make_room(frames_promised() + need, &(*oldest)->work().prompt->agent);
-        bool alone = running_.empty() && restoring_.empty();
-        if (!fits && alone && let_go_of_waiting(0)) continue;
-        if (!fits && (!alone || settling_)) return false;
-        running_.push_back(std::move(*oldest));
-        paused_.erase(oldest);
-    }
-    return true;
-}
-
-void batch::admit() {
-    if (!resume()) return;
-    while (!waiting_.empty() && has_place()) {
-        job_ptr work = waiting_.front();
-        std::size_t need = frames_for(*work);
-        const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
-        bool fits = store_.make_room(frames_promised() + need, keep);
-        bool alone = running_.empty() && restoring_.empty();
-        if (!fits && alone && let_go_of_waiting(1)) continue;
-        // Alone, a request tries even if the count looks short: blocks that it shares were counted
-        // twice.
-        if (!fits && (!alone || settling_)) return;
-        waiting_.pop_front();
-        work->admitted = clock::now();
-        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
-        probe_.running.fetch_add(1, std::memory_order_relaxed);
-        work->restored = what_is_hot(*work->prompt);
-        if (work->restored) {
-            start(work);
-        } else {
-            restoring_.push_back(work);
-            outputs_.restore(work);
-        }
-    }
-}
-
-// A prefix that is in the pool needs no other thread, and so no further step to begin in.
-std::optional<storage::restored_prefix> batch::what_is_hot(const resolved_prompt& prompt) {
-    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
-    return store_.restore_hot(*prompt.source, prompt.reuse_tokens);
-}
-
-void batch::restored(job_ptr work) {
-    std::erase(restoring_, work);
-    start(work);
-}
-
-void batch::start(const job_ptr& work) {
-    try {
-        begin(work);
-    } catch (const std::exception& error) {
-        probe_.running.fetch_sub(1, std::memory_order_relaxed);
-        outputs_.commit({work, failed{failure_kind::internal, error.what()}});
-    }
-}
-
-void batch::begin(const job_ptr& work) {
-    prompt_usage usage = usage_of(*work);
-    count_usage(usage, probe_);
-    // splitmix64's increment: any odd constant walks all seeds.
-    seeds_ += 0x9E3779B97F4A7C15ull;
-    work->choices_left = work->request.choices;
-    auto run = std::make_unique<sequence>(work, 0, std::move(work->restored->blocks),
-                                          work->restored->tokens, pool_, tokenizer_,
-                                          options_.answers, seeds_);
-    work->prompt->source.reset();
-    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});
-    running_.push_back(std::move(run));  // last: what failed before does not run
 }
 
 // Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
@@ -278,6 +105,8 @@ std::vector<std::pair<sequence*, int>> batch::choose() {
 void batch::run_each(const std::vector<std::pair<sequence*, int>>& chosen) {
     try {
         run_model(chosen);
+    } catch (const layer_not_there&) {
+        take_back_early_start();
     } catch (const std::exception& error) {
         if (chosen.size() > 1) {
             for (const auto& one : chosen)
@@ -294,6 +123,8 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
     std::vector<int> last(chosen.size());
     std::vector<std::pair<sequence*, const float*>> sampled;
     step_sample measured;
+    const bool early = early_.has_value();
+    const std::function<bool(int)> wait = [this](int layer) { return wait_for_early_layer(layer); };
     for (std::size_t i = 0; i < chosen.size(); ++i) {
         auto [run, count] = chosen[i];
         last[i] = count - 1;
@@ -301,7 +132,7 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
         float* logits = logits_.data() + sampled.size() * vocabulary;
         steps.push_back({run->next_tokens(count), &run->cache(),
                          sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
-                         sample_it ? logits : nullptr});
+                         sample_it ? logits : nullptr, early ? &wait : nullptr});
         if (sample_it) sampled.emplace_back(run, logits);
         if (run->prompt_done()) {
             ++measured.decoding;
@@ -309,13 +140,13 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
         }
         measured.chunk_position = run->view().position;
         measured.chunk_tokens = count;
-        probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(count),
-                                          std::memory_order_relaxed);
     }
     auto begin = clock::now();
     model_.forward(steps);
     measured.seconds = seconds_since(begin);
-    cost_.learn(measured);
+    if (!early) cost_.learn(measured);  // what it waited for the disk is no cost of computing
+    probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(measured.chunk_tokens),
+                                      std::memory_order_relaxed);
     probe_.steps.fetch_add(1, std::memory_order_relaxed);
     probe_.step_duration.observe(measured.seconds);
     auto apart = [this](sequence& run, auto what) {
@@ -325,6 +156,7 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
             end(run.work_ptr(), failed{failure_kind::internal, error.what()});
         }
     };
+    if (early) apart(*early_->run, [this] { confirm_early_start(); });
     draw_ahead(sampled);
     for (auto [run, logits] : sampled) apart(*run, [&] { sample(*run, {logits, vocabulary}); });
     for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });
@@ -472,7 +304,7 @@ void batch::end(const job_ptr& work, generation_event last) {
 
 // Published here and not on the way out: the next step must see that its frames are not lost.
 void batch::remember(sequence& run, bool complete) {
-    if (run.view().position == 0) return;
+    if (run.view().position == 0 || is_early(run)) return;
     if (complete)
         store_.put(run.snapshot_at_end());
     else
@@ -481,6 +313,7 @@ void batch::remember(sequence& run, bool complete) {
 }
 
 void batch::mark_ended(sequence& run) {
+    if (is_early(run)) early_.reset();
     ended_.insert(&run);
     probe_.running.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -492,32 +325,10 @@ void batch::remove_ended() {
     ended_.clear();
 }
 
-// Requests hold the blocks that they will start from while they wait, and so do choices. Those from
-// the `from`-th request on let go of them: they will be found again in the pool or on disk, or
-// computed again. Returns: whether any did.
-bool batch::let_go_of_waiting(std::size_t from) {
-    bool any = false;
-    auto is_hot = [](const storage::kv_block_parts& block) {
-        return block.full != nullptr || block.sliding != nullptr;
-    };
-    for (std::size_t i = from; i < waiting_.size(); ++i) {
-        auto& source = waiting_[i]->prompt->source;
-        if (!source || std::ranges::none_of(source->blocks, is_hot)) continue;
-        auto bare = std::make_shared<storage::agent_state>(*source);
-        std::ranges::fill(bare->blocks, storage::kv_block_parts{});
-        source = std::move(bare);
-        any = true;
-    }
-    for (open_choices& open : open_choices_) {
-        any = any || !open.blocks.empty();
-        open.blocks.clear();
-    }
-    return any;
-}
-
 // Nothing could run: every sequence waits for blocks that only another can free. The youngest gives
 // way, so the oldest always comes to its end. Returns: whether a step may make progress now.
 bool batch::relieve() {
+    if (early_) take_back_early_start();
     if (!restoring_.empty()) return false;  // what they leave is seen when they have come
     auto youngest = std::ranges::max_element(running_, older);
     sequence& run = **youngest;

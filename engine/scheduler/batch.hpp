@@ -3,7 +3,8 @@
 // sample, finish. Owner: the scheduler. Thread: confined to the step node; run_step() uses the
 // compute arena's threads inside forward(). A request never takes another's blocks: what does not
 // fit waits, and memory that nobody runs on is evicted first. When those that run have grown until
-// nothing is left, the youngest gives its blocks back and computes them again later.
+// nothing is left, the youngest gives its blocks back and computes them again later. From waiting
+// to running: batch_admit.cpp.
 
 #include <cstdint>
 #include <deque>
@@ -35,8 +36,10 @@ struct batch_outputs {
     /// Whether blocks that nobody runs on are held for a moment, by a save or a look-up. When that
     /// changes, run_step() is called again.
     std::function<bool()> settling;
-    std::function<void(const job_ptr&)>
-        restore;  // read the prefix's blocks, then hand the job to restored()
+    /// Reads the prefix's blocks: may hand the job to arriving() meanwhile, ends with restored().
+    std::function<void(const job_ptr&)> restore;
+    /// Whether somebody is waiting for this step to end. Asked while it waits for the disk.
+    std::function<bool()> knocked;
 };
 
 struct batch_options {
@@ -57,8 +60,11 @@ class batch {
     /// A resolved request. Refused at once when its prompt can never fit, with both numbers, and
     /// when it biases tokens that the model does not have.
     void add(job_ptr work);
+    /// The blocks of its prefix are being read. Where nothing else runs it begins, each layer when
+    /// that has come.
+    void arriving(const job_ptr& work, storage::restored_prefix begun);
     /// Its prefix is in the pool, as far as it could be read.
-    void restored(job_ptr work);
+    void restored(const job_ptr& work, storage::restored_prefix found);
     /// Runs one step. Returns: whether another step can make progress right away.
     bool run_step();
 
@@ -68,11 +74,20 @@ class batch {
     struct open_choices {
         job_ptr work;
         std::vector<storage::kv_block_parts> blocks;  // empty: given back
-        std::vector<float> logits;  // [vocabulary]
+        std::vector<float> logits;                    // [vocabulary]
         std::uint64_t seed = 0;
         int next = 1;  // the choice to start next
     };
 
+    /// A request that runs while its prefix is being read. Nothing else does then: who waited for
+    /// the disk in the same step would lose its pace. Until all layers have come nobody is told of
+    /// it, and nothing of it is published.
+    struct early_start {
+        sequence* run;
+        std::shared_ptr<storage::prefix_arrival> arrival;
+    };
+
+    static bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b);
     bool has_place() const;
     bool has_work() const;
     std::optional<failed> refusal(const job& work) const;
@@ -84,6 +99,12 @@ class batch {
     std::optional<storage::restored_prefix> what_is_hot(const resolved_prompt& prompt);
     void start(const job_ptr& work);
     void begin(const job_ptr& work);
+    std::unique_ptr<sequence> make_sequence(const job_ptr& work);
+    void announce(const job_ptr& work);
+    bool is_early(const sequence& run) const { return early_ && early_->run == &run; }
+    bool wait_for_early_layer(int layer);
+    void confirm_early_start();
+    void take_back_early_start();
     bool make_ready(sequence& run, int tokens);
     std::vector<std::pair<sequence*, int>> choose();
     void run_each(const std::vector<std::pair<sequence*, int>>& chosen);
@@ -115,6 +136,7 @@ class batch {
     std::deque<job_ptr> waiting_;     // resolved, not yet admitted, in order of arrival
     std::vector<job_ptr> restoring_;  // admitted, blocks on their way
     std::vector<std::unique_ptr<sequence>> running_;
+    std::optional<early_start> early_;  // one of running_
     std::vector<std::unique_ptr<sequence>>
         paused_;  // gave their blocks back; go on when there is room again
     std::deque<open_choices> open_choices_;  // waiting for a place

@@ -38,10 +38,15 @@ using resolve_message = std::variant<arrived, released, wake>;
 struct resolved {
     job_ptr work;
 };
+struct prefix_arriving {
+    job_ptr work;
+    storage::restored_prefix begun;
+};
 struct prefix_ready {
     job_ptr work;
+    storage::restored_prefix found;
 };
-using step_message = std::variant<resolved, prefix_ready, wake, next_step>;
+using step_message = std::variant<resolved, prefix_arriving, prefix_ready, wake, next_step>;
 struct emission {
     job_ptr work;
     generation_event event;
@@ -84,6 +89,8 @@ struct scheduler::impl {
     // Look-ups and saves under way, or on their way to the commit node: they hold blocks that
     // nobody runs on.
     std::atomic<int> settling{0};
+    // Requests that the step node has been told of and has not seen yet.
+    std::atomic<int> knocking{0};
 
     std::mutex jobs_mutex;
     std::condition_variable jobs_changed;
@@ -133,7 +140,8 @@ struct scheduler::impl {
                        save(agent, 0, extent);
                    },
                    [this] { return settling.load() > 0; },
-                   [this](const job_ptr& work) { restore(work); }}) {
+                   [this](const job_ptr& work) { restore(work); },
+                   [this] { return knocking.load() > 0; }}) {
         arena.run([this] { build(); });
         gate.emplace([this](const job_ptr& work, finished last) {
             emit->try_put({{work, std::move(last)}});
@@ -157,6 +165,8 @@ struct scheduler::impl {
     void show_wait();
     void begin(const job_ptr& work, resolve_node::output_ports_type& out);
     void drop_cancelled(resolve_node::output_ports_type& out);
+    void end_all(std::chrono::steady_clock::time_point deadline);
+    bool post(const storage::agent_id& agent, std::function<void()> job);
     void restore(const job_ptr& work);
     void save(const storage::agent_id& agent, request_id waiting,
               storage::save_extent extent = storage::save_extent::everything);
@@ -242,6 +252,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         work->pins.push_back(store.hold(work->prompt->agent));
         if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
         settling.fetch_sub(1);  // the message below asks for a step
+        knocking.fetch_add(1);
         std::get<0>(out).try_put(resolved{work});
     } catch (const std::exception& error) {
         give_up(failure_kind::internal, error.what());
@@ -270,12 +281,17 @@ bool scheduler::impl::ask_for_a_step(step_node::output_ports_type& out) {
 }
 
 void scheduler::impl::on_step(const step_message& message, step_node::output_ports_type& out) {
-    if (auto* m = std::get_if<resolved>(&message))
+    if (auto* m = std::get_if<resolved>(&message)) {
+        knocking.fetch_sub(1);
         running.add(m->work);
-    else if (auto* p = std::get_if<prefix_ready>(&message))
-        running.restored(p->work);
-    else if (std::holds_alternative<next_step>(message))
+    } else if (auto* a = std::get_if<prefix_arriving>(&message)) {
+        running.arriving(a->work, a->begun);
+    } else if (auto* p = std::get_if<prefix_ready>(&message)) {
+        knocking.fetch_sub(1);
+        running.restored(p->work, p->found);
+    } else if (std::holds_alternative<next_step>(message)) {
         again = false;
+    }
     if (again) return;  // a step is queued already and will see what just came
     bool more = false;
     // Isolated: while this thread waits for its kernels it must not pick up another node's work.
@@ -370,29 +386,61 @@ void scheduler::impl::show_wait() {
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
 }
 
+/// Refuses what comes from now on. Blocks until nothing is open; what is at `deadline` is
+/// cancelled.
+void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock(jobs_mutex);
+    draining = true;
+    auto idle = [this] { return jobs.empty(); };
+    if (jobs_changed.wait_until(lock, deadline, idle)) return;
+    for (auto& [id, work] : jobs) work->cancelled.store(true, std::memory_order_relaxed);
+    lock.unlock();
+    resolve->try_put(wake{});
+    step->try_put(wake{});
+    lock.lock();
+    jobs_changed.wait(lock, idle);
+}
+
+/// Runs `job` behind the agent's others. The graph, which it may tell something, is not done before
+/// it has ended. Returns: false, and does nothing, when too many are waiting.
+bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()> job) {
+    graph->reserve_wait();
+    const bool queued = strands.post(agent, [this, job = std::move(job)]() mutable {
+        job();
+        job = nullptr;  // what it holds may be told of its end, too
+        graph->release_wait();
+    });
+    if (!queued) graph->release_wait();
+    return queued;
+}
+
 void scheduler::impl::restore(const job_ptr& work) {
-    auto read = [this, work] {
-        const resolved_prompt& prompt = *work->prompt;
-        auto found = store.restore(*prompt.source, prompt.reuse_tokens);
-        if (found)
-            work->restored = std::move(*found);
-        else
-            work->restored = storage::restored_prefix{
-                {}, 0, 0, storage::shortfall::evicted, found.error().what, 0};
-        if (work->restored->why == storage::shortfall::corrupt) warn(work->restored->detail);
-        step->try_put(prefix_ready{work});
+    auto ready = [this, work](storage::restored_prefix found) {
+        knocking.fetch_add(1);
+        step->try_put(prefix_ready{work, std::move(found)});
     };
-    if (strands.post(work->prompt->source->id, read)) return;
-    work->restored = storage::restored_prefix{
-        {}, 0, 0, storage::shortfall::evicted, "too much disk work is waiting to read the prefix",
-        0};
-    step->try_put(prefix_ready{work});
+    auto lost = [](std::string why) {
+        return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
+    };
+    // Its own hold on the source: a request that begins before all is read lets go of its.
+    auto read = [this, work, ready, lost, source = work->prompt->source]() mutable {
+        auto begun = [&](storage::restored_prefix early) {
+            step->try_put(prefix_arriving{work, std::move(early)});
+        };
+        auto restored = store.restore(*source, work->prompt->reuse_tokens, begun);
+        auto found = restored ? std::move(*restored) : lost(restored.error().what);
+        if (found.why == storage::shortfall::corrupt) warn(found.detail);
+        source.reset();
+        ready(std::move(found));
+    };
+    if (post(work->prompt->source->id, read)) return;
+    ready(lost("too much disk work is waiting to read the prefix"));
 }
 
 void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent) {
     settling.fetch_add(1);
-    bool queued = strands.post(agent, [this, agent, waiting, extent] {
+    bool queued = post(agent, [this, agent, waiting, extent] {
         auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
         if (waiting != 0) gate->saved(waiting, report.has_value());
@@ -426,10 +474,10 @@ scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& 
                                    probe)) {}
 
 scheduler::~scheduler() {
-    impl_->strands.drain();
-    impl_->gate.reset();
+    impl_->end_all(std::chrono::steady_clock::now());
     impl_->graph->release_wait();
-    impl_->host.join();
+    impl_->host.join();   // until no node and no storage job is under way
+    impl_->gate.reset();  // its own thread may be on its way out of the graph
 }
 
 request_id scheduler::submit(generation_request request, std::shared_ptr<generation_sink> sink) {
@@ -486,18 +534,7 @@ void scheduler::while_settling(const std::function<void()>& what) {
 }
 
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
-    std::unique_lock lock(impl_->jobs_mutex);
-    impl_->draining = true;
-    auto idle = [this] { return impl_->jobs.empty(); };
-    if (!impl_->jobs_changed.wait_until(lock, deadline, idle)) {
-        for (auto& [id, work] : impl_->jobs) work->cancelled.store(true, std::memory_order_relaxed);
-        lock.unlock();
-        impl_->resolve->try_put(wake{});
-        impl_->step->try_put(wake{});
-        lock.lock();
-        impl_->jobs_changed.wait(lock, idle);
-    }
-    lock.unlock();
+    impl_->end_all(deadline);
     for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);
     impl_->strands.drain();
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/grammar/answer_grammar.hpp"
@@ -34,6 +35,14 @@ struct job {
     int output_tokens = 0;    // of those that are complete
     finished first_end{};     // of choice 0, when that is complete
     bool remembered = false;  // choice 0's memory is published, likewise
+
+    /// Returns: why it is to end although it could go on, if it is.
+    std::optional<stop_reason> wants_to_stop() const {
+        if (cancelled.load(std::memory_order_relaxed)) return stop_reason::cancelled;
+        if (request.deadline && std::chrono::steady_clock::now() > *request.deadline)
+            return stop_reason::deadline;
+        return std::nullopt;
+    }
 };
 using job_ptr = std::shared_ptr<job>;
 

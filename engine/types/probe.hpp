@@ -33,6 +33,7 @@ struct engine_probe {
     std::atomic<std::uint64_t> tokens_reused_ram{0};     // prompt tokens whose KV was in the pool
     std::atomic<std::uint64_t> tokens_reused_disk{0};    // prompt tokens whose KV was read back
     std::array<std::atomic<std::uint64_t>, 9> misses{};  // by miss_reason
+    std::atomic<std::uint64_t> early_starts{0};  // prompts that began while their prefix was read
     std::atomic<std::uint64_t> steps{0};
     std::atomic<std::uint64_t> saves_late{0};  // answers that ended before their memory was on disk
     std::atomic<std::int64_t> running{0};      // sequences in prefill or decode

@@ -117,6 +117,9 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.one("semantic_queue_wait_seconds", "gauge",
             "How long a request that came now would wait for its turn, by estimate.",
             load(probe.wait_estimate_ms) / 1000);
+    out.one("semantic_early_starts_total", "counter",
+            "Prompts that were computed while their prefix was still being read from disk.",
+            load(probe.early_starts));
     out.one("semantic_saves_late_total", "counter",
             "Answers that ended before their memory was on disk.", load(probe.saves_late));
     out.family("semantic_time_to_first_token_seconds", "histogram",

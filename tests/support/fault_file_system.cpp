@@ -50,7 +50,7 @@ class fault_file_system::faulty_readable final : public storage::readable_file {
         : owner_(owner), path_(std::move(path)), file_(std::move(file)) {}
     result<std::uint64_t> size() override { return file_->size(); }
     result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        if (auto ok = owner_.read(path_); !ok) return ok;
+        if (auto ok = owner_.read(path_, offset); !ok) return ok;
         return file_->read_at(offset, into);
     }
 
@@ -104,6 +104,10 @@ bool fault_file_system::has_fired() const {
 
 void fault_file_system::before_unlink(std::function<void(const std::string&)> hook) {
     before_unlink_ = std::move(hook);
+}
+
+void fault_file_system::before_read(std::function<void(const std::string&, std::uint64_t)> hook) {
+    before_read_ = std::move(hook);
 }
 
 std::vector<std::string> fault_file_system::log() const {
@@ -173,7 +177,8 @@ result<void> fault_file_system::change(const std::string& what) {
     return {};
 }
 
-result<void> fault_file_system::read(const std::string& path) {
+result<void> fault_file_system::read(const std::string& path, std::uint64_t offset) {
+    if (before_read_) before_read_(path, offset);
     std::lock_guard lock(mutex_);
     if (down_) return down("read " + path);
     if (++reads_ == fail_read_at_) return failure{errc::io, path + ": read failed, on order"};
@@ -226,8 +231,7 @@ result<std::unique_ptr<storage::writable_file>> fault_file_system::create(const 
         new faulty_writable(*this, path, entry, std::move(*file)));
 }
 
-result<std::unique_ptr<storage::writable_file>> fault_file_system::append(
-    const std::string& path) {
+result<std::unique_ptr<storage::writable_file>> fault_file_system::append(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("append " + path); !ok) return ok.error();
     auto file = real_.append(path);

@@ -50,6 +50,9 @@ class fault_file_system final : public storage::file_system {
     /// Calls `hook` with the path before each removal, on the thread that removes, which it may
     /// hold up. Requires: nobody removes anything now.
     void before_unlink(std::function<void(const std::string&)> hook);
+    /// Calls `hook` with the path and the offset before each read, on the thread that reads, which
+    /// it may hold up. Requires: nobody reads anything now.
+    void before_read(std::function<void(const std::string&, std::uint64_t)> hook);
     /// Ends a power cut: the directory then holds what survived.
     void restart(lost what, unsigned seed = 1);
     /// Every changing operation as "create path", for tests of order and amount.
@@ -89,7 +92,7 @@ class fault_file_system final : public storage::file_system {
                                 std::span<const std::byte> bytes);
     storage::result<void> sync(storage::writable_file& file, const std::string& path,
                                const std::shared_ptr<node>& into);
-    storage::result<void> read(const std::string& path);
+    storage::result<void> read(const std::string& path, std::uint64_t offset);
 
     const std::string root_;
     storage::file_system& real_ = storage::posix_file_system();
@@ -106,6 +109,7 @@ class fault_file_system final : public storage::file_system {
     std::optional<storage::disk_space> space_;
     std::vector<std::string> opened_;
     std::function<void(const std::string&)> before_unlink_;
+    std::function<void(const std::string&, std::uint64_t)> before_read_;
     bool read_only_ = false;
     bool fired_ = false;
     bool down_ = false;

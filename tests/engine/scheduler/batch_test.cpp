@@ -1,187 +1,21 @@
-// The batch step by step, without graph, threads or timing: what runs beside what is the test's
-// choice, and so is what fails.
-
-#include "engine/scheduler/batch.hpp"
-
-#include <gtest/gtest.h>
+// What a step does with several requests, and with one that fails.
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <set>
 #include <stdexcept>
 
-#include "engine/model/compute_arena.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/engine/scheduler/bare_batch.hpp"
 
 namespace semantic::engine {
 namespace {
 
-const std::string model_folder = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
-
-struct run_options {
-    int threads = 1;
-    int max_batch = 16;
-    chunk_policy chunks;
-    int pool_tokens = 32 * 1024;
-};
-
-/// A batch on the embedded model, and what came out of it for every request.
-class bare_batch {
-  public:
-    explicit bare_batch(run_options options)
-        : config_(*model_config::load(model_folder)),
-          words_(*tokenizer::load(model_folder)),
-          arena_(options.threads),
-          pool_(make_kv_layout(config_, {4, 64}, 256), pool_bytes(options.pool_tokens)),
-          store_(open()) {
-        arena_.run([&] {
-            transformer_limits limits{options.chunks.max_tokens + options.max_batch,
-                                      options.max_batch + 1};
-            model_ = std::move(*transformer::load(model_folder, config_, pool_.layout(),
-                                                  *find_kernels("auto"), limits, {}, {}));
-        });
-        batch_options of;
-        of.chunks = options.chunks;
-        of.max_batch = options.max_batch;
-        of.vocabulary = config_.vocabulary;
-        of.answers = {config_.eos_tokens, config_.context_tokens_max, {}};
-        batch_.emplace(
-            *model_, words_, pool_, *store_, of, probe_,
-            batch_outputs{[this](const job_ptr& work, generation_event event) {
-                              if (on_emit) on_emit(*work, event);
-                              keep(work->id, event);
-                          },
-                          [this](ended_request ended) {
-                              if (ended.remembered)
-                                  save(ended.work->prompt->agent, storage::save_extent::everything);
-                              ++ends[ended.work->id];
-                              keep(ended.work->id, ended.last);
-                          },
-                          [this](const auto& agent, auto extent) { save(agent, extent); },
-                          [] { return false; },
-                          [](const job_ptr&) { FAIL() << "nothing is stored"; }});
-    }
-
-    job_ptr add(request_id id, const std::string& prompt, generation_request request) {
-        resolved_prompt resolved{agent_of(id), prompt};
-        resolved.tokens = words_.encode(prompt, resolved.token_ends);
-        return add(id, std::move(resolved), std::move(request));
-    }
-    /// Asks once more behind all that the agent of request `before` remembers.
-    job_ptr go_on_from(request_id before, request_id id, generation_request request) {
-        resolved_prompt resolved{agent_of(before)};
-        resolved.source = store_->find(resolved.agent);
-        resolved.text = resolved.source->text + "!";
-        resolved.tokens = resolved.source->tokens;
-        resolved.token_ends = resolved.source->token_ends;
-        resolved.reuse_tokens = static_cast<int>(resolved.tokens.size());
-        resolved.tokens.push_back(words_.encode("!").front());
-        resolved.token_ends.push_back(static_cast<std::uint32_t>(resolved.text.size()));
-        return add(id, std::move(resolved), std::move(request));
-    }
-    /// Returns: whether another step can make progress.
-    bool step() {
-        bool more = false;
-        arena_.run([&] { more = batch_->run_step(); });
-        return more;
-    }
-    void run_all() {
-        while (step()) {
-        }
-    }
-    int prompt_tokens(const std::string& prompt) const {
-        return static_cast<int>(words_.encode(prompt).size());
-    }
-
-    /// Called before an event is kept; may throw.
-    std::function<void(const job&, const generation_event&)> on_emit;
-    std::map<request_id, std::map<int, std::vector<token_id>>> tokens;  // by choice
-    std::map<request_id, finished> finishes;
-    std::map<request_id, failed> failures;
-    std::map<request_id, int> ends;
-    engine_probe probe_;
-
-    /// Once nothing is remembered any more.
-    std::size_t frames_held() {
-        for (const auto& agent : store_->list()) EXPECT_TRUE(store_->erase(agent.id));
-        return pool_.held_count();
-    }
-
-  private:
-    static storage::agent_id agent_of(request_id id) {
-        return *storage::agent_id::parse("a" + std::to_string(id));
-    }
-    job_ptr add(request_id id, resolved_prompt resolved, generation_request request) {
-        auto work = std::make_shared<job>();
-        work->id = id;
-        work->request = std::move(request);
-        work->prompt = std::move(resolved);
-        batch_->add(work);
-        return work;
-    }
-    std::size_t pool_bytes(int tokens_held) const {
-        auto layout = make_kv_layout(config_, {4, 64}, 256);
-        return static_cast<std::size_t>(tokens_held / 256 * layout.layer_count()) *
-               layout.frame_bytes();
-    }
-    std::unique_ptr<storage::agent_cache_store> open() {
-        storage::store_options options;
-        options.directory = dir_.path();
-        return std::move(*storage::agent_cache_store::open(options, pool_));
-    }
-    void save(const storage::agent_id& agent, storage::save_extent extent) {
-        EXPECT_TRUE(store_->save(agent, extent));
-    }
-    void keep(request_id id, const generation_event& event) {
-        if (auto* token = std::get_if<token_text>(&event))
-            tokens[id][token->choice].push_back(token->token);
-        if (auto* end = std::get_if<finished>(&event)) finishes[id] = *end;
-        if (auto* end = std::get_if<failed>(&event)) failures[id] = *end;
-    }
-
-    tests::temp_dir dir_;
-    model_config config_;
-    tokenizer words_;
-    compute_arena arena_;
-    storage::block_pool pool_;
-    std::unique_ptr<storage::agent_cache_store> store_;
-    std::unique_ptr<transformer> model_;
-    std::optional<batch> batch_;
-};
-
-std::string turn(const std::string& text) {
-    return "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n";
-}
-
-std::string notes(int sentences, int variant = 0) {
-    std::string text;
-    for (int i = 0; i < sentences; ++i)
-        text += "On day " + std::to_string(i + variant) + " the gardener moved " +
-                std::to_string(i * (7 + variant) % 100) + " pots to the north wall. ";
-    return text;
-}
-
-/// Never ends by itself before `max_tokens`.
-generation_request endless(int max_tokens, std::uint64_t seed, float temperature = 1.0f) {
-    generation_request request;
-    request.max_tokens = max_tokens;
-    request.sampling.temperature = temperature;
-    request.sampling.seed = seed;
-    for (token_id special = 0; special < 4; ++special)
-        request.sampling.biases.push_back({special, -100.0f});
-    return request;
-}
-
-// What a request gives when nothing else runs.
-std::map<int, std::vector<token_id>> alone(bare_batch& solo, const std::string& prompt,
-                                           const generation_request& request) {
-    request_id id = solo.ends.size() + 1;
-    solo.add(id, prompt, request);
-    solo.run_all();
-    EXPECT_TRUE(solo.finishes.contains(id));
-    return solo.tokens[id];
-}
+using tests::alone;
+using tests::bare_batch;
+using tests::endless;
+using tests::notes;
+using tests::run_options;
+using tests::turn;
 
 TEST(batch, a_short_prompt_behind_a_long_one_starts_within_one_chunk) {
     run_options options;
@@ -199,7 +33,6 @@ TEST(batch, a_short_prompt_behind_a_long_one_starts_within_one_chunk) {
     EXPECT_EQ(running.tokens[1][0].size(), 4u);
 }
 
-// The fixture fails when anything is to be read.
 TEST(batch, a_prompt_whose_prefix_is_in_the_pool_is_answered_by_the_next_step) {
     bare_batch running(run_options{});
     running.add(1, turn(notes(20)), endless(4, 1));
@@ -214,6 +47,7 @@ TEST(batch, a_prompt_whose_prefix_is_in_the_pool_is_answered_by_the_next_step) {
     running.step();
     EXPECT_TRUE(admitted_now);
     EXPECT_EQ(running.tokens[3][0].size(), 1u);
+    EXPECT_TRUE(running.restoring.empty());
 }
 
 TEST(batch, decoding_goes_on_in_every_step_of_a_long_prompt) {

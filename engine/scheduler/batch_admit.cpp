@@ -1,0 +1,248 @@
+// batch: from waiting to running. Who may begin, with what of its prefix.
+
+#include <algorithm>
+
+#include "engine/scheduler/batch.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+prompt_usage usage_of(const job& work) {
+    const resolved_prompt& prompt = *work.prompt;
+    const storage::restored_prefix& restored = *work.restored;
+    prompt_usage usage;
+    usage.prompt_tokens = static_cast<int>(prompt.tokens.size());
+    usage.reused_tokens = restored.tokens;
+    // What existed but was lost, and the last token, which is always run: its logits are the
+    // answer's start.
+    usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
+    usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
+    usage.restored_tokens = restored.tokens_read;
+    usage.why = prompt.why;
+    usage.detail = prompt.detail;
+    if (restored.why != storage::shortfall::none) {
+        usage.detail = restored.detail;
+        usage.why = restored.why == storage::shortfall::evicted   ? miss_reason::evicted
+                    : restored.why == storage::shortfall::corrupt ? miss_reason::corrupt
+                                                                  : miss_reason::incompatible;
+    }
+    return usage;
+}
+
+void count_usage(const prompt_usage& usage, engine_probe& probe) {
+    auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
+        counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
+    };
+    add(probe.tokens_reused_disk, usage.restored_tokens);
+    add(probe.tokens_reused_ram, usage.reused_tokens - usage.restored_tokens);
+    if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
+}
+
+}  // namespace
+
+// Frames that a request needs until its answer begins. Larger chunks than the smallest run where
+// there is room for them.
+std::size_t batch::frames_for(const job& work) const {
+    int tokens = static_cast<int>(work.prompt->tokens.size());
+    int chunk = std::min(tokens - work.prompt->reuse_tokens, options_.chunks.min_tokens);
+    return pool_.layout().frames_for(tokens + 1, chunk);
+}
+
+// The same of one that runs, or did: its answer so far counts.
+std::size_t batch::frames_for(const sequence& run) const {
+    sequence_view view = run.view();
+    return pool_.layout().frames_for(view.position + view.pending + 1,
+                                     std::min(view.pending, options_.chunks.min_tokens));
+}
+
+std::optional<failed> batch::refusal(const job& work) const {
+    for (const token_bias& bias : work.request.sampling.biases)
+        if (bias.token < 0 || bias.token >= options_.vocabulary)
+            return failed{failure_kind::bad_request,
+                          "token " + std::to_string(bias.token) +
+                              " cannot be biased: this model's tokens are 0 to " +
+                              std::to_string(options_.vocabulary - 1)};
+    int tokens = static_cast<int>(work.prompt->tokens.size());
+    if (tokens < options_.answers.context_tokens_max) return std::nullopt;
+    return failed{failure_kind::too_large,
+                  "the prompt has " + std::to_string(tokens) +
+                      " tokens; with room for an answer, this model and cache budget hold " +
+                      std::to_string(options_.answers.context_tokens_max) +
+                      " tokens a conversation"};
+}
+
+void batch::add(job_ptr work) {
+    if (auto refused = refusal(*work)) {
+        outputs_.commit({std::move(work), std::move(*refused)});
+        return;
+    }
+    waiting_.push_back(std::move(work));
+    probe_.waiting.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool batch::has_place() const {
+    return running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch);
+}
+
+// Frames that running and restoring prompts will still take.
+std::size_t batch::frames_promised() const {
+    std::size_t frames = 0;
+    for (const auto& run : running_) {
+        std::size_t whole = frames_for(*run);
+        std::size_t has = pool_.layout().frames_for(run->view().position, 0);
+        if (whole > has) frames += whole - has;
+    }
+    for (const job_ptr& work : restoring_) frames += frames_for(*work);
+    return frames;
+}
+
+// Those that gave their blocks back go on, the oldest first. Returns: whether none is left.
+bool batch::resume() {
+    while (!paused_.empty()) {
+        if (!has_place()) return false;
+        auto oldest = std::ranges::min_element(paused_, older);
+        // A block more than it needs now, so that it does not have to give way again at once.
+        std::size_t need =
+            frames_for(**oldest) + static_cast<std::size_t>(pool_.layout().layer_count());
+        bool fits = store_.make_room(frames_promised() + need, &(*oldest)->work().prompt->agent);
+        bool alone = running_.empty() && restoring_.empty();
+        if (!fits && alone && let_go_of_waiting(0)) continue;
+        if (!fits && (!alone || settling_)) return false;
+        running_.push_back(std::move(*oldest));
+        paused_.erase(oldest);
+    }
+    return true;
+}
+
+void batch::admit() {
+    if (!resume()) return;
+    while (!waiting_.empty() && has_place()) {
+        job_ptr work = waiting_.front();
+        std::size_t need = frames_for(*work);
+        const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
+        bool fits = store_.make_room(frames_promised() + need, keep);
+        bool alone = running_.empty() && restoring_.empty();
+        if (!fits && alone && let_go_of_waiting(1)) continue;
+        // Alone, a request tries even if the count looks short: blocks that it shares were counted
+        // twice.
+        if (!fits && (!alone || settling_)) return;
+        waiting_.pop_front();
+        work->admitted = clock::now();
+        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
+        probe_.running.fetch_add(1, std::memory_order_relaxed);
+        work->restored = what_is_hot(*work->prompt);
+        if (work->restored) {
+            start(work);
+        } else {
+            restoring_.push_back(work);
+            outputs_.restore(work);
+        }
+    }
+}
+
+// A prefix that is in the pool needs no other thread, and so no further step to begin in.
+std::optional<storage::restored_prefix> batch::what_is_hot(const resolved_prompt& prompt) {
+    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
+    return store_.restore_hot(*prompt.source, prompt.reuse_tokens);
+}
+
+void batch::restored(const job_ptr& work, storage::restored_prefix found) {
+    if (early_ && early_->run->work_ptr() == work) take_back_early_start();  // it has not run yet
+    if (std::erase(restoring_, work) == 0) return;  // it began when its prefix was on its way
+    work->restored = std::move(found);
+    start(work);
+}
+
+void batch::start(const job_ptr& work) {
+    if (early_) take_back_early_start();
+    try {
+        begin(work);
+    } catch (const std::exception& error) {
+        probe_.running.fetch_sub(1, std::memory_order_relaxed);
+        outputs_.commit({work, failed{failure_kind::internal, error.what()}});
+    }
+}
+
+void batch::begin(const job_ptr& work) {
+    auto run = make_sequence(work);
+    announce(work);
+    running_.push_back(std::move(run));  // last: what failed before does not run
+}
+
+std::unique_ptr<sequence> batch::make_sequence(const job_ptr& work) {
+    // splitmix64's increment: any odd constant walks all seeds.
+    seeds_ += 0x9E3779B97F4A7C15ull;
+    work->choices_left = work->request.choices;
+    return std::make_unique<sequence>(work, 0, std::move(work->restored->blocks),
+                                      work->restored->tokens, pool_, tokenizer_, options_.answers,
+                                      seeds_);
+}
+
+void batch::announce(const job_ptr& work) {
+    prompt_usage usage = usage_of(*work);
+    count_usage(usage, probe_);
+    work->prompt->source.reset();
+    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});
+}
+
+void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
+    if (!running_.empty() || !paused_.empty()) return;
+    try {
+        auto arrival = std::move(begun.arrival);
+        work->restored = std::move(begun);
+        running_.push_back(make_sequence(work));
+        early_ = early_start{running_.back().get(), std::move(arrival)};
+        std::erase(restoring_, work);
+    } catch (const std::exception&) {
+        // It will fail again when its prefix is there, and that is then its answer.
+    }
+}
+
+bool batch::wait_for_early_layer(int layer) {
+    auto enough = [this] { return outputs_.knocked() || early_->run->work().wants_to_stop(); };
+    return early_->arrival->wait(layer, enough) == storage::prefix_arrival::outcome::there;
+}
+
+// Its first step has run: all of its prefix is there and was right.
+void batch::confirm_early_start() {
+    job_ptr work = early_->run->work_ptr();
+    early_.reset();
+    probe_.early_starts.fetch_add(1, std::memory_order_relaxed);
+    announce(work);
+}
+
+// It waits for restored() then, like any other.
+void batch::take_back_early_start() {
+    auto found = std::ranges::find(running_, early_->run, &std::unique_ptr<sequence>::get);
+    restoring_.push_back((*found)->work_ptr());
+    running_.erase(found);
+    early_.reset();
+}
+
+// Requests hold the blocks that they will start from while they wait, and so do choices. Those from
+// the `from`-th request on let go of them: they will be found again in the pool or on disk, or
+// computed again. Returns: whether any did.
+bool batch::let_go_of_waiting(std::size_t from) {
+    bool any = false;
+    auto is_hot = [](const storage::kv_block_parts& block) {
+        return block.full != nullptr || block.sliding != nullptr;
+    };
+    for (std::size_t i = from; i < waiting_.size(); ++i) {
+        auto& source = waiting_[i]->prompt->source;
+        if (!source || std::ranges::none_of(source->blocks, is_hot)) continue;
+        auto bare = std::make_shared<storage::agent_state>(*source);
+        std::ranges::fill(bare->blocks, storage::kv_block_parts{});
+        source = std::move(bare);
+        any = true;
+    }
+    for (open_choices& open : open_choices_) {
+        any = any || !open.blocks.empty();
+        open.blocks.clear();
+    }
+    return any;
+}
+
+}  // namespace semantic::engine
