@@ -36,7 +36,8 @@ class scheduler {
     scheduler(compute_arena& arena, transformer& model, const tokenizer& words,
               const resolver& prompts, storage::block_pool& pool, storage::agent_cache_store& store,
               scheduler_options options, engine_probe& probe);
-    /// Requires: drain() has returned, or nothing was ever submitted.
+    /// Cancels what runs, and waits until all that was submitted has ended and every save that was
+    /// asked for is made. What nobody asked to be saved is lost: see drain().
     ~scheduler();
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);

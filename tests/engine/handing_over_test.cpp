@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -77,6 +79,24 @@ TEST(engine, tokens_of_one_step_are_handed_over_together) {
     EXPECT_EQ(all.tokens, requests * answer);
     // They decode together but for the few steps in which the others' prompts are read.
     EXPECT_GE(all.tokens_of_all, requests * answer * 3 / 4);
+}
+
+TEST(engine, that_is_destroyed_while_it_answers_tells_its_clients_the_end_first) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    std::vector<std::shared_ptr<tests::transcript>> clients;
+    for (const char* agent : {"a", "b", "c"}) {
+        clients.push_back(std::make_shared<tests::transcript>());
+        generation_request request = ask(agent, chat_of({"Tell me a long story."}), 4000);
+        request.sampling.biases = {{0, -100.0f}, {1, -100.0f}, {2, -100.0f}, {3, -100.0f}};
+        engine->submit(std::move(request), clients.back());
+    }
+    ASSERT_TRUE(clients.front()->wait_for_tokens(3));
+    engine.reset();
+    for (const auto& client : clients) {
+        ASSERT_TRUE(client->finished);
+        EXPECT_EQ(client->finished->why, stop_reason::cancelled);
+    }
 }
 
 }  // namespace
