@@ -5,6 +5,7 @@
 
 #include "storage/agent_cache_store_impl.hpp"
 #include "storage/checksum.hpp"
+#include "storage/tier_policy.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -48,11 +49,16 @@ shortfall agent_cache_store::why_absent(const agent_id& id) const {
 
 /// Requires: the mutex is held.
 agent_summary agent_cache_store::impl::summary_of(const agent_id& id, const record& agent) const {
-    agent_summary summary{id, all_hot(*agent.state) ? "hot" : "warm",
-                          static_cast<int>(agent.state->tokens.size()), agent.dirty,
-                          held.contains(id), 0, 0,
+    agent_summary summary{id,
+                          all_hot(*agent.state) ? "hot" : "warm",
+                          static_cast<int>(agent.state->tokens.size()),
+                          agent.dirty,
+                          held.contains(id),
+                          0,
+                          0,
                           agent.manifest_bytes + blocks.bytes_on_disk(agent.saved),
-                          agent.state->created, agent.last_used};
+                          agent.state->created,
+                          agent.last_used};
     for (const kv_block_parts& block : agent.state->blocks)
         for (const kv_part part : kv_parts) {
             if (block.at(part) == nullptr) continue;
@@ -82,8 +88,7 @@ void agent_cache_store::impl::index_messages(const agent_id& id, const agent_sta
 std::vector<agent_summary> agent_cache_store::list() const {
     std::vector<agent_summary> summaries;
     std::lock_guard lock(impl_->mutex);
-    for (const auto& [id, agent] : impl_->agents)
-        summaries.push_back(impl_->summary_of(id, agent));
+    for (const auto& [id, agent] : impl_->agents) summaries.push_back(impl_->summary_of(id, agent));
     std::ranges::sort(summaries, {}, &agent_summary::id);
     return summaries;
 }
@@ -132,11 +137,18 @@ std::optional<agent_summary> agent_cache_store::inspect(const agent_id& id) cons
 }
 
 std::vector<agent_id> agent_cache_store::dirty_agents() const {
+    const auto now = std::chrono::system_clock::now();
+    std::vector<std::pair<double, agent_id>> found;
+    {
+        std::lock_guard lock(impl_->mutex);
+        for (const auto& [id, agent] : impl_->agents)
+            if (agent.dirty)
+                found.emplace_back(
+                    dispensability(now - agent.last_used, agent.state->tokens.size()), id);
+    }
+    std::ranges::sort(found);
     std::vector<agent_id> ids;
-    std::lock_guard lock(impl_->mutex);
-    for (const auto& [id, agent] : impl_->agents)
-        if (agent.dirty) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());
+    for (auto& [score, id] : found) ids.push_back(std::move(id));
     return ids;
 }
 

@@ -57,6 +57,20 @@ class agent_cache_store_find_test : public testing::Test {
     block_pool pool{layout, layout.frame_bytes() * 1000};
 };
 
+// At shutdown, when time may run out.
+TEST_F(agent_cache_store_find_test, what_costs_most_to_lose_is_the_first_to_be_saved) {
+    const auto store = open();
+    const auto put = [&](const char* id, int count, int used) {
+        store->put(make_state(pool, id, some_tokens(count, used), used));
+    };
+    put("a", 9, 1000);    // small and old
+    put("b", 200, 1000);  // large and old
+    put("c", 9, 900'000'000);
+    put("d", 200, 1'700'000'000);  // large and new
+    put_and_save(*store, "e", some_tokens(300, 7));
+    EXPECT_EQ(store->dirty_agents(), (std::vector{id_of("d"), id_of("c"), id_of("b"), id_of("a")}));
+}
+
 TEST_F(agent_cache_store_find_test, two_tenants_with_the_same_agent_and_tokens_share_nothing) {
     const auto tokens = some_tokens(20);
     const auto put_of = [&](agent_cache_store& store, const tenant_id& tenant) {
