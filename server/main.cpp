@@ -5,6 +5,7 @@
 #include "server/app.hpp"
 #include "server/config.hpp"
 #include "server/model_path.hpp"
+#include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace {
@@ -29,6 +30,13 @@ int serve(const server::config& settings, const char* argv0) {
     };
     server::app_options options;
     options.settings = settings;
+    options.settings.max_connections = server::make_room_for_connections(settings.max_connections);
+    if (options.settings.max_connections < settings.max_connections)
+        server::log_event(server::log_level::warning,
+                          "this process may not open enough files for --max-connections " +
+                              std::to_string(settings.max_connections) + ": it takes " +
+                              std::to_string(options.settings.max_connections) +
+                              " (raise the limit with ulimit -n)");
     options.cache_directory = engine_options.cache_directory;
     options.load = [&](const auto& progress) {
         return engine::load_engine(engine_options, progress);

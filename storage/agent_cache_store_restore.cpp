@@ -11,7 +11,7 @@ namespace semantic::storage {
 namespace {
 
 /// Block files that one restore keeps open; of a longer prefix the rest are opened for each piece.
-constexpr std::size_t open_files_max = 256;
+constexpr std::size_t open_files_max = 64;
 
 std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 

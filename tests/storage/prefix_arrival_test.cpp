@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -187,6 +188,32 @@ TEST_F(early_restore_test, what_is_in_the_pool_is_no_arrival) {
         store->restore(*store->find(id_of("a")), count, [&](restored_prefix) { early = true; });
     EXPECT_EQ(restored->tokens, count);
     EXPECT_FALSE(early);
+}
+
+// 64 files stay open while a prefix is read; of a longer one the others are opened twice.
+TEST(long_prefix, takes_no_more_descriptors_than_a_short_one) {
+    const temp_dir directory;
+    const kv_layout layout = small_layout();
+    block_pool pool(layout, layout.frame_bytes() * 2 * 80);
+    const auto tokens = some_tokens(70 * block_tokens);
+    {
+        auto saver = agent_cache_store::open(options_for(directory.path()), pool);
+        (*saver)->put(make_state(pool, "a", tokens));
+        EXPECT_TRUE((*saver)->save(id_of("a")));
+    }
+    fault_file_system files(directory.path());
+    auto store = agent_cache_store::open(options_for(directory.path(), &files), pool);
+    ASSERT_TRUE(store);
+    for (const int blocks : {64, 65, 70}) {
+        (*store)->evict(id_of("a"));
+        files.reset();
+        const int count = blocks * block_tokens;
+        const auto restored = (*store)->restore(*(*store)->find(id_of("a")), count);
+        ASSERT_TRUE(restored);
+        EXPECT_TRUE(holds(layout, restored->blocks, tokens, count));
+        EXPECT_EQ(files.opened().size(),
+                  static_cast<std::size_t>(blocks + std::max(0, blocks - 64)));
+    }
 }
 
 }  // namespace

@@ -1,0 +1,17 @@
+#pragma once
+// How many files and sockets this process may have open. Thread: at start, before others run.
+
+#include <cstddef>
+
+namespace semantic::server {
+
+/// Descriptors that are not for connections: block files of two restores, manifests, the listening
+/// socket, spool files, the log.
+constexpr std::size_t own_descriptors = 320;
+
+/// Raises the soft limit of descriptors as far as `connections` at once and own_descriptors need,
+/// the hard limit permitting: a cache that cannot open its files forgets. Returns: how many of the
+/// connections there is room for, at least 1.
+std::size_t make_room_for_connections(std::size_t connections);
+
+}  // namespace semantic::server
