@@ -117,8 +117,8 @@ tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
         }
     }
     std::ranges::sort(names);
-    const auto repeated = std::ranges::unique(names);
-    names.erase(repeated.begin(), repeated.end());
+    // Not ranges::unique: Clang 14, which may build the fuzz programs, cannot read its library.
+    names.erase(std::unique(names.begin(), names.end()), names.end());
     sum.disk_bytes += impl_->blocks.bytes_on_disk(names);
     std::unordered_set<const kv_block*> seen;
     for (const state_ptr& state : states)
