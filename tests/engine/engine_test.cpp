@@ -258,6 +258,7 @@ TEST(engine, a_restarted_engine_reads_the_memory_back_and_says_so) {
     EXPECT_EQ(said->usage.restored_tokens, stored);
     EXPECT_NE(said->text.find("Biscuit"), std::string::npos) << said->text;
     EXPECT_EQ(engine->probe().tokens_reused_disk.load(), static_cast<std::uint64_t>(stored));
+    EXPECT_EQ(engine->probe().early_starts.load(), 1u);
 }
 
 TEST(engine, another_kv_recipe_does_not_read_the_cache_of_the_first) {
