@@ -89,7 +89,8 @@ struct scheduler::impl {
     // Look-ups and saves under way, or on their way to the commit node: they hold blocks that
     // nobody runs on.
     std::atomic<int> settling{0};
-    // Requests that the step node has been told of and has not seen yet.
+    // Requests that resolve, or the step node, has been told of and has not seen yet. Counted from
+    // submit on: the thread that waits in a step may be the one that would resolve them.
     std::atomic<int> knocking{0};
 
     std::mutex jobs_mutex;
@@ -203,6 +204,7 @@ void scheduler::impl::build() {
 void scheduler::impl::on_resolve(const resolve_message& message,
                                  resolve_node::output_ports_type& out) {
     if (auto* m = std::get_if<arrived>(&message)) {
+        knocking.fetch_sub(1);
         const auto& agent = m->work->request.agent;
         auto busy = agent ? behind.find(*agent) : behind.end();
         if (busy != behind.end())
@@ -508,8 +510,10 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
     if (waits) impl_->emit->try_put({{work, *waits}});
     if (refused)
         impl_->emit->try_put({{work, *refused}});
-    else
+    else {
+        impl_->knocking.fetch_add(1);
         impl_->resolve->try_put(arrived{work});
+    }
     return work->id;
 }
 

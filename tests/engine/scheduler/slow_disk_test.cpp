@@ -1,0 +1,129 @@
+// The scheduler on a disk that hangs: who reads waits, and nobody else does.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "engine/scheduler/graph.hpp"
+#include "tests/engine/scheduler/bare_batch.hpp"
+#include "tests/support/fault_file_system.hpp"
+#include "tests/support/temp_dir.hpp"
+#include "tests/support/transcript.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using semantic::tests::ask;
+using semantic::tests::chat_of;
+using semantic::tests::fault_file_system;
+using semantic::tests::temp_dir;
+using semantic::tests::transcript;
+using tests::model_folder;
+
+/// A scheduler of its own, so that its files can be held up.
+class slow_disk : public testing::TestWithParam<int> {
+  protected:
+    slow_disk() {
+        arena.run([&] {
+            transformer_limits limits{chunks.max_tokens + 16, 17};
+            model = std::move(*transformer::load(model_folder, config, pool.layout(),
+                                                 *find_kernels("auto"), limits, {}, {}));
+        });
+        scheduler_options options;
+        options.batch.chunks = chunks;
+        options.batch.vocabulary = config.vocabulary;
+        options.batch.answers = {config.eos_tokens, config.context_tokens_max, {}};
+        options.compute_threads = GetParam();
+        running.emplace(arena, *model, words, prompts, pool, *store, options, probe);
+    }
+    std::shared_ptr<transcript> submit(const char* agent, std::vector<std::string> turns) {
+        auto said = std::make_shared<transcript>();
+        running->submit(ask(agent, chat_of(std::move(turns)), 12), said);
+        return said;
+    }
+    std::string answer(const char* agent, std::vector<std::string> turns) {
+        auto said = submit(agent, std::move(turns));
+        EXPECT_TRUE(said->wait());
+        return said->text;
+    }
+    /// From now on the tensors of full blocks stay on the disk until let_go().
+    void hang() {
+        files.before_read([this](const std::string& path, std::uint64_t offset) {
+            if (offset == 0 || std::filesystem::file_size(path) < full_block_bytes()) return;
+            waiting = true;
+            while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        });
+    }
+    void let_go() { hangs = false; }
+    void wait_until_it_hangs() const {
+        for (int i = 0; i < 5000 && !waiting; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(waiting);
+    }
+    std::size_t full_block_bytes() const {
+        return static_cast<std::size_t>(pool.layout().layer_count()) * pool.layout().frame_bytes();
+    }
+
+    temp_dir dir;
+    fault_file_system files{dir.path()};
+    std::atomic<bool> hangs{true}, waiting{false};
+    const chunk_policy chunks;
+    const model_config config = *model_config::load(model_folder);
+    const tokenizer words = *tokenizer::load(model_folder);
+    const chat_template chat = *chat_template::load(model_folder, {});
+    compute_arena arena{GetParam()};
+    storage::block_pool pool{make_kv_layout(config, {4, 64}, 256), std::size_t{32} << 20};
+    std::unique_ptr<storage::agent_cache_store> store =
+        std::move(*storage::agent_cache_store::open({dir.path(), {}, {}, &files}, pool));
+    resolver prompts{words, chat, *store, config.vocabulary};
+    std::unique_ptr<transformer> model;
+    engine_probe probe;
+    std::optional<scheduler> running;
+};
+
+TEST_P(slow_disk, that_hangs_holds_up_only_who_reads) {
+    const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
+    const std::string first = answer("a", {paste});
+    const std::vector<std::string> turns{paste, first, "What is my dog called?"};
+    const std::string hot = answer("hot", turns);
+    ASSERT_FALSE(hot.empty());
+    ASSERT_TRUE(store->erase(*storage::agent_id::parse("hot")));
+    // What the others' prompts have in common with a memory is in the pool.
+    EXPECT_FALSE(answer("d", {"Hello there."}).empty());
+    ASSERT_TRUE(store->evict(*storage::agent_id::parse("a")));
+    hang();
+    auto reader = submit("a", turns);
+    wait_until_it_hangs();
+    EXPECT_FALSE(answer("b", {"Hello."}).empty());
+    EXPECT_FALSE(answer("c", {"Hello, you."}).empty());
+    EXPECT_EQ(reader->ends, 0);
+    let_go();
+    ASSERT_TRUE(reader->wait());
+    EXPECT_EQ(reader->text, hot);
+    EXPECT_GT(reader->usage.restored_tokens, 256);
+    EXPECT_EQ(probe.early_starts, 0u);
+}
+
+TEST_P(slow_disk, that_is_only_slow_is_read_while_the_prompt_is_computed) {
+    const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
+    const std::string first = answer("a", {paste});
+    const std::vector<std::string> turns{paste, first, "What is my dog called?"};
+    const std::string hot = answer("hot", turns);
+    ASSERT_TRUE(store->erase(*storage::agent_id::parse("hot")));
+    ASSERT_TRUE(store->evict(*storage::agent_id::parse("a")));
+    hang();
+    auto reader = submit("a", turns);
+    wait_until_it_hangs();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the step has begun
+    let_go();
+    ASSERT_TRUE(reader->wait());
+    EXPECT_EQ(reader->text, hot);
+    EXPECT_EQ(probe.early_starts, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(threads, slow_disk, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace semantic::engine
