@@ -116,6 +116,26 @@ class agent_cache_store {
         agent_id id_;
     };
 
+    /// While it lives, the files of a state's blocks stay, whatever becomes of its agent meanwhile.
+    /// Movable; may not outlive the store. Blocks when it ends: files that nobody needs any more
+    /// are deleted then.
+    class kept_files {
+      public:
+        kept_files(kept_files&& other) noexcept
+            : store_(std::exchange(other.store_, nullptr)), names_(std::move(other.names_)) {}
+        kept_files& operator=(kept_files&&) = delete;
+        ~kept_files();
+        /// Whether there are any: all may be in the pool.
+        bool empty() const noexcept { return names_.empty(); }
+
+      private:
+        friend class agent_cache_store;
+        kept_files(impl& store, std::vector<block_hash> names)
+            : store_(&store), names_(std::move(names)) {}
+        impl* store_;
+        std::vector<block_hash> names_;
+    };
+
     /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
     /// manifest, deletes block files that no manifest needs, and agents until the disk budget is
     /// kept. A manifest that is torn or of another fingerprint makes its agent absent and is
@@ -158,6 +178,10 @@ class agent_cache_store {
     /// The same without a look at the disk, for who must not wait. Returns: nothing where `state`
     /// lacks a part that is needed.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
+
+    /// For who will restore the first `tokens` tokens of `state` later. Returns: nothing where the
+    /// agent has gone on without it already, and what is not in the pool may be gone from the disk.
+    std::optional<kept_files> keep_files(const agent_state& state, int tokens);
 
     /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
     /// that its next token needs is in the pool. Sliding frames that its next token does not need

@@ -237,6 +237,29 @@ state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::s
     return same ? found->second.state : nullptr;
 }
 
+std::optional<agent_cache_store::kept_files> agent_cache_store::keep_files(const agent_state& state,
+                                                                           int tokens) {
+    const auto needed = impl_->needed_for(tokens);
+    const auto is_missing = [&](const auto& each) {
+        return state.blocks[each.first].at(each.second) == nullptr;
+    };
+    if (std::ranges::none_of(needed, is_missing)) return kept_files(*impl_, {});
+    auto names = impl_->names_of(state);
+    names.resize((as_size(tokens) + as_size(impl_->block_tokens) - 1) /
+                 as_size(impl_->block_tokens));
+    impl_->blocks.retain(names);
+    kept_files kept(*impl_, std::move(names));
+    for (const auto& each : needed)
+        if (each.second == kv_part::full && is_missing(each) &&
+            !impl_->blocks.is_known(kept.names_[each.first], kv_part::full))
+            return std::nullopt;
+    return kept;
+}
+
+agent_cache_store::kept_files::~kept_files() {
+    if (store_ != nullptr) store_->blocks.release(names_);
+}
+
 std::optional<restored_prefix> agent_cache_store::restore_hot(const agent_state& state,
                                                               int tokens) {
     ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());

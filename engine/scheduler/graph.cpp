@@ -55,6 +55,8 @@ using emissions = std::vector<emission>;  // handed over together
 
 // Disk work overlaps with compute and mostly waits, so two threads are enough to keep a disk busy.
 constexpr std::size_t storage_threads = 2;
+// How often a prompt is resolved anew because the memory that it continues has gone from disk.
+constexpr int resolves_max = 3;
 // Far above what max_queued requests can ask for at once; beyond it a save is put off, never a
 // request.
 constexpr std::size_t storage_jobs_max = 4096;
@@ -160,10 +162,12 @@ struct scheduler::impl {
     void deliver(const emission& message);
     bool ask_for_a_step(step_node::output_ports_type& out);
 
+    void let_go_of_files(job& work);
     void close(const job& work);
     queued place_in_queue() const;
     failed overloaded(std::size_t limit) const;
     void show_wait();
+    storage::result<resolved_prompt> resolve_prompt(job& work);
     void begin(const job_ptr& work, resolve_node::output_ports_type& out);
     void drop_cancelled(resolve_node::output_ports_type& out);
     void end_all(std::chrono::steady_clock::time_point deadline);
@@ -231,6 +235,21 @@ void scheduler::impl::on_resolve(const resolve_message& message,
     }
 }
 
+// The memory that a prompt continues stays on disk until it is read, whatever its agent does. It
+// may have gone on since it was found: then there is a newer one to find.
+storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
+    auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
+    for (int i = 1;; ++i) {
+        auto prompt = prompts.resolve(work.request, busy);
+        if (!prompt || !prompt->source) return prompt;
+        auto files = store.keep_files(*prompt->source, prompt->reuse_tokens);
+        if (files && !files->empty())
+            work.files =
+                std::make_shared<storage::agent_cache_store::kept_files>(std::move(*files));
+        if (files || i == resolves_max) return prompt;
+    }
+}
+
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
     settling.fetch_add(1);
@@ -239,15 +258,14 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         std::get<1>(out).try_put({{work, failed{kind, std::move(what)}}});
     };
     try {
-        auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
-        auto prompt = prompts.resolve(work->request, busy);
+        auto form = grammars.of(work->request);
+        if (!form) return give_up(failure_kind::bad_request, form.error().what);
+        auto prompt = resolve_prompt(*work);
         if (!prompt) {
             bool is_lost = prompt.error().code == storage::errc::not_found;
             return give_up(is_lost ? failure_kind::thread_lost : failure_kind::bad_request,
                            prompt.error().what);
         }
-        auto form = grammars.of(work->request);
-        if (!form) return give_up(failure_kind::bad_request, form.error().what);
         work->prompt = std::move(*prompt);
         work->form = std::move(*form);
         behind.try_emplace(work->prompt->agent);
@@ -349,6 +367,7 @@ void scheduler::impl::deliver(const emission& message) {
     // Before its client can know: what it sends next must find the place and the agent free.
     if (last) {
         message.work->pins.clear();
+        if (message.work->files) let_go_of_files(*message.work);
         close(*message.work);
     }
     message.work->sink->on_event(message.event);
@@ -357,6 +376,12 @@ void scheduler::impl::deliver(const emission& message) {
     std::lock_guard lock(jobs_mutex);
     jobs.erase(message.work->id);
     jobs_changed.notify_all();
+}
+
+// Of a prompt that was never read. Files that nobody else needs are deleted then.
+void scheduler::impl::let_go_of_files(job& work) {
+    auto files = std::exchange(work.files, nullptr);
+    (void)post(work.prompt->agent, [files]() mutable { files.reset(); });
 }
 
 void scheduler::impl::close(const job& work) {
@@ -425,7 +450,8 @@ void scheduler::impl::restore(const job_ptr& work) {
         return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
     };
     // Its own hold on the source: a request that begins before all is read lets go of its.
-    auto read = [this, work, ready, lost, source = work->prompt->source]() mutable {
+    auto read = [this, work, ready, lost, source = work->prompt->source,
+                 files = std::exchange(work->files, nullptr)]() mutable {
         auto begun = [&](storage::restored_prefix early) {
             step->try_put(prefix_arriving{work, std::move(early)});
         };
@@ -433,6 +459,7 @@ void scheduler::impl::restore(const job_ptr& work) {
         auto found = restored ? std::move(*restored) : lost(restored.error().what);
         if (found.why == storage::shortfall::corrupt) warn(found.detail);
         source.reset();
+        files.reset();
         ready(std::move(found));
     };
     if (post(work->prompt->source->id, read)) return;

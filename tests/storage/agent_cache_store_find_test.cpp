@@ -57,6 +57,36 @@ class agent_cache_store_find_test : public testing::Test {
     block_pool pool{layout, layout.frame_bytes() * 1000};
 };
 
+TEST_F(agent_cache_store_find_test, kept_files_stay_while_their_agent_goes_another_way) {
+    const auto tokens = some_tokens(21);
+    const auto store = open();
+    put_and_save(*store, "a", tokens);
+    ASSERT_TRUE(store->evict(id_of("a")));
+    const auto before = store->find(id_of("a"));
+    {
+        const auto kept = store->keep_files(*before, 21);
+        ASSERT_TRUE(kept);
+        EXPECT_FALSE(kept->empty());
+        put_and_save(*store, "a", some_tokens(5, 3));
+        EXPECT_EQ(block_files_below(directory.path()), 4u);
+        const auto restored = store->restore(*before, 21);
+        ASSERT_TRUE(restored);
+        EXPECT_EQ(restored->tokens, 21);
+        EXPECT_TRUE(holds(layout, restored->blocks, tokens, 21));
+    }
+    EXPECT_EQ(block_files_below(directory.path()), 1u);
+    EXPECT_FALSE(store->keep_files(*before, 21));  // it is too late
+    EXPECT_EQ(store->restore(*before, 21)->tokens, 0);
+}
+
+TEST_F(agent_cache_store_find_test, a_prefix_in_the_pool_needs_no_files) {
+    const auto store = open();
+    store->put(make_state(pool, "a", some_tokens(21)));
+    const auto kept = store->keep_files(*store->find(id_of("a")), 21);
+    ASSERT_TRUE(kept);
+    EXPECT_TRUE(kept->empty());
+}
+
 // At shutdown, when time may run out.
 TEST_F(agent_cache_store_find_test, what_costs_most_to_lose_is_the_first_to_be_saved) {
     const auto store = open();

@@ -1,4 +1,4 @@
-// The scheduler on a disk that hangs: who reads waits, and nobody else does.
+// The scheduler and the disk: who reads waits, and nobody else does; what is to be read stays.
 
 #include <gtest/gtest.h>
 
@@ -23,9 +23,12 @@ using semantic::tests::transcript;
 using tests::model_folder;
 
 /// A scheduler of its own, so that its files can be held up.
-class slow_disk : public testing::TestWithParam<int> {
+class scheduler_and_disk : public testing::TestWithParam<int> {
   protected:
-    slow_disk() {
+    scheduler_and_disk() { start(16); }
+    /// Anew, with so many places in a step.
+    void start(int max_batch) {
+        running.reset();
         arena.run([&] {
             transformer_limits limits{chunks.max_tokens + 16, 17};
             model = std::move(*transformer::load(model_folder, config, pool.layout(),
@@ -33,6 +36,7 @@ class slow_disk : public testing::TestWithParam<int> {
         });
         scheduler_options options;
         options.batch.chunks = chunks;
+        options.batch.max_batch = max_batch;
         options.batch.vocabulary = config.vocabulary;
         options.batch.answers = {config.eos_tokens, config.context_tokens_max, {}};
         options.compute_threads = GetParam();
@@ -62,6 +66,12 @@ class slow_disk : public testing::TestWithParam<int> {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
         EXPECT_TRUE(waiting);
     }
+    std::size_t files_of_blocks() const {
+        std::size_t count = 0;
+        for (const auto& each : std::filesystem::recursive_directory_iterator(dir.path()))
+            count += each.path().extension() == ".safetensors" ? 1 : 0;
+        return count;
+    }
     std::size_t full_block_bytes() const {
         return static_cast<std::size_t>(pool.layout().layer_count()) * pool.layout().frame_bytes();
     }
@@ -83,7 +93,7 @@ class slow_disk : public testing::TestWithParam<int> {
     std::optional<scheduler> running;
 };
 
-TEST_P(slow_disk, that_hangs_holds_up_only_who_reads) {
+TEST_P(scheduler_and_disk, a_disk_that_hangs_holds_up_only_who_reads) {
     const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
     const std::string first = answer("a", {paste});
     const std::vector<std::string> turns{paste, first, "What is my dog called?"};
@@ -106,7 +116,7 @@ TEST_P(slow_disk, that_hangs_holds_up_only_who_reads) {
     EXPECT_EQ(probe.early_starts, 0u);
 }
 
-TEST_P(slow_disk, that_is_only_slow_is_read_while_the_prompt_is_computed) {
+TEST_P(scheduler_and_disk, a_disk_that_is_slow_is_read_while_the_prompt_is_computed) {
     const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
     const std::string first = answer("a", {paste});
     const std::vector<std::string> turns{paste, first, "What is my dog called?"};
@@ -123,7 +133,28 @@ TEST_P(slow_disk, that_is_only_slow_is_read_while_the_prompt_is_computed) {
     EXPECT_EQ(probe.early_starts, 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(threads, slow_disk, testing::Values(1, 2));
+// An agent's turn parts from its past while another's prompt waits to continue that past.
+TEST_P(scheduler_and_disk, a_memory_stays_on_disk_for_who_waits_to_continue_it) {
+    const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
+    start(1);
+    const std::string first = answer("a", {paste});
+    ASSERT_TRUE(store->evict(*storage::agent_id::parse("a")));
+    auto parting = submit("a", {tests::notes(20, 1) + "What is 2 plus 3?"});
+    auto going_on = submit("b", {paste, first, "What is my dog called?"});
+    ASSERT_TRUE(parting->wait());
+    ASSERT_TRUE(going_on->wait());
+    EXPECT_EQ(going_on->usage.why, miss_reason::none) << going_on->usage.detail;
+    EXPECT_GT(going_on->usage.restored_tokens, 512);
+    EXPECT_EQ(store->probe().blocks_missing, 0u);
+    running->drain(std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    const std::size_t with_both = files_of_blocks();
+    for (const char* agent : {"a", "b"})
+        ASSERT_TRUE(store->erase(*storage::agent_id::parse(agent)));
+    EXPECT_GT(with_both, 0u);
+    EXPECT_EQ(files_of_blocks(), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(threads, scheduler_and_disk, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace semantic::engine
