@@ -380,8 +380,7 @@ void scheduler::impl::deliver(const emission& message) {
 
 // Of a prompt that was never read. Files that nobody else needs are deleted then.
 void scheduler::impl::let_go_of_files(job& work) {
-    auto files = std::exchange(work.files, nullptr);
-    (void)post(work.prompt->agent, [files]() mutable { files.reset(); });
+    (void)post(work.prompt->agent, [files = std::exchange(work.files, nullptr)] {});
 }
 
 void scheduler::impl::close(const job& work) {
@@ -462,7 +461,7 @@ void scheduler::impl::restore(const job_ptr& work) {
         files.reset();
         ready(std::move(found));
     };
-    if (post(work->prompt->source->id, read)) return;
+    if (post(work->prompt->source->id, std::move(read))) return;
     ready(lost("too much disk work is waiting to read the prefix"));
 }
 
