@@ -3,6 +3,8 @@
 // them out; no agent, no memory, no batch. Token ids and not text, because a memory holds what was
 // sampled, and that need not be what tokenising its text gives.
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -101,7 +103,10 @@ inline std::vector<storage::token_id> memory_of(engine::engine& on,
         file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         return storage::result<void>();
     });
-    if (!written) return {};
+    if (!written) {
+        ADD_FAILURE() << agent.str() << ": " << written.error().what;
+        return {};
+    }
     std::uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
     const auto header = boost::json::parse(

@@ -91,7 +91,7 @@ TEST_F(agent_cache_store_find_test, a_prefix_in_the_pool_needs_no_files) {
 TEST_F(agent_cache_store_find_test, what_costs_most_to_lose_is_the_first_to_be_saved) {
     const auto store = open();
     const auto put = [&](const char* id, int count, int used) {
-        store->put(make_state(pool, id, some_tokens(count, used), used));
+        store->put(make_state(pool, id, some_tokens(count, id[0] - 'a'), used));
     };
     put("a", 9, 1000);    // small and old
     put("b", 200, 1000);  // large and old
