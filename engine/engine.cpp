@@ -250,7 +250,12 @@ class source_file final : public storage::readable_file {
 storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_id& agent,
                                                           const memory_sink& sink) {
     storage::result<std::uint64_t> written = std::uint64_t{0};
-    scheduler_.while_settling([&] { written = store_->export_agent(agent, sink); });
+    const auto write = [&] { written = store_->export_agent(agent, sink); };
+    scheduler_.while_settling(write);
+    if (written || written.error().code != storage::errc::pool_exhausted) return written;
+    // Nothing was written yet. What others have in the pool can be evicted once it is saved.
+    scheduler_.wait_for_saves();
+    scheduler_.while_settling(write);
     return written;
 }
 

@@ -563,6 +563,8 @@ void scheduler::while_settling(const std::function<void()>& what) {
     what();
 }
 
+void scheduler::wait_for_saves() { impl_->strands.drain(); }
+
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
     impl_->end_all(deadline);
     for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);

@@ -45,6 +45,8 @@ class scheduler {
     /// Runs `what`, which may hold blocks of the pool for a while: nobody is cut short meanwhile
     /// for want of them.
     void while_settling(const std::function<void()>& what);
+    /// Blocks until no save or look-up is under way or waiting.
+    void wait_for_saves();
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// what is dirty. Blocks.
     void drain(std::chrono::steady_clock::time_point deadline);
