@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <thread>
 #include <unistd.h>
 
 #include "engine/fingerprint.hpp"
@@ -24,6 +25,9 @@ namespace {
 
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
 constexpr std::string_view kv_format_version = "4";
+
+// How often an agent is exported anew where the pool has no room for all of it.
+constexpr int export_retries = 20;
 
 constexpr std::size_t default_budget_max = std::size_t{8} << 30;
 
@@ -251,11 +255,17 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
                                                           const memory_sink& sink) {
     storage::result<std::uint64_t> written = std::uint64_t{0};
     const auto write = [&] { written = store_->export_agent(agent, sink); };
+    const auto exhausted = [&] {
+        return !written && written.error().code == storage::errc::pool_exhausted;
+    };
     scheduler_.while_settling(write);
-    if (written || written.error().code != storage::errc::pool_exhausted) return written;
-    // Nothing was written yet. What others have in the pool can be evicted once it is saved.
-    scheduler_.wait_for_saves();
-    scheduler_.while_settling(write);
+    // Nothing is written before all of it is in the pool. What others hold there while they are
+    // saved, or were read for an answer that has ended since, comes free in a moment.
+    for (int i = 0; i < export_retries && exhausted(); ++i) {
+        scheduler_.wait_for_saves();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        scheduler_.while_settling(write);
+    }
     return written;
 }
 
