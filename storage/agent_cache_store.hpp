@@ -125,8 +125,9 @@ class agent_cache_store {
             : store_(std::exchange(other.store_, nullptr)), names_(std::move(other.names_)) {}
         kept_files& operator=(kept_files&&) = delete;
         ~kept_files();
-        /// Whether there are any: all may be in the pool.
-        bool empty() const noexcept { return names_.empty(); }
+        /// Lets go of those that somebody else keeps too, which deletes nothing and does not block.
+        /// Returns: whether none is left.
+        bool let_go_of_shared();
 
       private:
         friend class agent_cache_store;
@@ -169,7 +170,7 @@ class agent_cache_store {
     /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
     /// ends at the last block boundary before it that has all it needs. `state` may be an earlier
     /// one that the agent has gone on from. Makes room by evicting
-    /// clean agents as make_room() does, never `state.id`. The files are read side by side, layer
+    /// clean agents as make_room() does, `state.id` last. The files are read side by side, layer
     /// after layer. `begun` is called at most once, where something is read, nothing is known to be
     /// wrong and the block that a sequence would copy is there; what restore() returns then counts
     /// if the arrival fails. Errors: pool_exhausted only; damage on disk is a shortfall.
@@ -179,9 +180,12 @@ class agent_cache_store {
     /// lacks a part that is needed.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
-    /// For who will restore the first `tokens` tokens of `state` later. Returns: nothing where the
-    /// agent has gone on without it already, and what is not in the pool may be gone from the disk.
+    /// For who will restore the first `tokens` tokens of `state` later, and may have to let go of
+    /// what it has of them in the pool until then. Returns: nothing where the agent has gone on
+    /// without it already, and what is not in the pool may be gone from the disk.
     std::optional<kept_files> keep_files(const agent_state& state, int tokens);
+    /// Returns: `state` without the blocks that are in files too, or null where it has none such.
+    std::shared_ptr<const agent_state> without_saved(const agent_state& state) const;
 
     /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
     /// that its next token needs is in the pool. Sliding frames that its next token does not need

@@ -140,6 +140,7 @@ struct agent_cache_store::impl {
     state_ptr let_go(record& agent);
     state_ptr let_go_of_passed(record& agent, bool saved_only);
     bool make_room(std::size_t frames, const agent_id* keep);
+    bool make_room_for(const agent_id& id, std::size_t frames);
 
     // --- saving ---
     /// The bytes of a save's manifest, and what is known of the file once they are in it.

@@ -57,7 +57,13 @@ void agent_cache_store::impl::count_damage(const block_place& at, kv_part part, 
             }
 }
 
-/// Blocks. Makes room by evicting clean agents, never this one.
+/// Room for what is read of an agent: its own blocks, which may be of another way that it has gone
+/// since, go last.
+bool agent_cache_store::impl::make_room_for(const agent_id& id, std::size_t frames) {
+    return make_room(frames, &id) || make_room(frames, nullptr);
+}
+
+/// Blocks. Makes room by evicting clean agents.
 result<block_file_reader> agent_cache_store::impl::open_missing(
     const agent_state& state, const std::vector<block_hash>& names, const missing_part& part,
     bool keep_open) {
@@ -65,7 +71,7 @@ result<block_file_reader> agent_cache_store::impl::open_missing(
     auto file = blocks.open(at.name, part.part, at.identity, pool, keep_open);
     // Somebody else may have taken the room.
     while (!file && file.error().code == errc::pool_exhausted &&
-           make_room(pool.layout().layers(part.part).size(), &state.id))
+           make_room_for(state.id, pool.layout().layers(part.part).size()))
         file = blocks.open(at.name, part.part, at.identity, pool, keep_open);
     return file;
 }
@@ -79,7 +85,7 @@ std::vector<result<block_read>> agent_cache_store::impl::read_missing(
     const kv_layout& layout = pool.layout();
     std::size_t frames = 0;
     for (const missing_part& each : missing) frames += layout.layers(each.part).size();
-    make_room(frames, &state.id);
+    make_room_for(state.id, frames);
     std::vector<result<block_file_reader>> readers(missing.size(), failure{errc::not_found, {}});
     workers.run(missing.size(), [&](std::size_t k) {
         readers[k] = open_missing(state, names, missing[k], k < open_files_max);
@@ -239,25 +245,36 @@ state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::s
 
 std::optional<agent_cache_store::kept_files> agent_cache_store::keep_files(const agent_state& state,
                                                                            int tokens) {
-    const auto needed = impl_->needed_for(tokens);
-    const auto is_missing = [&](const auto& each) {
-        return state.blocks[each.first].at(each.second) == nullptr;
-    };
-    if (std::ranges::none_of(needed, is_missing)) return kept_files(*impl_, {});
     auto names = impl_->names_of(state);
     names.resize((as_size(tokens) + as_size(impl_->block_tokens) - 1) /
                  as_size(impl_->block_tokens));
     impl_->blocks.retain(names);
     kept_files kept(*impl_, std::move(names));
-    for (const auto& each : needed)
-        if (each.second == kv_part::full && is_missing(each) &&
-            !impl_->blocks.is_known(kept.names_[each.first], kv_part::full))
+    for (const auto& [i, part] : impl_->needed_for(tokens))
+        if (part == kv_part::full && state.blocks[i].full == nullptr &&
+            !impl_->blocks.is_known(kept.names_[i], part))
             return std::nullopt;
     return kept;
 }
 
+bool agent_cache_store::kept_files::let_go_of_shared() {
+    store_->blocks.release_shared(names_);
+    return names_.empty();
+}
+
 agent_cache_store::kept_files::~kept_files() {
     if (store_ != nullptr) store_->blocks.release(names_);
+}
+
+std::shared_ptr<const agent_state> agent_cache_store::without_saved(
+    const agent_state& state) const {
+    auto bare = std::make_shared<agent_state>(state);
+    const auto names = impl_->names_of(state);
+    for (std::size_t i = 0; i < names.size(); ++i)
+        for (const kv_part part : kv_parts)
+            if (impl_->blocks.is_good(names[i], part)) bare->blocks[i].at(part).reset();
+    if (bare->blocks == state.blocks) return nullptr;
+    return bare;
 }
 
 std::optional<restored_prefix> agent_cache_store::restore_hot(const agent_state& state,

@@ -103,6 +103,16 @@ void block_files::release(std::span<const block_hash> names) {
     for (const block_hash& name : names) remove_if_unneeded(name, lock);
 }
 
+void block_files::release_shared(std::vector<block_hash>& names) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(names, [this](const block_hash& name) {
+        int& needed = needed_by_.at(name);
+        if (needed > 1) return --needed > 0;
+        if (known_.contains(name)) return false;
+        return needed_by_.erase(name) > 0;
+    });
+}
+
 std::size_t block_files::remove_unneeded() {
     std::unique_lock lock(mutex_);
     std::vector<block_hash> unneeded;

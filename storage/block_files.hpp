@@ -46,6 +46,9 @@ class block_files {
     /// Blocks. The opposite; deletes the files of blocks that nobody needs any more. A file that
     /// cannot be deleted stays for remove_unneeded() and scan().
     void release(std::span<const block_hash> names);
+    /// The opposite too, where nothing has to be deleted for it. Leaves in `names` what nobody else
+    /// needs, which is to be released still.
+    void release_shared(std::vector<block_hash>& names);
     /// Blocks. Deletes the files of blocks that nobody needs: kept orphans, and those that could
     /// not be deleted before. Returns: how many blocks are gone.
     std::size_t remove_unneeded();

@@ -342,6 +342,8 @@ bool batch::relieve() {
         return true;
     }
     if (let_go_of_waiting(0)) return true;
+    // Who is on the way here may hold blocks that it will let go of. Its coming is another step.
+    if (outputs_.settling() || outputs_.knocked()) return false;
     if (run.output_tokens() > 0)
         end_choice(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
     else

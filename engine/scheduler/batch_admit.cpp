@@ -170,6 +170,8 @@ void batch::begin(const job_ptr& work) {
     auto run = make_sequence(work);
     announce(work);
     running_.push_back(std::move(run));  // last: what failed before does not run
+    // Its blocks are its own now. The rest of the files are let go of where deleting may block.
+    if (work->files && work->files->let_go_of_shared()) work->files.reset();
 }
 
 std::unique_ptr<sequence> batch::make_sequence(const job_ptr& work) {
@@ -223,10 +225,18 @@ void batch::take_back_early_start() {
 }
 
 // Requests hold the blocks that they will start from while they wait, and so do choices. Those from
-// the `from`-th request on let go of them: they will be found again in the pool or on disk, or
-// computed again. Returns: whether any did.
+// the `from`-th request on let go of them: first of what is in files, which are kept for them, and
+// when there is no more of it, of what may have to be computed again. Returns: whether any did.
 bool batch::let_go_of_waiting(std::size_t from) {
     bool any = false;
+    for (std::size_t i = from; i < waiting_.size(); ++i) {
+        auto& source = waiting_[i]->prompt->source;
+        auto bare = source ? store_.without_saved(*source) : nullptr;
+        if (!bare) continue;
+        source = std::move(bare);
+        any = true;
+    }
+    if (any) return true;
     auto is_hot = [](const storage::kv_block_parts& block) {
         return block.full != nullptr || block.sliding != nullptr;
     };

@@ -211,10 +211,12 @@ void scheduler::impl::on_resolve(const resolve_message& message,
         knocking.fetch_sub(1);
         const auto& agent = m->work->request.agent;
         auto busy = agent ? behind.find(*agent) : behind.end();
-        if (busy != behind.end())
+        if (busy != behind.end()) {
             busy->second.push_back(m->work);
-        else
+            step->try_put(wake{});  // it does not come now, if the step waits for who knocks
+        } else {
             begin(m->work, out);
+        }
     } else if (auto* r = std::get_if<released>(&message)) {
         auto busy = behind.find(r->work->prompt->agent);
         std::deque<job_ptr> next = std::move(busy->second);
@@ -243,9 +245,8 @@ storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
         auto prompt = prompts.resolve(work.request, busy);
         if (!prompt || !prompt->source) return prompt;
         auto files = store.keep_files(*prompt->source, prompt->reuse_tokens);
-        if (files && !files->empty())
-            work.files =
-                std::make_shared<storage::agent_cache_store::kept_files>(std::move(*files));
+        using kept_files = storage::agent_cache_store::kept_files;
+        if (files) work.files = std::make_shared<kept_files>(std::move(*files));
         if (files || i == resolves_max) return prompt;
     }
 }
@@ -271,8 +272,8 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         behind.try_emplace(work->prompt->agent);
         work->pins.push_back(store.hold(work->prompt->agent));
         if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
-        settling.fetch_sub(1);  // the message below asks for a step
         knocking.fetch_add(1);
+        settling.fetch_sub(1);  // the message below asks for a step
         std::get<0>(out).try_put(resolved{work});
     } catch (const std::exception& error) {
         give_up(failure_kind::internal, error.what());
@@ -378,9 +379,10 @@ void scheduler::impl::deliver(const emission& message) {
     jobs_changed.notify_all();
 }
 
-// Of a prompt that was never read. Files that nobody else needs are deleted then.
+// Of those that nobody else needs, which are deleted then.
 void scheduler::impl::let_go_of_files(job& work) {
-    (void)post(work.prompt->agent, [files = std::exchange(work.files, nullptr)] {});
+    auto files = std::exchange(work.files, nullptr);
+    if (!files->let_go_of_shared()) (void)post(work.prompt->agent, [files = std::move(files)] {});
 }
 
 void scheduler::impl::close(const job& work) {

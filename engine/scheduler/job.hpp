@@ -27,7 +27,7 @@ struct job {
     held_form form;                         // likewise
     /// The agent and the one it continues: their files stay while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
-    /// Of the memory that it continues, until that is restored.
+    /// Of the memory that it continues, at least until that is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
     std::optional<storage::restored_prefix>
         restored;  // after restore; what of the prefix is really there

@@ -66,7 +66,6 @@ TEST_F(agent_cache_store_find_test, kept_files_stay_while_their_agent_goes_anoth
     {
         const auto kept = store->keep_files(*before, 21);
         ASSERT_TRUE(kept);
-        EXPECT_FALSE(kept->empty());
         put_and_save(*store, "a", some_tokens(5, 3));
         EXPECT_EQ(block_files_below(directory.path()), 4u);
         const auto restored = store->restore(*before, 21);
@@ -79,12 +78,45 @@ TEST_F(agent_cache_store_find_test, kept_files_stay_while_their_agent_goes_anoth
     EXPECT_EQ(store->restore(*before, 21)->tokens, 0);
 }
 
-TEST_F(agent_cache_store_find_test, a_prefix_in_the_pool_needs_no_files) {
+// Who waits with blocks that are in the pool may have to let go of them.
+TEST_F(agent_cache_store_find_test, kept_files_stand_in_for_blocks_that_left_the_pool) {
+    const auto tokens = some_tokens(21);
+    const auto store = open();
+    put_and_save(*store, "a", tokens);
+    auto before = store->find(id_of("a"));
+    const auto kept = store->keep_files(*before, 21);
+    ASSERT_TRUE(kept);
+    put_and_save(*store, "a", some_tokens(5, 3));
+    before = store->without_saved(*before);
+    ASSERT_TRUE(before);
+    EXPECT_EQ(pool.held_count(), pool.layout().frames_for(5, 0));
+    EXPECT_FALSE(store->without_saved(*before));
+    const auto restored = store->restore(*before, 21);
+    ASSERT_TRUE(restored);
+    EXPECT_EQ(restored->tokens_read, 21);
+    EXPECT_TRUE(holds(layout, restored->blocks, tokens, 21));
+}
+
+TEST_F(agent_cache_store_find_test, kept_files_that_an_agent_keeps_too_are_let_go_of_at_once) {
+    const auto store = open();
+    put_and_save(*store, "a", some_tokens(21));
+    EXPECT_TRUE(store->keep_files(*store->find(id_of("a")), 21)->let_go_of_shared());
+    {
+        auto kept = store->keep_files(*store->find(id_of("a")), 21);
+        ASSERT_TRUE(kept);
+        put_and_save(*store, "a", some_tokens(17));  // the same blocks, another tail
+        EXPECT_FALSE(kept->let_go_of_shared());
+        EXPECT_FALSE(kept->let_go_of_shared());
+        EXPECT_EQ(block_files_below(directory.path()), 4u);
+    }
+    EXPECT_EQ(block_files_below(directory.path()), 3u);
+}
+
+TEST_F(agent_cache_store_find_test, blocks_that_no_file_has_are_not_let_go_of_as_saved) {
     const auto store = open();
     store->put(make_state(pool, "a", some_tokens(21)));
-    const auto kept = store->keep_files(*store->find(id_of("a")), 21);
-    ASSERT_TRUE(kept);
-    EXPECT_TRUE(kept->empty());
+    EXPECT_TRUE(store->keep_files(*store->find(id_of("a")), 21));
+    EXPECT_FALSE(store->without_saved(*store->find(id_of("a"))));
 }
 
 // At shutdown, when time may run out.

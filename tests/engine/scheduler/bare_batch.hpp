@@ -109,6 +109,9 @@ class bare_batch {
         batch_->restored(work, std::move(found));
     }
     int layers() const { return pool_.layout().layer_count(); }
+    std::shared_ptr<const storage::agent_state> memory_of(request_id id) const {
+        return store_->find(agent_of(id));
+    }
     int remembered(request_id of) { return store_->inspect(agent_of(of))->tokens; }
 
     std::vector<job_ptr> restoring;  // whose prefix is to be read

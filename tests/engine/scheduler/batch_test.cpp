@@ -151,6 +151,26 @@ TEST(batch, a_request_for_many_choices_leaves_a_place_to_those_who_wait) {
     EXPECT_LE(other - order.begin(), 2) << "behind the two that had the places";
 }
 
+// Its prompt is matched, and holds blocks, before the step that is under way can see it.
+TEST(batch, a_request_does_not_fail_for_blocks_that_one_on_its_way_will_let_go_of) {
+    run_options options;
+    options.pool_tokens = 4 * 256;
+    bare_batch running(options);
+    const std::string prompt = turn(notes(30));
+    running.add(1, prompt, endless(4, 1));
+    running.run_all();
+    auto matched = running.memory_of(1);
+    running.knocked = true;
+    running.add(2, turn(notes(30, 1)), endless(4, 2));
+    for (int i = 0; i < 10 && running.step(); ++i) {
+    }
+    EXPECT_EQ(running.ends.count(2), 0u);
+    running.knocked = false;
+    matched.reset();
+    running.run_all();
+    EXPECT_TRUE(running.finishes.contains(2));
+}
+
 // The promise of the whole scheduler, over what it may do: whoever runs beside whom, whoever comes
 // or leaves in the middle, however prompts are cut, on however many threads.
 TEST(batch, whatever_runs_beside_a_request_it_says_what_it_says_alone) {

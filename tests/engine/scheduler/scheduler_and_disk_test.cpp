@@ -154,6 +154,27 @@ TEST_P(scheduler_and_disk, a_memory_stays_on_disk_for_who_waits_to_continue_it) 
     EXPECT_EQ(files_of_blocks(), 0u);
 }
 
+// The same where it waits with blocks in the pool, which who runs comes to need.
+TEST_P(scheduler_and_disk, a_memory_that_waits_in_the_pool_gives_way_and_is_read_again) {
+    const std::string paste = tests::notes(40) + "My dog is called Biscuit.";
+    start(1);
+    const std::string first = answer("a", {paste});
+    running->drain(std::chrono::steady_clock::now() + std::chrono::seconds(60));
+    start(1);
+    // What is left of the pool holds one such memory and not two.
+    storage::kv_sequence taken(pool, {}, 0);
+    while (pool.free_count() > pool.layout().frames_for(512, 0))
+        ASSERT_TRUE(taken.reserve(taken.reserved_tokens() + 1));
+    auto parting = submit("a", {tests::notes(40, 1) + "What is 2 plus 3?"});
+    auto going_on = submit("b", {paste, first, "What is my dog called?"});
+    ASSERT_TRUE(parting->wait());
+    ASSERT_TRUE(parting->finished) << parting->failed->what;
+    ASSERT_TRUE(going_on->wait());
+    EXPECT_EQ(going_on->usage.why, miss_reason::none) << going_on->usage.detail;
+    EXPECT_GT(going_on->usage.restored_tokens, 512);
+    EXPECT_EQ(store->probe().blocks_missing, 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(threads, scheduler_and_disk, testing::Values(1, 2));
 
 }  // namespace
