@@ -310,7 +310,7 @@ void shapes(benchmark::internal::Benchmark* bench) {
 void attention(benchmark::internal::Benchmark* bench) {
     for (const int bits : {4, 8, 16}) {
         for (const int dim : {64, 128}) {
-            for (const int count : {1, 4, 8, 64, 256}) {
+            for (const int count : {1, 3, 4, 8, 64, 256}) {
                 bench->Args({bits, dim, count});
             }
         }

@@ -675,14 +675,18 @@ SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int t1) {
 
 /// While the tile at t0 is worked on, memory is asked for as large a part of the next frame as this
 /// tile is of this frame: for L1 where few rows read it packed, and so take little longer than memory
-/// does. Inlined, because the compiler drops calls of a function that does nothing but this.
+/// does. It is asked in four turns, because a core waits when too much is on its way. Inlined,
+/// because the compiler drops calls of a function that does nothing but this.
+template <int turn>
 SIMD_INLINE void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
+    constexpr int turns = 4;
     if (block.next_tokens == 0) {
         return;
     }
+    const auto within = [&s](int t) { return t < s.begin ? 0 : (t < s.end ? t : s.end) - s.begin; };
     const int seen = s.end - s.begin;
-    const int from = t0 > s.begin ? t0 - s.begin : 0;
-    const int to = t0 + tile_tokens < s.end ? t0 + tile_tokens - s.begin : seen;
+    const int from = within(t0 + tile_tokens * turn / turns);
+    const int to = within(t0 + tile_tokens * (turn + 1) / turns);
     const int t1 = block.next_tokens * from / seen, t2 = block.next_tokens * to / seen;
     if (block.count > packed_rows_max) {
         ask_for_tokens<false>(block.next_k, t1, t2);
@@ -750,16 +754,21 @@ SIMD void attend_4bit(const attention_block& block) {
     fill(s.centres, block.count * groups * lane_count, 0.0f);
     fill(s.out, block.count * dim, 0.0f);
     for (int t0 = s.begin / tile_tokens * tile_tokens; t0 < s.end; t0 += tile_tokens) {
-        ask_ahead(block, s, t0);
+        ask_ahead<0>(block, s, t0);
         widen_key_scales(block, s, t0);
         split_value_scales(block, s, t0);
+        ask_ahead<1>(block, s, t0);
         if (s.begin <= t0 && s.end >= t0 + tile_tokens) {
             fix_values(block, s, t0, s.begin, s.end, s.whole);
         }
         if (block.count > packed_rows_max) {
             unpack_keys(block, s, t0);
+            ask_ahead<2>(block, s, t0);
             unpack_values(block, s, t0);
+        } else {
+            ask_ahead<2>(block, s, t0);
         }
+        ask_ahead<3>(block, s, t0);
         attend_tile_rows(block, s, t0);
     }
     for (int r = 0; r < block.count; r += lane_count) {
