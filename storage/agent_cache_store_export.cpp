@@ -46,7 +46,7 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     if (!count) return count.error();
     const auto blocks = static_cast<std::size_t>(
         (*count + layout.block_tokens() - 1) / layout.block_tokens());
-    make_room(blocks * static_cast<std::size_t>(layout.layer_count()), &id);
+    impl_->make_room_for(id, blocks * static_cast<std::size_t>(layout.layer_count()));
     auto state = read_agent_file(file, id, impl_->options.fingerprint, impl_->pool);
     if (!state) return state.error();
     const auto foreign = std::ranges::find_if(

@@ -178,6 +178,17 @@ TEST_F(agent_file_test, a_token_that_the_model_does_not_know_is_refused) {
     EXPECT_TRUE(store->import_agent(id_of("b"), file, largest + 1));
 }
 
+TEST_F(agent_file_test, what_it_replaces_gives_way_to_it_in_a_pool_that_does_not_hold_both) {
+    bytes_file file(example());
+    block_pool frames(layout, layout.frame_bytes() * layout.frames_for(25, 0));
+    const auto store = std::move(*agent_cache_store::open(options_for(away.path()), frames));
+    store->put(make_state(frames, "b", some_tokens(20, 3)));
+    EXPECT_EQ(store->import_agent(id_of("b"), file, 100000).error().code, errc::pool_exhausted);
+    ASSERT_TRUE(store->save(id_of("b")));
+    ASSERT_EQ(store->import_agent(id_of("b"), file, 100000).value(), 21);
+    EXPECT_EQ(store->find(id_of("b"))->tokens, some_tokens(21));
+}
+
 TEST_F(agent_file_test, what_does_not_fit_the_pool_is_refused_with_both_numbers) {
     bytes_file file(example());
     block_pool tiny(layout, layout.frame_bytes() * 4);
