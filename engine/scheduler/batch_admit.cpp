@@ -32,6 +32,14 @@ prompt_usage usage_of(const job& work) {
     return usage;
 }
 
+/// Returns: null where it has no block.
+std::shared_ptr<const storage::agent_state> without_blocks(const storage::agent_state& state) {
+    auto bare = std::make_shared<storage::agent_state>(state);
+    std::ranges::fill(bare->blocks, storage::kv_block_parts{});
+    if (bare->blocks == state.blocks) return nullptr;
+    return bare;
+}
+
 void count_usage(const prompt_usage& usage, engine_probe& probe) {
     auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
         counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
@@ -228,26 +236,19 @@ void batch::take_back_early_start() {
 // the `from`-th request on let go of them: first of what is in files, which are kept for them, and
 // when there is no more of it, of what may have to be computed again. Returns: whether any did.
 bool batch::let_go_of_waiting(std::size_t from) {
-    bool any = false;
-    for (std::size_t i = from; i < waiting_.size(); ++i) {
-        auto& source = waiting_[i]->prompt->source;
-        auto bare = source ? store_.without_saved(*source) : nullptr;
-        if (!bare) continue;
-        source = std::move(bare);
-        any = true;
-    }
-    if (any) return true;
-    auto is_hot = [](const storage::kv_block_parts& block) {
-        return block.full != nullptr || block.sliding != nullptr;
+    auto each_becomes = [&](auto bared) {
+        bool any = false;
+        for (std::size_t i = from; i < waiting_.size(); ++i) {
+            auto& source = waiting_[i]->prompt->source;
+            auto bare = source ? bared(*source) : nullptr;
+            if (!bare) continue;
+            source = std::move(bare);
+            any = true;
+        }
+        return any;
     };
-    for (std::size_t i = from; i < waiting_.size(); ++i) {
-        auto& source = waiting_[i]->prompt->source;
-        if (!source || std::ranges::none_of(source->blocks, is_hot)) continue;
-        auto bare = std::make_shared<storage::agent_state>(*source);
-        std::ranges::fill(bare->blocks, storage::kv_block_parts{});
-        source = std::move(bare);
-        any = true;
-    }
+    if (each_becomes([&](const auto& state) { return store_.without_saved(state); })) return true;
+    bool any = each_becomes(without_blocks);
     for (open_choices& open : open_choices_) {
         any = any || !open.blocks.empty();
         open.blocks.clear();
