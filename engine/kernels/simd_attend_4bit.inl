@@ -761,12 +761,13 @@ SIMD void attend_4bit(const attention_block& block) {
         if (s.begin <= t0 && s.end >= t0 + tile_tokens) {
             fix_values(block, s, t0, s.begin, s.end, s.whole);
         }
-        if (block.count > packed_rows_max) {
+        const bool packed = block.count <= packed_rows_max;
+        if (!packed) {
             unpack_keys(block, s, t0);
-            ask_ahead<2>(block, s, t0);
+        }
+        ask_ahead<2>(block, s, t0);
+        if (!packed) {
             unpack_values(block, s, t0);
-        } else {
-            ask_ahead<2>(block, s, t0);
         }
         ask_ahead<3>(block, s, t0);
         attend_tile_rows(block, s, t0);
