@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <thread>
 
 #include "engine/engine.hpp"
+#include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -17,14 +19,7 @@ using tests::run;
 using tests::temp_dir;
 
 std::unique_ptr<engine> load_in(const std::string& directory) {
-    engine_options options;
-    options.model_directory = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
-    options.cache_directory = directory;
-    options.cache_budget_bytes = std::size_t{64} << 20;
-    options.compute_threads = 2;
-    auto loaded = load_engine(options, {});
-    if (!loaded) throw std::runtime_error(loaded.error().what);
-    return std::move(*loaded);
+    return tests::load(tests::options_in(directory));
 }
 
 std::string paste(int sentences) {
@@ -35,8 +30,8 @@ std::string paste(int sentences) {
 }
 
 memory_source source_of(const std::string& bytes) {
-    return {bytes.size(), [&bytes](std::uint64_t offset,
-                                   std::span<std::byte> into) -> storage::result<void> {
+    return {bytes.size(),
+            [&bytes](std::uint64_t offset, std::span<std::byte> into) -> storage::result<void> {
                 if (offset > bytes.size() || into.size() > bytes.size() - offset)
                     return storage::failure{storage::errc::corrupt, "the file ends"};
                 std::memcpy(into.data(), bytes.data() + offset, into.size());
@@ -53,8 +48,8 @@ TEST(engine_export, a_conversation_goes_on_elsewhere_from_its_file) {
     const std::vector<std::string> asked = {told[0], answer->text, "What is my dog called?"};
 
     std::string file;
-    const auto written = first->export_agent(
-        *storage::agent_id::parse("a"), [&](std::span<const std::byte> bytes) {
+    const auto written =
+        first->export_agent(*storage::agent_id::parse("a"), [&](std::span<const std::byte> bytes) {
             file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
             return storage::result<void>();
         });
@@ -75,6 +70,33 @@ TEST(engine_export, a_conversation_goes_on_elsewhere_from_its_file) {
     EXPECT_GE(there_said->usage.reused_tokens, *tokens - 1);
     EXPECT_EQ(first->export_agent(b, [](auto) { return storage::result<void>(); }).error().code,
               storage::errc::not_found);
+}
+
+TEST(engine_export, waits_for_room_that_a_running_answer_gives_back) {
+    const temp_dir directory;
+    engine_options options = tests::options_in(directory.path());
+    options.cache_budget_bytes = std::size_t{3} << 19;  // five blocks of 256 tokens
+    const auto engine = tests::load(options);
+    const auto a = *storage::agent_id::parse("a");
+    const auto answer = run(*engine, ask("a", chat_of({paste(60)}), 8));
+    ASSERT_TRUE(answer->finished);
+    ASSERT_TRUE(answer->finished->saved);
+    const std::size_t needed = engine->pool().frames_held;
+    ASSERT_TRUE(engine->evict(a));
+    generation_request endless = ask("b", chat_of({"Others, too. " + paste(50)}), 512);
+    for (storage::token_id special = 0; special < 4; ++special)
+        endless.sampling.biases.push_back({special, -100.0f});
+    const auto said = std::make_shared<tests::transcript>();
+    const auto id = engine->submit(endless, said);
+    said->wait_for_tokens(1);
+    ASSERT_LT(engine->pool().frames_total - engine->pool().frames_held, needed);
+    std::jthread canceller([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        engine->cancel(id);
+    });
+    const auto written = engine->export_agent(a, [](auto) { return storage::result<void>(); });
+    EXPECT_TRUE(written) << written.error().what;
+    EXPECT_TRUE(said->wait());
 }
 
 // Goal: the early save of a long prompt does not cost its unfinished block twice.
