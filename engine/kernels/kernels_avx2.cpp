@@ -29,6 +29,7 @@ constexpr int score_chains_rows = 0;                  // no registers for two su
 constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
 constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
+constexpr int ask_turns = 4;                          // in which a tile asks memory, at most 4
 constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
 
 /// All ones in the first n of 8 lanes; n may be outside 0 to 8.

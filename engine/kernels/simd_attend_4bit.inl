@@ -675,18 +675,17 @@ SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int t1) {
 
 /// While the tile at t0 is worked on, memory is asked for as large a part of the next frame as this
 /// tile is of this frame: for L1 where few rows read it packed, and so take little longer than memory
-/// does. It is asked in four turns, because a core waits when too much is on its way. Inlined,
-/// because the compiler drops calls of a function that does nothing but this.
+/// does. It is asked in `ask_turns` turns, because a core may wait when too much is on its way.
+/// Inlined, because the compiler drops calls of a function that does nothing but this.
 template <int turn>
 SIMD_INLINE void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
-    constexpr int turns = 4;
-    if (block.next_tokens == 0) {
+    if (turn >= ask_turns || block.next_tokens == 0) {
         return;
     }
     const auto within = [&s](int t) { return t < s.begin ? 0 : (t < s.end ? t : s.end) - s.begin; };
     const int seen = s.end - s.begin;
-    const int from = within(t0 + tile_tokens * turn / turns);
-    const int to = within(t0 + tile_tokens * (turn + 1) / turns);
+    const int from = within(t0 + tile_tokens * turn / ask_turns);
+    const int to = within(t0 + tile_tokens * (turn + 1) / ask_turns);
     const int t1 = block.next_tokens * from / seen, t2 = block.next_tokens * to / seen;
     if (block.count > packed_rows_max) {
         ask_for_tokens<false>(block.next_k, t1, t2);
