@@ -268,12 +268,15 @@ agent_cache_store::kept_files::~kept_files() {
 
 std::shared_ptr<const agent_state> agent_cache_store::without_saved(
     const agent_state& state) const {
-    auto bare = std::make_shared<agent_state>(state);
+    if (!impl_->any_hot(state)) return nullptr;
+    std::vector<kv_block_parts> unsaved = state.blocks;
     const auto names = impl_->names_of(state);
     for (std::size_t i = 0; i < names.size(); ++i)
         for (const kv_part part : kv_parts)
-            if (impl_->blocks.is_good(names[i], part)) bare->blocks[i].at(part).reset();
-    if (bare->blocks == state.blocks) return nullptr;
+            if (impl_->blocks.is_good(names[i], part)) unsaved[i].at(part).reset();
+    if (unsaved == state.blocks) return nullptr;
+    auto bare = std::make_shared<agent_state>(state);
+    bare->blocks = std::move(unsaved);
     return bare;
 }
 

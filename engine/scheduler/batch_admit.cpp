@@ -34,9 +34,10 @@ prompt_usage usage_of(const job& work) {
 
 /// Returns: null where it has no block.
 std::shared_ptr<const storage::agent_state> without_blocks(const storage::agent_state& state) {
+    std::vector<storage::kv_block_parts> none(state.blocks.size());
+    if (state.blocks == none) return nullptr;
     auto bare = std::make_shared<storage::agent_state>(state);
-    std::ranges::fill(bare->blocks, storage::kv_block_parts{});
-    if (bare->blocks == state.blocks) return nullptr;
+    bare->blocks = std::move(none);
     return bare;
 }
 

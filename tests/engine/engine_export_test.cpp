@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 #include <thread>
+#include <utility>
 
 #include "engine/engine.hpp"
 #include "tests/engine/tiny_engine.hpp"
@@ -72,31 +74,69 @@ TEST(engine_export, a_conversation_goes_on_elsewhere_from_its_file) {
               storage::errc::not_found);
 }
 
-TEST(engine_export, waits_for_room_that_a_running_answer_gives_back) {
+/// An engine whose pool holds either of two agents that have little in common, and not both.
+class small_engine : public testing::Test {
+  protected:
+    small_engine() {
+        engine_options options = tests::options_in(directory.path());
+        options.cache_budget_bytes = std::size_t{3} << 19;  // five blocks of 256 tokens
+        small = tests::load(options);
+    }
+    /// Returns: an agent that is on disk only.
+    storage::agent_id evicted(const char* name, const std::string& first_words) {
+        const auto answer = run(*small, ask(name, chat_of({first_words + paste(60)}), 8));
+        EXPECT_TRUE(answer->finished && answer->finished->saved);
+        const auto id = *storage::agent_id::parse(name);
+        const std::size_t before = frames_free();
+        EXPECT_TRUE(small->evict(id));
+        needed = frames_free() - before;
+        return id;
+    }
+    std::size_t frames_free() const {
+        return small->pool().frames_total - small->pool().frames_held;
+    }
+    static storage::result<void> nowhere(std::span<const std::byte>) { return {}; }
+
     const temp_dir directory;
-    engine_options options = tests::options_in(directory.path());
-    options.cache_budget_bytes = std::size_t{3} << 19;  // five blocks of 256 tokens
-    const auto engine = tests::load(options);
-    const auto a = *storage::agent_id::parse("a");
-    const auto answer = run(*engine, ask("a", chat_of({paste(60)}), 8));
-    ASSERT_TRUE(answer->finished);
-    ASSERT_TRUE(answer->finished->saved);
-    const std::size_t needed = engine->pool().frames_held;
-    ASSERT_TRUE(engine->evict(a));
+    std::unique_ptr<engine> small;
+    std::size_t needed = 0;
+};
+
+TEST_F(small_engine, an_export_waits_for_room_that_a_running_answer_gives_back) {
+    const auto a = evicted("a", "");
     generation_request endless = ask("b", chat_of({"Others, too. " + paste(50)}), 512);
     for (storage::token_id special = 0; special < 4; ++special)
         endless.sampling.biases.push_back({special, -100.0f});
     const auto said = std::make_shared<tests::transcript>();
-    const auto id = engine->submit(endless, said);
+    const auto id = small->submit(endless, said);
     said->wait_for_tokens(1);
-    ASSERT_LT(engine->pool().frames_total - engine->pool().frames_held, needed);
+    ASSERT_LT(frames_free(), needed);
     std::jthread canceller([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
-        engine->cancel(id);
+        small->cancel(id);
     });
-    const auto written = engine->export_agent(a, [](auto) { return storage::result<void>(); });
+    const auto written = small->export_agent(a, nowhere);
     EXPECT_TRUE(written) << written.error().what;
     EXPECT_TRUE(said->wait());
+}
+
+TEST_F(small_engine, an_export_gives_up_on_room_that_is_not_given_back) {
+    const auto a = evicted("a", ""), b = evicted("b", "Others, too. ");
+    std::promise<void> begun, ended;
+    const std::shared_future<void> end = ended.get_future().share();
+    std::jthread slow([&, is_first = true]() mutable {
+        EXPECT_TRUE(small->export_agent(b, [&](std::span<const std::byte>) {
+            if (std::exchange(is_first, false)) begun.set_value();
+            end.wait();
+            return storage::result<void>();
+        }));
+    });
+    begun.get_future().wait();
+    ASSERT_LT(frames_free(), needed);
+    EXPECT_EQ(small->export_agent(a, nowhere).error().code, storage::errc::pool_exhausted);
+    ended.set_value();
+    slow.join();
+    EXPECT_TRUE(small->export_agent(a, nowhere));
 }
 
 // Goal: the early save of a long prompt does not cost its unfinished block twice.
