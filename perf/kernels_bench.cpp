@@ -148,11 +148,13 @@ void linear_threaded(benchmark::State& state, weight_kind kind) {
               arithmetic_of(kind), tasks.slots());
 }
 
-/// Bits, head dimension, query rows; over 64 frames of 256 tokens, as a context of 16K is read.
+/// Bits, head dimension, query rows, frames of 256 tokens: one after another, as a long context is
+/// read, each asking memory for the next.
 void attend_kernel(benchmark::State& state) {
     const int bits = static_cast<int>(state.range(0)), dim = static_cast<int>(state.range(1));
     const int count = static_cast<int>(state.range(2));
-    constexpr int tokens = 256, frames = 64;
+    constexpr int tokens = 256;
+    const auto frames = static_cast<std::size_t>(state.range(3));
     const std::size_t row = static_cast<std::size_t>(dim * bits / 8);
     const std::size_t groups = bits == 16 ? 0 : static_cast<std::size_t>(dim / 64);
     const std::size_t frame = tokens * (row + 4 * groups);
@@ -176,6 +178,7 @@ void attend_kernel(benchmark::State& state) {
     };
     for (auto _ : state) {
         for (std::size_t f = 0; f < frames; ++f) {
+            const std::size_t next = (f + 1) % frames;
             table.attend({count,
                           x.data(),
                           {q.data(), scales.data(), sums.data()},
@@ -188,12 +191,14 @@ void attend_kernel(benchmark::State& state) {
                           states.data(),
                           out.data(),
                           scratch.data(),
-                          {},
-                          {}});
+                          view(k, next),
+                          view(v, next),
+                          tokens});
         }
         benchmark::ClobberMemory();
     }
-    set_rates(state, 2.0 * static_cast<double>(frame) * frames, 2.0 * count * dim * tokens * frames,
+    const auto all = static_cast<double>(frames);
+    set_rates(state, 2.0 * static_cast<double>(frame) * all, 2.0 * count * dim * tokens * all,
               bits == 4 ? arithmetic::int8 : arithmetic::f32);
 }
 
@@ -311,9 +316,12 @@ void attention(benchmark::internal::Benchmark* bench) {
     for (const int bits : {4, 8, 16}) {
         for (const int dim : {64, 128}) {
             for (const int count : {1, 3, 4, 8, 64, 256}) {
-                bench->Args({bits, dim, count});
+                bench->Args({bits, dim, count, 64});
             }
         }
+    }
+    for (const int count : {1, 3, 4}) {
+        bench->Args({4, 64, count, 4096});  // 75 MB, which come from memory
     }
     bench->MinTime(0.2);
 }

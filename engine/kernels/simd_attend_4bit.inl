@@ -76,6 +76,11 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
     return s;
 }
 
+/// Whether some row sees each token of the tile at t0.
+SIMD_INLINE bool sees_tile(const level_parts& s, int t0) {
+    return s.begin <= t0 && s.end >= t0 + tile_tokens;
+}
+
 /// Queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7, because the even
 /// elements of a packed word are its low nibbles. Their scales and sums for scores to base 2.
 SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
@@ -94,17 +99,29 @@ SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
     }
 }
 
+/// The scales of `rows` (or its biases) of the 64 tokens from t0 as [groups][64]; tokens past the
+/// end repeat the last.
+SIMD_PHASE void widen_scales(const kv_rows& rows, const half* from, int t0, int tokens,
+                             float* out) {
+    const int groups = rows.dim / group_size;
+    // The usual case by itself: what the others compute addresses with is more than its work.
+    if (groups == 1 && rows.row_scales == 1 && t0 + tile_tokens <= tokens) {
+#pragma GCC unroll 4
+        for (int i = 0; i < tile_tokens; i += lane_count) {
+            store(out + i, load_half(from + t0 + i));
+        }
+        return;
+    }
+    for (int i = 0; i < tile_tokens; i += lane_count) {
+        tile_scales(from, groups, rows.row_scales, t0 + i, tokens, out + i, tile_tokens);
+    }
+}
+
 /// Scales and biases of the keys of the 64 tokens from t0.
 SIMD void widen_key_scales(const attention_block& block, const level_parts& s, int t0) {
     const kv_rows& k = block.k;
-    const int groups = k.dim / group_size;
-    for (int i = 0; i < tile_lanes; ++i) {
-        const int t = t0 + i * lane_count;
-        float* to = s.key_scales + i * lane_count;
-        tile_scales(k.scales, groups, k.row_scales, t, block.tokens, to, tile_tokens);
-        tile_scales(k.biases, groups, k.row_scales, t, block.tokens, to + groups * tile_tokens,
-                    tile_tokens);
-    }
+    widen_scales(k, k.scales, t0, block.tokens, s.key_scales);
+    widen_scales(k, k.biases, t0, block.tokens, s.key_scales + k.dim / group_size * tile_tokens);
 }
 
 /// Keys of the 64 tokens from t0.
@@ -125,23 +142,24 @@ SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0
 }
 
 /// |scale|, centre and sign of the values of the 64 tokens from t0; 0 outside [s.begin, s.end).
-SIMD void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
+SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
     const kv_rows& v = block.v;
-    const int groups = v.dim / group_size;
+    const index tokens = v.dim / group_size * tile_tokens;
     const v16 zero = set1(0.0f);
-    for (int i = 0; i < tile_lanes; ++i) {
-        const int t = t0 + i * lane_count, from = s.begin - t, to = s.end - t;
-        float* sizes = s.value_sizes + i * lane_count;
-        float* centres = sizes + groups * tile_tokens;
-        tile_scales(v.scales, groups, v.row_scales, t, block.tokens, sizes, tile_tokens);
-        tile_scales(v.biases, groups, v.row_scales, t, block.tokens, centres, tile_tokens);
-        for (index g = 0; g < groups; ++g, sizes += tile_tokens, centres += tile_tokens) {
-            const v16 scale = keep(load(sizes), from, to, zero);
-            const v16 bias = keep(load(centres), from, to, zero);
-            store(sizes, abs(scale));
-            store(centres, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
-            store_low_bytes(s.flips + g * tile_tokens + i * lane_count, less_words(scale, zero));
+    const bool all = sees_tile(s, t0);
+    float* centres = s.value_sizes + tokens;
+    widen_scales(v, v.scales, t0, block.tokens, s.value_sizes);
+    widen_scales(v, v.biases, t0, block.tokens, centres);
+    for (index i = 0; i < tokens; i += lane_count) {
+        v16 scale = load(s.value_sizes + i), bias = load(centres + i);
+        if (!all) {
+            const int t = t0 + static_cast<int>(i % tile_tokens);
+            scale = keep(scale, s.begin - t, s.end - t, zero);
+            bias = keep(bias, s.begin - t, s.end - t, zero);
         }
+        store(s.value_sizes + i, abs(scale));
+        store(centres + i, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
+        store_low_bytes(s.flips + i, less_words(scale, zero));
     }
 }
 
@@ -164,17 +182,29 @@ SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int qu
     quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), flips, words);
 }
 
-/// Values of the 64 tokens from t0, 4 tokens to a word.
-SIMD void unpack_values(const attention_block& block, const level_parts& s, int t0) {
+/// Values of the 64 tokens from t0, 4 tokens to a word. all: some row sees each.
+template <bool all>
+SIMD_PHASE void unpack_values(const attention_block& block, const level_parts& s, int t0) {
+    const auto row_bytes = static_cast<index>(block.v.row_bytes);
     for (index g = 0; g < block.v.dim / group_size; ++g) {
+        const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size / 2);
+        const std::uint8_t* flips = s.flips + g * tile_tokens;
         std::byte* out = s.values + g * tile_words * tile_bytes;
-        for (int quad = 0; quad < tile_words; ++quad, out += tile_bytes) {
+        for (int quad = 0; quad < tile_words; ++quad) {
             i16 words[tile_lanes];
-            load_quad(block.v, s, t0 + 4 * quad, quad, g, words);
+            if constexpr (all) {
+                quad_values(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes, flips,
+                            words);
+            } else {
+                load_quad(block.v, s, t0 + 4 * quad, quad, g, words);
+            }
 #pragma GCC unroll 4
             for (int i = 0; i < tile_lanes; ++i) {
                 store_words(out + i * 64, words[i]);
             }
+            row += 4 * row_bytes;
+            flips += 4;
+            out += tile_bytes;
         }
     }
 }
@@ -286,10 +316,11 @@ SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s,
 }
 
 /// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen.
-SIMD void fix_values(const attention_block& block, const level_parts& s, int t0, int from, int to,
-                     const fixed_values& fixed) {
+SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, int t0, int from,
+                           int to, const fixed_values& fixed) {
     const index groups = block.v.dim / group_size;
     const v16 zero = set1(0.0f);
+    const bool all = from <= t0 && to >= t0 + tile_tokens;
     for (index g = 0; g < groups; ++g) {
         v16 sizes[tile_lanes], centres[tile_lanes];
         v16 size = zero, centre = zero;
@@ -297,8 +328,12 @@ SIMD void fix_values(const attention_block& block, const level_parts& s, int t0,
         for (int i = 0; i < tile_lanes; ++i) {
             const int first = t0 + i * lane_count;
             const float* at = s.value_sizes + g * tile_tokens + i * lane_count;
-            sizes[i] = keep(load(at), from - first, to - first, zero);
-            centres[i] = keep(load(at + groups * tile_tokens), from - first, to - first, zero);
+            sizes[i] = load(at);
+            centres[i] = load(at + groups * tile_tokens);
+            if (!all) {
+                sizes[i] = keep(sizes[i], from - first, to - first, zero);
+                centres[i] = keep(centres[i], from - first, to - first, zero);
+            }
             size = max(size, sizes[i]);
             centre = max(centre, abs(centres[i]));
         }
@@ -658,41 +693,51 @@ SIMD void attend_tile_rows(const attention_block& block, const level_parts& s, i
 /// Asks for [begin, end) of what lies at `from`, into L1 or, where it will be a while, L2. Bytes.
 template <bool soon>
 SIMD_INLINE void ask_for(const void* from, index begin, index end) {
-    for (index i = begin / 64 * 64; i < end; i += 64) {
+    for (index i = begin & -64; i < end; i += 64) {
         __builtin_prefetch(static_cast<const std::byte*>(from) + i, 0, soon ? 3 : 2);
     }
 }
 
-/// What belongs to the tokens [t0, t1).
+/// One of the two halves of what belongs to the tokens [t0, t1).
 template <bool soon>
-SIMD_INLINE void ask_for_tokens(const kv_rows& rows, int t0, int t1) {
+SIMD_INLINE void ask_for_half(const kv_rows& rows, index t0, index t1, bool second) {
     const auto row_bytes = static_cast<index>(rows.row_bytes);
-    ask_for<soon>(rows.rows, t0 * row_bytes, t1 * row_bytes);
+    const index middle = (t0 + t1) / 2;
+    if (!second) {
+        ask_for<soon>(rows.rows, t0 * row_bytes, middle * row_bytes);
+        return;
+    }
+    ask_for<soon>(rows.rows, middle * row_bytes, t1 * row_bytes);
     const index scale_bytes = 2 * static_cast<index>(rows.row_scales);
     ask_for<soon>(rows.scales, t0 * scale_bytes, t1 * scale_bytes);
     ask_for<soon>(rows.biases, t0 * scale_bytes, t1 * scale_bytes);
 }
 
-/// While the tile at t0 is worked on, memory is asked for as large a part of the next frame as this
-/// tile is of this frame: for L1 where few rows read it packed, and so take little longer than memory
-/// does. It is asked in `ask_turns` turns, because a core may wait when too much is on its way.
-/// Inlined, because the compiler drops calls of a function that does nothing but this.
-template <int turn>
-SIMD_INLINE void ask_ahead(const attention_block& block, const level_parts& s, int t0) {
-    if (turn >= ask_turns || block.next_tokens == 0) {
-        return;
-    }
+/// Tokens [from, to) of the next frame: as large a part of it as the tile at t0 is of this one.
+struct asked_tokens {
+    index from, to;
+};
+SIMD_INLINE asked_tokens tokens_to_ask(const attention_block& block, const level_parts& s, int t0) {
     const auto within = [&s](int t) { return t < s.begin ? 0 : (t < s.end ? t : s.end) - s.begin; };
-    const int seen = s.end - s.begin;
-    const int from = within(t0 + tile_tokens * turn / ask_turns);
-    const int to = within(t0 + tile_tokens * (turn + 1) / ask_turns);
-    const int t1 = block.next_tokens * from / seen, t2 = block.next_tokens * to / seen;
-    if (block.count > packed_rows_max) {
-        ask_for_tokens<false>(block.next_k, t1, t2);
-        ask_for_tokens<false>(block.next_v, t1, t2);
-    } else {
-        ask_for_tokens<true>(block.next_k, t1, t2);
-        ask_for_tokens<true>(block.next_v, t1, t2);
+    const int seen = s.end - s.begin, next = block.next_tokens;
+    return {next * within(t0) / seen, next * within(t0 + tile_tokens) / seen};
+}
+
+/// While a tile is worked on, memory is asked for what the next frame's will need: into L1 where
+/// few rows read it packed, and so take little longer than memory does. It is asked in `ask_turns`
+/// turns, because a core may wait when too much is on its way: halves of the keys, then of the
+/// values. Inlined, because the compiler drops calls of a function that does nothing but this.
+template <int turn>
+SIMD_INLINE void ask_ahead(const attention_block& block, const asked_tokens& asked) {
+    constexpr int first = turn * 4 / ask_turns,
+                  last = turn < ask_turns ? (turn + 1) * 4 / ask_turns : 0;
+    for (int half = first; half < last; ++half) {
+        const kv_rows& rows = half < 2 ? block.next_k : block.next_v;
+        if (block.count > packed_rows_max) {
+            ask_for_half<false>(rows, asked.from, asked.to, half % 2 == 1);
+        } else {
+            ask_for_half<true>(rows, asked.from, asked.to, half % 2 == 1);
+        }
     }
 }
 
@@ -753,22 +798,24 @@ SIMD void attend_4bit(const attention_block& block) {
     fill(s.centres, block.count * groups * lane_count, 0.0f);
     fill(s.out, block.count * dim, 0.0f);
     for (int t0 = s.begin / tile_tokens * tile_tokens; t0 < s.end; t0 += tile_tokens) {
-        ask_ahead<0>(block, s, t0);
+        const asked_tokens asked = tokens_to_ask(block, s, t0);
+        ask_ahead<0>(block, asked);
         widen_key_scales(block, s, t0);
         split_value_scales(block, s, t0);
-        ask_ahead<1>(block, s, t0);
-        if (s.begin <= t0 && s.end >= t0 + tile_tokens) {
+        ask_ahead<1>(block, asked);
+        if (sees_tile(s, t0)) {
             fix_values(block, s, t0, s.begin, s.end, s.whole);
         }
         const bool packed = block.count <= packed_rows_max;
         if (!packed) {
             unpack_keys(block, s, t0);
         }
-        ask_ahead<2>(block, s, t0);
+        ask_ahead<2>(block, asked);
         if (!packed) {
-            unpack_values(block, s, t0);
+            sees_tile(s, t0) ? unpack_values<true>(block, s, t0)
+                             : unpack_values<false>(block, s, t0);
         }
-        ask_ahead<3>(block, s, t0);
+        ask_ahead<3>(block, asked);
         attend_tile_rows(block, s, t0);
     }
     for (int r = 0; r < block.count; r += lane_count) {
