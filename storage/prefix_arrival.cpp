@@ -1,5 +1,6 @@
 #include "storage/prefix_arrival.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace semantic::storage {
@@ -29,6 +30,11 @@ prefix_arrival::outcome prefix_arrival::wait(int layer, const std::function<bool
         if (!failed_ && to_come_[static_cast<std::size_t>(layer)] > 0)
             changed_.wait_for(lock, between_questions);
     }
+}
+
+bool prefix_arrival::complete() {
+    std::lock_guard lock(mutex_);
+    return !failed_ && std::ranges::all_of(to_come_, [](int pieces) { return pieces == 0; });
 }
 
 }  // namespace semantic::storage

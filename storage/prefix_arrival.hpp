@@ -28,6 +28,8 @@ class prefix_arrival {
     };
     /// Blocks until the layer is there. `give_up` is asked every few milliseconds.
     outcome wait(int layer, const std::function<bool()>& give_up);
+    /// Whether all layers are there. Does not wait.
+    bool complete();
 
   private:
     std::mutex mutex_;

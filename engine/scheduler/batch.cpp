@@ -156,7 +156,6 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
             end(run.work_ptr(), failed{failure_kind::internal, error.what()});
         }
     };
-    if (early) apart(*early_->run, [this] { confirm_early_start(); });
     draw_ahead(sampled);
     for (auto [run, logits] : sampled) apart(*run, [&] { sample(*run, {logits, vocabulary}); });
     for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });

@@ -81,7 +81,7 @@ class batch {
 
     /// A request that runs while its prefix is being read. Nothing else does then: who waited for
     /// the disk in the same step would lose its pace. Until all layers have come nobody is told of
-    /// it, and nothing of it is published.
+    /// it, and nothing of it is published; then it is a request like any other.
     struct early_start {
         sequence* run;
         std::shared_ptr<storage::prefix_arrival> arrival;

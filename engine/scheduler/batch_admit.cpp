@@ -213,11 +213,16 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
 }
 
 bool batch::wait_for_early_layer(int layer) {
+    if (!early_) return true;
     auto enough = [this] { return outputs_.knocked() || early_->run->work().wants_to_stop(); };
-    return early_->arrival->wait(layer, enough) == storage::prefix_arrival::outcome::there;
+    if (early_->arrival->wait(layer, enough) != storage::prefix_arrival::outcome::there)
+        return false;
+    // Its client need not wait for the rest of the step to learn what was found.
+    if (early_->arrival->complete()) confirm_early_start();
+    return true;
 }
 
-// Its first step has run: all of its prefix is there and was right.
+// All of its prefix is there and was right.
 void batch::confirm_early_start() {
     job_ptr work = early_->run->work_ptr();
     early_.reset();

@@ -33,8 +33,12 @@ TEST(prefix_arrival, a_layer_is_there_when_its_last_piece_has_come) {
     EXPECT_EQ(arrival.wait(1, never), outcome::there);
     EXPECT_EQ(arrival.wait(2, never), outcome::there);
     EXPECT_EQ(arrival.wait(0, [] { return true; }), outcome::given_up);
+    EXPECT_FALSE(arrival.complete());
     arrival.came(std::vector{0});
     EXPECT_EQ(arrival.wait(0, [] { return true; }), outcome::there);
+    EXPECT_TRUE(arrival.complete());
+    arrival.failed();
+    EXPECT_FALSE(arrival.complete());
 }
 
 TEST(prefix_arrival, who_waits_is_woken_by_what_comes_and_by_what_never_will) {

@@ -79,6 +79,26 @@ TEST_F(early_start, computes_each_layer_when_it_has_come) {
     expect_the_same_answer();
 }
 
+TEST_F(early_start, is_told_of_when_all_is_there_and_not_when_its_first_step_is_done) {
+    std::vector<std::uint64_t> steps_before;
+    running.on_emit = [&](const job& of, const generation_event& event) {
+        if (of.id == 2 && std::holds_alternative<admitted>(event))
+            steps_before.push_back(running.probe_.steps.load());
+    };
+    const std::uint64_t steps = running.probe_.steps.load();
+    begin_early();
+    all_layers_come();
+    running.step();
+    EXPECT_EQ(running.tokens[2][0].size(), 1u);
+    EXPECT_EQ(steps_before, std::vector{steps});
+    EXPECT_EQ(running.probe_.early_starts, 1u);
+    EXPECT_EQ(running.probe_.steps, steps + 1);
+    running.restored(work, found);
+    running.run_all();
+    EXPECT_EQ(running.ends[2], 1);
+    expect_the_same_answer();
+}
+
 TEST_F(early_start, that_has_not_run_when_all_is_there_begins_as_usual) {
     begin_early();
     all_layers_come();
