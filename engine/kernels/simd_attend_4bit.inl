@@ -144,13 +144,13 @@ SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0
 /// |scale|, centre and sign of the values of the 64 tokens from t0; 0 outside [s.begin, s.end).
 SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
     const kv_rows& v = block.v;
-    const index tokens = v.dim / group_size * tile_tokens;
+    const index scales = v.dim / group_size * tile_tokens;
     const v16 zero = set1(0.0f);
     const bool all = sees_tile(s, t0);
-    float* centres = s.value_sizes + tokens;
+    float* centres = s.value_sizes + scales;
     widen_scales(v, v.scales, t0, block.tokens, s.value_sizes);
     widen_scales(v, v.biases, t0, block.tokens, centres);
-    for (index i = 0; i < tokens; i += lane_count) {
+    for (index i = 0; i < scales; i += lane_count) {
         v16 scale = load(s.value_sizes + i), bias = load(centres + i);
         if (!all) {
             const int t = t0 + static_cast<int>(i % tile_tokens);
@@ -731,12 +731,12 @@ template <int turn>
 SIMD_INLINE void ask_ahead(const attention_block& block, const asked_tokens& asked) {
     constexpr int first = turn * 4 / ask_turns,
                   last = turn < ask_turns ? (turn + 1) * 4 / ask_turns : 0;
-    for (int half = first; half < last; ++half) {
-        const kv_rows& rows = half < 2 ? block.next_k : block.next_v;
+    for (int quarter = first; quarter < last; ++quarter) {
+        const kv_rows& rows = quarter < 2 ? block.next_k : block.next_v;
         if (block.count > packed_rows_max) {
-            ask_for_half<false>(rows, asked.from, asked.to, half % 2 == 1);
+            ask_for_half<false>(rows, asked.from, asked.to, quarter % 2 == 1);
         } else {
-            ask_for_half<true>(rows, asked.from, asked.to, half % 2 == 1);
+            ask_for_half<true>(rows, asked.from, asked.to, quarter % 2 == 1);
         }
     }
 }
