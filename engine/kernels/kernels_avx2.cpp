@@ -418,24 +418,17 @@ SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
     order8(b.b, d.b, out[1].b, out[3].b);
 }
 
-/// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
-SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {
-    if (stride == 2) {
-        const i16 pairs = load_words(p);
-        const auto wanted = [offset](__m256i x) SIMD {
-            return offset == 0 ? _mm256_and_si256(x, _mm256_set1_epi32(0xffff))
-                               : _mm256_srli_epi32(x, 16);
-        };
-        const __m256i packed = _mm256_packus_epi32(wanted(pairs.a), wanted(pairs.b));
-        const __m256i ordered = _mm256_permute4x64_epi64(packed, 0xd8);
-        return {_mm256_cvtph_ps(_mm256_castsi256_si128(ordered)),
-                _mm256_cvtph_ps(_mm256_extracti128_si256(ordered, 1))};
-    }
-    half buffer[16];
-    for (int i = 0; i < 16; ++i) {
-        buffer[i] = p[i * stride + offset];
-    }
-    return load_half(buffer);
+/// Every second one of 32 f16 from p on, beginning with p[offset]; offset 0 or 1.
+SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
+    const i16 pairs = load_words(p);
+    const auto wanted = [offset](__m256i x) SIMD {
+        return offset == 0 ? _mm256_and_si256(x, _mm256_set1_epi32(0xffff))
+                           : _mm256_srli_epi32(x, 16);
+    };
+    const __m256i packed = _mm256_packus_epi32(wanted(pairs.a), wanted(pairs.b));
+    const __m256i ordered = _mm256_permute4x64_epi64(packed, 0xd8);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(ordered)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(ordered, 1))};
 }
 
 // Each builds on the one before.

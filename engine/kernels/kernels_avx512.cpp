@@ -307,18 +307,11 @@ SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
     out[3].v = _mm512_permutex2var_ps(b.v, upper, d.v);
 }
 
-/// f16 `offset`, `offset + stride`, ...: 16 of them. Reads p[0] to p[16 * stride - 1] only.
-SIMD_INLINE v16 load_half_strided(const half* p, int stride, int offset) {
-    if (stride == 2) {
-        const __m512i pairs = _mm512_loadu_si512(p);
-        const __m512i wanted = offset == 0 ? pairs : _mm512_srli_epi32(pairs, 16);
-        return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(wanted))};
-    }
-    half buffer[16];
-    for (int i = 0; i < 16; ++i) {
-        buffer[i] = p[i * stride + offset];
-    }
-    return load_half(buffer);
+/// Every second one of 32 f16 from p on, beginning with p[offset]; offset 0 or 1.
+SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
+    const __m512i pairs = _mm512_loadu_si512(p);
+    const __m512i wanted = offset == 0 ? pairs : _mm512_srli_epi32(pairs, 16);
+    return {_mm512_cvtph_ps(_mm512_cvtepi32_epi16(wanted))};
 }
 
 // Each builds on the one before.

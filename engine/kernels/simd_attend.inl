@@ -91,7 +91,7 @@ SIMD row_tiles cut_rows(const attention_block& block, int most, int* ranges) {
 }
 
 /// The scales (or biases) of the tokens from t0 as tile_scales gives them, where they do not lie
-/// side by side or end before t0 + 16.
+/// side by side, are more than two of a token, or end before t0 + 16.
 SIMD __attribute__((noinline)) void collect_scales(const half* from, int groups, int stride,
                                                    int t0, int tokens, float* out, index step) {
     for (int g = 0; g < groups; ++g) {
@@ -108,13 +108,16 @@ SIMD __attribute__((noinline)) void collect_scales(const half* from, int groups,
 /// past the end repeat the last. `stride` scales lie between one token and the next.
 SIMD_INLINE void tile_scales(const half* from, int groups, int stride, int t0, int tokens,
                              float* out, index step = lane_count) {
-    if (stride != groups || t0 + lane_count > tokens) {
+    if (stride != groups || groups > 2 || t0 + lane_count > tokens) {
         collect_scales(from, groups, stride, t0, tokens, out, step);
         return;
     }
     const half* rows = from + static_cast<index>(t0) * stride;
-    for (int g = 0; g < groups; ++g) {
-        store(out + g * step, groups == 1 ? load_half(rows) : load_half_strided(rows, groups, g));
+    if (groups == 1) {
+        store(out, load_half(rows));
+    } else {
+        store(out, load_half_of_pairs(rows, 0));
+        store(out + step, load_half_of_pairs(rows, 1));
     }
 }
 

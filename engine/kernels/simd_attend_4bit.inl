@@ -104,14 +104,6 @@ SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
 SIMD_PHASE void widen_scales(const kv_rows& rows, const half* from, int t0, int tokens,
                              float* out) {
     const int groups = rows.dim / group_size;
-    // The usual case by itself: what the others compute addresses with is more than its work.
-    if (groups == 1 && rows.row_scales == 1 && t0 + tile_tokens <= tokens) {
-#pragma GCC unroll 4
-        for (int i = 0; i < tile_tokens; i += lane_count) {
-            store(out + i, load_half(from + t0 + i));
-        }
-        return;
-    }
     for (int i = 0; i < tile_tokens; i += lane_count) {
         tile_scales(from, groups, rows.row_scales, t0 + i, tokens, out + i, tile_tokens);
     }
