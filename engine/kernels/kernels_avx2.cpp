@@ -29,7 +29,6 @@ constexpr int score_chains_rows = 0;                  // no registers for two su
 constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
 constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
-constexpr int ask_turns = 4;                          // in which a tile asks memory, at most 4
 constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
 
 /// All ones in the first n of 8 lanes; n may be outside 0 to 8.
@@ -319,14 +318,20 @@ SIMD_INLINE bool any_less(v16 x, v16 y, int n) {
     const unsigned high = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(less.b)));
     return ((low | high << 8) & ((1u << n) - 1u)) != 0;
 }
+/// The largest lane of each, in order.
+SIMD_INLINE __m128 largest_of_four(__m256 a, __m256 b, __m256 c, __m256 d) {
+    const __m256 ab = _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_max_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 all =
+        _mm256_max_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
 /// Lane m < 8: the largest lane of x[m].
 SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
-    float lanes[lane_count] = {};
-#pragma GCC unroll 8
-    for (int m = 0; m < 8; ++m) {
-        lanes[m] = largest(x[m]);
-    }
-    return load(lanes);
+    const auto of = [&x](int m) SIMD { return _mm256_max_ps(x[m].a, x[m].b); };
+    const __m128 low = largest_of_four(of(0), of(1), of(2), of(3));
+    const __m128 high = largest_of_four(of(4), of(5), of(6), of(7));
+    return {_mm256_set_m128(high, low), _mm256_setzero_ps()};
 }
 // 32 integers of 16 bits.
 template <int x>

@@ -35,7 +35,6 @@ constexpr int score_chains_rows = 4;                  // up to so many rows, two
 constexpr int value_rows_max = 6, value_lanes = 4;    // 24 sums, 4 values
 constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
 constexpr int packed_rows_max = 4;                    // up to so many read packed 4-bit tokens
-constexpr int ask_turns = 1;                          // in which a tile asks memory, at most 4
 constexpr float value_unit = 1.0f / 16;               // what quad_values calls 1, in levels
 
 SIMD_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }

@@ -90,34 +90,47 @@ SIMD row_tiles cut_rows(const attention_block& block, int most, int* ranges) {
     return cut;
 }
 
-/// The scales (or biases) of the tokens from t0 as tile_scales gives them, where they do not lie
-/// side by side, are more than two of a token, or end before t0 + 16.
-SIMD __attribute__((noinline)) void collect_scales(const half* from, int groups, int stride,
-                                                   int t0, int tokens, float* out, index step) {
-    for (int g = 0; g < groups; ++g) {
-        half buffer[lane_count];
-        for (int i = 0; i < lane_count; ++i) {
-            const int token = t0 + i < tokens ? t0 + i : tokens - 1;
-            buffer[i] = from[static_cast<index>(token) * stride + g];
+/// Scales (or biases) as tile_scales gives them, where they do not lie side by side, are more than
+/// two of a token, or end before the last of `count` tokens.
+SIMD __attribute__((noinline)) void collect_scales(const half* from, const kv_rows& rows, int t0,
+                                                   int count, int tokens, float* out) {
+    for (int g = 0; g < rows.dim / group_size; ++g) {
+        for (int i = 0; i < count; i += lane_count, out += lane_count) {
+            half buffer[lane_count];
+            for (int j = 0; j < lane_count; ++j) {
+                const int token = t0 + i + j < tokens ? t0 + i + j : tokens - 1;
+                buffer[j] = from[static_cast<index>(token) * rows.row_scales + g];
+            }
+            store(out, load_half(buffer));
         }
-        store(out + g * step, load_half(buffer));
     }
 }
 
-/// The scales (or biases) of the tokens from t0 as [groups][16], groups `step` floats apart; tokens
-/// past the end repeat the last. `stride` scales lie between one token and the next.
-SIMD_INLINE void tile_scales(const half* from, int groups, int stride, int t0, int tokens,
-                             float* out, index step = lane_count) {
-    if (stride != groups || groups > 2 || t0 + lane_count > tokens) {
-        collect_scales(from, groups, stride, t0, tokens, out, step);
+/// The scales of `registers` x 16 tokens from t0 as [groups][tokens], then their biases alike.
+/// Tokens past the end repeat the last.
+template <int registers>
+SIMD_INLINE void tile_scales(const kv_rows& rows, int t0, int tokens, float* out) {
+    constexpr int count = registers * lane_count;
+    const int groups = rows.dim / group_size;
+    float* biases = out + groups * count;
+    if (rows.row_scales != groups || groups > 2 || t0 + count > tokens) {
+        collect_scales(rows.scales, rows, t0, count, tokens, out);
+        collect_scales(rows.biases, rows, t0, count, tokens, biases);
         return;
     }
-    const half* rows = from + static_cast<index>(t0) * stride;
-    if (groups == 1) {
-        store(out, load_half(rows));
-    } else {
-        store(out, load_half_of_pairs(rows, 0));
-        store(out + step, load_half_of_pairs(rows, 1));
+    const half* from = rows.scales + static_cast<index>(t0) * groups;
+    const half* from_biases = rows.biases + static_cast<index>(t0) * groups;
+#pragma GCC unroll 4
+    for (int i = 0; i < count; i += lane_count) {
+        if (groups == 1) {
+            store(out + i, load_half(from + i));
+            store(biases + i, load_half(from_biases + i));
+        } else {
+            for (int g = 0; g < 2; ++g) {
+                store(out + g * count + i, load_half_of_pairs(from + 2 * i, g));
+                store(biases + g * count + i, load_half_of_pairs(from_biases + 2 * i, g));
+            }
+        }
     }
 }
 
@@ -165,10 +178,7 @@ SIMD void load_key_tile(const attention_block& block, int t0, const attend_parts
         }
     }
     if (k.bits == 8) {
-        const int groups = k.dim / group_size;
-        tile_scales(k.scales, groups, k.row_scales, t0, block.tokens, s.key_scales);
-        tile_scales(k.biases, groups, k.row_scales, t0, block.tokens,
-                    s.key_scales + groups * lane_count);
+        tile_scales<1>(k, t0, block.tokens, s.key_scales);
     }
 }
 

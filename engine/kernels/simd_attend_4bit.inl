@@ -21,6 +21,16 @@ struct fixed_values {
     float* centre_units;    // [v groups]
 };
 
+/// What a tile asks memory for: as large a part of the next frame as the tile is of this one.
+struct asked_rows {
+    index first, tokens;      // of the next frame
+    const std::byte* keys;    // of `first`
+    const std::byte* values;  // the same
+    index key_step;           // bytes, with the products of one group and 16 tokens
+    index value_step;         // bytes, with those of one group and 16 elements or tokens
+    int row;                  // whose products ask: the first that sees the tile; -1: not known yet
+};
+
 /// Where the parts of the scratch lie, as attention_scratch_floats counts them.
 struct level_parts {
     std::int8_t* q;       // [count][k.dim], in the order of the keys
@@ -38,6 +48,7 @@ struct level_parts {
     fixed_values whole;   // of a tile that a row sees all of
     fixed_values part;    // of the tokens that one row sees
     int begin, end;       // tokens that any row sees
+    asked_rows asked;     // of the tile at work
 };
 
 SIMD level_parts divide_level_scratch(const attention_block& block) {
@@ -94,26 +105,37 @@ SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
     const index groups = bytes / group_size;
     for (index i = 0; i < groups; i += lane_count) {
         const int lanes = lanes_left(groups, i);
-        store_first(s.q_scales + i, lanes, mul(load_first(block.q.scales + i, lanes), scale));
-        store_first(s.q_sums + i, lanes, mul(load_first(block.q.sums + i, lanes), scale));
+        store(s.q_scales + i, mul(load_first(block.q.scales + i, lanes), scale));
+        store(s.q_sums + i, mul(load_first(block.q.sums + i, lanes), scale));
     }
 }
 
-/// The scales of `rows` (or its biases) of the 64 tokens from t0 as [groups][64]; tokens past the
-/// end repeat the last.
-SIMD_PHASE void widen_scales(const kv_rows& rows, const half* from, int t0, int tokens,
-                             float* out) {
-    const int groups = rows.dim / group_size;
-    for (int i = 0; i < tile_tokens; i += lane_count) {
-        tile_scales(from, groups, rows.row_scales, t0 + i, tokens, out + i, tile_tokens);
+/// Asks memory for `bytes` from `from` on, or up to 7 lines of 64 bytes more; into L1 or, where it
+/// will be a while, L2. Inlined, because the compiler drops calls of what does nothing else.
+template <bool soon>
+SIMD_INLINE void ask_for(const std::byte* from, index bytes) {
+    for (const std::byte* end = from + bytes; from < end; from += 8 * 64) {
+#pragma GCC unroll 8
+        for (index line = 0; line < 8; ++line) {
+            __builtin_prefetch(from + line * 64, 0, soon ? 3 : 2);
+        }
     }
 }
 
-/// Scales and biases of the keys of the 64 tokens from t0.
-SIMD void widen_key_scales(const attention_block& block, const level_parts& s, int t0) {
-    const kv_rows& k = block.k;
-    widen_scales(k, k.scales, t0, block.tokens, s.key_scales);
-    widen_scales(k, k.biases, t0, block.tokens, s.key_scales + k.dim / group_size * tile_tokens);
+/// The part of asked_rows that belongs to the products of `row` at a step.
+template <bool soon>
+SIMD_INLINE void ask_for_keys(const asked_rows& asked, int row, index step) {
+    ask_for<soon>(asked.keys + step * asked.key_step, row == asked.row ? asked.key_step : 0);
+}
+template <bool soon>
+SIMD_INLINE void ask_for_values(const asked_rows& asked, int row, index step) {
+    ask_for<soon>(asked.values + step * asked.value_step, row == asked.row ? asked.value_step : 0);
+}
+
+/// Scales, then biases, of the 64 tokens from t0 as [groups][64] each; tokens past the end repeat
+/// the last.
+SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out) {
+    tile_scales<tile_lanes>(rows, t0, tokens, out);
 }
 
 /// Keys of the 64 tokens from t0.
@@ -134,17 +156,17 @@ SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0
 }
 
 /// |scale|, centre and sign of the values of the 64 tokens from t0; 0 outside [s.begin, s.end).
+/// all: some row sees each.
+template <bool all>
 SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
     const kv_rows& v = block.v;
     const index scales = v.dim / group_size * tile_tokens;
     const v16 zero = set1(0.0f);
-    const bool all = sees_tile(s, t0);
     float* centres = s.value_sizes + scales;
-    widen_scales(v, v.scales, t0, block.tokens, s.value_sizes);
-    widen_scales(v, v.biases, t0, block.tokens, centres);
+    widen_scales(v, t0, block.tokens, s.value_sizes);
     for (index i = 0; i < scales; i += lane_count) {
         v16 scale = load(s.value_sizes + i), bias = load(centres + i);
-        if (!all) {
+        if constexpr (!all) {
             const int t = t0 + static_cast<int>(i % tile_tokens);
             scale = keep(scale, s.begin - t, s.end - t, zero);
             bias = keep(bias, s.begin - t, s.end - t, zero);
@@ -174,7 +196,7 @@ SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int qu
     quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), flips, words);
 }
 
-/// Values of the 64 tokens from t0, 4 tokens to a word. all: some row sees each.
+/// Values of the 64 tokens from t0, 4 tokens to a word.
 template <bool all>
 SIMD_PHASE void unpack_values(const attention_block& block, const level_parts& s, int t0) {
     const auto row_bytes = static_cast<index>(block.v.row_bytes);
@@ -229,6 +251,7 @@ SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts&
     const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim;
     for (index g = 0; g < groups; ++g, q += group_size) {
         for (int k = 0; k < tile_lanes; k += level_vectors) {
+            ask_for_keys<false>(s.asked, r, g * tile_lanes + k);
             const std::byte* keys = s.keys + g * tile_words * tile_bytes + k * 64;
             dot_sum<true> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -274,10 +297,12 @@ SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts&
 template <int rows>
 SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s, int r, int t0,
                              float* x) {
+    const index groups = block.k.dim / group_size;
     for (int lanes = 0; lanes < tile_lanes; ++lanes) {
         const int t = t0 + lanes * lane_count;
-        for (index g = 0; g < block.k.dim / group_size; ++g) {
+        for (index g = 0; g < groups; ++g) {
             const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim + g * group_size;
+            ask_for_keys<true>(s.asked, r, lanes * groups + g);
             i16 words[8];
             transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
             dot_sum<true> dots[rows];
@@ -307,43 +332,41 @@ SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s,
     }
 }
 
-/// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen.
+/// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen; if all, that they
+/// are all of it.
+template <bool all>
 SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, int t0, int from,
                            int to, const fixed_values& fixed) {
     const index groups = block.v.dim / group_size;
-    const v16 zero = set1(0.0f);
-    const bool all = from <= t0 && to >= t0 + tile_tokens;
-    for (index g = 0; g < groups; ++g) {
-        v16 sizes[tile_lanes], centres[tile_lanes];
-        v16 size = zero, centre = zero;
+    // x times what makes the largest |x| become `one`. Returns that |x|.
+    const auto fix = [&](const float* x, float one, std::int16_t* out) SIMD {
+        v16 kept[tile_lanes];
+        v16 most = set1(0.0f);
 #pragma GCC unroll 4
         for (int i = 0; i < tile_lanes; ++i) {
             const int first = t0 + i * lane_count;
-            const float* at = s.value_sizes + g * tile_tokens + i * lane_count;
-            sizes[i] = load(at);
-            centres[i] = load(at + groups * tile_tokens);
-            if (!all) {
-                sizes[i] = keep(sizes[i], from - first, to - first, zero);
-                centres[i] = keep(centres[i], from - first, to - first, zero);
+            kept[i] = load(x + i * lane_count);
+            if constexpr (!all) {
+                kept[i] = keep(kept[i], from - first, to - first, set1(0.0f));
             }
-            size = max(size, sizes[i]);
-            centre = max(centre, abs(centres[i]));
+            most = max(most, abs(kept[i]));
         }
-        const float largest_size = largest(size), largest_centre = largest(centre);
-        fixed.size_units[g] = largest_size * level_size;
-        fixed.centre_units[g] = largest_centre * weighed_centre;
-        const v16 size_factor = set1(largest_size > 0.0f ? weight_one / largest_size : 0.0f);
-        const v16 centre_factor = set1(largest_centre > 0.0f ? centre_one / largest_centre : 0.0f);
+        const float largest_of_all = largest(most);
+        const v16 factor = set1(largest_of_all > 0.0f ? one / largest_of_all : 0.0f);
 #pragma GCC unroll 2
         for (int i = 0; i < tile_lanes; i += 2) {
-            const auto fix = [](v16 low, v16 high, v16 factor, std::int16_t* out) SIMD {
-                store_words(out, pack_shorts(round_to_words(mul(low, factor)),
-                                             round_to_words(mul(high, factor))));
-            };
-            const index at = g * tile_tokens + i * lane_count;
-            fix(sizes[i], sizes[i + 1], size_factor, fixed.sizes + at);
-            fix(centres[i], centres[i + 1], centre_factor, fixed.centres + at);
+            store_words(out + i * lane_count,
+                        pack_shorts(round_to_words(mul(kept[i], factor)),
+                                    round_to_words(mul(kept[i + 1], factor))));
         }
+        return largest_of_all;
+    };
+    for (index g = 0; g < groups; ++g) {
+        const float* sizes = s.value_sizes + g * tile_tokens;
+        const float* centres = sizes + groups * tile_tokens;
+        const index at = g * tile_tokens;
+        fixed.size_units[g] = fix(sizes, weight_one, fixed.sizes + at) * level_size;
+        fixed.centre_units[g] = fix(centres, centre_one, fixed.centres + at) * weighed_centre;
     }
 }
 
@@ -495,6 +518,7 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
     float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
     const v16 unit = set1(strip.values->size_units[group] * value_unit);
     for (int k = 0; k < tile_lanes; k += level_vectors) {
+        ask_for_values<false>(s.asked, strip.r, group * tile_lanes + k);
         const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
         dot_sum<true> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -550,6 +574,9 @@ SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_pa
     }
 #pragma GCC unroll 4
     for (int quad = 0; quad < tile_words; ++quad) {
+        if (quad % 4 == 0) {
+            ask_for_values<true>(s.asked, strip.r, group * tile_lanes + quad / 4);
+        }
         const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
         i16 v[tile_lanes];
         load_quad(block.v, s, strip.t0 + 4 * quad, quad, group, v);
@@ -647,7 +674,7 @@ SIMD_PHASE void attend_strip(const attention_block& block, const level_parts& s,
 }
 
 /// All rows against the 64 tokens from t0, as many at a time as see something of them.
-SIMD void attend_tile_rows(const attention_block& block, const level_parts& s, int t0) {
+SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0) {
     const int t1 = t0 + tile_tokens;
     const auto sees = [&block, t0, t1](int r) {
         return block.begin[r] < t1 && block.end[r] > t0 && block.begin[r] < block.end[r];
@@ -665,13 +692,16 @@ SIMD void attend_tile_rows(const attention_block& block, const level_parts& s, i
             ++r;
             continue;
         }
+        if (s.asked.row < 0) {
+            s.asked.row = r;
+        }
         int count = 1;
         while (count < strip_rows_max && r + count < block.count && alike(r, r + count)) {
             ++count;
         }
         const bool whole = sees_all(r);
         if (!whole) {
-            fix_values(block, s, t0, block.begin[r], block.end[r], s.part);
+            fix_values<false>(block, s, t0, block.begin[r], block.end[r], s.part);
         }
         if (block.count <= packed_rows_max) {
             attend_strip<true>(block, s, r, t0, count, whole);
@@ -682,54 +712,36 @@ SIMD void attend_tile_rows(const attention_block& block, const level_parts& s, i
     }
 }
 
-/// Asks for [begin, end) of what lies at `from`, into L1 or, where it will be a while, L2. Bytes.
-template <bool soon>
-SIMD_INLINE void ask_for(const void* from, index begin, index end) {
-    for (index i = begin & -64; i < end; i += 64) {
-        __builtin_prefetch(static_cast<const std::byte*>(from) + i, 0, soon ? 3 : 2);
-    }
+/// What the first of `tiles` asks for. While the products of a tile are made, memory is asked for
+/// what the next frame's tiles will need, a few lines at a time: a core waits when much is on its
+/// way. Into L1 where few rows read it packed, and so take little longer than memory does.
+SIMD asked_rows first_asked(const attention_block& block, int tiles) {
+    const kv_rows &k = block.next_k, &v = block.next_v;
+    const index tokens = (block.next_tokens + tiles - 1) / tiles;
+    const auto step = [tokens](const kv_rows& rows, int dim) {
+        return tokens * static_cast<index>(rows.row_bytes) / (dim / group_size * tile_lanes);
+    };
+    const bool same = k.rows == v.rows;
+    return {0, tokens, k.rows, v.rows, step(k, block.k.dim), same ? 0 : step(v, block.v.dim), -1};
+}
+/// Goes on to what the next tile asks for.
+SIMD_INLINE void go_on_asking(const attention_block& block, asked_rows& asked) {
+    asked.first += asked.tokens;
+    asked.keys += asked.tokens * static_cast<index>(block.next_k.row_bytes);
+    asked.values += asked.tokens * static_cast<index>(block.next_v.row_bytes);
+    asked.row = -1;
 }
 
-/// One of the two halves of what belongs to the tokens [t0, t1).
-template <bool soon>
-SIMD_INLINE void ask_for_half(const kv_rows& rows, index t0, index t1, bool second) {
-    const auto row_bytes = static_cast<index>(rows.row_bytes);
-    const index middle = (t0 + t1) / 2;
-    if (!second) {
-        ask_for<soon>(rows.rows, t0 * row_bytes, middle * row_bytes);
-        return;
-    }
-    ask_for<soon>(rows.rows, middle * row_bytes, t1 * row_bytes);
+/// Scales are few enough to be asked for at once.
+SIMD_INLINE void ask_for_scales(const kv_rows& rows, const asked_rows& asked) {
     const index scale_bytes = 2 * static_cast<index>(rows.row_scales);
-    ask_for<soon>(rows.scales, t0 * scale_bytes, t1 * scale_bytes);
-    ask_for<soon>(rows.biases, t0 * scale_bytes, t1 * scale_bytes);
-}
-
-/// Tokens [from, to) of the next frame: as large a part of it as the tile at t0 is of this one.
-struct asked_tokens {
-    index from, to;
-};
-SIMD_INLINE asked_tokens tokens_to_ask(const attention_block& block, const level_parts& s, int t0) {
-    const auto within = [&s](int t) { return t < s.begin ? 0 : (t < s.end ? t : s.end) - s.begin; };
-    const int seen = s.end - s.begin, next = block.next_tokens;
-    return {next * within(t0) / seen, next * within(t0 + tile_tokens) / seen};
-}
-
-/// While a tile is worked on, memory is asked for what the next frame's will need: into L1 where
-/// few rows read it packed, and so take little longer than memory does. It is asked in `ask_turns`
-/// turns, because a core may wait when too much is on its way: halves of the keys, then of the
-/// values. Inlined, because the compiler drops calls of a function that does nothing but this.
-template <int turn>
-SIMD_INLINE void ask_ahead(const attention_block& block, const asked_tokens& asked) {
-    constexpr int first = turn * 4 / ask_turns,
-                  last = turn < ask_turns ? (turn + 1) * 4 / ask_turns : 0;
-    for (int quarter = first; quarter < last; ++quarter) {
-        const kv_rows& rows = quarter < 2 ? block.next_k : block.next_v;
-        if (block.count > packed_rows_max) {
-            ask_for_half<false>(rows, asked.from, asked.to, quarter % 2 == 1);
-        } else {
-            ask_for_half<true>(rows, asked.from, asked.to, quarter % 2 == 1);
-        }
+    const auto* scales =
+        reinterpret_cast<const std::byte*>(rows.scales) + asked.first * scale_bytes;
+    const auto* biases =
+        reinterpret_cast<const std::byte*>(rows.biases) + asked.first * scale_bytes;
+    for (index i = 0; i < asked.tokens * scale_bytes; i += 64) {
+        __builtin_prefetch(scales + i, 0, 2);
+        __builtin_prefetch(biases + i, 0, 2);
     }
 }
 
@@ -774,7 +786,7 @@ SIMD void merge_rows(const attention_block& block, const level_parts& s, int r, 
 }
 
 SIMD void attend_4bit(const attention_block& block) {
-    const level_parts s = divide_level_scratch(block);
+    level_parts s = divide_level_scratch(block);
     if (s.begin >= s.end) {
         return;
     }
@@ -782,33 +794,32 @@ SIMD void attend_4bit(const attention_block& block) {
     prepare_queries(block, s);
     const auto fill = [](float* from, index floats, float value) SIMD {
         for (index i = 0; i < floats; i += lane_count) {
-            store_first(from + i, lanes_left(floats, i), set1(value));
+            store(from + i, set1(value));
         }
     };
     fill(s.peaks, block.count, -__builtin_inff());
     fill(s.sums, block.count * lane_count, 0.0f);
     fill(s.centres, block.count * groups * lane_count, 0.0f);
     fill(s.out, block.count * dim, 0.0f);
-    for (int t0 = s.begin / tile_tokens * tile_tokens; t0 < s.end; t0 += tile_tokens) {
-        const asked_tokens asked = tokens_to_ask(block, s, t0);
-        ask_ahead<0>(block, asked);
-        widen_key_scales(block, s, t0);
-        split_value_scales(block, s, t0);
-        ask_ahead<1>(block, asked);
-        if (sees_tile(s, t0)) {
-            fix_values(block, s, t0, s.begin, s.end, s.whole);
+    const int first = s.begin / tile_tokens;
+    s.asked = first_asked(block, (s.end + tile_tokens - 1) / tile_tokens - first);
+    for (int t0 = first * tile_tokens; t0 < s.end; t0 += tile_tokens) {
+        ask_for_scales(block.next_k, s.asked);
+        ask_for_scales(block.next_v, s.asked);
+        widen_scales(block.k, t0, block.tokens, s.key_scales);
+        const bool all = sees_tile(s, t0);
+        if (all) {
+            split_value_scales<true>(block, s, t0);
+            fix_values<true>(block, s, t0, t0, t0 + tile_tokens, s.whole);
+        } else {
+            split_value_scales<false>(block, s, t0);
         }
-        const bool packed = block.count <= packed_rows_max;
-        if (!packed) {
+        if (block.count > packed_rows_max) {
             unpack_keys(block, s, t0);
+            all ? unpack_values<true>(block, s, t0) : unpack_values<false>(block, s, t0);
         }
-        ask_ahead<2>(block, asked);
-        if (!packed) {
-            sees_tile(s, t0) ? unpack_values<true>(block, s, t0)
-                             : unpack_values<false>(block, s, t0);
-        }
-        ask_ahead<3>(block, asked);
         attend_tile_rows(block, s, t0);
+        go_on_asking(block, s.asked);
     }
     for (int r = 0; r < block.count; r += lane_count) {
         merge_rows(block, s, r, block.count - r < lane_count ? block.count - r : lane_count);
