@@ -55,6 +55,7 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
     const index rows = block.count, k_groups = block.k.dim / group_size;
     const index v_groups = block.v.dim / group_size;
     float* next = block.scratch;
+    // Whole registers, so that the last one of a part is stored without a mask.
     const auto take = [&next](index floats) {
         float* part = next;
         next += (floats + lane_count - 1) / lane_count * lane_count;
