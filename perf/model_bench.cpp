@@ -226,6 +226,7 @@ void decode(bench_model& model, memory_roof& roof, const std::vector<bench_case>
                     step * 1e3, c.cpu / steps * 1e3, agents / step,
                     100 * bytes / roof.measure() / step);
     }
+    std::printf("memory reads up to %.1f GB/s in this run\n", roof.measure() * 1e-9);
 }
 
 void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases) {
