@@ -51,7 +51,8 @@ struct attention_case {
         std::vector<softmax_state> states;
         std::vector<float> out;
     };
-    result run(const kernel_table& table, int first, int count) const {
+    /// next_tokens: of the frame that is named as the next one, which is this one again; 0: none.
+    result run(const kernel_table& table, int first, int count, int next_tokens = 0) const {
         const auto f = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
         const auto kd = static_cast<std::size_t>(shape.k_dim);
         const auto vd = static_cast<std::size_t>(shape.v_dim);
@@ -78,6 +79,11 @@ struct attention_case {
         block.state = made.states.data();
         block.out = made.out.data();
         block.scratch = scratch.data();
+        if (next_tokens > 0) {
+            block.next_k = block.k;
+            block.next_v = block.v;
+            block.next_tokens = next_tokens;
+        }
         table.attend(block);
         return made;
     }

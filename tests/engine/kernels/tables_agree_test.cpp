@@ -351,6 +351,19 @@ TEST_P(kernel_table_of, attention_of_a_row_does_not_depend_on_its_neighbours) {
     }
 }
 
+TEST_P(kernel_table_of, attention_does_not_depend_on_the_frame_that_is_asked_for) {
+    unsigned seed = 0;
+    for (const attention_shape& shape : attention_shapes()) {
+        const attention_case c(shape, ++seed);
+        const auto alone = c.run(*table_, 0, shape.count);
+        for (const int next : {1, shape.tokens / 2 + 1, shape.tokens}) {
+            const auto asking = c.run(*table_, 0, shape.count, next);
+            ASSERT_TRUE(same_bits(alone.out.data(), asking.out.data(), alone.out.size()))
+                << shape.bits << " bit, dim " << shape.k_dim << ", next " << next;
+        }
+    }
+}
+
 TEST_P(kernel_table_of, products_of_a_row_do_not_depend_on_its_neighbours) {
     const test_matrix q4 = make_quant_matrix(weight_kind::q4, scale_kind::f16, 80, 256, random_);
     const test_matrix bf = make_float_matrix(weight_kind::bf16, 80, 256, random_);
