@@ -24,6 +24,11 @@ constexpr auto stint = std::chrono::milliseconds(1);
 /// Looks at an empty counter, some 80 microseconds of them, before a waiting thread offers its core
 /// to others: on a busy machine it gets it back milliseconds later.
 constexpr int patience = 4000;
+/// After how long a helper that was called and has not come is called again. It comes within 150
+/// microseconds, even out of sleep, or not at all: TBB may miss the call where it comes while the
+/// thread falls asleep (it never promises parallelism), and would leave the caller alone until the
+/// end of the step.
+constexpr auto arrival = std::chrono::microseconds(200);
 
 /// Spins for a while, then lets others run between two looks.
 class waiting {
@@ -80,7 +85,6 @@ class task_runner::crew {
             places_[static_cast<std::size_t>(slot)].ticket.store(end << 32 | begin,
                                                                  std::memory_order_release);
         }
-        call_helpers();
         int done = take_all(0);
         waiting wait;
         while (left_.load(std::memory_order_acquire) != done) wait.look_again();
@@ -90,24 +94,40 @@ class task_runner::crew {
     }
 
   private:
+    enum class presence { away, called, here };
+
     /// A slot's tasks: the next one in the lower half, the end in the upper one. Who adds 1 and
     /// finds the old value below the end has a task, and until it is done the caller waits, so that
     /// self_ and call_ are those of this piece of work however late the taker came.
     struct alignas(64) place {
         std::atomic<std::uint64_t> ticket{0};
-        std::atomic<bool> called{false};  // a helper is in the slot or on its way
+        std::atomic<presence> helper{presence::away};
+        clock::time_point called_at;  // the caller's
     };
 
+    /// So that each slot has a helper or one on its way.
     void call_helpers() {
+        if (here_.load(std::memory_order_relaxed) + 1 == static_cast<int>(places_.size())) return;
         for (std::size_t slot = 1; slot < places_.size(); ++slot) {
-            std::atomic<bool>& called = places_[slot].called;
-            if (called.load(std::memory_order_acquire)) continue;
-            called.store(true, std::memory_order_relaxed);
-            helpers_->run([this, slot] { help(slot); });
+            place& at = places_[slot];
+            const presence helper = at.helper.load(std::memory_order_acquire);
+            if (helper == presence::here) continue;
+            const auto now = clock::now();
+            if (helper == presence::away) {
+                at.helper.store(presence::called, std::memory_order_relaxed);
+                helpers_->run([this, slot] { help(slot); });
+            } else if (now - at.called_at > arrival) {
+                helpers_->run([] {});  // any task wakes the thread, which finds the first one, too
+            } else {
+                continue;
+            }
+            at.called_at = now;
         }
     }
 
     void help(std::size_t slot) {
+        places_[slot].helper.store(presence::here, std::memory_order_relaxed);
+        here_.fetch_add(1, std::memory_order_relaxed);
         const auto end = clock::now() + stint;
         waiting wait;
         while (open_.load(std::memory_order_acquire) && clock::now() < end) {
@@ -118,7 +138,8 @@ class task_runner::crew {
                 wait.look_again();
             }
         }
-        places_[slot].called.store(false, std::memory_order_release);
+        here_.fetch_sub(1, std::memory_order_relaxed);
+        places_[slot].helper.store(presence::away, std::memory_order_release);
     }
 
     /// Returns: how many tasks it ran.
@@ -127,6 +148,7 @@ class task_runner::crew {
         for (std::size_t i = 0; i < places_.size(); ++i) {
             std::atomic<std::uint64_t>& ticket = places_[(slot + i) % places_.size()].ticket;
             while (has_task(ticket.load(std::memory_order_relaxed))) {
+                if (slot == 0) call_helpers();
                 const std::uint64_t taken = ticket.fetch_add(1, std::memory_order_acquire);
                 if (!has_task(taken)) break;
                 run_one(static_cast<int>(taken & next_mask), static_cast<int>(slot));
@@ -152,6 +174,7 @@ class task_runner::crew {
     void (*call_)(void*, int, int) = nullptr;
     alignas(64) std::atomic<int> left_{0};  // tasks that helpers have not reported
     std::atomic<bool> open_{false};
+    std::atomic<int> here_{0};  // helpers that are
     std::atomic_flag failed_;
     std::exception_ptr failure_;
     std::optional<tbb::task_group> helpers_;

@@ -7,6 +7,7 @@
 #include <tbb/task_arena.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -79,6 +80,38 @@ TEST(task_runner, an_exception_is_thrown_when_all_tasks_have_ended_and_leaves_it
     EXPECT_THROW(tasks.together(fails), std::runtime_error);
     EXPECT_EQ(ended, 80);
     tasks.together([&] { run_pieces(tasks, 100); });
+}
+
+/// Keeps this thread busy, as a product would.
+void work_for(std::chrono::microseconds time) {
+    const auto end = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+}
+
+// TBB may miss a call that comes while the thread it calls falls asleep, and the caller would be
+// alone for the rest of a pass, tens of milliseconds. Each round calls at another moment after the
+// helper has left; the pieces are long enough for it to come even on a busy machine.
+TEST(task_runner, a_helper_that_missed_its_call_comes_in_the_course_of_a_long_piece) {
+    using std::chrono::microseconds;
+    tbb::task_arena arena(2);
+    int alone = 0;
+    arena.execute([&] {
+        const task_runner tasks;
+        for (int round = 0; round < 400; ++round) {
+            tasks.together([&] {
+                tasks.run(8, true, [](int, int) { work_for(microseconds(150)); });
+                work_for(microseconds(round));
+                std::atomic<bool> helped{false};
+                tasks.run(20'000, true, [&](int, int slot) {
+                    if (slot != 0) helped = true;
+                    if (!helped) work_for(microseconds(50));
+                });
+                if (!helped) ++alone;
+            });
+        }
+    });
+    EXPECT_EQ(alone, 0);
 }
 
 // Who helps with a long pass comes by the arena's other work all the same.
