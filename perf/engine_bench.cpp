@@ -1,146 +1,93 @@
-// What HTTP costs: agents that answer at the same time, asked in process, without server or socket.
-// The same conversations and the same arithmetic as `semantic-bench agents`, which measures a
-// server beside it; what lies between the two is the wire.
+// What HTTP costs: agents that answer at the same time, asked in process and over the server's
+// socket in turn, of one engine in one run. What lies between the two is the wire: the server's
+// work, and the client's, which shares the machine.
 // Run: build/bin/engine_bench MODEL_DIR [AGENTS] [CONTEXT_TOKENS] [ANSWER_TOKENS] [ROUNDS]
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <mutex>
+#include <ctime>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <thread>
 #include <vector>
 
 #include "engine/engine.hpp"
 #include "perf/bench/burst.hpp"
-#include "perf/bench/prompts.hpp"
+#include "perf/bench/statistics.hpp"
+#include "perf/direct_agents.hpp"
 #include "perf/scratch_directory.hpp"
+#include "perf/served_agents.hpp"
 
 namespace {
 
 using namespace semantic;
-using clock_type = std::chrono::steady_clock;
 
-constexpr std::int64_t turn_tokens = 32;
-constexpr std::chrono::minutes patience{5};
+constexpr int turn_tokens = 32;
 
-double seconds_since(clock_type::time_point start) {
-    return std::chrono::duration<double>(clock_type::now() - start).count();
+/// One round in one way, and what it cost beside compute.
+struct round_result {
+    bench::burst burst;
+    double seconds = 0;
+    double server_cpu = 0;  // of the thread that serves connections
+    double client_cpu = 0;  // of this thread
+};
+
+double cpu_seconds_of_this_thread() {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Notes when each token came, as a client does.
-class listener final : public engine::generation_sink {
-  public:
-    explicit listener(clock_type::time_point run_start) {
-        answer_.sent_at = seconds_since(run_start);
-    }
+template <class Speak>
+round_result measure(perf::served_agents& served, Speak speak) {
+    const auto start = std::chrono::steady_clock::now();
+    const double server = served.server_cpu_seconds(), client = cpu_seconds_of_this_thread();
+    round_result found;
+    found.burst = speak();
+    found.server_cpu = served.server_cpu_seconds() - server;
+    found.client_cpu = cpu_seconds_of_this_thread() - client;
+    found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return found;
+}
 
-    void on_event(engine::generation_event event) noexcept override {
-        const double now = seconds_since(sent_);
-        const std::lock_guard lock(mutex_);
-        if (const auto* start = std::get_if<engine::admitted>(&event)) {
-            answer_.prompt_tokens = start->usage.prompt_tokens;
-            answer_.cached_tokens = start->usage.reused_tokens;
-        } else if (const auto* token = std::get_if<engine::token_text>(&event)) {
-            answer_.text += token->text;
-            answer_.content_s.push_back(now);
-        } else if (const auto* end = std::get_if<engine::finished>(&event)) {
-            answer_.output_tokens = end->output_tokens;
-            ended_ = true;
-        } else if (const auto* failure = std::get_if<engine::failed>(&event)) {
-            error_ = failure->what;
-            ended_ = true;
+void print_row(int round, const char* way, const round_result& found) {
+    const bench::burst& b = found.burst;
+    const double cores = found.seconds * std::thread::hardware_concurrency();
+    std::printf("%6d %-10s %8.0f %8.0f %7.0f %12.1f %15.1f %11.2f %11.2f %9.2f %9.2f\n", round, way,
+                b.prompt, b.reused, b.tokens, b.total_speed, b.together_speed, b.itl.p50 * 1e3,
+                b.itl.p99 * 1e3, 100 * found.server_cpu / cores, 100 * found.client_cpu / cores);
+    std::fflush(stdout);
+}
+
+void print_ratios(const char* of, const std::vector<double>& ratios) {
+    std::printf("over HTTP / in process, %s: median %.3f, half of the rounds %.3f to %.3f\n", of,
+                bench::median(ratios), bench::percentile(ratios, 0.25),
+                bench::percentile(ratios, 0.75));
+}
+
+/// Rounds begin with either way in turn, so that neither is always the one on the longer context.
+void compare(perf::direct_agents& direct, perf::served_agents& served, int answer, int rounds) {
+    std::printf("%6s %-10s %8s %8s %7s %12s %15s %11s %11s %9s %9s\n", "round", "asked", "context",
+                "reused", "tokens", "total tok/s", "together tok/s", "ITL p50 ms", "ITL p99 ms",
+                "HTTP cpu%", "its client");
+    std::vector<double> total, together;
+    for (int round = 1; round <= rounds; ++round) {
+        round_result in_process, over_http;
+        for (const bool http : {round % 2 == 0, round % 2 != 0}) {
+            if (http)
+                over_http = measure(served, [&] { return served.speak(turn_tokens, answer); });
+            else
+                in_process = measure(served, [&] { return direct.speak(turn_tokens, answer); });
         }
-        if (ended_) changed_.notify_all();
+        print_row(round, "in process", in_process);
+        print_row(round, "over HTTP", over_http);
+        total.push_back(over_http.burst.total_speed / in_process.burst.total_speed);
+        together.push_back(over_http.burst.together_speed / in_process.burst.together_speed);
     }
-
-    bench::generation wait() {
-        std::unique_lock lock(mutex_);
-        if (!changed_.wait_for(lock, patience, [&] { return ended_; }))
-            throw std::runtime_error("an answer took more than five minutes");
-        if (!error_.empty()) throw std::runtime_error(error_);
-        if (answer_.content_s.empty()) throw std::runtime_error("an answer has no token");
-        answer_.first_s = answer_.content_s.front();
-        answer_.last_s = answer_.content_s.back();
-        return answer_;
-    }
-
-  private:
-    const clock_type::time_point sent_ = clock_type::now();
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bench::generation answer_;
-    std::string error_;
-    bool ended_ = false;
-};
-
-/// Agents with a past, and what they said so far.
-class agents {
-  public:
-    agents(engine::engine& on, int count) : engine_(on), chats_(static_cast<std::size_t>(count)) {
-        const auto counted = [&](std::size_t words) {
-            return count_tokens(bench::cold_prompt(1, 1, words));
-        };
-        ruler_ = bench::token_ruler::through(50, counted(50), 400, counted(400));
-    }
-
-    /// Each agent reads a text of its own.
-    void prime(int context_tokens) {
-        for (std::size_t i = 0; i < chats_.size(); ++i) {
-            const auto seed = static_cast<std::uint64_t>(i) + 1;
-            say(i, bench::cold_prompt(seed, seed, ruler_.words_for(context_tokens)), 1)->wait();
-        }
-    }
-
-    /// All of them answer a further turn.
-    bench::burst speak(int answer_tokens) {
-        std::vector<std::shared_ptr<listener>> listeners;
-        for (std::size_t i = 0; i < chats_.size(); ++i)
-            listeners.push_back(
-                say(i, bench::words(++seed_, ruler_.words_for_turn(turn_tokens)), answer_tokens));
-        std::vector<bench::generation> answers;
-        for (std::size_t i = 0; i < chats_.size(); ++i) {
-            answers.push_back(listeners[i]->wait());
-            add(i, engine::role::assistant, answers.back().text);
-        }
-        return bench::judge(answers);
-    }
-
-  private:
-    std::int64_t count_tokens(std::string text) const {
-        engine::conversation chat;
-        chat.messages.push_back({engine::role::user, {engine::text_part{std::move(text)}}});
-        const auto count = engine_.count_tokens(chat, {});
-        if (!count) throw std::runtime_error(count.error().what);
-        return *count;
-    }
-
-    void add(std::size_t agent, engine::role who, std::string text) {
-        chats_[agent].messages.push_back({who, {engine::text_part{std::move(text)}}});
-    }
-
-    std::shared_ptr<listener> say(std::size_t agent, std::string text, int answer_tokens) {
-        add(agent, engine::role::user, std::move(text));
-        engine::generation_request request;
-        request.agent = *storage::agent_id::parse("bench_" + std::to_string(agent));
-        request.chat = chats_[agent];
-        request.max_tokens = answer_tokens;
-        request.sampling.temperature = 0.0f;
-        auto sink = std::make_shared<listener>(run_start_);
-        engine_.submit(std::move(request), sink);
-        return sink;
-    }
-
-    engine::engine& engine_;
-    const clock_type::time_point run_start_ = clock_type::now();
-    bench::token_ruler ruler_;
-    std::vector<engine::conversation> chats_;
-    std::uint64_t seed_ = 1000;
-};
+    print_ratios("from the first token to the last", total);
+    print_ratios("while all answer", together);
+}
 
 int number(int argc, char** argv, int index, int otherwise) {
     if (argc <= index) return otherwise;
@@ -157,25 +104,18 @@ int run(int argc, char** argv) {
         return 2;
     }
     const int count = number(argc, argv, 2, 16), context = number(argc, argv, 3, 1024),
-              answer = number(argc, argv, 4, 256), rounds = number(argc, argv, 5, 3);
+              answer = number(argc, argv, 4, 96), rounds = number(argc, argv, 5, 12);
     const perf::scratch_directory caches("semantic-engine-bench");
     engine::engine_options options;
     options.model_directory = argv[1];
     options.cache_directory = caches.path();
     options.chat_template = "chatml";
     options.max_batch = count;
-    auto loaded = engine::load_engine(options, {});
-    if (!loaded) throw std::runtime_error(loaded.error().what);
-    agents all(**loaded, count);
-    all.prime(context);
-    std::printf("%6s %9s %9s %7s %12s %15s %11s %11s\n", "agents", "context", "reused", "tokens",
-                "total tok/s", "together tok/s", "ITL p50 ms", "ITL p99 ms");
-    for (int i = 0; i < rounds; ++i) {
-        const bench::burst b = all.speak(answer);
-        std::printf("%6d %9.0f %9.0f %7.0f %12.1f %15.1f %11.2f %11.2f\n", count, b.prompt,
-                    b.reused, b.tokens, b.total_speed, b.together_speed, b.itl.p50 * 1e3,
-                    b.itl.p99 * 1e3);
-    }
+    perf::served_agents served(options, count);
+    perf::direct_agents direct(served.engine(), count);
+    served.prime(context);
+    direct.prime(context);
+    compare(direct, served, answer, rounds);
     return 0;
 }
 
