@@ -30,6 +30,7 @@ packages_to_test() {
 libgtest-dev - GoogleTest
 libgmock-dev - matchers of GoogleTest
 libbenchmark-dev - micro-benchmarks
+libsimde-dev - AVX-512 instructions emulated, to test their kernels on any CPU
 ca-certificates - HTTPS to the npm and PyPI registries
 nodejs node runs the conformance tests and the vendors' JavaScript SDKs
 npm npm installs those SDKs

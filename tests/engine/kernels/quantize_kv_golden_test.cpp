@@ -4,6 +4,7 @@
 
 #include "storage/safetensors.hpp"
 #include "tests/engine/kernels/support.hpp"
+#include "tests/engine/kernels/table_under_test.hpp"
 
 namespace semantic::engine::kernel_tests {
 namespace {
@@ -16,7 +17,7 @@ const T* tensor(const storage::safetensors_file& file, const char* name) {
 class quantize_kv : public testing::TestWithParam<std::string> {};
 
 TEST_P(quantize_kv, gives_the_golden_integers_scales_and_biases) {
-    const kernel_table* table = find_kernels(GetParam());
+    const kernel_table* table = table_under_test(GetParam());
     if (table == nullptr) {
         GTEST_SKIP() << "skipped: this CPU does not run " << GetParam();
     }

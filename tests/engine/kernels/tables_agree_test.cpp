@@ -4,6 +4,7 @@
 
 #include "tests/engine/kernels/attention_case.hpp"
 #include "tests/engine/kernels/support.hpp"
+#include "tests/engine/kernels/table_under_test.hpp"
 
 namespace semantic::engine::kernel_tests {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 class kernel_table_of : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
-        table_ = find_kernels(GetParam());
+        table_ = table_under_test(GetParam());
         if (table_ == nullptr) {
             GTEST_SKIP() << "skipped: this CPU does not run " << GetParam();
         }

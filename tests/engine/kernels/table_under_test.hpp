@@ -1,0 +1,14 @@
+#pragma once
+// Which tables the kernel tests run. Each program that has these tests defines it: engine_tests by
+// what the CPU runs, emulated_tests by the AVX-512 table on emulated instructions.
+
+#include <string_view>
+
+#include "engine/kernels/kernels.hpp"
+
+namespace semantic::engine::kernel_tests {
+
+/// Returns: null where there is none of that name.
+const kernel_table* table_under_test(std::string_view name);
+
+}  // namespace semantic::engine::kernel_tests
