@@ -138,24 +138,72 @@ net::awaitable<void> wait_until_calm(bench_run& run) {
     }
 }
 
+/// What the rounds found under one condition.
 struct pace {
-    std::vector<double> total, p50, p99, first;
+    std::vector<double> total, of_alone, p50, p99, first;
+    std::int64_t still_open = 0;
+
+    void add(const burst& b) {
+        total.push_back(b.total_speed);
+        p50.push_back(b.itl.p50);
+        p99.push_back(b.itl.p99);
+        first.push_back(b.first.p50);
+    }
 };
 
 /// Each time another turn on the same past: what was answered before would make the next context
-/// longer, and so the row slower.
-net::awaitable<pace> measure_pace(bench_run& run, const std::vector<conversation>& talks) {
-    pace found;
-    for (std::int64_t r = 0; r < run.opts.repeats; ++r) {
-        run.client.check_time();
-        std::vector<conversation> now = talks;
-        const burst b = judge(co_await all_speak(run, now, now.size()));
-        found.total.push_back(b.total_speed);
-        found.p50.push_back(b.itl.p50);
-        found.p99.push_back(b.itl.p99);
-        found.first.push_back(b.first.p50);
+/// longer, and so the answer slower.
+net::awaitable<burst> speak(bench_run& run, std::vector<conversation> talks) {
+    run.client.check_time();
+    co_return judge(co_await all_speak(run, talks, talks.size()));
+}
+
+/// The same while slow readers go on reading.
+net::awaitable<burst> speak_beside_readers(bench_run& run, crowd& others,
+                                           const std::vector<conversation>& talks) {
+    bool stop = false;
+    bool has_stopped = false;
+    const auto on_end = [&has_stopped](std::exception_ptr) { has_stopped = true; };
+    const auto executor = co_await net::this_coro::executor;
+    net::co_spawn(executor, keep_sipping(run, others, stop), on_end);
+    burst found;
+    std::exception_ptr failure;
+    try {
+        found = co_await speak(run, talks);
+    } catch (...) {
+        failure = std::current_exception();
     }
+    stop = true;
+    while (!has_stopped) co_await run.client.pause(std::chrono::milliseconds(10));
+    if (failure) std::rethrow_exception(failure);
     co_return found;
+}
+
+struct paces {
+    pace alone, idle, crowded;
+};
+
+/// Every condition in turn, between two measurements alone, so that what the machine gains or loses
+/// meanwhile falls out of the ratios.
+net::awaitable<void> measure_round(bench_run& run, const std::vector<conversation>& talks,
+                                   paces& found) {
+    const options& o = run.opts;
+    crowd others(o.url);
+    co_await others.add_idle(o.idle_connections);
+    found.idle.add(co_await speak(run, talks));
+    found.idle.still_open = others.open_count();
+    co_await others.add_slow_readers(o.slow_readers);
+    co_await wait_until_calm(run);
+    found.crowded.add(co_await speak_beside_readers(run, others, talks));
+    found.crowded.still_open = others.open_count();
+    others.leave();
+    const double before = found.alone.total.back();
+    found.alone.add(co_await speak(run, talks));
+    const double alone = (before + found.alone.total.back()) / 2;
+    if (alone <= 0 || before <= 0) co_return;
+    found.alone.of_alone.push_back(found.alone.total.back() / before);
+    found.idle.of_alone.push_back(found.idle.total.back() / alone);
+    found.crowded.of_alone.push_back(found.crowded.total.back() / alone);
 }
 
 }  // namespace
@@ -163,8 +211,8 @@ net::awaitable<pace> measure_pace(bench_run& run, const std::vector<conversation
 net::awaitable<void> measure_connections(bench_run& run) {
     table& t = run.out.tables.emplace_back();
     t = {"Streams beside other connections",
-         {"beside", "connections", "still open", "streams", "total tok/s", "of alone", "ITL p50 ms",
-          "ITL p99 ms", "first token s"},
+         {"beside", "connections", "still open", "streams", "total tok/s", "of alone",
+          "of alone, least", "of alone, most", "ITL p50 ms", "ITL p99 ms", "first token s"},
          {}};
     const options& o = run.opts;
     allow_descriptors(o.idle_connections + o.slow_readers + 2 * o.agents.front());
@@ -176,40 +224,26 @@ net::awaitable<void> measure_connections(bench_run& run) {
         conversation& talk = talks.emplace_back(run.new_conversation());
         co_await run.say(talk, run.cold_text(o.prompt_tokens), 1, "cold", o.prompt_tokens);
     }
-    crowd others(o.url);
-    double alone = 0;
+    paces found;
+    found.alone.add(co_await speak(run, talks));
+    for (std::int64_t r = 0; r < o.repeats; ++r) co_await measure_round(run, talks, found);
     const auto add_row = [&](const char* beside, std::int64_t connections, const pace& p) {
-        if (alone <= 0) alone = median(p.total);
-        t.rows.push_back({beside, connections, others.open_count(),
-                          static_cast<std::int64_t>(talks.size()), median(p.total),
-                          ratio_cell(median(p.total), alone), median(p.p50) * to_ms,
-                          median(p.p99) * to_ms, median(p.first)});
+        const auto of_alone = [&p](double share) {
+            return speed_cell(percentile(p.of_alone, share));
+        };
+        t.rows.push_back({beside, connections, p.still_open,
+                          static_cast<std::int64_t>(talks.size()), median(p.total), of_alone(0.5),
+                          of_alone(0), of_alone(1), median(p.p50) * to_ms, median(p.p99) * to_ms,
+                          median(p.first)});
     };
-    add_row("nobody", 0, co_await measure_pace(run, talks));
-    co_await others.add_idle(o.idle_connections);
-    add_row("idle ones", o.idle_connections, co_await measure_pace(run, talks));
-    co_await others.add_slow_readers(o.slow_readers);
-    co_await wait_until_calm(run);
-    bool stop = false;
-    bool has_stopped = false;
-    const auto on_end = [&has_stopped](std::exception_ptr) { has_stopped = true; };
-    const auto executor = co_await net::this_coro::executor;
-    net::co_spawn(executor, keep_sipping(run, others, stop), on_end);
-    pace crowded;
-    std::exception_ptr failure;
-    try {
-        crowded = co_await measure_pace(run, talks);
-    } catch (...) {
-        failure = std::current_exception();
-    }
-    stop = true;
-    while (!has_stopped) co_await run.client.pause(std::chrono::milliseconds(10));
-    if (failure) std::rethrow_exception(failure);
-    add_row("idle ones and slow readers", o.idle_connections + o.slow_readers, crowded);
-    others.leave();
-    add_row("nobody, again", 0, co_await measure_pace(run, talks));
+    add_row("nobody", 0, found.alone);
+    add_row("idle ones", o.idle_connections, found.idle);
+    add_row("idle ones and slow readers", o.idle_connections + o.slow_readers, found.crowded);
     run.out.note(
-        "\"of alone\" is the share of the first row; the last row says how much drifts by itself.");
+        "\"of alone\": the median of the rounds' ratios to the mean of what was measured alone "
+        "before "
+        "and after; in the first row alone after to alone before, which says how much drifts by "
+        "itself.");
 }
 
 }  // namespace semantic::bench

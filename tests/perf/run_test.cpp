@@ -136,16 +136,23 @@ TEST_P(each_dialect, connections_holds_idle_and_slow_ones_while_streams_run) {
     const scripted_server server({});
     const outcome r = bench(
         server, with({"connections", "--streams", "3", "--idle-connections", "5", "--slow-readers",
-                      "2", "--prompt-tokens", "50", "--decode-tokens", "20", "--repeats", "1"},
+                      "2", "--prompt-tokens", "50", "--decode-tokens", "20", "--repeats", "2"},
                      GetParam()));
     ASSERT_EQ(r.failure, "");
     EXPECT_EQ(server.open_at_once_max(), 3);
+    EXPECT_EQ(of_phase(r.found, "3 at once").size(), 3U * (1 + 2 * 3))
+        << "alone, then in each round beside the idle, beside both, and alone again";
     const table& t = r.found.tables[0];
-    ASSERT_EQ(t.rows.size(), 4U);
+    ASSERT_EQ(t.rows.size(), 3U);
     EXPECT_EQ(number(t.rows[1][1]), 5);
     EXPECT_EQ(number(t.rows[1][2]), 5) << "the server keeps connections that say nothing";
     EXPECT_EQ(number(t.rows[2][1]), 7);
-    for (const auto& row : t.rows) EXPECT_EQ(number(row[3]), 3);
+    for (const auto& row : t.rows) {
+        EXPECT_EQ(number(row[3]), 3);
+        EXPECT_GT(number(row[5]), 0) << "its share of alone";
+        EXPECT_LE(number(row[6]), number(row[5]));
+        EXPECT_GE(number(row[7]), number(row[5]));
+    }
 }
 
 TEST_P(each_dialect, staggered_sets_b_beside_a) {
