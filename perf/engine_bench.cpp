@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -30,23 +29,17 @@ struct round_result {
     bench::burst burst;
     double seconds = 0;
     double server_cpu = 0;  // of the thread that serves connections
-    double client_cpu = 0;  // of this thread
+    double client_cpu = 0;
 };
-
-double cpu_seconds_of_this_thread() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 template <class Speak>
 round_result measure(perf::served_agents& served, Speak speak) {
     const auto start = std::chrono::steady_clock::now();
-    const double server = served.server_cpu_seconds(), client = cpu_seconds_of_this_thread();
+    const double server = served.server_cpu_seconds(), client = served.client_cpu_seconds();
     round_result found;
     found.burst = speak();
     found.server_cpu = served.server_cpu_seconds() - server;
-    found.client_cpu = cpu_seconds_of_this_thread() - client;
+    found.client_cpu = served.client_cpu_seconds() - client;
     found.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return found;
 }
@@ -70,7 +63,7 @@ void print_ratios(const char* of, const std::vector<double>& ratios) {
 void compare(perf::direct_agents& direct, perf::served_agents& served, int answer, int rounds) {
     std::printf("%6s %-10s %8s %8s %7s %12s %15s %11s %11s %9s %9s\n", "round", "asked", "context",
                 "reused", "tokens", "total tok/s", "together tok/s", "ITL p50 ms", "ITL p99 ms",
-                "HTTP cpu%", "its client");
+                "HTTP cpu%", "client");
     std::vector<double> total, together;
     for (int round = 1; round <= rounds; ++round) {
         round_result in_process, over_http;

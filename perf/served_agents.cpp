@@ -18,7 +18,15 @@ namespace {
 
 using load_result = storage::result<std::unique_ptr<engine::engine>>;
 
+double cpu_seconds(clockid_t clock) {
+    timespec time{};
+    if (clock_gettime(clock, &time) != 0)
+        throw std::runtime_error("this system does not tell the CPU time of a thread");
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 net::awaitable<void> open(bench::chat_client& client, bench::bench_run& run) {
+    co_await client.wait_until_ready(std::chrono::seconds(60));
     co_await client.open();
     co_await run.prepare();
 }
@@ -109,11 +117,11 @@ bench::burst served_agents::speak(int turn_tokens, int answer_tokens) {
 
 double served_agents::server_cpu_seconds() {
     clockid_t clock{};
-    timespec time{};
-    if (pthread_getcpuclockid(server_.native_handle(), &clock) != 0 ||
-        clock_gettime(clock, &time) != 0)
-        throw std::runtime_error("this system does not tell the CPU time of a thread");
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+    if (pthread_getcpuclockid(server_.native_handle(), &clock) != 0)
+        throw std::runtime_error("the server's thread has no clock");
+    return cpu_seconds(clock);
 }
+
+double served_agents::client_cpu_seconds() const { return cpu_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace semantic::perf

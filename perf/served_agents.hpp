@@ -36,6 +36,8 @@ class served_agents {
 
     /// CPU seconds so far of the thread that serves all connections.
     double server_cpu_seconds();
+    /// The same of the calling thread, which is the client's.
+    double client_cpu_seconds() const;
 
   private:
     void start(const engine::engine_options& options);
