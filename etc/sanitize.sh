@@ -15,8 +15,9 @@ address  AddressSanitizer and UndefinedBehaviorSanitizer, built into build-debug
 thread   ThreadSanitizer, built into build-tsan/; of engine_tests it runs the suites that hand
          nothing to oneTBB, whose own synchronisation is not instrumented
 
-Programs: storage_tests, protocol_tests, server_tests, engine_tests; without one, all of them. The
-exit status is 0 when every test passed and nothing was reported.
+Programs: storage_tests, protocol_tests, server_tests, engine_tests and, for address alone,
+emulated_tests; without one, all of them. The exit status is 0 when every test passed and nothing
+was reported.
 HELP
 }
 
@@ -69,7 +70,10 @@ thread) preset=tsan ;;
 esac
 shift
 programs=("$@")
-((${#programs[@]} > 0)) || programs=(storage_tests protocol_tests server_tests engine_tests)
+if ((${#programs[@]} == 0)); then
+    programs=(storage_tests protocol_tests server_tests engine_tests)
+    [[ $preset == debug ]] && programs+=(emulated_tests)
+fi
 
 install_missing packages_to_build packages_to_test
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -79,6 +83,8 @@ for program in "${programs[@]}"; do
     filter='*'
     if [[ $program == engine_tests ]]; then
         [[ $preset == tsan ]] && filter=$(outside_tbb) || filter=$(of_kernels)
+    elif [[ $program == emulated_tests ]]; then
+        filter='*avx512*'
     fi
     run "$program" "$filter"
 done
