@@ -211,6 +211,20 @@ SIMD_INLINE __m256i add_products8(__m256i sum, __m256i u, __m256i s) {
 SIMD_INLINE void add_products(dot_sum<false>& sum, i16 u, i16 s) {
     sum.words = {add_products8(sum.words.a, u.a, s.a), add_products8(sum.words.b, u.b, s.b)};
 }
+/// Bytes of weights are multiplied as u - 128, because two products with |u - 128| fit 16 bits:
+/// 2 * 128 * 127. The sums start from the 128 * Σ s that this leaves out.
+constexpr int byte_offset = -128;
+SIMD_INLINE void start(dot_sum<false>& sum, const std::int32_t* halves) {
+    sum.words = add(set1_word(halves), set1_word(halves + 1));
+}
+SIMD_INLINE __m256i add_weights8(__m256i sum, __m256i u, __m256i s) {
+    const __m256i w = _mm256_xor_si256(u, _mm256_set1_epi8(-128));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(s, w));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) {
+    sum.words = {add_weights8(sum.words.a, u.a, s.a), add_weights8(sum.words.b, u.b, s.b)};
+}
 SIMD_INLINE void add_products(dot_sum<true>& sum, i16 u, i16 s) {
     sum.pairs = {_mm256_add_epi16(sum.pairs.a, _mm256_maddubs_epi16(u.a, s.a)),
                  _mm256_add_epi16(sum.pairs.b, _mm256_maddubs_epi16(u.b, s.b))};

@@ -145,6 +145,8 @@ template <bool four_bit>
 SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
     sum = {{_mm512_dpbusd_epi32(sum.words.v, u.v, s.v)}};
 }
+constexpr int byte_offset = 0;  // bytes of weights are multiplied as they are
+SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) { add_products(sum, u, s); }
 template <bool four_bit>
 SIMD_INLINE void carry(dot_sum<four_bit>&) {}
 SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return sum.words; }

@@ -27,7 +27,7 @@ struct quant_span {
     float* y;
     std::size_t ldy;
     int lanes_last;               // real rows of the last tile
-    const std::int32_t* offsets;  // of mxfp4: [rows][halves of the groups of this pass]
+    const std::int32_t* offsets;  // of linear_offset: [rows][halves of the groups of this pass]
     index offset_stride;          // from one row of offsets to the next
     index offset_group;           // the group that offsets start at
     std::size_t ahead;            // from a tile to the one whose weights are wanted next; 0: none
@@ -60,7 +60,11 @@ SIMD_INLINE void group_dots(const std::byte* const (&packed)[tiles], const std::
             const i16 x = set1_word(q + m * cols + 4 * j);
 #pragma GCC unroll 4
             for (int t = 0; t < tiles; ++t) {
-                add_products(dots[m][t], low[t], x);
+                if constexpr (four_bit) {
+                    add_products(dots[m][t], low[t], x);
+                } else {
+                    add_weights(dots[m][t], low[t], x);
+                }
             }
             if constexpr (four_bit) {
                 const i16 upper = set1_word(q + m * cols + 32 + 4 * j);
@@ -98,7 +102,11 @@ SIMD void quant_block(const quant_span& s) {
             if (s.ahead > 0) fetch_record(packed[t] - 2 * s.scale_bytes + s.ahead, s.record_bytes);
 #pragma GCC unroll 16
             for (int m = 0; m < rows; ++m) {
-                clear(dots[m][t]);
+                if constexpr (!four_bit && byte_offset != 0) {
+                    start(dots[m][t], s.offsets + m * s.offset_stride + 2 * (g - s.offset_group));
+                } else {
+                    clear(dots[m][t]);
+                }
             }
         }
         group_dots<rows, tiles, four_bit>(packed, s.q + g * group_size, s.cols, dots);
@@ -283,8 +291,8 @@ SIMD void quant_kind(const packed_matrix& w, int tile_begin, int tile_end, quant
     }
 }
 
-/// -mxfp4_offset * Σ q for each half of a group: `halves` of them, an even number.
-SIMD void half_offsets(const std::int8_t* q, index halves, std::int32_t* out) {
+/// -`by` * Σ q for each half of a group: `halves` of them, an even number.
+SIMD void half_offsets(const std::int8_t* q, index halves, int by, std::int32_t* out) {
     const __m256i zero = _mm256_setzero_si256(), flip = _mm256_set1_epi8(-128);
     for (index i = 0; i < halves; i += 4, q += 4 * mxfp4_half) {
         __m256i sums[4];  // of q + 128, 8 elements to a 64-bit word
@@ -301,7 +309,7 @@ SIMD void half_offsets(const std::int8_t* q, index halves, std::int32_t* out) {
         const __m128i total =
             _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
         const __m128i negative = _mm_sub_epi32(_mm_set1_epi32(128 * mxfp4_half), total);
-        const __m128i offsets = _mm_mullo_epi32(negative, _mm_set1_epi32(mxfp4_offset));
+        const __m128i offsets = _mm_mullo_epi32(negative, _mm_set1_epi32(by));
         if (i + 4 <= halves) {
             _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), offsets);
         } else {
@@ -310,9 +318,11 @@ SIMD void half_offsets(const std::int8_t* q, index halves, std::int32_t* out) {
     }
 }
 
-/// In passes over as many rows, or over as much of one row, as 32 KB of offsets cover.
-SIMD void linear_mxfp4(const packed_matrix& w, int tile_begin, int tile_end,
-                       const quantized_rows& x, int count, float* y, std::size_t ldy) {
+/// Of weights that are multiplied as integers `by` higher than they are. In passes over as many
+/// rows, or over as much of one row, as 32 KB of offsets cover.
+template <weight_kind kind>
+SIMD void linear_offset(const packed_matrix& w, int tile_begin, int tile_end,
+                        const quantized_rows& x, int by, int count, float* y, std::size_t ldy) {
     constexpr index groups_max = 4096;
     std::int32_t offsets[2 * groups_max];
     const quant_span all = whole_span(w, x, ldy);
@@ -329,9 +339,9 @@ SIMD void linear_mxfp4(const packed_matrix& w, int tile_begin, int tile_end,
             s.q = x.q + m * all.cols;
             s.x_scales = x.scales + m * all.groups;
             const index rows = count - m < pass ? count - m : pass;
-            half_offsets(s.q + g * group_size, rows * s.offset_stride, offsets);
-            quant_kind<weight_kind::mxfp4>(w, tile_begin, tile_end, s, static_cast<int>(rows),
-                                           y + static_cast<std::size_t>(m) * ldy);
+            half_offsets(s.q + g * group_size, rows * s.offset_stride, by, offsets);
+            quant_kind<kind>(w, tile_begin, tile_end, s, static_cast<int>(rows),
+                             y + static_cast<std::size_t>(m) * ldy);
         }
     }
 }
@@ -339,9 +349,11 @@ SIMD void linear_mxfp4(const packed_matrix& w, int tile_begin, int tile_end,
 SIMD void linear_quant(const packed_matrix& w, int tile_begin, int tile_end,
                        const quantized_rows& x, int count, float* y, std::size_t ldy) {
     if (w.kind == weight_kind::mxfp4) {
-        linear_mxfp4(w, tile_begin, tile_end, x, count, y, ldy);
+        linear_offset<weight_kind::mxfp4>(w, tile_begin, tile_end, x, mxfp4_offset, count, y, ldy);
     } else if (w.kind == weight_kind::q4) {
         quant_kind<weight_kind::q4>(w, tile_begin, tile_end, whole_span(w, x, ldy), count, y);
+    } else if constexpr (byte_offset != 0) {
+        linear_offset<weight_kind::q8>(w, tile_begin, tile_end, x, byte_offset, count, y, ldy);
     } else {
         quant_kind<weight_kind::q8>(w, tile_begin, tile_end, whole_span(w, x, ldy), count, y);
     }
