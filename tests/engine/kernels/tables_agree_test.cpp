@@ -106,12 +106,14 @@ TEST_P(kernel_table_of, largest_mxfp4_codes_do_not_overflow) {
     }
 }
 
-// Every integer at its largest: the sums that 16 bits hold on some CPUs come closest to overflow.
+// Every integer at its largest, and those of weights at their least, too, which some tables shift
+// by half their range: the sums that 16 bits hold come closest to overflow.
 TEST_P(kernel_table_of, largest_integers_do_not_overflow) {
     for (const weight_kind kind : {weight_kind::q4, weight_kind::q8}) {
-        for (const float sign : {1.0f, -1.0f}) {
+        for (const auto& [sign, code] : {std::pair(1.0f, 0xff), std::pair(-1.0f, 0xff),
+                                         std::pair(1.0f, 0), std::pair(-1.0f, 0)}) {
             const packed_matrix shape{kind, scale_kind::f32, 48, 128, nullptr};
-            const std::vector<std::byte> words(48 * 128, std::byte{0xff});
+            const std::vector<std::byte> words(48 * 128, static_cast<std::byte>(code));
             const std::vector<float> ones(48 * 2, 1.0f);
             const auto* scales = reinterpret_cast<const std::byte*>(ones.data());
             buffer<std::byte> data(shape.bytes());
@@ -124,7 +126,8 @@ TEST_P(kernel_table_of, largest_integers_do_not_overflow) {
             scalar_.linear_quant(w, 0, 3, q.view(), 7, a.data(), 48);
             table_->linear_quant(w, 0, 3, q.view(), 7, b.data(), 48);
             ASSERT_TRUE(same_bits(a.data(), b.data(), a.size()));
-            ASSERT_NEAR(a[0], sign * 128 * (kind == weight_kind::q4 ? 16.0f : 256.0f), 0.1f);
+            const float weight = code == 0 ? 1.0f : kind == weight_kind::q4 ? 16.0f : 256.0f;
+            ASSERT_NEAR(a[0], sign * 128 * weight, 0.1f);
         }
     }
     for (const int bits : {4, 8}) {
