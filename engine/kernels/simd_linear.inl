@@ -338,6 +338,7 @@ SIMD void linear_offset(const packed_matrix& w, int tile_begin, int tile_end,
             s.offsets = offsets;
             s.q = x.q + m * all.cols;
             s.x_scales = x.scales + m * all.groups;
+            s.x_sums = x.sums + m * all.groups;
             const index rows = count - m < pass ? count - m : pass;
             half_offsets(s.q + g * group_size, rows * s.offset_stride, by, offsets);
             quant_kind<kind>(w, tile_begin, tile_end, s, static_cast<int>(rows),

@@ -68,21 +68,27 @@ TEST_P(kernel_table_of, mxfp4_products_equal_scalar) {
     }
 }
 
-// The corrections of one pass cover 4096 groups: exactly as many, one more, and rows that take
-// several passes.
-TEST_P(kernel_table_of, mxfp4_products_in_several_passes_equal_scalar) {
+// The corrections of one pass cover 4096 groups, of mxfp4 and, in some tables, of 8 bits: exactly
+// as many, one more, and rows that take several passes.
+TEST_P(kernel_table_of, products_in_several_passes_equal_scalar) {
     const struct {
         int cols, count;
     } shapes[] = {{4096 * 64, 1}, {4097 * 64, 2}, {1024 * 64, 4}, {1024 * 64, 5}, {1365 * 64, 7}};
-    for (const auto& shape : shapes) {
-        const test_matrix m = make_mxfp4_matrix(5, shape.cols, random_);
-        buffer<float> x(attention_case::size(shape.count, shape.cols));
-        random_.fill(x);
-        const test_rows q(scalar_, x.data(), shape.count, shape.cols);
-        buffer<float> a(static_cast<std::size_t>(5 * shape.count)), b(a.size());
-        scalar_.linear_quant(m.packed, 0, 1, q.view(), shape.count, a.data(), 5);
-        table_->linear_quant(m.packed, 0, 1, q.view(), shape.count, b.data(), 5);
-        ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << shape.cols << " " << shape.count;
+    for (const weight_kind kind : {weight_kind::mxfp4, weight_kind::q8}) {
+        for (const auto& shape : shapes) {
+            const test_matrix m =
+                kind == weight_kind::q8
+                    ? make_quant_matrix(kind, scale_kind::f16, 5, shape.cols, random_)
+                    : make_mxfp4_matrix(5, shape.cols, random_);
+            buffer<float> x(attention_case::size(shape.count, shape.cols));
+            random_.fill(x);
+            const test_rows q(scalar_, x.data(), shape.count, shape.cols);
+            buffer<float> a(static_cast<std::size_t>(5 * shape.count)), b(a.size());
+            scalar_.linear_quant(m.packed, 0, 1, q.view(), shape.count, a.data(), 5);
+            table_->linear_quant(m.packed, 0, 1, q.view(), shape.count, b.data(), 5);
+            ASSERT_TRUE(same_bits(a.data(), b.data(), a.size()))
+                << shape.cols << " " << shape.count;
+        }
     }
 }
 
