@@ -42,7 +42,7 @@ struct engine_options {
     int max_queued = 256;                // requests waiting behind the running ones
     int max_hot_agents = 0;              // 0: as many as the pool holds
     int compute_threads = 0;             // 0: all cores
-    std::string kernels = "auto";        // auto | scalar | avx2 | avx512
+    std::string kernels = "auto";        // auto, or as find_kernels()
     std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
     std::string chat_template = "auto";  // a family by name; auto: the one the files show
     /// How long the end of an answer waits for its memory to reach the disk before it goes out

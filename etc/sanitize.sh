@@ -84,7 +84,7 @@ for program in "${programs[@]}"; do
     if [[ $program == engine_tests ]]; then
         [[ $preset == tsan ]] && filter=$(outside_tbb) || filter=$(of_kernels)
     elif [[ $program == emulated_tests ]]; then
-        filter='*avx512*'
+        filter='*avx512*:*avxvnni*'
     fi
     run "$program" "$filter"
 done

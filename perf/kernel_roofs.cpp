@@ -125,6 +125,18 @@ __attribute__((target("avx2"))) void int8_avx2() {
         sink = sink + static_cast<std::uint64_t>(_mm256_extract_epi32(sum, 0));
 }
 
+__attribute__((target("avx2,avxvnni"))) void int8_avxvnni() {
+    __m256i sums[chains], x = _mm256_set1_epi8(3);
+    for (__m256i& sum : sums) sum = _mm256_setzero_si256();
+    for (int i = 0; i < steps; ++i) {
+#pragma GCC unroll 12
+        for (int c = 0; c < chains; ++c) sums[c] = _mm256_dpbusd_avx_epi32(sums[c], x, x);
+        __asm__ volatile("" : "+v"(x));
+    }
+    for (const __m256i& sum : sums)
+        sink = sink + static_cast<std::uint64_t>(_mm256_extract_epi32(sum, 0));
+}
+
 __attribute__((target("avx2,fma"))) void f32_avx2() {
     __m256 sums[chains], x = _mm256_set1_ps(0.5f);
     for (__m256& sum : sums) sum = _mm256_setzero_ps();
@@ -142,9 +154,10 @@ void measure_vectors(std::string_view kernels, kernel_roofs& found) {
         found.l1_bytes = touch_l1(add_avx512);
         found.int8_operations = 2 * 64 * products / fastest(int8_avx512);
         found.f32_operations = 2 * 16 * products / fastest(f32_avx512);
-    } else if (kernels == "avx2") {
+    } else if (kernels == "avx2" || kernels == "avxvnni") {
         found.l1_bytes = touch_l1(add_avx2);
-        found.int8_operations = 2 * 32 * products / fastest(int8_avx2);
+        found.int8_operations =
+            2 * 32 * products / fastest(kernels == "avx2" ? int8_avx2 : int8_avxvnni);
         found.f32_operations = 2 * 8 * products / fastest(f32_avx2);
     }
 }

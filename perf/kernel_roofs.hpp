@@ -12,8 +12,8 @@ struct kernel_roofs {
     double f32_operations = 0;   // the same of fused multiply-adds
 };
 
-/// `kernels`: "avx512" or "avx2" measure with the widest products these have; any other name gives
-/// the two of memory alone, by what the compiler makes of them.
+/// `kernels`: "avx512", "avxvnni" or "avx2" measure with the widest products these have; any other
+/// name gives the two of memory alone, by what the compiler makes of them.
 kernel_roofs measure_kernel_roofs(const char* kernels);
 
 }  // namespace semantic::perf

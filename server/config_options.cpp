@@ -86,12 +86,12 @@ std::string set_log_level(config& into, std::string_view text) {
 }
 
 std::string set_kernels(config& into, std::string_view text) {
-    for (std::string_view name : {"auto", "avx512", "avx2", "portable", "scalar"}) {
+    for (std::string_view name : {"auto", "avx512", "avxvnni", "avx2", "portable", "scalar"}) {
         if (text != name) continue;
         into.kernels = text;
         return {};
     }
-    return "must be auto, avx512, avx2, portable or scalar";
+    return "must be auto, avx512, avxvnni, avx2, portable or scalar";
 }
 
 std::string set_weights(config& into, std::string_view text) {
@@ -334,7 +334,7 @@ const std::array options{
     config_option{"kernels",
                   "Model",
                   "NAME",
-                  "CPU kernels: auto, avx512, avx2, portable, scalar",
+                  "CPU kernels: auto, avx512, avxvnni, avx2, portable, scalar",
                   {},
                   false,
                   set_kernels,

@@ -7,6 +7,10 @@
 
 #include "engine/kernels/tables.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace semantic::engine {
 namespace {
 
@@ -17,6 +21,12 @@ bool has_avx2() noexcept {
            __builtin_cpu_supports("f16c");
 }
 
+/// Not among the names of __builtin_cpu_supports of every compiler. Its registers are AVX's.
+bool has_avxvnni() noexcept {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+
 bool has_avx512() noexcept {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -25,8 +35,8 @@ bool has_avx512() noexcept {
 #endif
 
 struct choices {
-    std::array<const kernel_table*, 4> tables{};
-    std::array<std::string_view, 4> names{};
+    std::array<const kernel_table*, 5> tables{};
+    std::array<std::string_view, 5> names{};
     std::size_t count = 0;
 
     void offer(const kernel_table& table) noexcept {
@@ -41,6 +51,9 @@ const choices& available() noexcept {
 #if defined(__x86_64__)
         if (has_avx512()) {
             found.offer(avx512_kernels());
+        }
+        if (has_avxvnni()) {
+            found.offer(avxvnni_kernels());
         }
         if (has_avx2()) {
             found.offer(avx2_kernels());

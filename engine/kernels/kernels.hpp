@@ -3,13 +3,13 @@
 // once.
 //
 // Exactness. Every kernel fixes the order of its floating-point operations by position and shape
-// alone, and every table (scalar, avx2, avx512) performs the same operations in the same order with
-// explicit fused multiply-adds, so all tables give the same bits and a row's result never depends
-// on how many rows or threads ran beside it. scalar is the definition. `lane order` of a sum over n
-// elements: 16 partial sums, lane i takes elements i, i+16, ... in order; then lanes fold 8+8, 4+4,
-// 2+2, 1+1 (lane i += lane i+half). Missing elements count as absent, not as zero. Inputs are
-// finite unless a comment says otherwise. Thread: pure functions; callers split the work
-// (gemm.hpp). Nothing here allocates.
+// alone, and every table (scalar, avx2, avxvnni, avx512) performs the same operations in the same
+// order with explicit fused multiply-adds, so all tables give the same bits and a row's result
+// never depends on how many rows or threads ran beside it. scalar is the definition. `lane order`
+// of a sum over n elements: 16 partial sums, lane i takes elements i, i+16, ... in order; then
+// lanes fold 8+8, 4+4, 2+2, 1+1 (lane i += lane i+half). Missing elements count as absent, not as
+// zero. Inputs are finite unless a comment says otherwise. Thread: pure functions; callers split
+// the work (gemm.hpp). Nothing here allocates.
 
 #include <bit>
 #include <cstddef>
@@ -207,9 +207,9 @@ struct kernel_table {
 /// Floats that attention_block::scratch needs; grows with each argument.
 std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim) noexcept;
 
-/// Returns: the table named (avx512, avx2, scalar, portable), or for "auto" the fastest that this
-/// CPU runs; null when the name is unknown or the CPU lacks it. portable is scalar with OpenBLAS
-/// for float matrices.
+/// Returns: the table named (avx512, avxvnni, avx2, scalar, portable), or for "auto" the fastest
+/// that this CPU runs; null when the name is unknown or the CPU lacks it. portable is scalar with
+/// OpenBLAS for float matrices.
 const kernel_table* find_kernels(std::string_view name) noexcept;
 /// Names that this CPU can run, best first.
 std::span<const std::string_view> available_kernels() noexcept;

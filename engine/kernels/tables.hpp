@@ -13,6 +13,7 @@ const kernel_table& scalar_kernels() noexcept;
 const kernel_table& portable_kernels() noexcept;
 // Requires: the CPU runs the instruction set (dispatch.cpp asks).
 const kernel_table& avx2_kernels() noexcept;
+const kernel_table& avxvnni_kernels() noexcept;
 const kernel_table& avx512_kernels() noexcept;
 
 }  // namespace semantic::engine

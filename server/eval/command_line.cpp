@@ -35,7 +35,7 @@ options::options(const command& self) : self_(self), description_("Options") {
 void options::add_compute() {
     add()("threads", po::value<int>()->default_value(0)->value_name("N"), "0: one for every core");
     add()("kernels", po::value<std::string>()->default_value("auto")->value_name("NAME"),
-          "auto, avx512, avx2 or scalar");
+          "auto, avx512, avxvnni, avx2, portable or scalar");
     add()("weights", po::value<std::string>()->default_value("native")->value_name("FORM"),
           "what matrices are quantised to while they load: native (not at all), q8 or q4");
 }

@@ -52,7 +52,8 @@ TEST_P(quantize_kv, gives_the_golden_integers_scales_and_biases) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(every_table, quantize_kv, testing::Values("scalar", "avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(every_table, quantize_kv,
+                         testing::Values("scalar", "avx2", "avxvnni", "avx512"),
                          [](const auto& which) { return which.param; });
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 // Which tables the kernel tests run. Each program that has these tests defines it: engine_tests by
-// what the CPU runs, emulated_tests by the AVX-512 table on emulated instructions.
+// what the CPU runs, emulated_tests by those whose
+// instructions it emulates.
 
 #include <string_view>
 

@@ -391,7 +391,7 @@ TEST_P(kernel_table_of, products_of_a_row_do_not_depend_on_its_neighbours) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(every_table, kernel_table_of, testing::Values("avx2", "avx512"),
+INSTANTIATE_TEST_SUITE_P(every_table, kernel_table_of, testing::Values("avx2", "avxvnni", "avx512"),
                          [](const auto& which) { return std::string(which.param); });
 
 }  // namespace

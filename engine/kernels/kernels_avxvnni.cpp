@@ -1,0 +1,65 @@
+// The table for CPUs that multiply bytes with AVX-VNNI and have no AVX-512: Intel's of 2021 and
+// later for desks and laps. The rest is AVX2's.
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/mxfp4_codes.hpp"
+#include "engine/kernels/tables.hpp"
+
+#define SIMD __attribute__((target("avx2,fma,f16c,avxvnni")))
+#define SIMD_INLINE SIMD __attribute__((always_inline)) inline
+
+namespace semantic::engine {
+namespace {
+
+#include "engine/kernels/simd_256.inl"
+
+/// A running sum of products u8 * s8, 4 to a word.
+template <bool four_bit>
+struct dot_sum {
+    i16 words;
+};
+template <bool four_bit>
+SIMD_INLINE void clear(dot_sum<four_bit>& sum) {
+    sum.words = zero_words();
+}
+/// Starts from the number at `p` in every word.
+template <bool four_bit>
+SIMD_INLINE void start(dot_sum<four_bit>& sum, const std::int32_t* p) {
+    sum.words = set1_word(p);
+}
+template <bool four_bit>
+SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
+    sum.words = {_mm256_dpbusd_avx_epi32(sum.words.a, u.a, s.a),
+                 _mm256_dpbusd_avx_epi32(sum.words.b, u.b, s.b)};
+}
+constexpr int byte_offset = 0;  // bytes of weights are multiplied as they are
+SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) { add_products(sum, u, s); }
+template <bool four_bit>
+SIMD_INLINE void carry(dot_sum<four_bit>&) {}
+/// What it comes to. Made by here: as in kernels_avx2.cpp.
+SIMD_INLINE i16 settled(dot_sum<true> sum) {
+    __asm__("" : "+x"(sum.words.a), "+x"(sum.words.b));
+    return sum.words;
+}
+
+// Each builds on the one before.
+// clang-format off
+#include "engine/kernels/simd_elements.inl"
+#include "engine/kernels/simd_linear.inl"
+#include "engine/kernels/simd_attend.inl"
+#include "engine/kernels/simd_attend_4bit.inl"
+// clang-format on
+
+constexpr kernel_table table = make_table("avxvnni");
+
+}  // namespace
+
+const kernel_table& avxvnni_kernels() noexcept { return table; }
+
+}  // namespace semantic::engine
+
+#endif

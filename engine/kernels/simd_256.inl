@@ -1,0 +1,380 @@
+// 16 lanes as two registers of 256 bits: what kernels_avx2.cpp and kernels_avxvnni.cpp have in
+// common. They define SIMD, SIMD_INLINE and, behind this, dot_sum: how bytes are multiplied.
+
+struct v16 {
+    __m256 a, b;
+};
+struct i16 {
+    __m256i a, b;
+};
+
+// Shapes of the register tiles, from 16 registers of half a v16.
+constexpr int quant_rows_max = 4, quant_tiles = 1;    // 8 registers of integer sums
+constexpr int float_rows_max = 6, float_tiles = 1;    // 12 of sums, 2 of weights
+constexpr int score_rows_max = 4;                     // 8 of integer sums
+constexpr int score_chains_rows = 0;                  // no registers for two sums a row
+constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
+constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
+constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
+constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
+
+/// All ones in the first n of 8 lanes; n may be outside 0 to 8.
+SIMD_INLINE __m256i first8(int n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane);
+}
+
+SIMD_INLINE v16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+SIMD_INLINE v16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+// Most calls are for all lanes. A masked store of 8 is some 40 instructions inside a Zen core.
+SIMD_INLINE v16 load_first(const float* p, int n) {
+    if (n >= 16) {
+        return load(p);
+    }
+    return {_mm256_maskload_ps(p, first8(n)), _mm256_maskload_ps(p + 8, first8(n - 8))};
+}
+SIMD_INLINE void store(float* p, v16 x) {
+    _mm256_storeu_ps(p, x.a);
+    _mm256_storeu_ps(p + 8, x.b);
+}
+SIMD_INLINE void store_first(float* p, int n, v16 x) {
+    if (n >= 16) {
+        store(p, x);
+        return;
+    }
+    _mm256_maskstore_ps(p, first8(n), x.a);
+    _mm256_maskstore_ps(p + 8, first8(n - 8), x.b);
+}
+SIMD_INLINE v16 load_half(const void* p) {
+    const auto* at = static_cast<const __m128i*>(p);
+    return {_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1))};
+}
+SIMD_INLINE __m256 widen_bfloat(__m128i x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16));
+}
+SIMD_INLINE v16 load_bfloat(const void* p) {
+    const auto* at = static_cast<const __m128i*>(p);
+    return {widen_bfloat(_mm_loadu_si128(at)), widen_bfloat(_mm_loadu_si128(at + 1))};
+}
+SIMD_INLINE v16 load_bytes(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)),
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+
+SIMD_INLINE v16 add(v16 x, v16 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+SIMD_INLINE v16 sub(v16 x, v16 y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+SIMD_INLINE v16 mul(v16 x, v16 y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+SIMD_INLINE v16 div(v16 x, v16 y) { return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+SIMD_INLINE v16 min(v16 x, v16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+SIMD_INLINE v16 max(v16 x, v16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+SIMD_INLINE v16 abs(v16 x) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return {_mm256_andnot_ps(sign, x.a), _mm256_andnot_ps(sign, x.b)};
+}
+SIMD_INLINE v16 fma(v16 x, v16 y, v16 z) {
+    return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+SIMD_INLINE v16 fms(v16 x, v16 y, v16 z) {
+    return {_mm256_fmsub_ps(x.a, y.a, z.a), _mm256_fmsub_ps(x.b, y.b, z.b)};
+}
+SIMD_INLINE v16 round(v16 x) {
+    return {_mm256_round_ps(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+            _mm256_round_ps(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+SIMD_INLINE v16 ceil(v16 x) { return {_mm256_ceil_ps(x.a), _mm256_ceil_ps(x.b)}; }
+SIMD_INLINE __m256 add_exponent8(__m256 p, __m256 shifted) {
+    const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+}
+/// p * 2^n, where n sits in the low bits of `shifted`.
+SIMD_INLINE v16 add_exponent(v16 p, v16 shifted) {
+    return {add_exponent8(p.a, shifted.a), add_exponent8(p.b, shifted.b)};
+}
+SIMD_INLINE v16 where_less(v16 x, v16 y, v16 then, v16 otherwise) {
+    return {_mm256_blendv_ps(otherwise.a, then.a, _mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+            _mm256_blendv_ps(otherwise.b, then.b, _mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
+/// Lanes [begin, end) of `x`, the others from `otherwise`. Any begin and end.
+SIMD_INLINE v16 keep(v16 x, int begin, int end, v16 otherwise) {
+    const __m256i a = _mm256_andnot_si256(first8(begin), first8(end));
+    const __m256i b = _mm256_andnot_si256(first8(begin - 8), first8(end - 8));
+    return {_mm256_blendv_ps(otherwise.a, x.a, _mm256_castsi256_ps(a)),
+            _mm256_blendv_ps(otherwise.b, x.b, _mm256_castsi256_ps(b))};
+}
+
+/// Sum of the lanes, folding 8+8, 4+4, 2+2, 1+1.
+SIMD_INLINE float fold(v16 x) {
+    const __m256 eight = _mm256_add_ps(x.a, x.b);
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
+SIMD_INLINE float largest(v16 x) {
+    const __m256 eight = _mm256_max_ps(x.a, x.b);
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
+}
+SIMD_INLINE float smallest(v16 x) {
+    const __m256 eight = _mm256_min_ps(x.a, x.b);
+    __m128 four = _mm_min_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_min_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_min_ss(four, _mm_movehdup_ps(four)));
+}
+
+SIMD_INLINE i16 zero_words() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+SIMD_INLINE i16 load_halves(const void* low, const void* high) {
+    return {_mm256_loadu_si256(static_cast<const __m256i*>(low)),
+            _mm256_loadu_si256(static_cast<const __m256i*>(high))};
+}
+SIMD_INLINE i16 load_halves_widened(const void* low, const void* high) {
+    const __m128i a = _mm_loadu_si128(static_cast<const __m128i*>(low));
+    const __m128i b = _mm_loadu_si128(static_cast<const __m128i*>(high));
+    return {_mm256_castps_si256(_mm256_cvtph_ps(a)), _mm256_castps_si256(_mm256_cvtph_ps(b))};
+}
+SIMD_INLINE i16 load_words(const void* p) {
+    return load_halves(p, static_cast<const __m256i*>(p) + 1);
+}
+SIMD_INLINE void store_words(void* p, i16 x) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), x.a);
+    _mm256_storeu_si256(static_cast<__m256i*>(p) + 1, x.b);
+}
+SIMD_INLINE i16 set1_word(const void* p) {
+    int word;
+    __builtin_memcpy(&word, p, 4);
+    return {_mm256_set1_epi32(word), _mm256_set1_epi32(word)};
+}
+SIMD_INLINE i16 low_nibbles(i16 x) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+SIMD_INLINE i16 high_nibbles(i16 x) {
+    return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+}
+/// table[index] for each byte of `x`, an index below 16.
+SIMD_INLINE i16 look_up(const std::uint8_t* table, i16 x) {
+    const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+    const __m256i twice = _mm256_broadcastsi128_si256(once);
+    return {_mm256_shuffle_epi8(twice, x.a), _mm256_shuffle_epi8(twice, x.b)};
+}
+SIMD_INLINE __m256 units8(__m128i exponents) {
+    const __m256i scale = _mm256_slli_epi32(_mm256_cvtepu8_epi32(exponents), 23);
+    const __m256i least = _mm256_set1_epi32(0x00400000);
+    return _mm256_mul_ps(_mm256_castsi256_ps(_mm256_max_epu32(scale, least)), _mm256_set1_ps(0.5f));
+}
+/// mxfp4_unit of 16 exponents.
+SIMD_INLINE v16 load_units(const std::byte* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {units8(bytes), units8(_mm_srli_si128(bytes, 8))};
+}
+SIMD_INLINE i16 add(i16 x, i16 y) {
+    return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
+SIMD_INLINE v16 to_floats(i16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+SIMD_INLINE i16 round_to_words(v16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+SIMD_INLINE int sum_words(i16 x) {
+    const __m256i eight = _mm256_add_epi32(x.a, x.b);
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+/// The low byte of each word.
+SIMD_INLINE void store_low_bytes(void* p, i16 x) {
+    const __m256i mask = _mm256_set1_epi32(255);
+    const __m256i pairs =
+        _mm256_packus_epi32(_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask));
+    const __m256i ordered = _mm256_permute4x64_epi64(pairs, 0xd8);
+    _mm_storeu_si128(
+        static_cast<__m128i*>(p),
+        _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
+}
+
+SIMD_INLINE void transpose8x8(__m256i (&r)[8]) {
+    __m256i a[8], b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        a[2 * i] = _mm256_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        a[2 * i + 1] = _mm256_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        b[4 * i] = _mm256_unpacklo_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 1] = _mm256_unpackhi_epi64(a[4 * i], a[4 * i + 2]);
+        b[4 * i + 2] = _mm256_unpacklo_epi64(a[4 * i + 1], a[4 * i + 3]);
+        b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        r[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+    }
+}
+/// Transposes the 8 x 8 words of the low halves, and those of the high halves.
+SIMD_INLINE void transpose8(i16 (&r)[8]) {
+    __m256i low[8], high[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        low[i] = r[i].a;
+        high[i] = r[i].b;
+    }
+    transpose8x8(low);
+    transpose8x8(high);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        r[i] = {low[i], high[i]};
+    }
+}
+
+/// What turns the q of one group of `bits` into fma(q, scale, bias).
+template <int bits>
+struct group_values {
+    __m256 scale, bias;
+};
+template <>
+struct group_values<16> {};
+template <int bits>
+SIMD_INLINE group_values<bits> make_values(float scale, float bias) {
+    return {_mm256_set1_ps(scale), _mm256_set1_ps(bias)};
+}
+/// 16 values from `at`.
+template <int bits>
+SIMD_INLINE v16 take_values(const std::byte* at, const group_values<bits>& values) {
+    if constexpr (bits == 8) {
+        const v16 q = load_bytes(at);
+        return {_mm256_fmadd_ps(q.a, values.scale, values.bias),
+                _mm256_fmadd_ps(q.b, values.scale, values.bias)};
+    } else {
+        return load_half(at);
+    }
+}
+
+/// All ones where x < y.
+SIMD_INLINE i16 less_words(v16 x, v16 y) {
+    return {_mm256_castps_si256(_mm256_cmp_ps(x.a, y.a, _CMP_LT_OQ)),
+            _mm256_castps_si256(_mm256_cmp_ps(x.b, y.b, _CMP_LT_OQ))};
+}
+/// Whether x < y in any of the first n lanes.
+SIMD_INLINE bool any_less(v16 x, v16 y, int n) {
+    const i16 less = less_words(x, y);
+    const unsigned low = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(less.a)));
+    const unsigned high = static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(less.b)));
+    return ((low | high << 8) & ((1u << n) - 1u)) != 0;
+}
+/// The largest lane of each, in order.
+SIMD_INLINE __m128 largest_of_four(__m256 a, __m256 b, __m256 c, __m256 d) {
+    const __m256 ab = _mm256_max_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+    const __m256 cd = _mm256_max_ps(_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+    const __m256 all =
+        _mm256_max_ps(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    return _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+}
+/// Lane m < 8: the largest lane of x[m].
+SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
+    const auto of = [&x](int m) SIMD { return _mm256_max_ps(x[m].a, x[m].b); };
+    const __m128 low = largest_of_four(of(0), of(1), of(2), of(3));
+    const __m128 high = largest_of_four(of(4), of(5), of(6), of(7));
+    return {_mm256_set_m128(high, low), _mm256_setzero_ps()};
+}
+// 32 integers of 16 bits.
+template <int x>
+SIMD_INLINE i16 set1_short() {
+    const __m256i all = _mm256_set1_epi16(static_cast<short>(x));
+    return {all, all};
+}
+SIMD_INLINE i16 sub_shorts(i16 x, i16 y) {
+    return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
+}
+template <int bits>
+SIMD_INLINE i16 shift_left_shorts(i16 x) {
+    return {_mm256_slli_epi16(x.a, bits), _mm256_slli_epi16(x.b, bits)};
+}
+template <int bits>
+SIMD_INLINE i16 shift_right_shorts(i16 x) {
+    return {_mm256_srli_epi16(x.a, bits), _mm256_srli_epi16(x.b, bits)};
+}
+SIMD_INLINE __m256i shift_right_each16(__m256i x, __m256i counts) {
+    const __m256i low = _mm256_set1_epi32(0xffff);
+    const __m256i even = _mm256_srlv_epi32(_mm256_and_si256(x, low), _mm256_and_si256(counts, low));
+    const __m256i odd = _mm256_srlv_epi32(_mm256_srli_epi32(x, 16), _mm256_srli_epi32(counts, 16));
+    return _mm256_or_si256(even, _mm256_slli_epi32(odd, 16));
+}
+/// Unsigned, each by its own count of at most 16.
+SIMD_INLINE i16 shift_right_each(i16 x, i16 counts) {
+    return {shift_right_each16(x.a, counts.a), shift_right_each16(x.b, counts.b)};
+}
+/// x * y / 2^16, unsigned, rounded down.
+SIMD_INLINE i16 multiply_high(i16 x, i16 y) {
+    return {_mm256_mulhi_epu16(x.a, y.a), _mm256_mulhi_epu16(x.b, y.b)};
+}
+/// x * y / 2^15, rounded half up.
+SIMD_INLINE i16 multiply_rounded(i16 x, i16 y) {
+    return {_mm256_mulhrs_epi16(x.a, y.a), _mm256_mulhrs_epi16(x.b, y.b)};
+}
+/// (x + y + 1) / 2, unsigned, rounded down.
+SIMD_INLINE i16 average_shorts(i16 x, i16 y) {
+    return {_mm256_avg_epu16(x.a, y.a), _mm256_avg_epu16(x.b, y.b)};
+}
+/// Products of neighbours, two to a word.
+SIMD_INLINE i16 add_pairs(i16 sum, i16 x, i16 y) {
+    return add(sum, {_mm256_madd_epi16(x.a, y.a), _mm256_madd_epi16(x.b, y.b)});
+}
+/// Words of 32 tokens -> shorts, the nearest there are: of each 4 words of x, then of y.
+SIMD_INLINE i16 pack_shorts(i16 x, i16 y) {
+    return {_mm256_packs_epi32(x.a, y.a), _mm256_packs_epi32(x.b, y.b)};
+}
+/// Shorts 0 to 255 of 64 tokens as pack_shorts gives them -> bytes: word 4 * l + i holds the tokens
+/// 16 * i + 4 * l to + 3.
+SIMD_INLINE i16 pack_bytes(i16 x, i16 y) {
+    return {_mm256_packus_epi16(x.a, y.a), _mm256_packus_epi16(x.b, y.b)};
+}
+SIMD_INLINE i16 from_eight(i16 x) {
+    const __m256i eight = _mm256_set1_epi8(8);
+    return {_mm256_sub_epi8(x.a, eight), _mm256_sub_epi8(x.b, eight)};
+}
+/// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
+/// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
+SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
+                             const std::byte* d, const std::uint8_t* flips, i16 (&out)[4]) {
+    const __m256i flip = set1_word(flips).a;
+    const i16 ab = load_halves(a, b), cd = load_halves(c, d);
+    const __m256i ab_low = _mm256_unpacklo_epi8(ab.a, ab.b);
+    const __m256i ab_high = _mm256_unpackhi_epi8(ab.a, ab.b);
+    const __m256i cd_low = _mm256_unpacklo_epi8(cd.a, cd.b);
+    const __m256i cd_high = _mm256_unpackhi_epi8(cd.a, cd.b);
+    const i16 words[2] = {{_mm256_xor_si256(_mm256_unpacklo_epi16(ab_low, cd_low), flip),
+                           _mm256_xor_si256(_mm256_unpackhi_epi16(ab_low, cd_low), flip)},
+                          {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_high, cd_high), flip),
+                           _mm256_xor_si256(_mm256_unpackhi_epi16(ab_high, cd_high), flip)}};
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        out[i] = from_eight(low_nibbles(words[i]));
+        out[2 + i] = from_eight(high_nibbles(words[i]));
+    }
+}
+SIMD_INLINE void order8(__m256 even, __m256 odd, __m256& low, __m256& high) {
+    const __m256 a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
+    low = _mm256_permute2f128_ps(a, b, 0x20);
+    high = _mm256_permute2f128_ps(a, b, 0x31);
+}
+/// 64 sums in the order of quad_values -> the order of elements.
+SIMD_INLINE void value_order(const float* x, v16 (&out)[4]) {
+    const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
+    order8(a.a, c.a, out[0].a, out[2].a);
+    order8(a.b, c.b, out[0].b, out[2].b);
+    order8(b.a, d.a, out[1].a, out[3].a);
+    order8(b.b, d.b, out[1].b, out[3].b);
+}
+
+/// Every second one of 32 f16 from p on, beginning with p[offset]; offset 0 or 1.
+SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
+    const i16 pairs = load_words(p);
+    const auto wanted = [offset](__m256i x) SIMD {
+        return offset == 0 ? _mm256_and_si256(x, _mm256_set1_epi32(0xffff))
+                           : _mm256_srli_epi32(x, 16);
+    };
+    const __m256i packed = _mm256_packus_epi32(wanted(pairs.a), wanted(pairs.b));
+    const __m256i ordered = _mm256_permute4x64_epi64(packed, 0xd8);
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(ordered)),
+            _mm256_cvtph_ps(_mm256_extracti128_si256(ordered, 1))};
+}
