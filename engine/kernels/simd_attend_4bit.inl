@@ -733,7 +733,8 @@ SIMD_INLINE void go_on_asking(const attention_block& block, asked_rows& asked) {
     asked.row = -1;
 }
 
-/// Scales are few enough to be asked for at once.
+/// Scales are few enough to be asked for at once, and into L1: they are read before the products
+/// have begun, when nothing hides a wait for them.
 SIMD_INLINE void ask_for_scales(const kv_rows& rows, const asked_rows& asked) {
     const index scale_bytes = 2 * static_cast<index>(rows.row_scales);
     const auto* scales =
@@ -741,8 +742,8 @@ SIMD_INLINE void ask_for_scales(const kv_rows& rows, const asked_rows& asked) {
     const auto* biases =
         reinterpret_cast<const std::byte*>(rows.biases) + asked.first * scale_bytes;
     for (index i = 0; i < asked.tokens * scale_bytes; i += 64) {
-        __builtin_prefetch(scales + i, 0, 2);
-        __builtin_prefetch(biases + i, 0, 2);
+        __builtin_prefetch(scales + i, 0, 3);
+        __builtin_prefetch(biases + i, 0, 3);
     }
 }
 
