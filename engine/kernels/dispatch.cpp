@@ -21,10 +21,11 @@ bool has_avx2() noexcept {
            __builtin_cpu_supports("f16c");
 }
 
-/// Not among the names of __builtin_cpu_supports of every compiler. Its registers are AVX's.
+/// Not among the names that every compiler's __builtin_cpu_supports knows. Its registers are AVX's.
 bool has_avxvnni() noexcept {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+    unsigned last = 0, features = 0, b = 0, c = 0, d = 0;
+    return has_avx2() && __get_cpuid_count(7, 0, &last, &b, &c, &d) != 0 && last >= 1 &&
+           __get_cpuid_count(7, 1, &features, &b, &c, &d) != 0 && (features >> 4 & 1) != 0;
 }
 
 bool has_avx512() noexcept {
