@@ -127,28 +127,10 @@ SIMD_INLINE v16 load_units(const std::byte* p) {
     return mul({_mm512_castsi512_ps(_mm512_max_epu32(scale, least))}, set1(0.5f));
 }
 SIMD_INLINE i16 add(i16 a, i16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
-/// A running sum of products u8 * s8, 4 to a word; carry() at least every 8 additions.
-template <bool four_bit>
-struct dot_sum {
-    i16 words;
-};
-template <bool four_bit>
-SIMD_INLINE void clear(dot_sum<four_bit>& sum) {
-    sum.words = zero_words();
-}
-/// Starts from the number at `p` in every word.
-template <bool four_bit>
-SIMD_INLINE void start(dot_sum<four_bit>& sum, const std::int32_t* p) {
-    sum.words = set1_word(p);
-}
-template <bool four_bit>
-SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
-    sum = {{_mm512_dpbusd_epi32(sum.words.v, u.v, s.v)}};
-}
-constexpr int byte_offset = 0;  // bytes of weights are multiplied as they are
-SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) { add_products(sum, u, s); }
-template <bool four_bit>
-SIMD_INLINE void carry(dot_sum<four_bit>&) {}
+SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) { return {_mm512_dpbusd_epi32(sums.v, u.v, s.v)}; }
+
+#include "engine/kernels/simd_vnni.inl"
+
 SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return sum.words; }
 SIMD_INLINE v16 to_floats(i16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SIMD_INLINE i16 round_to_words(v16 a) { return {_mm512_cvtps_epi32(a.v)}; }

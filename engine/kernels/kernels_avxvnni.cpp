@@ -17,29 +17,12 @@ namespace {
 
 #include "engine/kernels/simd_256.inl"
 
-/// A running sum of products u8 * s8, 4 to a word.
-template <bool four_bit>
-struct dot_sum {
-    i16 words;
-};
-template <bool four_bit>
-SIMD_INLINE void clear(dot_sum<four_bit>& sum) {
-    sum.words = zero_words();
+SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) {
+    return {_mm256_dpbusd_avx_epi32(sums.a, u.a, s.a), _mm256_dpbusd_avx_epi32(sums.b, u.b, s.b)};
 }
-/// Starts from the number at `p` in every word.
-template <bool four_bit>
-SIMD_INLINE void start(dot_sum<four_bit>& sum, const std::int32_t* p) {
-    sum.words = set1_word(p);
-}
-template <bool four_bit>
-SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
-    sum.words = {_mm256_dpbusd_avx_epi32(sum.words.a, u.a, s.a),
-                 _mm256_dpbusd_avx_epi32(sum.words.b, u.b, s.b)};
-}
-constexpr int byte_offset = 0;  // bytes of weights are multiplied as they are
-SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) { add_products(sum, u, s); }
-template <bool four_bit>
-SIMD_INLINE void carry(dot_sum<four_bit>&) {}
+
+#include "engine/kernels/simd_vnni.inl"
+
 /// What it comes to. Made by here: as in kernels_avx2.cpp.
 SIMD_INLINE i16 settled(dot_sum<true> sum) {
     __asm__("" : "+x"(sum.words.a), "+x"(sum.words.b));
