@@ -68,12 +68,7 @@ SIMD_INLINE void carry(dot_sum<true>& sum) {
                     {_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)});
     sum.pairs = zero_words();
 }
-/// What it comes to. Made by here: the compiler would sum up one row where it is needed, which is
-/// behind the others, and keep what they were made of in memory until then.
-SIMD_INLINE i16 settled(dot_sum<true> sum) {
-    __asm__("" : "+x"(sum.words.a), "+x"(sum.words.b));
-    return sum.words;
-}
+SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.words); }
 
 // Each builds on the one before.
 // clang-format off

@@ -23,11 +23,7 @@ SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) {
 
 #include "engine/kernels/simd_vnni.inl"
 
-/// What it comes to. Made by here: as in kernels_avx2.cpp.
-SIMD_INLINE i16 settled(dot_sum<true> sum) {
-    __asm__("" : "+x"(sum.words.a), "+x"(sum.words.b));
-    return sum.words;
-}
+SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.words); }
 
 // Each builds on the one before.
 // clang-format off

@@ -171,6 +171,12 @@ SIMD_INLINE v16 load_units(const std::byte* p) {
 SIMD_INLINE i16 add(i16 x, i16 y) {
     return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
 }
+/// x, made by here: the compiler would sum up one row where it is needed, which is behind the
+/// others, and keep what they were made of in memory until then.
+SIMD_INLINE i16 made_by_here(i16 x) {
+    __asm__("" : "+x"(x.a), "+x"(x.b));
+    return x;
+}
 SIMD_INLINE v16 to_floats(i16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 SIMD_INLINE i16 round_to_words(v16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 SIMD_INLINE int sum_words(i16 x) {

@@ -1,7 +1,6 @@
 #pragma once
 // Which tables the kernel tests run. Each program that has these tests defines it: engine_tests by
-// what the CPU runs, emulated_tests by those whose
-// instructions it emulates.
+// what the CPU runs, emulated_tests by those whose instructions it emulates.
 
 #include <string_view>
 
