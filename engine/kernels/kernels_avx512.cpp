@@ -228,10 +228,6 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
     return {_mm512_permutexvar_ps(from, all)};
 }
 // 32 integers of 16 bits.
-template <int x>
-SIMD_INLINE i16 set1_short() {
-    return {_mm512_set1_epi16(static_cast<short>(x))};
-}
 SIMD_INLINE i16 sub_shorts(i16 a, i16 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
 template <int bits>
 SIMD_INLINE i16 shift_left_shorts(i16 a) {

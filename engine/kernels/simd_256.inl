@@ -283,11 +283,6 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
     return {_mm256_set_m128(high, low), _mm256_setzero_ps()};
 }
 // 32 integers of 16 bits.
-template <int x>
-SIMD_INLINE i16 set1_short() {
-    const __m256i all = _mm256_set1_epi16(static_cast<short>(x));
-    return {all, all};
-}
 SIMD_INLINE i16 sub_shorts(i16 x, i16 y) {
     return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
 }

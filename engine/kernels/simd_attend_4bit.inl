@@ -371,33 +371,80 @@ SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, i
     }
 }
 
+/// Numbers that every row needs. Shorts.
+struct weight_numbers {
+    i16 linear, square, cubic, twice_one, one, level;
+};
+constexpr std::uint32_t twice_in_word(std::uint32_t x) { return x << 16 | x; }
+constexpr std::uint32_t weight_number_words[] = {twice_in_word(weight_coefficients[0]),
+                                                 twice_in_word(weight_coefficients[1]),
+                                                 twice_in_word(weight_coefficients[2]),
+                                                 twice_in_word(2 * weight_one),
+                                                 twice_in_word(1),
+                                                 twice_in_word(level_one)};
+/// Read from where the compiler cannot tell what it reads: of constants it makes each anew for each
+/// use, on the ports that shuffle.
+SIMD_INLINE weight_numbers read_weight_numbers() {
+    const std::uint32_t* at = weight_number_words;
+    __asm__("" : "+r"(at));
+    return {set1_word(at),     set1_word(at + 1), set1_word(at + 2),
+            set1_word(at + 3), set1_word(at + 4), set1_word(at + 5)};
+}
+
 /// 2^(-a / weight_steps) in units of 1 / weight_one. Shorts.
-SIMD_INLINE i16 exp2_shorts(i16 a) {
+SIMD_INLINE i16 exp2_shorts(const weight_numbers& numbers, i16 a) {
     const i16 fraction = shift_left_shorts<16 - weight_step_bits>(a);
-    i16 h = multiply_high(set1_short<weight_coefficients[2]>(), fraction);
-    h = multiply_high(sub_shorts(set1_short<weight_coefficients[1]>(), h), fraction);
-    h = multiply_high(sub_shorts(set1_short<weight_coefficients[0]>(), h), fraction);
-    const i16 twice = sub_shorts(set1_short<2 * weight_one>(), h);
+    i16 h = multiply_high(numbers.cubic, fraction);
+    h = multiply_high(sub_shorts(numbers.square, h), fraction);
+    h = multiply_high(sub_shorts(numbers.linear, h), fraction);
+    const i16 twice = sub_shorts(numbers.twice_one, h);
     return average_shorts(shift_right_each(twice, shift_right_shorts<weight_step_bits>(a)),
                           zero_words());
 }
 
-/// Levels of one row for the values of `group`, and the sum of its weights p times centres.
-SIMD_INLINE void weigh_group(const level_parts& s, const fixed_values& fixed, index row,
-                             index group, index groups, const i16 (&p)[2], v16 factor,
-                             std::uint8_t* levels) {
-    const std::int16_t* sizes = fixed.sizes + group * tile_tokens;
-    const std::int16_t* centres = fixed.centres + group * tile_tokens;
+/// Some rows of a strip: what they go through the tile at t0 with.
+struct strip_rows {
+    int r, t0;
+    const fixed_values* values;
+    const float* x;        // [rows][64] scores to base 2
+    std::int16_t* p;       // [rows][64] weights
+    std::uint8_t* levels;  // [rows][64] of one group, in the order of pack_bytes
+    float* factors;        // [rows] 2^(highest score - peak)
+};
+
+/// What the rows of a strip need of the values of one group, and where their first row's results
+/// go.
+struct weighed_group {
+    const std::int16_t *sizes, *centres;  // [64], in the order of pack_shorts
+    v16 centre_unit;
+    float* sums;           // [16] of p * centre
+    index sums_step;       // floats, from row to row
+    std::uint8_t* levels;  // [rows][64]
+};
+SIMD_INLINE weighed_group make_weighed_group(const level_parts& s, const strip_rows& strip,
+                                             index group, index groups) {
+    const fixed_values& fixed = *strip.values;
+    return {fixed.sizes + group * tile_tokens,
+            fixed.centres + group * tile_tokens,
+            set1(fixed.centre_units[group]),
+            s.centres + (strip.r * groups + group) * lane_count,
+            groups * lane_count,
+            strip.levels};
+}
+
+/// Levels of row m of a strip, and the sum of its weights p times centres.
+SIMD_INLINE void weigh_group(const weight_numbers& numbers, const weighed_group& group, index m,
+                             const i16 (&p)[2], v16 factor) {
     i16 sum = zero_words(), level[2];
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
-        sum = add_pairs(sum, p[i], load_words(centres + i * 2 * lane_count));
-        const i16 weight = multiply_rounded(p[i], load_words(sizes + i * 2 * lane_count));
-        level[i] = multiply_rounded(weight, set1_short<level_one>());
+        sum = add_pairs(sum, p[i], load_words(group.centres + i * 2 * lane_count));
+        const i16 weight = multiply_rounded(p[i], load_words(group.sizes + i * 2 * lane_count));
+        level[i] = multiply_rounded(weight, numbers.level);
     }
-    store_words(levels, pack_bytes(level[0], level[1]));
-    float* to = s.centres + (row * groups + group) * lane_count;
-    store(to, fma(to_floats(sum), mul(factor, set1(fixed.centre_units[group])), load(to)));
+    store_words(group.levels + m * tile_tokens, pack_bytes(level[0], level[1]));
+    float* to = group.sums + m * group.sums_step;
+    store(to, fma(to_floats(sum), mul(factor, group.centre_unit), load(to)));
 }
 
 /// Raises the peaks of rows [r, r + rows) to cover `highest`, their largest scores, and scales down
@@ -431,16 +478,6 @@ SIMD_INLINE v16 raise_peaks(const attention_block& block, const level_parts& s, 
     return peak;
 }
 
-/// Some rows of a strip: what they go through the tile at t0 with.
-struct strip_rows {
-    int r, t0;
-    const fixed_values* values;
-    const float* x;        // [rows][64] scores to base 2
-    std::int16_t* p;       // [rows][64] weights, kept where there are more groups of values
-    std::uint8_t* levels;  // [rows][64] of one group, in the order of pack_bytes
-    float* factors;        // [rows] 2^(highest score - peak)
-};
-
 /// Scores -> weights p, added to the rows' sums, and levels for the first group of values. masked:
 /// the row sees only a part of the tile. Writes 16 factors.
 template <int rows, bool masked>
@@ -467,14 +504,20 @@ SIMD_PHASE void weigh_scores(const attention_block& block, const level_parts& s,
     float offsets[lane_count];
     store(offsets, mul(highest, set1(-weight_steps)));
     store(strip.factors, exp2_not_above_0(sub(highest, peak)));
-    const i16 ones = set1_short<1>();
+    // Kept here, because the compiler would read each again behind every store.
+    const weight_numbers numbers = read_weight_numbers();
+    const weighed_group first_group = make_weighed_group(s, strip, 0, groups);
+    const float* const scores = strip.x;
+    std::int16_t* const weights = strip.p;
+    float* const sums = s.sums + static_cast<index>(strip.r) * lane_count;
+    const float* const factors = strip.factors;
 #pragma GCC unroll 8
     for (int m = 0; m < rows; ++m) {
-        const v16 offset = set1(offsets[m]), factor = set1(strip.factors[m]);
+        const v16 offset = set1(offsets[m]), factor = set1(factors[m]);
         i16 words[tile_lanes];
 #pragma GCC unroll 4
         for (int i = 0; i < tile_lanes; ++i) {
-            const v16 x = load(strip.x + m * tile_tokens + i * lane_count);
+            const v16 x = load(scores + m * tile_tokens + i * lane_count);
             v16 steps = fma(x, set1(weight_steps), offset);
             if (masked) {
                 const int first = i * lane_count;
@@ -486,16 +529,14 @@ SIMD_PHASE void weigh_scores(const attention_block& block, const level_parts& s,
 #pragma GCC unroll 2
         for (int i = 0; i < 2; ++i) {
             const i16 steps = pack_shorts(words[2 * i], words[2 * i + 1]);
-            p[i] = exp2_shorts(sub_shorts(zero_words(), steps));
-            sum = add_pairs(sum, p[i], ones);
-            if (groups > 1) {
-                store_words(strip.p + m * tile_tokens + i * 2 * lane_count, p[i]);
-            }
+            p[i] = exp2_shorts(numbers, sub_shorts(zero_words(), steps));
+            sum = add_pairs(sum, p[i], numbers.one);
+            // For later groups. Where there are none, that is cheaper than to ask.
+            store_words(weights + m * tile_tokens + i * 2 * lane_count, p[i]);
         }
-        float* to = s.sums + (strip.r + m) * lane_count;
+        float* to = sums + m * lane_count;
         store(to, fma(to_floats(sum), mul(factor, set1(weight_unit)), load(to)));
-        weigh_group(s, *strip.values, strip.r + m, 0, groups, p, factor,
-                    strip.levels + m * tile_tokens);
+        weigh_group(numbers, first_group, m, p, factor);
     }
 }
 
@@ -503,12 +544,14 @@ SIMD_PHASE void weigh_scores(const attention_block& block, const level_parts& s,
 template <int rows>
 SIMD_PHASE void weigh_again(const attention_block& block, const level_parts& s,
                             const strip_rows& strip, index group) {
+    const weight_numbers numbers = read_weight_numbers();
+    const weighed_group next = make_weighed_group(s, strip, group, block.v.dim / group_size);
+    const std::int16_t* from = strip.p;
+    const float* const factors = strip.factors;
 #pragma GCC unroll 8
-    for (int m = 0; m < rows; ++m) {
-        const std::int16_t* from = strip.p + m * tile_tokens;
+    for (int m = 0; m < rows; ++m, from += tile_tokens) {
         const i16 p[2] = {load_words(from), load_words(from + 2 * lane_count)};
-        weigh_group(s, *strip.values, strip.r + m, group, block.v.dim / group_size, p,
-                    set1(strip.factors[m]), strip.levels + m * tile_tokens);
+        weigh_group(numbers, next, m, p, set1(factors[m]));
     }
 }
 

@@ -207,7 +207,6 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_permutex2var_epi64 simde_mm512_permutex2var_epi64
 #define _mm512_permutex2var_ps simde_mm512_permutex2var_ps
 #define _mm512_permutexvar_ps simde_mm512_permutexvar_ps
-#define _mm512_set1_epi16 simde_mm512_set1_epi16
 #define _mm512_set1_epi32 simde_mm512_set1_epi32
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
 #define _mm512_set1_ps simde_mm512_set1_ps
