@@ -10,29 +10,31 @@ struct attend_parts {
     float* out;     // [count][v.dim padded]
     index out_stride;
     softmax_state* states;  // [count]
-    int* ranges;          // [row tiles][2], see row_tiles
-    float* keys;          // key tile: [k.dim / 4][16 tokens][4] bytes, or [k.dim][16] floats
-    float* key_scales;    // [groups][16], then biases [groups][16]
-    float* value_scales;  // [tokens, groups], then biases alike
-    float* values;        // [64][v.dim padded]
-    int begin, end;       // tokens that any row sees
-    int first, last;      // the same in whole tiles of 16
+    int* ranges;            // [row tiles][2], see row_tiles
+    float* keys;            // key tile: [k.dim / 4][16 tokens][4] bytes, or [k.dim][16] floats
+    float* key_scales;      // [groups][16], then biases [groups][16]
+    float* value_scales;    // [tokens, groups], then biases alike
+    float* values;          // [64][v.dim padded]
+    int begin, end;         // tokens that any row sees
+    int first, last;        // the same in whole tiles of 16
 };
 
 SIMD_INLINE index padded(index n, index to = 16) { return (n + to - 1) / to * to; }
 
-struct token_range {
-    int begin, end;
+struct seen_range {
+    int begin, end;          // from the first to the last token that any row sees
+    int all_begin, all_end;  // tokens that every row sees; none where all_end <= all_begin
 };
 
-/// From the first to the last token that any row sees.
-SIMD token_range seen_tokens(const attention_block& block) {
-    token_range seen{block.tokens, 0};
+SIMD seen_range seen_tokens(const attention_block& block) {
+    seen_range seen{block.tokens, 0, 0, block.tokens};
     for (int r = 0; r < block.count; ++r) {
-        if (block.begin[r] < block.end[r]) {
-            seen.begin = block.begin[r] < seen.begin ? block.begin[r] : seen.begin;
-            seen.end = block.end[r] > seen.end ? block.end[r] : seen.end;
-        }
+        const int begin = block.begin[r], end = block.end[r];
+        const bool any = begin < end;
+        seen.begin = any && begin < seen.begin ? begin : seen.begin;
+        seen.end = any && end > seen.end ? end : seen.end;
+        seen.all_begin = begin > seen.all_begin ? begin : seen.all_begin;
+        seen.all_end = end < seen.all_end ? end : seen.all_end;
     }
     return seen;
 }
@@ -52,7 +54,7 @@ SIMD attend_parts divide_scratch(const attention_block& block) {
     s.value_scales = s.key_scales + k_dim;
     const index scales = s.stride * ((block.v.dim + group_size - 1) / group_size);
     s.values = s.value_scales + 2 * scales;
-    const token_range seen = seen_tokens(block);
+    const seen_range seen = seen_tokens(block);
     s.begin = seen.begin;
     s.end = seen.end;
     s.first = s.begin / lane_count * lane_count;

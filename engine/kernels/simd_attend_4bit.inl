@@ -47,8 +47,8 @@ struct level_parts {
     std::uint8_t* flips;  // [v groups][64]: all ones where a scale is negative
     fixed_values whole;   // of a tile that a row sees all of
     fixed_values part;    // of the tokens that one row sees
-    int begin, end;       // tokens that any row sees
-    asked_rows asked;     // of the tile at work
+    seen_range seen;
+    asked_rows asked;  // of the tile at work
 };
 
 SIMD level_parts divide_level_scratch(const attention_block& block) {
@@ -82,15 +82,13 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
     };
     take_fixed(s.whole);
     take_fixed(s.part);
-    const token_range seen = seen_tokens(block);
-    s.begin = seen.begin;
-    s.end = seen.end;
+    s.seen = seen_tokens(block);
     return s;
 }
 
 /// Whether some row sees each token of the tile at t0.
 SIMD_INLINE bool sees_tile(const level_parts& s, int t0) {
-    return s.begin <= t0 && s.end >= t0 + tile_tokens;
+    return s.seen.begin <= t0 && s.seen.end >= t0 + tile_tokens;
 }
 
 /// Queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7, because the even
@@ -98,9 +96,11 @@ SIMD_INLINE bool sees_tile(const level_parts& s, int t0) {
 SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
     const index bytes = static_cast<index>(block.count) * block.k.dim;
     const __m128i evens_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    const std::int8_t* const from = block.q.q;
+    std::int8_t* const to = s.q;
     for (index i = 0; i < bytes; i += 16) {
-        const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(block.q.q + i));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(s.q + i), _mm_shuffle_epi8(x, evens_first));
+        const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_shuffle_epi8(x, evens_first));
     }
     const v16 scale = set1(block.scale * exp_log2e);
     const index groups = bytes / group_size;
@@ -156,7 +156,7 @@ SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0
     }
 }
 
-/// |scale|, centre and sign of the values of the 64 tokens from t0; 0 outside [s.begin, s.end).
+/// |scale|, centre and sign of the values of the 64 tokens from t0; 0 where no row sees any.
 /// all: some row sees each.
 template <bool all>
 SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
@@ -169,8 +169,8 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const level_par
         v16 scale = load(s.value_sizes + i), bias = load(centres + i);
         if constexpr (!all) {
             const int t = t0 + static_cast<int>(i % tile_tokens);
-            scale = keep(scale, s.begin - t, s.end - t, zero);
-            bias = keep(bias, s.begin - t, s.end - t, zero);
+            scale = keep(scale, s.seen.begin - t, s.seen.end - t, zero);
+            bias = keep(bias, s.seen.begin - t, s.seen.end - t, zero);
         }
         store(s.value_sizes + i, abs(scale));
         store(centres + i, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
@@ -184,7 +184,8 @@ SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int qu
     const std::byte* rows = v.rows + group * (group_size / 2);
     const auto row_bytes = static_cast<index>(v.row_bytes);
     const std::uint8_t* flips = s.flips + group * tile_tokens + 4 * quad;
-    if (t >= s.begin && t + 4 <= s.end) {
+    const int begin = s.seen.begin, end = s.seen.end;
+    if (t >= begin && t + 4 <= end) {
         const std::byte* first = rows + t * row_bytes;
         quad_values(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes, flips,
                     words);
@@ -192,7 +193,7 @@ SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int qu
     }
     // Unseen tokens have weight 0, so any row that can be read will do.
     const auto any = [&](int token) {
-        return rows + (token < s.begin ? s.begin : token < s.end ? token : s.end - 1) * row_bytes;
+        return rows + (token < begin ? begin : token < end ? token : end - 1) * row_bytes;
     };
     quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), flips, words);
 }
@@ -720,6 +721,24 @@ SIMD_PHASE void attend_strip(const attention_block& block, const level_parts& s,
 /// All rows against the 64 tokens from t0, as many at a time as see something of them.
 SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0) {
     const int t1 = t0 + tile_tokens;
+    const auto attend = [&](int r, int count, bool whole) {
+        if (s.asked.row < 0) {
+            s.asked.row = r;
+        }
+        if (block.count <= packed_rows_max) {
+            attend_strip<true>(block, s, r, t0, count, whole);
+        } else {
+            attend_strip<false>(block, s, r, t0, count, whole);
+        }
+    };
+    // Nearly every tile of a long context.
+    if (s.seen.all_begin <= t0 && s.seen.all_end >= t1) {
+        for (int r = 0; r < block.count; r += strip_rows_max) {
+            const int left = block.count - r;
+            attend(r, left < strip_rows_max ? left : strip_rows_max, true);
+        }
+        return;
+    }
     const auto sees = [&block, t0, t1](int r) {
         return block.begin[r] < t1 && block.end[r] > t0 && block.begin[r] < block.end[r];
     };
@@ -736,9 +755,6 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
             ++r;
             continue;
         }
-        if (s.asked.row < 0) {
-            s.asked.row = r;
-        }
         int count = 1;
         while (count < strip_rows_max && r + count < block.count && alike(r, r + count)) {
             ++count;
@@ -747,11 +763,7 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
         if (!whole) {
             fix_values<false>(block, s, t0, block.begin[r], block.end[r], s.part);
         }
-        if (block.count <= packed_rows_max) {
-            attend_strip<true>(block, s, r, t0, count, whole);
-        } else {
-            attend_strip<false>(block, s, r, t0, count, whole);
-        }
+        attend(r, count, whole);
         r += count;
     }
 }
@@ -832,7 +844,7 @@ SIMD void merge_rows(const attention_block& block, const level_parts& s, int r, 
 
 SIMD void attend_4bit(const attention_block& block) {
     level_parts s = divide_level_scratch(block);
-    if (s.begin >= s.end) {
+    if (s.seen.begin >= s.seen.end) {
         return;
     }
     const index groups = block.v.dim / group_size, dim = block.v.dim;
@@ -846,9 +858,9 @@ SIMD void attend_4bit(const attention_block& block) {
     fill(s.sums, block.count * lane_count, 0.0f);
     fill(s.centres, block.count * groups * lane_count, 0.0f);
     fill(s.out, block.count * dim, 0.0f);
-    const int first = s.begin / tile_tokens;
-    s.asked = first_asked(block, (s.end + tile_tokens - 1) / tile_tokens - first);
-    for (int t0 = first * tile_tokens; t0 < s.end; t0 += tile_tokens) {
+    const int first = s.seen.begin / tile_tokens;
+    s.asked = first_asked(block, (s.seen.end + tile_tokens - 1) / tile_tokens - first);
+    for (int t0 = first * tile_tokens; t0 < s.seen.end; t0 += tile_tokens) {
         ask_for_scales(block.next_k, s.asked);
         ask_for_scales(block.next_v, s.asked);
         widen_scales(block.k, t0, block.tokens, s.key_scales);

@@ -349,6 +349,26 @@ TEST_P(kernel_table_of, attention_equals_scalar) {
     }
 }
 
+// A tile of 64 tokens that all rows see whole is gone through without asking each row: one row's
+// range begins or ends a token before, at and behind the edge of a tile.
+TEST_P(kernel_table_of, attention_up_to_a_tiles_edge_equals_scalar) {
+    for (const int count : {1, 3, 25}) {
+        attention_case c({count, 256, 64, 64, 4}, 11);
+        const auto last = static_cast<std::size_t>(count) - 1;
+        for (const int begin : {63, 64, 65}) {
+            for (const int end : {127, 128, 129, 191, 192, 193}) {
+                c.begin[last] = begin;
+                c.end[last] = end;
+                const auto a = c.run(scalar_, 0, count), b = c.run(*table_, 0, count);
+                ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size()))
+                    << count << " rows, " << begin << " to " << end;
+                ASSERT_TRUE(same_bits(a.out.data(), b.out.data(), a.out.size()))
+                    << count << " rows, " << begin << " to " << end;
+            }
+        }
+    }
+}
+
 TEST_P(kernel_table_of, attention_of_a_row_does_not_depend_on_its_neighbours) {
     for (const int bits : {4, 8, 16}) {
         const attention_case c({29, 200, 64, 64, bits, true}, 5);
