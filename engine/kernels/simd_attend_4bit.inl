@@ -372,7 +372,7 @@ SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, i
     }
 }
 
-/// Numbers that every row needs. Shorts.
+/// Numbers that weights and levels of every row are made with. Shorts.
 struct weight_numbers {
     i16 linear, square, cubic, twice_one, one, level;
 };
@@ -383,8 +383,8 @@ constexpr std::uint32_t weight_number_words[] = {twice_in_word(weight_coefficien
                                                  twice_in_word(2 * weight_one),
                                                  twice_in_word(1),
                                                  twice_in_word(level_one)};
-/// Read from where the compiler cannot tell what it reads: of constants it makes each anew for each
-/// use, on the ports that shuffle.
+/// weight_number_words, read from where the compiler cannot tell what it reads: constants it makes
+/// anew for each use, on the ports that shuffle.
 SIMD_INLINE weight_numbers read_weight_numbers() {
     const std::uint32_t* at = weight_number_words;
     __asm__("" : "+r"(at));
