@@ -205,8 +205,7 @@ std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) 
 
 storage::result<void> local_engine::fork(const storage::agent_id& from,
                                          const storage::agent_id& to) {
-    if (from.tenant() != to.tenant())
-        return unusable("agents of different tenants share nothing");
+    if (from.tenant() != to.tenant()) return unusable("agents of different tenants share nothing");
     storage::result<void> done;
     scheduler_.while_settling([&] { done = store_->fork(from, to); });
     return done;

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,7 +68,7 @@ struct model_info {
     std::uint64_t weight_bytes = 0;
     std::uint64_t kv_bytes_per_token = 0;  // over all layers, windows ignored
     std::uint64_t pool_bytes = 0;
-    std::uint64_t pool_agents_4k = 0;  // conversations of 4,096 tokens that the pool holds at once
+    std::uint64_t pool_agents_4k = 0;   // conversations of 4,096 tokens that the pool holds at once
     std::uint64_t pool_agents_16k = 0;  // of 16,384; windows count in both
     std::int64_t created_unix = 0;
 };

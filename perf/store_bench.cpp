@@ -3,9 +3,8 @@
 // but empty, since opening looks at nothing but their names and sizes. Directories are made below
 // TMPDIR and stay in the page cache: what is timed has no disk in it.
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
+#include <benchmark/benchmark.h>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,8 +28,8 @@ manifest agent_with(const block_hash& fingerprint, int number) {
     agent.fingerprint = fingerprint;
     agent.agent = "agent-" + std::to_string(number);
     for (std::size_t i = 0; i < agent_tokens; ++i) {
-        agent.tokens.push_back(static_cast<token_id>((i * 7919 + static_cast<std::size_t>(number)) %
-                                                     128000));
+        agent.tokens.push_back(
+            static_cast<token_id>((i * 7919 + static_cast<std::size_t>(number)) % 128000));
         agent.text += "word";
         agent.token_ends.push_back(static_cast<std::uint32_t>(agent.text.size()));
     }
@@ -98,9 +97,8 @@ class agent_on_disk {
             state.text += "word";
             state.token_ends.push_back(static_cast<std::uint32_t>(state.text.size()));
         }
-        const auto blocks =
-            *kv_block::make_many(pool_, kv_part::full,
-                                 static_cast<std::size_t>(tokens / block_tokens));
+        const auto blocks = *kv_block::make_many(pool_, kv_part::full,
+                                                 static_cast<std::size_t>(tokens / block_tokens));
         std::uint8_t next = 0;
         for (const auto& block : blocks)
             for (int layer = 0; layer < layout_.layer_count(); ++layer)
@@ -129,8 +127,8 @@ class agent_on_disk {
     }
 
   private:
-    const kv_layout layout_{std::vector<kv_layer>(30, kv_layer{3, 64, 64, 0}), {4, 64},
-                            block_tokens};
+    const kv_layout layout_{
+        std::vector<kv_layer>(30, kv_layer{3, 64, 64, 0}), {4, 64}, block_tokens};
     block_pool pool_{layout_, layout_.frame_bytes() * 30 * 70};
     const result<agent_id> id_ = agent_id::parse("agent");
     fs::path directory_;

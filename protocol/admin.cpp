@@ -77,8 +77,9 @@ std::string swapped_body(std::string_view model) {
 
 std::string cleared_body(const clearing& done) {
     const auto frames = std::to_string(done.frames);
-    std::string message = "Cleared " + std::to_string(done.on_disk) + " agents (hot: " +
-                          std::to_string(done.hot) + ", pool frames: " + frames + ")";
+    std::string message = "Cleared " + std::to_string(done.on_disk) +
+                          " agents (hot: " + std::to_string(done.hot) + ", pool frames: " + frames +
+                          ")";
     if (done.kept > 0) message += "; " + std::to_string(done.kept) + " answer requests and stay";
     return to_text(json::object{{"status", "success"},
                                 {"hot_cleared", done.hot},

@@ -41,8 +41,8 @@ std::string swapped_body(std::string_view model);
 
 /// What became of all agents' memory.
 struct clearing {
-    int hot = 0;      // agents that were in the pool
-    int on_disk = 0;  // agents that were on disk
+    int hot = 0;               // agents that were in the pool
+    int on_disk = 0;           // agents that were on disk
     std::uint64_t frames = 0;  // of the pool, free again
     int kept = 0;              // agents that answer a request, and stay
 };

@@ -48,16 +48,15 @@ result<std::vector<engine::token_bias>> parse_biases(const json_cursor& root,
     auto object = field->as_object();
     if (!object) return object.error();
     if ((*object)->size() > limits.biases_max)
-        return field->fail(errc::bad_value,
-                           "may have " + std::to_string(limits.biases_max) + " items, has " +
-                               std::to_string((*object)->size()));
+        return field->fail(errc::bad_value, "may have " + std::to_string(limits.biases_max) +
+                                                " items, has " + std::to_string((*object)->size()));
     for (const auto& [key, value] : **object) {
         engine::token_bias bias;
         auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), bias.token);
         if (error != std::errc() || end != key.data() + key.size() || bias.token < 0)
             return field->fail(errc::bad_value, quoted(key) + " is no token id");
-        auto number = json_cursor(value, field->path() + "." + std::string(key))
-                          .as_number(-100, 100);
+        auto number =
+            json_cursor(value, field->path() + "." + std::string(key)).as_number(-100, 100);
         if (!number) return number.error();
         bias.bias = static_cast<float>(*number);
         biases.push_back(bias);

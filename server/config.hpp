@@ -28,9 +28,9 @@ struct tenant_key {
 
 struct config {
     std::string host = "127.0.0.1";
-    std::uint16_t port = 8001;  // 0: one that the system picks
+    std::uint16_t port = 8001;                          // 0: one that the system picks
     std::vector<std::string> cors_origins{"loopback"};  // see http/cors.hpp
-    std::vector<std::string> api_keys;  // each a tenant of its own
+    std::vector<std::string> api_keys;                  // each a tenant of its own
     std::string api_key_file;
     std::vector<tenant_key> file_keys;  // read from api_key_file
     std::string admin_key;

@@ -273,17 +273,16 @@ const std::array options{
                   false,
                   set_api_key_file,
                   print_text<&config::api_key_file>},
-    config_option{"admin-key",
-                  "Network",
-                  "KEY",
-                  "what /admin asks for as x-admin-key; empty: /admin answers only a server that "
-                  "listens on loopback and has no api-key",
-                  {},
-                  true,
-                  set_admin_key,
-                  [](const config& from) {
-                      return std::string(from.admin_key.empty() ? "" : "set");
-                  }},
+    config_option{
+        "admin-key",
+        "Network",
+        "KEY",
+        "what /admin asks for as x-admin-key; empty: /admin answers only a server that "
+        "listens on loopback and has no api-key",
+        {},
+        true,
+        set_admin_key,
+        [](const config& from) { return std::string(from.admin_key.empty() ? "" : "set"); }},
     config_option{"body-limit-mb",
                   "Network",
                   "MB",

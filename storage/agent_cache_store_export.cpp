@@ -44,13 +44,13 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     const kv_layout& layout = impl_->pool.layout();
     const auto count = check_agent_file(file, impl_->options.fingerprint, layout);
     if (!count) return count.error();
-    const auto blocks = static_cast<std::size_t>(
-        (*count + layout.block_tokens() - 1) / layout.block_tokens());
+    const auto blocks =
+        static_cast<std::size_t>((*count + layout.block_tokens() - 1) / layout.block_tokens());
     impl_->make_room_for(id, blocks * static_cast<std::size_t>(layout.layer_count()));
     auto state = read_agent_file(file, id, impl_->options.fingerprint, impl_->pool);
     if (!state) return state.error();
-    const auto foreign = std::ranges::find_if(
-        state->tokens, [&](token_id token) { return token >= vocabulary; });
+    const auto foreign =
+        std::ranges::find_if(state->tokens, [&](token_id token) { return token >= vocabulary; });
     if (foreign != state->tokens.end())
         return failure{errc::bad_value, "the file has the token id " + std::to_string(*foreign) +
                                             ", the model has " + std::to_string(vocabulary)};

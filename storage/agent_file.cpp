@@ -108,9 +108,8 @@ std::vector<tensor_plan> all_tensors(const kv_layout& layout) {
     std::vector<tensor_plan> plans = plan_tensors(layout, kv_part::full);
     const std::vector<tensor_plan> sliding = plan_tensors(layout, kv_part::sliding);
     plans.insert(plans.end(), sliding.begin(), sliding.end());
-    std::stable_sort(plans.begin(), plans.end(), [](const tensor_plan& a, const tensor_plan& b) {
-        return a.layer < b.layer;
-    });
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const tensor_plan& a, const tensor_plan& b) { return a.layer < b.layer; });
     return plans;
 }
 

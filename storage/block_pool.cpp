@@ -155,8 +155,7 @@ kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, i
     if (!pool.layout().slides()) return;
     kept_from_ = as_size(pool.layout().first_sliding_block(tokens));
     kept_from_when_shared_ = kept_from_;
-    for (std::size_t i = kept_from_; i < blocks_.size(); ++i)
-        ASSERT(blocks_[i].sliding != nullptr);
+    for (std::size_t i = kept_from_; i < blocks_.size(); ++i) ASSERT(blocks_[i].sliding != nullptr);
     let_go_of_passed();
 }
 

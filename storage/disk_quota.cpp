@@ -52,8 +52,8 @@ result<std::uint64_t> disk_quota::try_promise(std::uint64_t bytes, std::string& 
     what = directory_ + " holds " + std::to_string(state_.held_bytes) + " bytes of at most " +
            std::to_string(state_.budget_bytes) + ", its file system has " +
            std::to_string(space->free_bytes) + " bytes free, of which " +
-           std::to_string(space->total_bytes / disk_reserve_divisor) +
-           " stay free: no room for " + std::to_string(bytes) + " more";
+           std::to_string(space->total_bytes / disk_reserve_divisor) + " stay free: no room for " +
+           std::to_string(bytes) + " more";
     return missing;
 }
 

@@ -380,10 +380,10 @@ result<sealed_bytes> encode_manifest(const manifest& agent) {
     out.seal = seal_of(checksum128(out.bytes), payload);
     append_record(out.bytes, payload, out.seal);
     if (out.bytes.size() > manifest_file_bytes_max)
-        return failure{errc::bad_value,
-                       "the manifest needs " + std::to_string(out.bytes.size()) +
-                           " bytes, at most " + std::to_string(manifest_file_bytes_max) +
-                           " are allowed"};
+        return failure{errc::bad_value, "the manifest needs " + std::to_string(out.bytes.size()) +
+                                            " bytes, at most " +
+                                            std::to_string(manifest_file_bytes_max) +
+                                            " are allowed"};
     return out;
 }
 

@@ -54,7 +54,7 @@ struct sealed_bytes {
 /// How much of the version before a new one keeps, from the start of each list.
 struct manifest_kept {
     std::size_t blocks = 0;
-    std::size_t tokens = 0;  // of those blocks
+    std::size_t tokens = 0;    // of those blocks
     std::size_t messages = 0;  // each of them ends within those tokens
 };
 

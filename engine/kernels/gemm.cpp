@@ -148,8 +148,8 @@ std::size_t linear_scratch_floats(int count, int cols) noexcept {
     return padded((rows * width + 3) / 4) + 2 * padded(rows * ((width + 63) / group_size));
 }
 
-void linear(const kernel_table& kernels, const task_runner& tasks,
-            std::span<const linear_job> jobs, const float* x, int count, int cols, float* scratch) {
+void linear(const kernel_table& kernels, const task_runner& tasks, std::span<const linear_job> jobs,
+            const float* x, int count, int cols, float* scratch) {
     if (count <= 0) {
         return;
     }

@@ -26,8 +26,8 @@ std::size_t linear_scratch_floats(int count, int cols) noexcept;
 /// quantised once when a job needs it. A row's result depends on that row alone.
 /// Requires: every job's weights have `cols` inputs; scratch [linear_scratch_floats(count, cols)],
 /// 64-byte aligned.
-void linear(const kernel_table& kernels, const task_runner& tasks,
-            std::span<const linear_job> jobs, const float* x, int count, int cols, float* scratch);
+void linear(const kernel_table& kernels, const task_runner& tasks, std::span<const linear_job> jobs,
+            const float* x, int count, int cols, float* scratch);
 void linear(const kernel_table& kernels, const task_runner& tasks, const packed_matrix& weights,
             const float* x, int count, float* y, std::size_t ldy, float* scratch);
 

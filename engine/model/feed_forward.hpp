@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/aligned_buffer.hpp"
 #include "engine/model/model_config.hpp"
-#include "engine/kernels/task_runner.hpp"
 #include "engine/model/weights.hpp"
 
 namespace semantic::engine {

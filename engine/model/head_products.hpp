@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/aligned_buffer.hpp"
 #include "engine/kernels/task_runner.hpp"
+#include "engine/model/aligned_buffer.hpp"
 
 namespace semantic::engine {
 

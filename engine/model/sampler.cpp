@@ -109,8 +109,7 @@ token_scores score_tokens(std::span<const float> logits, token_id chosen, int to
         if (std::isinf(highest))
             return scored_token{
                 token, token == best ? 0.0f : -std::numeric_limits<float>::infinity(), {}, {}};
-        return scored_token{
-            token, static_cast<float>(logit - highest - std::log(total)), {}, {}};
+        return scored_token{token, static_cast<float>(logit - highest - std::log(total)), {}, {}};
     };
     token_scores scores{score(chosen), {}};
     std::vector<std::pair<float, token_id>> order;

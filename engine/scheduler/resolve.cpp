@@ -92,11 +92,16 @@ miss_reason why_diverged(const storage::agent_state& state, const resolved_promp
 // The agent was on disk once, and what became of it.
 miss_reason why_absent(storage::shortfall why) {
     switch (why) {
-        case storage::shortfall::none: return miss_reason::none;
-        case storage::shortfall::evicted: return miss_reason::evicted;
-        case storage::shortfall::corrupt: return miss_reason::corrupt;
-        case storage::shortfall::incompatible: return miss_reason::incompatible;
-        case storage::shortfall::model_changed: return miss_reason::model_changed;
+        case storage::shortfall::none:
+            return miss_reason::none;
+        case storage::shortfall::evicted:
+            return miss_reason::evicted;
+        case storage::shortfall::corrupt:
+            return miss_reason::corrupt;
+        case storage::shortfall::incompatible:
+            return miss_reason::incompatible;
+        case storage::shortfall::model_changed:
+            return miss_reason::model_changed;
     }
     return miss_reason::none;
 }
@@ -439,12 +444,12 @@ storage::result<resolved_prompt> resolver::continue_thread(
     std::string text =
         memory->text.substr(0, end->tokens == 0 ? 0 : memory->token_ends[end->tokens - 1]) +
         end->rest;
-    const std::size_t begin = std::min(
-        begin_of(note_of(*memory, answers_note), *request.continues).value_or(text.size()),
-        text.size());
-    auto tail = render_behind_answer(template_, std::string_view(text).substr(begin),
-                                     request.chat.messages,
-                                     rendering_of(request.thinking, note_of(*memory, day_note)));
+    const std::size_t begin =
+        std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(text.size()),
+                 text.size());
+    auto tail =
+        render_behind_answer(template_, std::string_view(text).substr(begin), request.chat.messages,
+                             rendering_of(request.thinking, note_of(*memory, day_note)));
     if (!tail) return tail.error();
 
     resolved_prompt prompt{memory->id, text + *tail};

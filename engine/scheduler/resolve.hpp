@@ -32,7 +32,7 @@ struct resolved_prompt {
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};
-    std::map<std::string, std::string> notes{};  // what to remember with the agent
+    std::map<std::string, std::string> notes{};    // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
     std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
     std::vector<sampled_turn> turns{};  // those before it that the model wrote

@@ -9,8 +9,7 @@
 
 namespace semantic::engine {
 
-sequence::sequence(job_ptr work, int choice,
-                   std::vector<storage::kv_block_parts> blocks, int known,
+sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
                    storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
                    std::uint64_t seed)
     : work_(std::move(work)),
@@ -155,9 +154,7 @@ token_scores sequence::scores_of(std::span<const float> logits, token_id token) 
 
 void sequence::give_back_blocks() { cache_ = storage::kv_sequence(pool_, {}, 0); }
 
-storage::agent_state sequence::snapshot() {
-    return snapshot(cache_.share(), cache_.token_count());
-}
+storage::agent_state sequence::snapshot() { return snapshot(cache_.share(), cache_.token_count()); }
 
 storage::agent_state sequence::snapshot_at_end() {
     storage::agent_state state = snapshot();

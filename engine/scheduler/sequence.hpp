@@ -34,9 +34,9 @@ class sequence {
     /// Starts from `known` tokens whose KV `blocks` hold, at most the whole prompt. `seed` draws
     /// choice 0 of a request that has none of its own.
     /// Requires: work->prompt is set.
-    sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks,
-             int known, storage::block_pool& pool, const tokenizer& words,
-             const answer_rules& rules, std::uint64_t seed);
+    sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
+             storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
+             std::uint64_t seed);
 
     const job& work() const { return *work_; }
     const job_ptr& work_ptr() const { return work_; }
@@ -113,7 +113,7 @@ class sequence {
     utf8_stream utf8_;
     stop_matcher stops_;
     std::string stop_sequence_;
-    std::vector<token_id> forced_;  // taken before anything is sampled, the next one last
+    std::vector<token_id> forced_;   // taken before anything is sampled, the next one last
     std::optional<token_id> drawn_;  // from the logits that accept() gets next
 };
 

@@ -55,8 +55,8 @@ void step_cost::learn(const step_sample& step) {
     double decoding = decode_seconds(step.decoding);
     std::optional<double> known = prefill_seconds(middle);
     if (!known) {
-        prefill = std::max(step.seconds - decoding, step.seconds * chunk_share_min) /
-                  step.chunk_tokens;
+        prefill =
+            std::max(step.seconds - decoding, step.seconds * chunk_share_min) / step.chunk_tokens;
         return;
     }
     // What was expected of both parts was off by one factor: a step cannot say which part it was.

@@ -168,9 +168,7 @@ result<std::string> chat_template::render(const conversation& chat,
     return family->render({*messages, chat.tools, options, *family});
 }
 
-std::string chat_template::bos() const {
-    return std::string(find_template_family(family_)->bos);
-}
+std::string chat_template::bos() const { return std::string(find_template_family(family_)->bos); }
 
 bool chat_template::prints_day() const { return find_template_family(family_)->prints_day; }
 

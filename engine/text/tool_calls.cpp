@@ -97,8 +97,7 @@ std::vector<tool_call_parser::piece> tool_call_parser::end(bool was_cut) {
         call made;
         const std::size_t begin = tag_at_ + open_tag.size();
         inside_ = false;
-        const call_reading reading =
-            read_hermes_call(std::string_view(held_).substr(begin), made);
+        const call_reading reading = read_hermes_call(std::string_view(held_).substr(begin), made);
         if (reading == call_reading::whole) out.emplace_back(std::move(made));
         if (reading == call_reading::whole || (was_cut && reading == call_reading::unfinished)) {
             held_.clear();

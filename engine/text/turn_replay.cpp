@@ -102,11 +102,11 @@ bool is_same(const json::value& a, const json::value& b) {
 bool is_same(const spoken_turn& asked, const spoken_turn& sampled) {
     if (asked.text != sampled.text || asked.calls.size() != sampled.calls.size()) return false;
     if (!asked.thinking.empty() && asked.thinking != sampled.thinking) return false;
-    return std::ranges::equal(
-        asked.calls, sampled.calls, [](const spoken_call& a, const spoken_call& b) {
-            return a.name == b.name && a.arguments && b.arguments &&
-                   is_same(*a.arguments, *b.arguments);
-        });
+    return std::ranges::equal(asked.calls, sampled.calls,
+                              [](const spoken_call& a, const spoken_call& b) {
+                                  return a.name == b.name && a.arguments && b.arguments &&
+                                         is_same(*a.arguments, *b.arguments);
+                              });
 }
 
 bool read_number(std::string_view& from, std::uint32_t& into, char behind) {

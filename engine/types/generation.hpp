@@ -112,7 +112,7 @@ struct thread_turn {
     static constexpr const char* effort_unless_said = "medium";
     std::vector<tool_definition> tools;  // that the thread was created with
     std::string effort;         // of reasoning, where its prompt begins with that; or empty
-    bool is_continued = false;           // there is another answer behind it
+    bool is_continued = false;  // there is another answer behind it
 };
 
 /// Why the prompt was not reused as far as the agent's memory reached. `none`: it was, or there was

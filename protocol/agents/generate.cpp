@@ -66,8 +66,8 @@ result<void> check_last_role(const json_cursor& root, const generate_request& re
 result<void> parse_chat(const json_cursor& root, const request_limits& limits,
                         generate_request& request) {
     if (!root.find("messages"))
-        return failure{errc::missing_field, "prompt: required, unless there are messages", "prompt",
-                       {}};
+        return failure{
+            errc::missing_field, "prompt: required, unless there are messages", "prompt", {}};
     anthropic::messages_limits chat_limits;
     static_cast<request_limits&>(chat_limits) = limits;
     auto chat = anthropic::parse_conversation(root, chat_limits);
@@ -187,9 +187,7 @@ std::string generate_stream::on_failed(const failure& f) {
     return error_event(dialect::native, f, request_id_);
 }
 
-std::string generate_stream::ping() const {
-    return ended_ ? std::string() : event_of("ping", {});
-}
+std::string generate_stream::ping() const { return ended_ ? std::string() : event_of("ping", {}); }
 
 void generate_collector::on_admitted(const engine::admitted& event) {
     agent_ = event.agent.str();

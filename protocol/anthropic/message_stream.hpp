@@ -21,9 +21,9 @@ struct reply_options {
     std::string model;       // echoed
     /// Calls behind this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
-    bool shows_thinking = false;  // off: reasoning is left out
-    bool hides_thinking = false;  // its blocks have no text, and a signature that carries it
-    bool diagnoses = false;       // `diagnostics` says why not more was remembered
+    bool shows_thinking = false;        // off: reasoning is left out
+    bool hides_thinking = false;        // its blocks have no text, and a signature that carries it
+    bool diagnoses = false;             // `diagnostics` says why not more was remembered
     std::string previous_message_id{};  // what the client compares with, or empty
 };
 

@@ -267,7 +267,9 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
 }  // namespace
 
 failure thread_not_found(std::string_view message_id) {
-    return {errc::not_found, "there is no thread with the answer " + quoted(message_id), {},
+    return {errc::not_found,
+            "there is no thread with the answer " + quoted(message_id),
+            {},
             "thread_not_found"};
 }
 

@@ -27,15 +27,15 @@ using thread_tools =
 
 /// What a request says about its message thread.
 struct thread_fields {
-    bool is_kept = false;  // its answer can be gone on from
+    bool is_kept = false;   // its answer can be gone on from
     std::string continues;  // the answer that its messages follow, or empty: they are all
 };
 
 struct messages_request : answer_request {
     thread_fields thread;
-    bool shows_thinking = false;  // the reply has the reasoning in blocks of its own
-    bool hides_thinking = false;  // these blocks have no text, only a signature
-    bool diagnoses = false;       // the reply says why not more of the prompt was remembered
+    bool shows_thinking = false;      // the reply has the reasoning in blocks of its own
+    bool hides_thinking = false;      // these blocks have no text, only a signature
+    bool diagnoses = false;           // the reply says why not more of the prompt was remembered
     std::string previous_message_id;  // diagnostics.previous_message_id, or empty
     std::string user_id;              // metadata.user_id, or empty
 };

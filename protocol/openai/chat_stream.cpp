@@ -185,8 +185,7 @@ std::string chat_stream::on_choice_finished(const engine::choice_finished& event
     if (state_ != state::open || event.choice == 0) return {};
     auto index = static_cast<std::size_t>(event.choice);
     bool has_calls = choices_[index].parts.call_count() > 0;
-    return event_of(
-        delta_chunk(options_, index, {}, nullptr, finish_reason(event.why, has_calls)));
+    return event_of(delta_chunk(options_, index, {}, nullptr, finish_reason(event.why, has_calls)));
 }
 
 std::string chat_stream::on_finished(const engine::finished& event) {
@@ -196,8 +195,7 @@ std::string chat_stream::on_finished(const engine::finished& event) {
     if (state_ == state::ended) return {};
     state_ = state::ended;
     bool has_calls = choices_[0].parts.call_count() > 0;
-    json::object last =
-        delta_chunk(options_, 0, {}, nullptr, finish_reason(event.why, has_calls));
+    json::object last = delta_chunk(options_, 0, {}, nullptr, finish_reason(event.why, has_calls));
     // Whole once more: clients that fold chunks into one keep the last value of a field.
     json::object memory = memory_object(agent_, usage_);
     memory["saved"] = event.saved;

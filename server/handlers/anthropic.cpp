@@ -119,10 +119,10 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     }
 
     protocol::id_maker ids(random_bits);
-    anthropic::reply_options options{
-        ids.message_id(),       incoming.id,       parsed->model,
-        parsed->tool_calls_max, parsed->shows_thinking, parsed->hides_thinking,
-        parsed->diagnoses,      parsed->previous_message_id};
+    anthropic::reply_options options{ids.message_id(),       incoming.id,
+                                     parsed->model,          parsed->tool_calls_max,
+                                     parsed->shows_thinking, parsed->hides_thinking,
+                                     parsed->diagnoses,      parsed->previous_message_id};
     if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
         *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));

@@ -22,7 +22,7 @@ struct request {
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
     std::shared_ptr<spool_file> file;  // in place of `body` where the route takes a file
-    std::string id;  // request id, echoed in every reply
+    std::string id;                    // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
     std::string allow_origin;
     /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.

@@ -49,11 +49,11 @@ read_failure judge(boost::system::error_code error, bool late, const request& to
                                 {}},
                                431)};
     if (error == http::error::body_limit)
-        return {error_response(to, {errc::body_too_large,
-                                    "the request body has more than " +
-                                        std::to_string(body_bytes_max) + " bytes",
-                                    {},
-                                    {}})};
+        return {error_response(
+            to, {errc::body_too_large,
+                 "the request body has more than " + std::to_string(body_bytes_max) + " bytes",
+                 {},
+                 {}})};
     if (late)
         return {error_response(
             to, {errc::request_timeout, "the request did not arrive in time", {}, {}})};
@@ -81,13 +81,13 @@ bool has_body(const request_parser& parser) {
 }
 
 response compressed(const request& incoming, const std::string& field) {
-    response reply = error_response(incoming,
-                                    {errc::unsupported,
-                                     "send the body without " + field +
-                                         ": compressed bodies are not read",
-                                     {},
-                                     {}},
-                                    415);
+    response reply =
+        error_response(incoming,
+                       {errc::unsupported,
+                        "send the body without " + field + ": compressed bodies are not read",
+                        {},
+                        {}},
+                       415);
     reply.fields.emplace_back("accept-encoding", "identity");
     return reply;
 }
@@ -246,8 +246,7 @@ net::awaitable<bool> exchange::read_file() {
         auto kept = co_await run_on(with_.workers, keep);
         if (!kept) fault = kept.error();
     }
-    if (fault)
-        co_return co_await fail({error_response(incoming_, protocol::from_storage(*fault))});
+    if (fault) co_return co_await fail({error_response(incoming_, protocol::from_storage(*fault))});
     incoming_.file = std::move(*file);
     co_return true;
 }

@@ -19,9 +19,8 @@ storage::failure fault(const char* what, int error) {
 }  // namespace
 
 storage::result<std::shared_ptr<spool_file>> spool_file::make(const std::string& directory) {
-    const std::filesystem::path folder =
-        directory.empty() ? std::filesystem::temp_directory_path()
-                          : std::filesystem::path(directory);
+    const std::filesystem::path folder = directory.empty() ? std::filesystem::temp_directory_path()
+                                                           : std::filesystem::path(directory);
     std::string name = (folder / "upload-XXXXXX").string();
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0) return fault("could not make a file for the upload", errno);

@@ -62,8 +62,8 @@ TEST(append, a_turn_with_only_its_new_text_is_the_whole_conversations_turn) {
         temp_dir dir;
         auto engine = load(options_in(dir.path()));
         std::vector<std::string> turns;
-        for (const char* line : {"My dog is called Biscuit.", "I was born in Perth.",
-                                 "What is my dog called?"}) {
+        for (const char* line :
+             {"My dog is called Biscuit.", "I was born in Perth.", "What is my dog called?"}) {
             turns.push_back(line);
             auto short_turn = run(*engine, appended("short", line, max_tokens));
             auto whole_turn = run(*engine, ask("whole", chat_of(turns), max_tokens));

@@ -193,8 +193,8 @@ TEST(engine_window, random_histories_of_agents_never_change_an_answer) {
         const std::string agent = "agent" + std::to_string(below(4));
         std::vector<std::string>& mine = turns[agent];
         const int action = below(8);
-        if (action == 0) mine = turns["agent" + std::to_string(below(4))];  // a fork
-        if (action == 1 && mine.size() >= 2) mine.resize(mine.size() - 2);  // a turn taken back
+        if (action == 0) mine = turns["agent" + std::to_string(below(4))];      // a fork
+        if (action == 1 && mine.size() >= 2) mine.resize(mine.size() - 2);      // a turn taken back
         if (action == 2 && !mine.empty()) mine[mine.size() - 2] += " Really.";  // and told anew
         if (action == 3) {
             engine.reset();

@@ -109,18 +109,18 @@ TEST(many_agents, ten_times_what_the_pool_holds_are_all_answered_from_their_memo
     }
     at_end = holdings::now();
     EXPECT_EQ(engine->probe().requests_failed.load(), 0u);
-    EXPECT_GT(engine->probe().tokens_reused_disk.load(),
-              engine->probe().tokens_reused_ram.load());
+    EXPECT_GT(engine->probe().tokens_reused_disk.load(), engine->probe().tokens_reused_ram.load());
     EXPECT_EQ(engine->store_probe().save_failures.load(), 0u);
     EXPECT_LE(at_end.descriptors, after_first.descriptors);
     // Texts and tokens of the agents grow with the turns; nothing else may.
     EXPECT_LT(at_end.resident_bytes, after_first.resident_bytes + (std::size_t{48} << 20));
     std::ranges::sort(seconds);
-    std::printf("%d agents of %d tokens, %zu requests: p50 %.1f ms, p99 %.1f ms; resident %zu -> "
-                "%zu MiB, descriptors %zu -> %zu\n",
-                of.agents, tokens, seconds.size(), 1e3 * seconds[seconds.size() / 2],
-                1e3 * seconds[seconds.size() * 99 / 100], after_first.resident_bytes >> 20,
-                at_end.resident_bytes >> 20, after_first.descriptors, at_end.descriptors);
+    std::printf(
+        "%d agents of %d tokens, %zu requests: p50 %.1f ms, p99 %.1f ms; resident %zu -> "
+        "%zu MiB, descriptors %zu -> %zu\n",
+        of.agents, tokens, seconds.size(), 1e3 * seconds[seconds.size() / 2],
+        1e3 * seconds[seconds.size() * 99 / 100], after_first.resident_bytes >> 20,
+        at_end.resident_bytes >> 20, after_first.descriptors, at_end.descriptors);
 }
 
 }  // namespace

@@ -25,9 +25,7 @@ std::uint64_t bytes_of(const engine& on, const char* agent) {
     return found ? found->pool_bytes : 0;
 }
 
-std::uint64_t held_bytes(const engine& on) {
-    return on.pool().frames_held * on.pool().frame_bytes;
-}
+std::uint64_t held_bytes(const engine& on) { return on.pool().frames_held * on.pool().frame_bytes; }
 
 TEST(sharing, ten_agents_with_one_system_prompt_hold_it_once) {
     temp_dir dir;
@@ -296,8 +294,7 @@ TEST(sharing, a_pool_that_just_holds_a_conversation_lets_its_answer_fill_it) {
     std::size_t block_bytes = 0;
     {
         auto whole = load(options);
-        block_bytes =
-            whole->pool().frame_bytes * static_cast<std::size_t>(whole->info().layers);
+        block_bytes = whole->pool().frame_bytes * static_cast<std::size_t>(whole->info().layers);
     }
     options.cache_budget_bytes = 8 * block_bytes;
     auto engine = load(options);

@@ -3,6 +3,8 @@
 // them out; no agent, no memory, no batch. Token ids and not text, because a memory holds what was
 // sampled, and that need not be what tokenising its text gives.
 
+#include <boost/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <boost/json.hpp>
 
 #include "engine/engine.hpp"
 #include "engine/kernels/kernels.hpp"
@@ -32,8 +32,8 @@ class solo_model {
           tokens_max_(tokens_max),
           arena_(options.compute_threads) {
         const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv_bits(config_);
-        const storage::kv_layout layout = engine::make_kv_layout(
-            config_, {bits, options.kv_group_size}, options.block_tokens);
+        const storage::kv_layout layout =
+            engine::make_kv_layout(config_, {bits, options.kv_group_size}, options.block_tokens);
         pool_ = std::make_unique<storage::block_pool>(
             layout, layout.frames_for(tokens_max, tokens_max) * layout.frame_bytes());
         arena_.run([&] {

@@ -160,8 +160,9 @@ TEST(engine_thread, an_answer_that_its_limit_cut_is_closed_where_it_stands) {
     auto engine = load(options_in(dir.path()));
     auto first = run(*engine, opened("msg_1", chat_of({"My dog is called Biscuit."}), 3));
     EXPECT_EQ(first->finished->why, stop_reason::max_tokens);
-    auto whole = run(*engine, ask("w", chat_of({"My dog is called Biscuit.", first->text,
-                                                "What is my dog called?"})));
+    auto whole = run(
+        *engine,
+        ask("w", chat_of({"My dog is called Biscuit.", first->text, "What is my dog called?"})));
     auto second = run(*engine, continued("msg_2", "msg_1", chat_of({"What is my dog called?"})));
     EXPECT_EQ(second->text, whole->text);
     EXPECT_EQ(second->usage.prompt_tokens, whole->usage.prompt_tokens);

@@ -50,8 +50,7 @@ std::string sealed(std::string_view input) {
 void check(std::string_view file) {
     const auto decoded = decode_manifest(file);
     if (!decoded) {
-        ASSERT(decoded.error().code == errc::corrupt ||
-               decoded.error().code == errc::incompatible);
+        ASSERT(decoded.error().code == errc::corrupt || decoded.error().code == errc::incompatible);
         return;
     }
     const auto again = encode_manifest(decoded->agent);

@@ -1,8 +1,8 @@
 // The agents API over real sockets, with a scripted engine behind it.
 
-#include <gtest/gtest.h>
-
 #include <boost/json.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cstring>
 
@@ -160,8 +160,7 @@ TEST_F(agents_api, generate_hands_the_prompt_over_as_it_is_and_answers_in_both_w
     EXPECT_FALSE(wanted.append);
     EXPECT_EQ(wanted.max_tokens, 5);
     EXPECT_EQ(wanted.sampling.temperature, 0.0f);
-    http_reply streamed =
-        ask(post("/v1/agents/a/generate", R"({"prompt":"Once","stream":true})"));
+    http_reply streamed = ask(post("/v1/agents/a/generate", R"({"prompt":"Once","stream":true})"));
     EXPECT_EQ(streamed.fields["content-type"], "text/event-stream; charset=utf-8");
     std::size_t at = 0;
     for (const char* name : {"start", "token", "token", "token", "done"}) {
@@ -210,9 +209,7 @@ TEST_F(agents_api, an_export_that_cannot_begin_is_an_error_and_one_that_breaks_h
     static const storage::result<std::uint64_t> bad_block =
         storage::failure{storage::errc::corrupt, "bad block"};
     server_.engine().remember(agent("a"));
-    server_.engine().on_export = [](const engine::memory_sink&) {
-        return bad_block;
-    };
+    server_.engine().on_export = [](const engine::memory_sink&) { return bad_block; };
     EXPECT_EQ(ask(get("/v1/agents/a/cache")).status, 500);
     server_.engine().on_export = [](const engine::memory_sink& sink) {
         const std::string part(300'000, 'm');

@@ -201,25 +201,17 @@ TEST(config, of_two_aliases_the_first_by_name_counts) {
 }
 
 TEST(config, names_without_a_counterpart_are_warned_about_and_change_nothing) {
-    for (const char* name : {"SEMANTIC_MLX_MAX_CONTEXT_LENGTH",
-                             "SEMANTIC_MLX_PREFILL_STEP_SIZE",
-                             "SEMANTIC_MLX_CHUNKED_PREFILL_ENABLED",
-                             "SEMANTIC_MLX_REASONING_EXTRA_TOKENS",
-                             "SEMANTIC_MLX_SCHEDULER_ENABLED",
-                             "SEMANTIC_MLX_SCHEDULER_INTERLEAVE_THRESHOLD",
-                             "SEMANTIC_MLX_DEFAULT_MAX_TOKENS",
-                             "SEMANTIC_MLX_DEFAULT_TEMPERATURE",
-                             "SEMANTIC_AGENT_BATCH_WINDOW_MS",
-                             "SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
-                             "SEMANTIC_AGENT_EVICT_TO_DISK",
-                             "SEMANTIC_AGENT_VALIDATE_MODEL_TAG",
-                             "SEMANTIC_SERVER_WORKERS",
-                             "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
-                             "SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
-                             "SEMANTIC_AUTH_DISABLED",
-                             "SEMANTIC_DISABLE_FUSED_ATTN",
-                             "SEMANTIC_ENABLE_METAL_DECODE",
-                             "SEMANTIC_SCHEDULER_ENABLED"}) {
+    for (const char* name :
+         {"SEMANTIC_MLX_MAX_CONTEXT_LENGTH", "SEMANTIC_MLX_PREFILL_STEP_SIZE",
+          "SEMANTIC_MLX_CHUNKED_PREFILL_ENABLED", "SEMANTIC_MLX_REASONING_EXTRA_TOKENS",
+          "SEMANTIC_MLX_SCHEDULER_ENABLED", "SEMANTIC_MLX_SCHEDULER_INTERLEAVE_THRESHOLD",
+          "SEMANTIC_MLX_DEFAULT_MAX_TOKENS", "SEMANTIC_MLX_DEFAULT_TEMPERATURE",
+          "SEMANTIC_AGENT_BATCH_WINDOW_MS", "SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
+          "SEMANTIC_AGENT_EVICT_TO_DISK", "SEMANTIC_AGENT_VALIDATE_MODEL_TAG",
+          "SEMANTIC_SERVER_WORKERS", "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
+          "SEMANTIC_SERVER_RATE_LIMIT_GLOBAL", "SEMANTIC_AUTH_DISABLED",
+          "SEMANTIC_DISABLE_FUSED_ATTN", "SEMANTIC_ENABLE_METAL_DECODE",
+          "SEMANTIC_SCHEDULER_ENABLED"}) {
         auto parsed = parse({}, {{name, "hunter2"}});
         ASSERT_EQ(parsed.warnings.size(), 1u) << name;
         EXPECT_TRUE(parsed.warnings[0].starts_with(std::string(name) + " has no effect here: "));
@@ -238,9 +230,9 @@ TEST(config, origins_are_a_list_of_what_a_browser_would_say) {
     EXPECT_EQ(origins("none"), list{});
     EXPECT_EQ(origins("*"), list{"*"});
     EXPECT_EQ(origins("loopback, https://a.example"), (list{"loopback", "https://a.example"}));
-    EXPECT_EQ(parse({}, {{"SEMANTIC_SERVER_CORS_ORIGINS", "http://localhost:3000"}})
-                  .values.cors_origins,
-              list{"http://localhost:3000"});
+    EXPECT_EQ(
+        parse({}, {{"SEMANTIC_SERVER_CORS_ORIGINS", "http://localhost:3000"}}).values.cors_origins,
+        list{"http://localhost:3000"});
     for (const char* bad : {"a.example", "https://a.example/", "*,loopback", "none,loopback",
                             "://a", "https://", "loopback,,*", "https://*.a"})
         EXPECT_NE(fault({"--cors-origins", bad}).find("cors-origins"), std::string::npos) << bad;

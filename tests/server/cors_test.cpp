@@ -70,9 +70,8 @@ TEST(cors, preflight_is_answered_without_a_key_and_before_the_model_is_there) {
 TEST(cors, preflight_of_another_page_allows_nothing) {
     test_server server;
     http_client client(server.port());
-    http_reply reply = client.request(
-        options("/v1/messages",
-                "origin: https://a.example\r\naccess-control-request-method: POST\r\n"));
+    http_reply reply = client.request(options(
+        "/v1/messages", "origin: https://a.example\r\naccess-control-request-method: POST\r\n"));
     EXPECT_EQ(reply.status, 204);
     EXPECT_EQ(reply.fields["allow"], "POST, OPTIONS");
     for (const auto& [name, value] : reply.fields)
@@ -95,8 +94,7 @@ TEST(cors, every_reply_to_an_allowed_page_can_be_read_by_it) {
         EXPECT_EQ(reply.fields["access-control-expose-headers"], "*") << request;
     }
     http_client program(server.port());
-    EXPECT_FALSE(
-        program.request(get("/v1/models")).fields.contains("access-control-allow-origin"));
+    EXPECT_FALSE(program.request(get("/v1/models")).fields.contains("access-control-allow-origin"));
 }
 
 // A form of any page may send a text/plain body without asking first.

@@ -13,8 +13,7 @@ using tests::http_reply;
 using tests::post;
 
 const std::string create = R"("thread":{"type":"create"},)";
-const std::string go_on =
-    R"("thread":{"type":"continue","previous_message_id":"msg_1"},)";
+const std::string go_on = R"("thread":{"type":"continue","previous_message_id":"msg_1"},)";
 
 class threads : public ::testing::Test {
   protected:
@@ -24,8 +23,7 @@ class threads : public ::testing::Test {
     }
     http_reply ask(const std::string& fields, const std::string& headers = "") {
         http_client client(server_.port());
-        return client.request(
-            post("/v1/messages", message_body(false).insert(1, fields), headers));
+        return client.request(post("/v1/messages", message_body(false).insert(1, fields), headers));
     }
     static void expect_refused(const http_reply& reply, int status, const std::string& code) {
         EXPECT_EQ(reply.status, status) << reply.body;
@@ -104,8 +102,8 @@ TEST_F(threads, tokens_of_a_continued_thread_are_counted) {
         return storage::result<int>(static_cast<int>(chat.tools.size()) + 41);
     };
     http_client client(server_.port());
-    http_reply reply = client.request(
-        post("/v1/messages/count_tokens", message_body(false).insert(1, go_on)));
+    http_reply reply =
+        client.request(post("/v1/messages/count_tokens", message_body(false).insert(1, go_on)));
     EXPECT_EQ(reply.body, R"({"input_tokens":42})");
 }
 

@@ -129,10 +129,10 @@ TEST_F(agent_file_test, tensors_have_the_published_names_shapes_and_order_of_row
     // Token 18 of head 1 of the whole is token 2 of head 1 of the third block.
     const auto state = make_state(pool, "a", some_tokens(21));
     const kv_region& v = layout.v(1);
-    EXPECT_EQ(std::memcmp(weights.bytes.data() + (21 + 18) * v.row_bytes,
-                          state.blocks[2].full->frame(1) + v.row_at(block_tokens, 1, 2),
-                          v.row_bytes),
-              0);
+    EXPECT_EQ(
+        std::memcmp(weights.bytes.data() + (21 + 18) * v.row_bytes,
+                    state.blocks[2].full->frame(1) + v.row_at(block_tokens, 1, 2), v.row_bytes),
+        0);
     EXPECT_EQ(view->metadata.at("token_count"), "21");
     EXPECT_EQ(view->metadata.at("text"), state.text);
 }
@@ -208,8 +208,7 @@ TEST_F(agent_file_test, an_export_ends_when_its_reader_is_gone) {
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().what, "gone");
     EXPECT_EQ(pieces, 5);
-    const auto nobody =
-        store->export_agent(id_of("nobody"), [](auto) { return result<void>(); });
+    const auto nobody = store->export_agent(id_of("nobody"), [](auto) { return result<void>(); });
     EXPECT_EQ(nobody.error().code, errc::not_found);
 }
 

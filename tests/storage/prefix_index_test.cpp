@@ -62,7 +62,9 @@ TEST(prefix_index, the_closest_agents_are_those_that_a_look_at_every_agent_finds
             agents.empty() || random() % 2 == 0
                 ? some_text(random, 20)
                 : std::next(agents.begin(), static_cast<long>(random() % agents.size()))
-                          ->get()->text + some_text(random, 3);
+                          ->get()
+                          ->text +
+                      some_text(random, 3);
         std::vector<std::size_t> expected;
         for (const auto& agent : agents)
             if (std::size_t common = common_prefix_bytes(agent->text, prompt); common > 0)

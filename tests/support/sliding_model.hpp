@@ -26,9 +26,9 @@ class sliding_model {
         write_biases();
         std::string config = text_of(source / "config.json");
         replace(config, "\"llama\"", "\"qwen2\"");
-        replace(config, "\"rope_scaling\": null", "\"layer_types\": [" + types() +
-                                                      "], \"sliding_window\": " +
-                                                      std::to_string(window));
+        replace(
+            config, "\"rope_scaling\": null",
+            "\"layer_types\": [" + types() + "], \"sliding_window\": " + std::to_string(window));
         std::ofstream(folder_ / "config.json") << config;
     }
     std::string path() const { return folder_.path(); }
@@ -57,11 +57,11 @@ class sliding_model {
         for (int layer = 0; layer < layers; ++layer)
             for (const auto& [name, width] :
                  std::map<std::string, int>{{"q", hidden}, {"k", kv_width}, {"v", kv_width}})
-                tensors.push_back({"model.layers." + std::to_string(layer) + ".self_attn." + name +
-                                       "_proj.bias",
-                                   storage::dtype::f16,
-                                   {width},
-                                   std::span(zeros).first(static_cast<std::size_t>(width) * 2)});
+                tensors.push_back(
+                    {"model.layers." + std::to_string(layer) + ".self_attn." + name + "_proj.bias",
+                     storage::dtype::f16,
+                     {width},
+                     std::span(zeros).first(static_cast<std::size_t>(width) * 2)});
         std::ofstream file(folder_ / "b.safetensors", std::ios::binary);
         file << storage::safetensors_header(tensors, {});
         for (const auto& tensor : tensors)

@@ -56,9 +56,9 @@ class transcript final : public engine::generation_sink {
     std::optional<engine::queued> queued;
     engine::prompt_usage usage;
     std::string agent;
-    std::string text;                       // of the first choice, like `tokens`
+    std::string text;  // of the first choice, like `tokens`
     std::vector<storage::token_id> tokens;
-    std::map<int, std::string> choices;      // each one's text
+    std::map<int, std::string> choices;  // each one's text
     std::vector<engine::choice_finished> choices_finished;
     std::vector<engine::token_scores> scores;
     std::optional<engine::finished> finished;

@@ -16,8 +16,8 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
         return;
     }
     config_ = std::move(*config);
-    const storage::kv_layout layout = engine::make_kv_layout(config_, {run.kv_bits, 64},
-                                                              run.block_tokens);
+    const storage::kv_layout layout =
+        engine::make_kv_layout(config_, {run.kv_bits, 64}, run.block_tokens);
     const auto blocks = static_cast<std::size_t>(run.pool_tokens / layout.block_tokens() + 1);
     pool_ = std::make_unique<storage::block_pool>(
         layout, blocks * static_cast<std::size_t>(layout.layer_count()) * layout.frame_bytes());

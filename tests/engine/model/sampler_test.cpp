@@ -191,8 +191,8 @@ struct oracle {
         std::vector<double> weights;
         double total = 0;
         for (auto [negated, token] : order)
-            weights.push_back(std::exp((order[0].first - negated) /
-                                       static_cast<double>(rules.temperature)));
+            weights.push_back(
+                std::exp((order[0].first - negated) / static_cast<double>(rules.temperature)));
         for (double weight : weights) total += weight;
         std::size_t kept = 0;
         for (double mass = 0; kept < weights.size() &&
@@ -232,8 +232,7 @@ TEST(sampler, draws_are_as_likely_as_the_oracle_says_under_random_rules) {
             rules.biases.push_back({static_cast<token_id>(random() % 12), uniform(-5, 5)});
         std::vector<float> logits;
         for (int i = 0; i < vocabulary; ++i) logits.push_back(uniform(-3, 3));
-        for (int i = 0; i < 4; ++i)
-            expected.prompt.push_back(static_cast<token_id>(random() % 12));
+        for (int i = 0; i < 4; ++i) expected.prompt.push_back(static_cast<token_id>(random() % 12));
         sampler drawn(rules, random(), vocabulary, expected.prompt);
         for (int i = 0; i < 4; ++i) {
             expected.answer.push_back(static_cast<token_id>(random() % 12));

@@ -129,9 +129,8 @@ TEST_P(window_exactness, a_long_context_holds_no_more_frames_than_its_windows) {
         EXPECT_LE(model.pool().held_count(), layout.frames_for(context, chunk));
     }
     EXPECT_LE(model.pool().held_count(), layout.frames_for(context, 0));
-    EXPECT_LT(layout.frames_for(context, 0),
-              std::size_t{context / block_tokens * 2 / 3} *
-                  static_cast<std::size_t>(layout.layer_count()));
+    EXPECT_LT(layout.frames_for(context, 0), std::size_t{context / block_tokens * 2 / 3} *
+                                                 static_cast<std::size_t>(layout.layer_count()));
 }
 
 INSTANTIATE_TEST_SUITE_P(models, window_exactness, testing::Values("gemma3", "gptoss"),

@@ -194,8 +194,8 @@ TEST_F(resolver_, the_longest_prefix_of_all_agents_is_found_among_many_that_are_
         remember(prompts, "near" + std::to_string(i), chat_of({text}));
     }
     remember(prompts, "best", chat_of({words + "eleven twelve and so on"}));
-    auto prompt = prompts.resolve(ask("", chat_of({words + "eleven twelve but not on"})),
-                                  nobody_is_busy);
+    auto prompt =
+        prompts.resolve(ask("", chat_of({words + "eleven twelve but not on"})), nobody_is_busy);
     ASSERT_TRUE(prompt);
     ASSERT_NE(prompt->source, nullptr);
     EXPECT_EQ(prompt->source->id.str(), "best");

@@ -9,7 +9,7 @@
 namespace semantic::engine {
 namespace {
 
-constexpr const char* every_family[] = {"chatml", "qwen2", "smollm2",  "qwen3",    "qwen3-thinking",
+constexpr const char* every_family[] = {"chatml", "qwen2",  "smollm2",   "qwen3",  "qwen3-thinking",
                                         "llama3", "gemma3", "deepseek2", "harmony"};
 
 message said_by(role from, const char* text) { return {from, {text_part{text}}}; }

@@ -104,8 +104,8 @@ TEST(turn_replay, turns_are_taken_in_order_and_each_once) {
 }
 
 TEST(turn_replay, every_family_renders_the_turn_where_its_template_puts_one) {
-    for (const char* name : {"chatml", "qwen2", "qwen3", "smollm2", "llama3", "gemma3", "deepseek2",
-                             "harmony"}) {
+    for (const char* name :
+         {"chatml", "qwen2", "qwen3", "smollm2", "llama3", "gemma3", "deepseek2", "harmony"}) {
         conversation first;
         first.messages.push_back({role::user, {text_part{"question"}}});
         std::string prompt = *family(name).render(first);

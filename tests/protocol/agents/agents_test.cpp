@@ -40,12 +40,12 @@ TEST(parse_name, what_is_no_name_is_refused_by_path) {
         std::string body;
         errc code;
     };
-    for (const row& r : {row{R"({"agent_id":""})", errc::bad_value},
-                         row{R"({"agent_id":"../x"})", errc::bad_value},
-                         row{R"({"agent_id":"a b"})", errc::bad_value},
-                         row{R"({"agent_id":5})", errc::bad_value},
-                         row{R"({"agent_id":")" + std::string(129, 'a') + R"("})", errc::bad_value},
-                         row{"[]", errc::bad_value}, row{"{", errc::malformed_json}}) {
+    for (const row& r :
+         {row{R"({"agent_id":""})", errc::bad_value},
+          row{R"({"agent_id":"../x"})", errc::bad_value},
+          row{R"({"agent_id":"a b"})", errc::bad_value}, row{R"({"agent_id":5})", errc::bad_value},
+          row{R"({"agent_id":")" + std::string(129, 'a') + R"("})", errc::bad_value},
+          row{"[]", errc::bad_value}, row{"{", errc::malformed_json}}) {
         auto name = parse_name(r.body);
         ASSERT_FALSE(name) << r.body;
         EXPECT_EQ(name.error().code, r.code) << r.body;

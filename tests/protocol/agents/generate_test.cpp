@@ -46,8 +46,7 @@ TEST(parse_generate, every_field_arrives) {
     EXPECT_EQ(parsed(R"({"prompt":"x","stop":"END"})").stop_sequences,
               (std::vector<std::string>{"END"}));
     EXPECT_TRUE(parsed(R"({"prompt":"x","append":true})").append);
-    EXPECT_TRUE(
-        parsed(R"({"messages":[{"role":"user","content":"x"}],"append":true})").append);
+    EXPECT_TRUE(parsed(R"({"messages":[{"role":"user","content":"x"}],"append":true})").append);
 }
 
 TEST(parse_generate, what_contradicts_itself_or_lies_out_of_range_is_refused_by_path) {

@@ -42,7 +42,9 @@ std::string brief(const std::string& bytes) {
 
 const std::map<std::string, feed> events{
     {"admitted",
-     [](auto& s) { return s.on_admitted({*storage::agent_id::parse("sess_a"), {}}); }},
+     [](auto& s) {
+         return s.on_admitted({*storage::agent_id::parse("sess_a"), {}});
+     }},
     {"text", [](auto& s) { return s.on_text("a"); }},
     {"nothing", [](auto& s) { return s.on_text("") + s.on_thinking(""); }},
     {"space", [](auto& s) { return s.on_text("\n"); }},
@@ -50,10 +52,17 @@ const std::map<std::string, feed> events{
     {"call", [](auto& s) { return s.on_tool_call("f", "{}"); }},
     {"no call", [](auto& s) { return s.on_tool_call("f", "[]"); }},
     {"finished",
-     [](auto& s) { return s.on_finished({engine::stop_reason::end_turn, {}, 1, true}); }},
+     [](auto& s) {
+         return s.on_finished({engine::stop_reason::end_turn, {}, 1, true});
+     }},
     {"cancelled",
-     [](auto& s) { return s.on_finished({engine::stop_reason::cancelled, {}, 1, true}); }},
-    {"failed", [](auto& s) { return s.on_failed({errc::internal, "x", {}, {}}); }},
+     [](auto& s) {
+         return s.on_finished({engine::stop_reason::cancelled, {}, 1, true});
+     }},
+    {"failed",
+     [](auto& s) {
+         return s.on_failed({errc::internal, "x", {}, {}});
+     }},
     {"ping", [](auto& s) { return s.ping(); }},
 };
 

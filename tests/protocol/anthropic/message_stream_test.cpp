@@ -262,9 +262,8 @@ TEST(message_stream, hidden_thinking_is_a_block_without_text_whose_signature_car
     auto delta = events_of(bytes)[1].data.at("delta");
     EXPECT_EQ(delta.at("type").as_string(), "signature_delta");
     EXPECT_EQ(carried_by(delta.at("signature").as_string()), "hm");
-    auto block = json::parse(*collector.on_finished(ending(stop_reason::end_turn)))
-                     .at("content")
-                     .at(0);
+    auto block =
+        json::parse(*collector.on_finished(ending(stop_reason::end_turn))).at("content").at(0);
     EXPECT_EQ(block.at("thinking").as_string(), "");
     EXPECT_EQ(block.at("signature"), delta.at("signature"));
 }

@@ -167,8 +167,7 @@ TEST(parse_messages, bad_settings_are_400_with_the_path) {
          "mcp_servers: this server does not call MCP servers"},
         {with(R"("tool_choice":{"type":"any"})"), errc::bad_value,
          "tool_choice.type: there are no tools to call"},
-        {with(
-              R"("tool_choice":{"type":"tool","name":"x"},)"
+        {with(R"("tool_choice":{"type":"tool","name":"x"},)"
               R"("tools":[{"name":"f","input_schema":{}}])"),
          errc::bad_value, "tool_choice.name: there is no tool 'x'"},
         {with(R"("tool_choice":{"type":"tool"})"), errc::missing_field,

@@ -95,18 +95,17 @@ TEST(parse_messages, billing_line_is_left_out_wherever_a_system_text_begins_with
         const char* system;
         const char* expected;
     };
-    for (const row& r :
-         {row{R"("x-anthropic-billing-header: cch=1a2b3;\nBe brief.")", "Be brief."},
-          row{R"("x-anthropic-billing-header: cch=1a2b3;")", ""},
-          row{R"("See x-anthropic-billing-header: it stays.")",
-              "See x-anthropic-billing-header: it stays."},
-          row{R"([{"type":"text","text":"x-anthropic-billing-header: a;\nOne."},
+    for (const row& r : {row{R"("x-anthropic-billing-header: cch=1a2b3;\nBe brief.")", "Be brief."},
+                         row{R"("x-anthropic-billing-header: cch=1a2b3;")", ""},
+                         row{R"("See x-anthropic-billing-header: it stays.")",
+                             "See x-anthropic-billing-header: it stays."},
+                         row{R"([{"type":"text","text":"x-anthropic-billing-header: a;\nOne."},
                   {"type":"text","text":"Two."}])",
-              "One.\nTwo."},
-          row{R"([{"type":"text","text":"One."},
+                             "One.\nTwo."},
+                         row{R"([{"type":"text","text":"One."},
                   {"type":"text","text":"x-anthropic-billing-header: b;"},
                   {"type":"text","text":""},{"type":"text","text":"Two."}])",
-              "One.\n\nTwo."}})
+                             "One.\n\nTwo."}})
         EXPECT_EQ(parsed(body(R"(,"system":)" + std::string(r.system))).chat.system, r.expected);
 }
 
@@ -119,15 +118,14 @@ TEST(parse_messages, thinking_may_be_asked_for_without_its_text) {
         parsed(body(R"(,"thinking":{"type":"adaptive","display":"omitted"})")).hides_thinking);
     auto bad = parse_messages(body(R"(,"thinking":{"type":"adaptive","display":"all"})"));
     ASSERT_FALSE(bad);
-    EXPECT_EQ(bad.error().what,
-              R"(thinking.display: must be "summarized" or "omitted", is "all")");
+    EXPECT_EQ(bad.error().what, R"(thinking.display: must be "summarized" or "omitted", is "all")");
 }
 
 TEST(parse_messages, reasoning_comes_back_in_the_signature_that_carries_it) {
     auto turn = [](const std::string& text, const std::string& signature) {
         return parse_messages(body("", R"([{"role":"user","content":"a"},
-            {"role":"assistant","content":[{"type":"thinking","thinking":")" + text +
-                                           R"(","signature":")" + signature + R"("}]},
+            {"role":"assistant","content":[{"type":"thinking","thinking":")" +
+                                           text + R"(","signature":")" + signature + R"("}]},
             {"role":"user","content":"b"}])"));
     };
     const std::string carrying = carrying_signature_of("h\xc3\xa4");
@@ -135,17 +133,15 @@ TEST(parse_messages, reasoning_comes_back_in_the_signature_that_carries_it) {
     ASSERT_TRUE(back);
     EXPECT_EQ(outline(back->chat), "user: [a]\nassistant: [thinking h\xc3\xa4]\nuser: [b]\n");
     EXPECT_TRUE(turn("h\xc3\xa4", carrying)) << "with its text again";
-    for (const std::string& damaged :
-         {carrying.substr(0, carrying.size() - 1), carrying.substr(0, carrying.size() - 2),
-          carrying + "zz"})
+    for (const std::string& damaged : {carrying.substr(0, carrying.size() - 1),
+                                       carrying.substr(0, carrying.size() - 2), carrying + "zz"})
         EXPECT_FALSE(turn("", damaged)) << damaged;
     EXPECT_FALSE(turn("other", carrying));
 }
 
 TEST(parse_messages, diagnostics_are_asked_for_with_or_without_a_previous_message) {
     EXPECT_FALSE(parsed(body()).diagnoses);
-    messages_request first =
-        parsed(body(R"(,"diagnostics":{"previous_message_id":null})"));
+    messages_request first = parsed(body(R"(,"diagnostics":{"previous_message_id":null})"));
     EXPECT_TRUE(first.diagnoses);
     EXPECT_EQ(first.previous_message_id, "");
     EXPECT_EQ(parsed(body(R"(,"diagnostics":{"previous_message_id":"msg_1"})")).previous_message_id,
@@ -371,8 +367,7 @@ TEST(parse_messages, thread_is_created_or_continued_with_the_tools_that_it_has) 
         EXPECT_EQ(id, "msg_1");
         return std::vector<engine::tool_definition>{{"look", "", "{}", false}};
     };
-    const std::string thread =
-        R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
+    const std::string thread = R"(,"thread":{"type":"continue","previous_message_id":"msg_1"})";
     auto continued = parse_messages(
         body(thread + R"(,"tool_choice":{"type":"tool","name":"look"})"), {}, tools_of);
     ASSERT_TRUE(continued) << continued.error().what;
@@ -396,8 +391,7 @@ TEST(parse_count_tokens, fails_with_the_same_errors) {
     EXPECT_EQ(parse_count_tokens(R"({"model":"m","messages":[]})").error().what,
               "messages: at least one message is required");
     auto fork = parse_count_tokens(R"({"model":"m","thread":{"type":"x"},"messages":[]})");
-    EXPECT_EQ(fork.error().what,
-              R"(thread.type: must be "create" or "continue", is "x")");
+    EXPECT_EQ(fork.error().what, R"(thread.type: must be "create" or "continue", is "x")");
 }
 
 }  // namespace

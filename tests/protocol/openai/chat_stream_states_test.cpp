@@ -42,9 +42,9 @@ std::string brief(const std::string& bytes) {
         std::size_t end = bytes.find("\n\n", at);
         std::string event = bytes.substr(at, end - at);
         at = end + 2;
-        std::string word = event.starts_with(":")      ? "comment"
+        std::string word = event.starts_with(":")    ? "comment"
                            : event == "data: [DONE]" ? "done"
-                                                       : word_of(json::parse(event.substr(6)));
+                                                     : word_of(json::parse(event.substr(6)));
         all += (all.empty() ? "" : " ") + word;
     }
     return all;
@@ -55,7 +55,10 @@ engine::choice_finished end_of(int choice) {
 }
 
 const std::map<std::string, feed> events{
-    {"admitted", [](auto& s) { return s.on_admitted({*storage::agent_id::parse("oai_a"), {}}); }},
+    {"admitted",
+     [](auto& s) {
+         return s.on_admitted({*storage::agent_id::parse("oai_a"), {}});
+     }},
     {"text", [](auto& s) { return s.on_text("a"); }},
     {"nothing", [](auto& s) { return s.on_text("") + s.on_thinking(""); }},
     {"space", [](auto& s) { return s.on_text("\n"); }},
@@ -65,10 +68,17 @@ const std::map<std::string, feed> events{
     {"first ends", [](auto& s) { return s.on_choice_finished(end_of(0)); }},
     {"second ends", [](auto& s) { return s.on_choice_finished(end_of(1)); }},
     {"finished",
-     [](auto& s) { return s.on_finished({engine::stop_reason::end_turn, {}, 1, true}); }},
+     [](auto& s) {
+         return s.on_finished({engine::stop_reason::end_turn, {}, 1, true});
+     }},
     {"cancelled",
-     [](auto& s) { return s.on_finished({engine::stop_reason::cancelled, {}, 1, true}); }},
-    {"failed", [](auto& s) { return s.on_failed({errc::internal, "x", {}, {}}); }},
+     [](auto& s) {
+         return s.on_finished({engine::stop_reason::cancelled, {}, 1, true});
+     }},
+    {"failed",
+     [](auto& s) {
+         return s.on_failed({errc::internal, "x", {}, {}});
+     }},
     {"ping", [](auto& s) { return s.ping(); }},
     {"to the second",
      [](auto& s) {
@@ -87,9 +97,9 @@ const std::map<std::string, std::vector<std::string>> ways{
 };
 
 const std::map<std::string, std::string> silence{
-    {"admitted", ""}, {"text", ""},      {"nothing", ""},       {"space", ""},
-    {"thinking", ""}, {"call", ""},      {"no call", ""},       {"first ends", ""},
-    {"finished", ""}, {"cancelled", ""}, {"failed", ""},        {"second ends", ""},
+    {"admitted", ""}, {"text", ""},          {"nothing", ""}, {"space", ""},
+    {"thinking", ""}, {"call", ""},          {"no call", ""}, {"first ends", ""},
+    {"finished", ""}, {"cancelled", ""},     {"failed", ""},  {"second ends", ""},
     {"ping", ""},     {"to the second", ""},
 };
 
@@ -105,54 +115,49 @@ struct row {
 };
 
 const std::array<row, 6> table{{
-    {"fresh",
-     but({{"admitted", "role0 role1"},
-          {"finished", "error"},
-          {"cancelled", "error"},
-          {"failed", "error"},
-          {"ping", "comment"}})},
-    {"open",
-     but({{"text", "text0"},
-          {"space", "text0"},
-          {"thinking", "thinking0"},
-          {"call", "call0.0 arguments0.0"},
-          {"no call", "text0"},
-          {"second ends", "stop1"},
-          {"finished", "stop0 usage done"},
-          {"cancelled", "error"},
-          {"failed", "error"},
-          {"ping", "comment"}})},
-    {"behind a call",
-     but({{"text", "text0"},
-          {"thinking", "thinking0"},
-          {"call", "call0.1 arguments0.1"},
-          {"no call", "text0"},
-          {"second ends", "stop1"},
-          {"finished", "tool_calls0 usage done"},
-          {"cancelled", "error"},
-          {"failed", "error"},
-          {"ping", "comment"}})},
-    {"behind a call and space",
-     but({{"text", "text0"},
-          {"thinking", "thinking0"},
-          {"call", "call0.1 arguments0.1"},
-          {"no call", "text0"},
-          {"second ends", "stop1"},
-          {"finished", "tool_calls0 usage done"},
-          {"cancelled", "error"},
-          {"failed", "error"},
-          {"ping", "comment"}})},
-    {"second choice",
-     but({{"text", "text1"},
-          {"space", "text1"},
-          {"thinking", "thinking1"},
-          {"call", "call1.0 arguments1.0"},
-          {"no call", "text1"},
-          {"second ends", "stop1"},
-          {"finished", "tool_calls0 usage done"},
-          {"cancelled", "error"},
-          {"failed", "error"},
-          {"ping", "comment"}})},
+    {"fresh", but({{"admitted", "role0 role1"},
+                   {"finished", "error"},
+                   {"cancelled", "error"},
+                   {"failed", "error"},
+                   {"ping", "comment"}})},
+    {"open", but({{"text", "text0"},
+                  {"space", "text0"},
+                  {"thinking", "thinking0"},
+                  {"call", "call0.0 arguments0.0"},
+                  {"no call", "text0"},
+                  {"second ends", "stop1"},
+                  {"finished", "stop0 usage done"},
+                  {"cancelled", "error"},
+                  {"failed", "error"},
+                  {"ping", "comment"}})},
+    {"behind a call", but({{"text", "text0"},
+                           {"thinking", "thinking0"},
+                           {"call", "call0.1 arguments0.1"},
+                           {"no call", "text0"},
+                           {"second ends", "stop1"},
+                           {"finished", "tool_calls0 usage done"},
+                           {"cancelled", "error"},
+                           {"failed", "error"},
+                           {"ping", "comment"}})},
+    {"behind a call and space", but({{"text", "text0"},
+                                     {"thinking", "thinking0"},
+                                     {"call", "call0.1 arguments0.1"},
+                                     {"no call", "text0"},
+                                     {"second ends", "stop1"},
+                                     {"finished", "tool_calls0 usage done"},
+                                     {"cancelled", "error"},
+                                     {"failed", "error"},
+                                     {"ping", "comment"}})},
+    {"second choice", but({{"text", "text1"},
+                           {"space", "text1"},
+                           {"thinking", "thinking1"},
+                           {"call", "call1.0 arguments1.0"},
+                           {"no call", "text1"},
+                           {"second ends", "stop1"},
+                           {"finished", "tool_calls0 usage done"},
+                           {"cancelled", "error"},
+                           {"failed", "error"},
+                           {"ping", "comment"}})},
     {"ended", silence},
 }};
 

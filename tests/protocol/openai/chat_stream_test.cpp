@@ -115,8 +115,7 @@ class reply {
   private:
     static reply_options options(bool include_usage, std::optional<std::size_t> tool_calls_max,
                                  int choices) {
-        return {"chatcmpl-1",  "m",            "fp_1", 1'700'000'000,
-                include_usage, tool_calls_max, choices};
+        return {"chatcmpl-1", "m", "fp_1", 1'700'000'000, include_usage, tool_calls_max, choices};
     }
     std::string keep(std::string bytes) {
         bytes_ += bytes;

@@ -22,9 +22,8 @@ result<repliers> parse(const std::string& body) {
     auto request = parse_chat(body);
     if (!request) return request.error();
     if (auto known = check_model(request->model, "tiny"); !known) return known.error();
-    reply_options options{"chatcmpl-golden",       request->model,
-                          "fp_golden",             1'700'000'000,
-                          request->include_usage,  request->tool_calls_max,
+    reply_options options{"chatcmpl-golden", request->model,         "fp_golden",
+                          1'700'000'000,     request->include_usage, request->tool_calls_max,
                           request->choices};
     return repliers{std::make_unique<chat_stream>(options, stream_ids),
                     std::make_unique<chat_collector>(options, collector_ids)};
