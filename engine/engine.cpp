@@ -16,8 +16,8 @@
 #include "engine/scheduler/resolve.hpp"
 #include "engine/text/chat_template.hpp"
 #include "engine/text/tokenizer.hpp"
-#include "storage/agent_cache_store.hpp"
-#include "storage/block_file.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/disk/block_file.hpp"
 
 namespace semantic::engine {
 

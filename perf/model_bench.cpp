@@ -23,7 +23,7 @@
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
 #include "perf/kernel_roofs.hpp"
-#include "storage/block_pool.hpp"
+#include "storage/pool/block_pool.hpp"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "storage/prefix_index.hpp"
+#include "storage/agents/prefix_index.hpp"
 
 namespace {
 

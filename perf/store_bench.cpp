@@ -10,10 +10,10 @@
 #include <fstream>
 #include <string>
 
-#include "storage/agent_cache_store.hpp"
-#include "storage/block_file.hpp"
-#include "storage/checksum.hpp"
-#include "storage/manifest.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/disk/block_file.hpp"
+#include "storage/disk/manifest.hpp"
+#include "storage/files/checksum.hpp"
 
 namespace semantic::storage {
 namespace {

@@ -16,8 +16,8 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/aligned_buffer.hpp"
-#include "storage/block_pool.hpp"
-#include "storage/kv_layout.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "storage/kv_layout.hpp"
+#include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {
 

@@ -9,8 +9,8 @@
 #include "engine/model/config_fields.hpp"
 #include "engine/model/quantization_config.hpp"
 #include "engine/model/rope_config.hpp"
-#include "storage/file.hpp"
-#include "storage/strict_json.hpp"
+#include "storage/files/file.hpp"
+#include "storage/files/strict_json.hpp"
 
 namespace semantic::engine {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/types/generation.hpp"
-#include "storage/kv_layout.hpp"
+#include "storage/pool/kv_layout.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 

@@ -13,7 +13,7 @@
 #include "engine/model/weight_files.hpp"
 #include "engine/model/weight_packing.hpp"
 #include "engine/model/weights.hpp"
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {
 

@@ -13,7 +13,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/model_config.hpp"
 #include "engine/types/load_progress.hpp"
-#include "storage/block_pool.hpp"
+#include "storage/pool/block_pool.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::engine {

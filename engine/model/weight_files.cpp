@@ -10,7 +10,7 @@
 #include <span>
 
 #include "engine/model/model_config.hpp"
-#include "storage/file.hpp"
+#include "storage/files/file.hpp"
 
 namespace semantic::engine {
 

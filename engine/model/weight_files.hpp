@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 

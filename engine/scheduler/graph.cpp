@@ -16,7 +16,7 @@
 
 #include "engine/scheduler/save_gate.hpp"
 #include "engine/scheduler/wait_estimate.hpp"
-#include "storage/agent_strands.hpp"
+#include "storage/agents/agent_strands.hpp"
 
 namespace semantic::engine {
 

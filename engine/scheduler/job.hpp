@@ -11,7 +11,7 @@
 #include "engine/grammar/answer_grammar.hpp"
 #include "engine/scheduler/resolve.hpp"
 #include "engine/types/generation.hpp"
-#include "storage/agent_cache_store.hpp"
+#include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::engine {
 

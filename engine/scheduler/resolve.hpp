@@ -16,7 +16,7 @@
 #include "engine/text/tokenizer.hpp"
 #include "engine/text/turn_replay.hpp"
 #include "engine/types/generation.hpp"
-#include "storage/agent_cache_store.hpp"
+#include "storage/agents/agent_cache_store.hpp"
 
 namespace semantic::engine {
 

@@ -16,7 +16,7 @@
 #include "engine/text/stop_matcher.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "engine/text/utf8_stream.hpp"
-#include "storage/block_pool.hpp"
+#include "storage/pool/block_pool.hpp"
 
 namespace semantic::engine {
 

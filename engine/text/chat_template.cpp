@@ -7,7 +7,7 @@
 
 #include "engine/text/json_access.hpp"
 #include "engine/text/template_families.hpp"
-#include "storage/file.hpp"
+#include "storage/files/file.hpp"
 
 namespace semantic::engine {
 

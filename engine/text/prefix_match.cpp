@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "storage/prefix_index.hpp"
+#include "storage/agents/prefix_index.hpp"
 
 namespace semantic::engine {
 

@@ -8,7 +8,7 @@
 #include "engine/text/json_access.hpp"
 #include "engine/text/tokenizer_state.hpp"
 #include "engine/text/utf8.hpp"
-#include "storage/file.hpp"
+#include "storage/files/file.hpp"
 
 namespace semantic::engine {
 

@@ -8,7 +8,7 @@
 
 #include "server/eval/command_line.hpp"
 #include "server/eval/offline_model.hpp"
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 
 namespace semantic::eval {
 

@@ -10,7 +10,7 @@
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
-#include "storage/block_pool.hpp"
+#include "storage/pool/block_pool.hpp"
 
 namespace semantic::eval {
 

@@ -9,9 +9,9 @@
 #include <future>
 #include <thread>
 
-#include "storage/block_file.hpp"
-#include "storage/file.hpp"
-#include "storage/manifest.hpp"
+#include "storage/disk/block_file.hpp"
+#include "storage/disk/manifest.hpp"
+#include "storage/files/file.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/sliding_model.hpp"
 #include "tests/support/temp_dir.hpp"

@@ -17,7 +17,7 @@
 #include "engine/text/chat_template.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "engine/text/utf8.hpp"
-#include "storage/prefix_index.hpp"
+#include "storage/agents/prefix_index.hpp"
 #include "tests/engine/solo_model.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/latent_model.hpp"

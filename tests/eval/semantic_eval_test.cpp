@@ -8,7 +8,7 @@
 #include <string>
 #include <sys/wait.h>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "storage/block_file.hpp"
+#include "storage/disk/block_file.hpp"
 #include "storage/types/assert.hpp"
-#include "tests/storage/store_fixture.hpp"
+#include "tests/storage/agents/store_fixture.hpp"
 
 using namespace semantic::storage;
 using namespace semantic::storage::tests;

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
-#include "storage/checksum.hpp"
-#include "storage/manifest.hpp"
+#include "storage/disk/manifest.hpp"
+#include "storage/files/checksum.hpp"
 #include "storage/types/assert.hpp"
 
 using namespace semantic::storage;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "storage/types/assert.hpp"
 
 using namespace semantic::storage;

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/file.hpp"
+#include "storage/files/file.hpp"
 
 namespace semantic::tests {
 

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "storage/checksum.hpp"
+#include "storage/files/checksum.hpp"
 
 namespace semantic::tests {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::tests {

@@ -24,9 +24,10 @@ finding only(const findings& found) {
 }
 
 TEST(tidy_rules, an_upward_include_breaks_the_layers) {
-    const auto f = only(layers({make_source(
-        "storage/file.cpp", "#include \"storage/file.hpp\"\n#include \"engine/engine.hpp\"\n")}));
-    EXPECT_EQ(f.file, "storage/file.cpp");
+    const auto f = only(layers(
+        {make_source("storage/files/file.cpp",
+                     "#include \"storage/files/file.hpp\"\n#include \"engine/engine.hpp\"\n")}));
+    EXPECT_EQ(f.file, "storage/files/file.cpp");
     EXPECT_EQ(f.line, 2U);
 }
 
@@ -38,7 +39,7 @@ TEST(tidy_rules, protocol_sees_only_types_of_the_engine) {
 }
 
 TEST(tidy_rules, an_include_in_a_comment_is_none) {
-    EXPECT_TRUE(layers({make_source("storage/file.cpp",
+    EXPECT_TRUE(layers({make_source("storage/files/file.cpp",
                                     "// #include \"engine/engine.hpp\"\n"
                                     "/*\n#include \"server/app.hpp\"\n*/\n")})
                     .empty());
@@ -48,10 +49,10 @@ TEST(tidy_rules, every_library_has_a_door_that_closes) {
     const std::vector<std::pair<const char*, const char*>> intruders{
         {"protocol/sse.cpp", "boost/beast/http.hpp"},
         {"engine/engine.cpp", "boost/program_options.hpp"},
-        {"storage/file.cpp", "boost/log/trivial.hpp"},
-        {"storage/file.cpp", "boost/asio.hpp"},
+        {"storage/files/file.cpp", "boost/log/trivial.hpp"},
+        {"storage/files/file.cpp", "boost/asio.hpp"},
         {"engine/scheduler/plan.cpp", "boost/json.hpp"},
-        {"storage/block_pool.cpp", "tbb/parallel_for.h"},
+        {"storage/pool/block_pool.cpp", "tbb/parallel_for.h"},
         {"engine/kernels/kernels_avx2.cpp", "oneapi/tbb/flow_graph.h"},
         {"engine/model/attention.cpp", "cblas.h"},
         {"engine/kernels/gemm.cpp", "immintrin.h"},
@@ -67,13 +68,13 @@ TEST(tidy_rules, every_library_has_a_door_that_closes) {
 }
 
 TEST(tidy_rules, doors_let_in_whom_they_are_for) {
-    EXPECT_TRUE(
-        doors({make_source("server/http/session.cpp", "#include <boost/beast.hpp>\n"),
-               make_source("storage/agent_strands.hpp", "#include <boost/asio/strand.hpp>\n"),
-               make_source("engine/scheduler/graph.cpp", "#include <tbb/flow_graph.h>\n"),
-               make_source("engine/kernels/kernels_avx2.cpp", "#include <immintrin.h>\n"),
-               make_source("tests/engine/gemm_test.cpp", "#include <cblas.h>\n")})
-            .empty());
+    EXPECT_TRUE(doors({make_source("server/http/session.cpp", "#include <boost/beast.hpp>\n"),
+                       make_source("storage/agents/agent_strands.hpp",
+                                   "#include <boost/asio/strand.hpp>\n"),
+                       make_source("engine/scheduler/graph.cpp", "#include <tbb/flow_graph.h>\n"),
+                       make_source("engine/kernels/kernels_avx2.cpp", "#include <immintrin.h>\n"),
+                       make_source("tests/engine/gemm_test.cpp", "#include <cblas.h>\n")})
+                    .empty());
 }
 
 TEST(tidy_rules, column_101_is_one_too_many) {
@@ -205,7 +206,7 @@ TEST(tidy_rules, detached_work_is_found) {
 }
 
 TEST(tidy_rules, a_folder_without_a_sentence_about_itself_is_found) {
-    const auto code = make_source("storage/file.cpp", "");
+    const auto code = make_source("storage/files/file.cpp", "");
     EXPECT_EQ(only(module_readmes({code})).file, "storage/README.md");
     EXPECT_EQ(
         module_readmes({code, make_source("storage/README.md", "# storage\n\n## Files\n")}).size(),
@@ -216,16 +217,17 @@ TEST(tidy_rules, a_folder_without_a_sentence_about_itself_is_found) {
 }
 
 TEST(tidy_rules, a_readme_that_names_a_missing_file_is_found) {
-    const auto code = make_source("storage/file.cpp", "");
+    const auto code = make_source("storage/files/file.cpp", "");
     const auto names = [&](const std::string& text) {
         return readme_paths({code, make_source("storage/README.md", "# storage\n" + text + "\n")});
     };
     EXPECT_EQ(only(names("see `storage/pool.cpp`")).line, 2U);
     EXPECT_EQ(names("see `pool.hpp`").size(), 1U);
     // Files, pairs, patterns, routes, types and commands.
-    EXPECT_TRUE(names("`storage/file.cpp` `storage/file` `file.cpp` `storage/` `kernels_*.cpp` "
-                      "`/v1/messages` `text/event-stream` `storage::file` `ctest -R x`")
-                    .empty());
+    EXPECT_TRUE(
+        names("`storage/files/file.cpp` `storage/files/file` `file.cpp` `storage/` `kernels_*.cpp` "
+              "`/v1/messages` `text/event-stream` `storage::file` `ctest -R x`")
+            .empty());
 }
 
 TEST(tidy_rules, a_promise_without_its_test_is_found) {

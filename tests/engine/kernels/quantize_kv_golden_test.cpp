@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/engine/kernels/support.hpp"
 #include "tests/engine/kernels/table_under_test.hpp"
 

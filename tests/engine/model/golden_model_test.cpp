@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 
 namespace semantic::engine {

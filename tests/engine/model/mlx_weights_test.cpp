@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 

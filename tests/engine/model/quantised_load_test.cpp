@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/model/weights.hpp"
-#include "storage/safetensors.hpp"
+#include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <random>
 
-#include "storage/agent_cache_store.hpp"
-#include "storage/checksum.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/files/checksum.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "storage/prefix_arrival.hpp"
+#include "storage/pool/prefix_arrival.hpp"
 #include "tests/engine/scheduler/bare_batch.hpp"
 
 namespace semantic::engine {

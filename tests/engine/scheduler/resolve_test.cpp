@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "storage/block_pool.hpp"
+#include "storage/pool/block_pool.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 

@@ -1,0 +1,259 @@
+#pragma once
+// What is remembered of each agent, hot (blocks in the pool) or warm (block files and a manifest on
+// disk). Owner: engine. Thread: every method is safe from any thread; those marked "Blocks." do
+// file I/O outside the index lock and must not run on an I/O or compute thread; calls for one agent
+// are serialised by the caller (storage/agents/agent_strands). Promise: a save that returned
+// success is whole after any crash; one that did not is the previous version or absent.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "storage/agents/prefix_index.hpp"
+#include "storage/files/file.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/pool/kv_layout.hpp"
+#include "storage/pool/prefix_arrival.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/message_place.hpp"
+#include "storage/types/probe.hpp"
+#include "storage/types/shortfall.hpp"
+
+namespace semantic::storage {
+
+struct store_options {
+    std::string directory;
+    block_hash fingerprint;   // of everything that shapes KV: weights, tokenizer, template, rope,
+                              // recipe, format version
+    std::string tenant_salt;  // of the default tenant; part of the name of everything it has
+    file_system* files = nullptr;  // not owned; null means the real one
+    /// What all files in the directory may take together; 0: min(10 % of the file system, 64 GiB).
+    /// 5 % of the file system stays free in any case.
+    std::uint64_t disk_budget_bytes = 0;
+    /// Which weights, in whatever form; an agent of another fingerprint and other weights is lost
+    /// to a change of the model. Kept as a note of each agent.
+    std::string model{};
+};
+
+struct agent_summary {
+    agent_id id;
+    const char* tier;  // "hot": all that its next token needs is in the pool, "warm": not all
+    int tokens;
+    bool dirty;                   // something is not on disk yet
+    bool in_use;                  // somebody holds it
+    std::uint64_t frames_held;    // of the pool, those that it shares included
+    std::uint64_t frames_shared;  // part of frames_held: somebody else has them too
+    std::uint64_t disk_bytes;     // of its files, those that it shares included
+    std::chrono::system_clock::time_point created;
+    std::chrono::system_clock::time_point last_used;
+};
+
+/// What a tenant's agents take together: what several of them share counts once.
+struct tenant_usage {
+    std::uint64_t frames_held = 0;
+    std::uint64_t disk_bytes = 0;
+};
+
+struct restored_prefix {
+    /// Covering `tokens`; sliding frames from where the window behind the last of them begins.
+    std::vector<kv_block_parts> blocks;
+    int tokens = 0;       // how many of those asked for are really there, from the start
+    int tokens_read = 0;  // part of `tokens` that came from disk just now
+    shortfall why = shortfall::none;
+    std::string detail;  // names the file and the fault when why is not none
+    std::uint64_t bytes_read = 0;
+    /// Null where all of it is there.
+    std::shared_ptr<prefix_arrival> arrival{};
+};
+
+/// Takes a prefix whose blocks have their frames while these are still being filled. Who computes
+/// on a layer waits for it first, and nobody may publish the blocks before all layers are there.
+using prefix_begun = std::function<void(restored_prefix)>;
+
+struct save_report {
+    std::uint64_t bytes_written = 0;
+    std::uint64_t manifest_bytes = 0;  // part of bytes_written
+    int blocks_written = 0;            // block files, siblings counted
+};
+
+/// Takes the next bytes of a stream; a failure ends the stream.
+using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
+
+enum class save_extent {
+    everything,
+    /// Without the block that is not full yet: for a state that will soon be followed by a longer
+    /// one. The agent stays dirty.
+    full_blocks,
+};
+
+class agent_cache_store {
+    struct impl;
+
+  public:
+    /// While it lives, the agent's files are not removed to make room. Movable; may not outlive the
+    /// store.
+    class pin {
+      public:
+        pin(pin&& other) noexcept
+            : store_(std::exchange(other.store_, nullptr)), id_(std::move(other.id_)) {}
+        pin& operator=(pin&&) = delete;
+        ~pin();
+
+      private:
+        friend class agent_cache_store;
+        pin(impl& store, agent_id id) : store_(&store), id_(std::move(id)) {}
+        impl* store_;
+        agent_id id_;
+    };
+
+    /// While it lives, the files of a state's blocks stay, whatever becomes of its agent meanwhile.
+    /// Movable; may not outlive the store. Blocks when it ends: files that nobody needs any more
+    /// are deleted then.
+    class kept_files {
+      public:
+        kept_files(kept_files&& other) noexcept
+            : store_(std::exchange(other.store_, nullptr)), names_(std::move(other.names_)) {}
+        kept_files& operator=(kept_files&&) = delete;
+        ~kept_files();
+        /// Lets go of those that somebody else keeps too, which deletes nothing and does not block.
+        /// Returns: whether none is left.
+        bool let_go_of_shared();
+
+      private:
+        friend class agent_cache_store;
+        kept_files(impl& store, std::vector<block_hash> names)
+            : store_(&store), names_(std::move(names)) {}
+        impl* store_;
+        std::vector<block_hash> names_;
+    };
+
+    /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
+    /// manifest, deletes block files that no manifest needs, and agents until the disk budget is
+    /// kept. A manifest that is torn or of another fingerprint makes its agent absent and is
+    /// counted, never fatal. Errors: locked (naming the directory), io.
+    static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
+    ~agent_cache_store();
+
+    /// Returns: the tenant who shows `credential`, the same after every restart. The credential
+    /// cannot be told from it without the directory's secret.
+    tenant_id tenant(std::string_view credential) const;
+
+    /// Returns: the agent's newest published state, or null. Marks nothing as used.
+    std::shared_ptr<const agent_state> find(const agent_id& id) const;
+
+    /// Returns: the tenant's agents whose text has most in common with `text`, see prefix_index.
+    /// Looks at texts in RAM only; under a millisecond with 10,000 agents of 8,000 tokens.
+    std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
+                                          std::size_t count_max) const;
+
+    /// Returns: where the tenant's answer with this id ends, if an agent still has it; of several
+    /// agents, the one that had it last.
+    std::optional<message_place> find_message(const tenant_id& tenant, const std::string& id) const;
+
+    /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible,
+    /// model_changed, evicted by the disk quota); none when it is, or never was.
+    shortfall why_absent(const agent_id& id) const;
+
+    /// Blocks. Brings what a sequence needs to go on behind the first `tokens` tokens of `state`
+    /// into the pool: every block's full layers and what the window reaches of the sliding ones.
+    /// Hot blocks are shared, the others are read, checked (checksum, fingerprint, token ids) and
+    /// published, so that the agent becomes hot. Where something is missing or wrong, the prefix
+    /// ends at the last block boundary before it that has all it needs. `state` may be an earlier
+    /// one that the agent has gone on from. Makes room by evicting
+    /// clean agents as make_room() does, `state.id` last. The files are read side by side, layer
+    /// after layer. `begun` is called at most once, where something is read, nothing is known to be
+    /// wrong and the block that a sequence would copy is there; what restore() returns then counts
+    /// if the arrival fails. Errors: pool_exhausted only; damage on disk is a shortfall.
+    result<restored_prefix> restore(const agent_state& state, int tokens,
+                                    const prefix_begun& begun = {});
+    /// The same without a look at the disk, for who must not wait. Returns: nothing where `state`
+    /// lacks a part that is needed.
+    std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
+
+    /// For who will restore the first `tokens` tokens of `state` later, and may have to let go of
+    /// what it has of them in the pool until then. Returns: nothing where the agent has gone on
+    /// without it already, and what is not in the pool may be gone from the disk.
+    std::optional<kept_files> keep_files(const agent_state& state, int tokens);
+    /// Returns: `state` without the blocks that are in files too, or null where it has none such.
+    std::shared_ptr<const agent_state> without_saved(const agent_state& state) const;
+
+    /// Publishes `state` at once, replacing what the agent had, and marks it dirty. Requires: all
+    /// that its next token needs is in the pool. Sliding frames that its next token does not need
+    /// stay there until they are on disk.
+    void put(agent_state state);
+    /// The same for an answer that is not complete, so that a crash takes nothing of what was saved
+    /// before. Where the agent's text begins with all of `state`'s, it stays as it is, and takes
+    /// from `state` what neither the pool nor the disk has of it; where it goes on in `state`, its
+    /// messages stay.
+    void put_unfinished(agent_state state);
+
+    /// Marks the agent, which need not exist, as in use.
+    [[nodiscard]] pin hold(const agent_id& id);
+
+    /// Blocks. Writes what is new of the agent's newest state (full blocks, tail, manifest), in an
+    /// order that keeps the promise. Where the disk budget is in the way, incompatible files go
+    /// first, then the agents that are dispensed with most easily (tier_policy), never one that is
+    /// dirty, held or being saved. Does nothing when the agent is clean or gone. Errors: io,
+    /// out_of_space; the agent stays dirty and usable, but make_room() may take sliding frames from
+    /// it that only a divergence would need.
+    result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
+
+    /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool
+    /// first. Returns: bytes written. Errors: not_found, pool_exhausted, what restore() found
+    /// wrong, and those of `sink`.
+    result<std::uint64_t> export_agent(const agent_id& id, const byte_sink& sink);
+    /// Blocks. Checks a file of export_agent() from end to end, then publishes it as `id`,
+    /// replacing what the agent had, dirty. Returns: its tokens. Errors: corrupt, incompatible,
+    /// pool_exhausted, bad_value for a token id of `vocabulary` or more, those of the file; nothing
+    /// has changed then.
+    result<int> import_agent(const agent_id& id, readable_file& file, token_id vocabulary);
+
+    /// Lets go of clean agents' blocks until the pool has `frames` free ones: first those that free
+    /// some at once, in tier_policy's order, then others; then of the sliding frames that save()
+    /// speaks of; then forgets agents whose last save has failed and that nobody holds. Returns:
+    /// whether the pool has them. Never touches `keep` or other dirty agents beyond that; blocks
+    /// that a running sequence shares free nothing yet.
+    bool make_room(std::size_t frames, const agent_id* keep);
+
+    /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or
+    /// dirty.
+    bool evict(const agent_id& id);
+    /// Blocks. Forgets the agent and deletes the files that nobody else needs. Errors: not_found,
+    /// io.
+    result<void> erase(const agent_id& id);
+
+    /// Blocks. Makes an agent without a memory and saves it. Errors: bad_value, when there is one
+    /// already; io and out_of_space, when it exists in RAM only.
+    result<void> create(const agent_id& id);
+
+    /// Blocks. Gives `to` the memory of `from`, without its messages, and saves it: the blocks are
+    /// shared, nothing is copied but the manifest. Errors: not_found; bad_value, when there is a
+    /// `to` already; io and out_of_space, when `to` exists in RAM only.
+    result<void> fork(const agent_id& from, const agent_id& to);
+
+    /// Returns: all agents, in order of their ids.
+    std::vector<agent_summary> list() const;
+    /// Returns: a tenant's agents, in order of their ids.
+    std::vector<agent_summary> list(const tenant_id& tenant) const;
+    tenant_usage usage(const tenant_id& tenant) const;
+    std::optional<agent_summary> inspect(const agent_id& id) const;
+    /// Returns: those that are not all on disk, the hardest to do without first (tier_policy).
+    std::vector<agent_id> dirty_agents() const;
+    const store_probe& probe() const noexcept;
+
+  private:
+    explicit agent_cache_store(std::unique_ptr<impl> state);
+    std::unique_ptr<impl> impl_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,43 @@
+#include "storage/agents/block_index.hpp"
+
+#include <algorithm>
+
+namespace semantic::storage {
+
+namespace {
+
+std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
+
+}  // namespace
+
+bool block_index::entry::is(const block_identity& identity) const {
+    return parent == identity.parent && std::ranges::equal(tokens, identity.tokens);
+}
+
+block_ptr block_index::find(const block_hash& name, const block_identity& identity,
+                            kv_part part) const {
+    const auto found = blocks_.find(name);
+    if (found == blocks_.end() || !found->second.is(identity)) return nullptr;
+    return found->second.parts[index_of(part)].lock();
+}
+
+block_ptr block_index::adopt(const block_hash& name, const block_identity& identity,
+                             block_ptr block) {
+    auto found = blocks_.find(name);
+    if (found == blocks_.end() || !found->second.is(identity)) {
+        if (blocks_.size() >= purge_at_) {
+            std::erase_if(blocks_, [](const auto& each) {
+                return each.second.parts[0].expired() && each.second.parts[1].expired();
+            });
+            purge_at_ = std::max<std::size_t>(1024, blocks_.size() * 2);
+        }
+        entry known{{}, identity.parent, {identity.tokens.begin(), identity.tokens.end()}};
+        found = blocks_.insert_or_assign(name, std::move(known)).first;
+    }
+    auto& part = found->second.parts[index_of(block->part())];
+    if (auto there = part.lock()) return there;
+    part = block;
+    return block;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,39 @@
+#pragma once
+// The full blocks that agents have in the pool, by name, so that whoever computes or reads one
+// again shares it. Owner: agent_cache_store. Thread: whoever holds the store's mutex.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "storage/disk/block_format.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+using block_ptr = std::shared_ptr<const kv_block>;
+
+class block_index {
+  public:
+    /// Returns: the part of the block, or null when nobody has it in the pool. Blocks of one name
+    /// that differ in parent or token ids are different blocks.
+    block_ptr find(const block_hash& name, const block_identity& identity, kv_part part) const;
+    /// Returns: the same part of the same block where somebody has it, else `block`, which is found
+    /// from now on.
+    block_ptr adopt(const block_hash& name, const block_identity& identity, block_ptr block);
+
+  private:
+    struct entry {
+        std::array<std::weak_ptr<const kv_block>, kv_parts.size()> parts;
+        block_hash parent;
+        std::vector<token_id> tokens;
+        bool is(const block_identity& identity) const;
+    };
+    std::unordered_map<block_hash, entry> blocks_;
+    std::size_t purge_at_ = 1024;
+};
+
+}  // namespace semantic::storage

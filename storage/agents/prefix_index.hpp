@@ -1,0 +1,56 @@
+#pragma once
+// Which stored texts have most in common with a prompt. Owner: agent_cache_store. Thread: not safe;
+// the store's index mutex guards it.
+//
+// A tenant's texts are kept in byte order, each under a pointer: the index costs one tree node an
+// agent. In that order a text's common prefix with a prompt only shrinks with the distance from
+// where the prompt would stand. The longest of all is therefore one of the two neighbours of that
+// place: found exactly, with about log2(agents) comparisons.
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "storage/pool/agent_state.hpp"
+
+namespace semantic::storage {
+
+/// Length of the common prefix, in bytes.
+std::size_t common_prefix_bytes(std::string_view a, std::string_view b);
+
+struct prefix_neighbour {
+    std::shared_ptr<const agent_state> state;
+    std::size_t common_bytes = 0;  // of its text and the prompt; at least 1
+};
+
+class prefix_index {
+  public:
+    /// Where the owner keeps an agent's newest state. It must stay at its place, with the same id
+    /// and text, until it is removed; what else changes of the state is of no interest here.
+    using slot = const std::shared_ptr<const agent_state>*;
+
+    void add(slot agent) { texts_.insert(agent); }
+    void remove(slot agent) { texts_.erase(agent); }
+    std::size_t agent_count() const noexcept { return texts_.size(); }
+
+    /// Returns: at most `count_max` of the tenant's agents in order of falling common_bytes; none
+    /// that is left out has more in common.
+    std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
+                                          std::size_t count_max) const;
+
+  private:
+    struct place {
+        const tenant_id& tenant;
+        std::string_view text;
+    };
+    struct by_text {
+        using is_transparent = void;
+        bool operator()(slot a, slot b) const;
+        bool operator()(slot a, const place& b) const;
+    };
+    std::set<slot, by_text> texts_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,21 @@
+#include "storage/agents/tier_policy.hpp"
+
+#include <algorithm>
+
+namespace semantic::storage {
+
+namespace {
+
+// Where attention over the context costs a prefill as much as the weights do: computing n tokens
+// costs about n · (1 + n / this). Bytes grow with n, so the factor in brackets is the cost of a
+// byte. Models differ, but the order that it gives hardly does.
+constexpr double attention_equals_weights_tokens = 8192;
+
+}  // namespace
+
+double dispensability(std::chrono::system_clock::duration unused_for, std::size_t token_count) {
+    const double seconds = std::max(0.0, std::chrono::duration<double>(unused_for).count());
+    return seconds / (1 + static_cast<double>(token_count) / attention_equals_weights_tokens);
+}
+
+}  // namespace semantic::storage

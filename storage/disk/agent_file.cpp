@@ -1,0 +1,340 @@
+#include "storage/disk/agent_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "storage/disk/block_format.hpp"
+#include "storage/disk/manifest.hpp"
+#include "storage/files/checksum.hpp"
+#include "storage/files/safetensors.hpp"
+#include "storage/files/utf8.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr const char* format_name = "semantic-agent-cache";
+constexpr const char* format_version = "1";
+constexpr std::string_view note_prefix = "note.";
+constexpr const char* metadata_sum = "xxh3_128.metadata";
+
+using metadata_map = std::map<std::string, std::string, std::less<>>;
+
+std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
+
+template <class Numbers>
+std::string join(const Numbers& numbers) {
+    std::string text;
+    for (const auto each : numbers) {
+        if (!text.empty()) text += ',';
+        text += std::to_string(each);
+    }
+    return text;
+}
+
+/// Errors: corrupt, when the text is not `count` whole numbers from 0 to 2^31 - 1.
+result<std::vector<std::int32_t>> split(std::string_view text, std::size_t count,
+                                        const char* name) {
+    std::vector<std::int32_t> numbers;
+    while (!text.empty() && numbers.size() <= count) {
+        std::int32_t value = -1;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const auto used = static_cast<std::size_t>(end - text.data());
+        if (error != std::errc() || value < 0 || (used < text.size() && text[used] != ','))
+            return corrupt(std::string(name) + " is not a list of whole numbers");
+        numbers.push_back(value);
+        text.remove_prefix(std::min(text.size(), used + 1));
+    }
+    if (numbers.size() == count) return numbers;
+    return corrupt(std::string(name) + " does not have " + std::to_string(count) + " entries");
+}
+
+/// Metadata are UTF-8; other bytes stand as hex under "KEY.hex".
+void put_bytes(metadata_map& metadata, const std::string& key, std::string_view bytes) {
+    if (is_utf8(bytes)) {
+        metadata[key] = bytes;
+        return;
+    }
+    constexpr char digits[] = "0123456789abcdef";
+    std::string& hex = metadata[key + ".hex"];
+    for (char each : bytes) {
+        hex += digits[static_cast<unsigned char>(each) >> 4];
+        hex += digits[static_cast<unsigned char>(each) & 15];
+    }
+}
+
+result<std::string> bytes_of_hex(std::string_view hex, const std::string& key) {
+    std::string bytes;
+    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+        unsigned value = 0;
+        const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+        if (error != std::errc() || end != hex.data() + i + 2) break;
+        bytes += static_cast<char>(value);
+    }
+    if (bytes.size() * 2 != hex.size()) return corrupt(key + " is not hex");
+    return bytes;
+}
+
+result<std::string> field(const metadata_map& metadata, const std::string& key) {
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) return corrupt("no metadata \"" + key + "\"");
+    return found->second;
+}
+
+result<std::string> bytes_field(const metadata_map& metadata, const std::string& key) {
+    if (const auto found = metadata.find(key + ".hex"); found != metadata.end())
+        return bytes_of_hex(found->second, key);
+    return field(metadata, key);
+}
+
+/// Over every other key and value, each behind its length, in the order of the keys.
+std::string sum_of(const metadata_map& metadata) {
+    field_hasher hasher;
+    for (const auto& [key, value] : metadata)
+        if (key != metadata_sum) hasher.add(key).add(value);
+    return hasher.finish().hex();
+}
+
+kv_part part_of(const kv_layout& layout, int layer) {
+    return layout.layer(layer).window == 0 ? kv_part::full : kv_part::sliding;
+}
+
+/// The tensors of all layers, in the order of the layers.
+std::vector<tensor_plan> all_tensors(const kv_layout& layout) {
+    std::vector<tensor_plan> plans = plan_tensors(layout, kv_part::full);
+    const std::vector<tensor_plan> sliding = plan_tensors(layout, kv_part::sliding);
+    plans.insert(plans.end(), sliding.begin(), sliding.end());
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const tensor_plan& a, const tensor_plan& b) { return a.layer < b.layer; });
+    return plans;
+}
+
+/// Calls `visit(block index, frame offset, byte count)` for the pieces of a tensor, in the order of
+/// the file. Stops at the first failure.
+template <class Visit>
+result<void> visit_pieces(const tensor_plan& plan, int block_tokens, std::size_t tokens,
+                          Visit visit) {
+    const std::size_t per_block = as_size(block_tokens);
+    for (int head = 0; head < plan.heads; ++head)
+        for (std::size_t begin = 0; begin < tokens; begin += per_block) {
+            const std::size_t rows = std::min(per_block, tokens - begin);
+            const std::size_t at = plan.at + as_size(head) * per_block * plan.row_bytes;
+            if (auto ok = visit(begin / per_block, at, rows * plan.row_bytes); !ok) return ok;
+        }
+    return {};
+}
+
+metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint) {
+    std::vector<std::uint32_t> lengths;
+    std::uint32_t before = 0;
+    for (std::uint32_t end : state.token_ends) {
+        lengths.push_back(end - before);
+        before = end;
+    }
+    metadata_map metadata = {{"format", format_name},
+                             {"format_version", format_version},
+                             {"fingerprint", fingerprint.hex()},
+                             {"agent", state.id.str()},
+                             {"token_count", std::to_string(state.tokens.size())},
+                             {"token_ids", join(state.tokens)},
+                             {"token_bytes", join(lengths)}};
+    put_bytes(metadata, "text", state.text);
+    for (const auto& [key, value] : state.notes)
+        if (is_utf8(key)) put_bytes(metadata, std::string(note_prefix) + key, value);
+    return metadata;
+}
+
+/// Errors: corrupt, incompatible.
+result<void> check_format(const metadata_map& metadata, const block_hash& fingerprint) {
+    const std::pair<const char*, std::string> expected[] = {{"format", format_name},
+                                                            {"format_version", format_version},
+                                                            {"fingerprint", fingerprint.hex()}};
+    for (const auto& [key, value] : expected) {
+        const auto found = field(metadata, key);
+        if (!found) return found.error();
+        if (*found != value)
+            return failure{errc::incompatible, std::string("its ") + key + " is " + *found +
+                                                   ", this server's is " + value};
+    }
+    return {};
+}
+
+result<std::size_t> token_count_of(const metadata_map& metadata) {
+    const auto text = field(metadata, "token_count");
+    if (!text) return text.error();
+    const auto counted = split(*text, 1, "token_count");
+    if (!counted) return counted.error();
+    const auto count = static_cast<std::size_t>(counted->front());
+    if (count >= 1 && count <= manifest_tokens_max) return count;
+    return corrupt("token_count is " + *text + ", 1 to " + std::to_string(manifest_tokens_max) +
+                   " are possible");
+}
+
+/// Tokens, text and notes. Errors: corrupt.
+result<void> read_words(const metadata_map& metadata, std::size_t count, agent_state& state) {
+    const auto ids = field(metadata, "token_ids");
+    if (!ids) return ids.error();
+    auto tokens = split(*ids, count, "token_ids");
+    if (!tokens) return tokens.error();
+    state.tokens = std::move(*tokens);
+    const auto lengths_text = field(metadata, "token_bytes");
+    if (!lengths_text) return lengths_text.error();
+    const auto lengths = split(*lengths_text, count, "token_bytes");
+    if (!lengths) return lengths.error();
+    auto text = bytes_field(metadata, "text");
+    if (!text) return text.error();
+    state.text = std::move(*text);
+    if (state.text.size() > manifest_text_bytes_max) return corrupt("text is too long");
+    std::uint64_t end = 0;
+    for (std::int32_t length : *lengths) {
+        end += static_cast<std::uint64_t>(length);
+        if (end > state.text.size()) return corrupt("token_bytes goes beyond the text");
+        state.token_ends.push_back(static_cast<std::uint32_t>(end));
+    }
+    for (const auto& [key, value] : metadata) {
+        if (!key.starts_with(note_prefix)) continue;
+        std::string name = key.substr(note_prefix.size());
+        if (name.ends_with(".hex")) name.resize(name.size() - 4);
+        auto bytes = bytes_field(metadata, std::string(note_prefix) + name);
+        if (!bytes) return bytes.error();
+        state.notes[name] = std::move(*bytes);
+    }
+    if (state.notes.size() > manifest_notes_max) return corrupt("it has too many notes");
+    return {};
+}
+
+/// Errors: corrupt.
+result<void> check_tensors(const safetensors_index& index, const std::vector<tensor_plan>& plans,
+                           std::size_t tokens) {
+    if (index.tensors.size() != plans.size())
+        return corrupt("it holds " + std::to_string(index.tensors.size()) +
+                       " tensors, the model has " + std::to_string(plans.size()));
+    for (const tensor_plan& plan : plans) {
+        const auto found = index.tensors.find(plan.name);
+        if (found == index.tensors.end()) return corrupt("no tensor \"" + plan.name + "\"");
+        if (found->second.type != plan.type || found->second.shape != plan.shape(tokens))
+            return corrupt("tensor \"" + plan.name + "\" has the wrong shape");
+        if (!index.metadata.contains(plan.checksum_key()))
+            return corrupt("tensor \"" + plan.name + "\" has no checksum");
+    }
+    return {};
+}
+
+struct file_header {
+    safetensors_index index;
+    agent_state state;  // without blocks
+};
+
+/// Errors: corrupt, incompatible, those of the file.
+result<file_header> read_header(readable_file& file, const agent_id& id,
+                                const block_hash& fingerprint,
+                                const std::vector<tensor_plan>& plans) {
+    const auto file_bytes = file.size();
+    if (!file_bytes) return file_bytes.error();
+    auto index = safetensors_index::read(file, *file_bytes);
+    if (!index) return index.error();
+    if (auto ok = check_format(index->metadata, fingerprint); !ok) return ok.error();
+    const auto sum = field(index->metadata, metadata_sum);
+    if (!sum) return sum.error();
+    if (*sum != sum_of(index->metadata)) return corrupt("the checksum of the metadata is wrong");
+    const auto count = token_count_of(index->metadata);
+    if (!count) return count.error();
+    file_header header{std::move(*index), {id, {}, {}, {}, {}, {}, {}, {}}};
+    if (auto ok = check_tensors(header.index, plans, *count); !ok) return ok.error();
+    if (auto ok = read_words(header.index.metadata, *count, header.state); !ok) return ok.error();
+    return header;
+}
+
+}  // namespace
+
+result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
+                                       const kv_layout& layout, const byte_sink& sink) {
+    const auto plans = all_tensors(layout);
+    const std::size_t tokens = state.tokens.size();
+    metadata_map metadata = metadata_of(state, fingerprint);
+    std::vector<tensor_to_write> tensors;
+    for (const tensor_plan& plan : plans) {
+        const kv_part part = part_of(layout, plan.layer);
+        checksum64 sum;
+        (void)visit_pieces(plan, layout.block_tokens(), tokens,
+                           [&](std::size_t block, std::size_t at, std::size_t bytes) {
+                               const std::byte* frame =
+                                   state.blocks[block].at(part)->frame(plan.layer);
+                               sum.add({frame + at, bytes});
+                               return result<void>();
+                           });
+        metadata[plan.checksum_key()] = sum.hex();
+        tensors.push_back({plan.name, plan.type, plan.shape(tokens), {}});
+    }
+    metadata[metadata_sum] = sum_of(metadata);
+    const std::string header = safetensors_header(tensors, metadata);
+    std::uint64_t written = header.size();
+    if (auto ok = sink(std::as_bytes(std::span(header))); !ok) return ok.error();
+    for (const tensor_plan& plan : plans) {
+        const kv_part part = part_of(layout, plan.layer);
+        auto ok = visit_pieces(plan, layout.block_tokens(), tokens,
+                               [&](std::size_t block, std::size_t at, std::size_t bytes) {
+                                   const std::byte* frame =
+                                       state.blocks[block].at(part)->frame(plan.layer);
+                                   written += bytes;
+                                   return sink({frame + at, bytes});
+                               });
+        if (!ok) return ok.error();
+    }
+    return written;
+}
+
+result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
+                                    const block_hash& fingerprint, block_pool& pool) {
+    const kv_layout& layout = pool.layout();
+    const auto plans = all_tensors(layout);
+    auto header = read_header(file, id, fingerprint, plans);
+    if (!header) return header.error();
+    agent_state& state = header->state;
+    const std::size_t count = state.tokens.size();
+    const std::size_t per_block = as_size(layout.block_tokens());
+    std::vector<std::shared_ptr<kv_block>> blocks[kv_parts.size()];
+    for (const kv_part part : kv_parts) {
+        if (part == kv_part::sliding && !layout.slides()) continue;
+        auto made = kv_block::make_many(pool, part, (count + per_block - 1) / per_block);
+        if (!made) return made.error();
+        blocks[static_cast<std::size_t>(part)] = std::move(*made);
+    }
+    for (const tensor_plan& plan : plans) {
+        const auto& own = blocks[static_cast<std::size_t>(part_of(layout, plan.layer))];
+        std::uint64_t from = header->index.tensors.find(plan.name)->second.begin;
+        checksum64 sum;
+        auto ok = visit_pieces(plan, layout.block_tokens(), count,
+                               [&](std::size_t block, std::size_t at, std::size_t bytes) {
+                                   std::byte* frame = own[block]->frame(plan.layer);
+                                   auto read = file.read_at(from, {frame + at, bytes});
+                                   if (read) sum.add({frame + at, bytes});
+                                   from += bytes;
+                                   return read;
+                               });
+        if (!ok) return ok.error();
+        if (sum.hex() != header->index.metadata.find(plan.checksum_key())->second)
+            return corrupt("the checksum of tensor \"" + plan.name + "\" is wrong");
+    }
+    state.blocks.resize((count + per_block - 1) / per_block);
+    for (std::size_t i = 0; i < state.blocks.size(); ++i)
+        for (const kv_part part : kv_parts)
+            if (!blocks[static_cast<std::size_t>(part)].empty())
+                state.blocks[i].at(part) = blocks[static_cast<std::size_t>(part)][i];
+    state.created = state.last_used = std::chrono::system_clock::now();
+    return std::move(state);
+}
+
+result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
+                             const kv_layout& layout) {
+    const auto nobody = agent_id::parse("nobody").value();
+    const auto header = read_header(file, nobody, fingerprint, all_tensors(layout));
+    if (!header) return header.error();
+    return static_cast<int>(header->state.tokens.size());
+}
+
+}  // namespace semantic::storage

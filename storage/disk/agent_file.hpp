@@ -1,0 +1,30 @@
+#pragma once
+// A whole agent as one safetensors file, to take elsewhere: every layer's KV as one tensor, its
+// tokens and text in the metadata. Stateless. Thread: any. Byte layout: storage/FORMAT.md.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/files/file.hpp"
+
+namespace semantic::storage {
+
+/// Writes the state's file, piece by piece. Requires: every block is in the pool. Returns: bytes
+/// written. Errors: those of `sink`, which end it.
+result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
+                                       const kv_layout& layout, const byte_sink& sink);
+
+/// Blocks. Reads a file into frames of the pool; nobody sees them unless everything in it is right.
+/// Returns: the agent, under the name `id`, whoever it was before. Errors: corrupt, incompatible
+/// (fingerprint or format), pool_exhausted, and those of the file.
+result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
+                                    const block_hash& fingerprint, block_pool& pool);
+
+/// Blocks. Checks what the header alone can show: format, fingerprint, tokens, text, tensors.
+/// Returns: how many tokens read_agent_file() would bring. Errors: as read_agent_file().
+result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
+                             const kv_layout& layout);
+
+}  // namespace semantic::storage

@@ -1,0 +1,292 @@
+#include "storage/disk/block_file.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "storage/files/checksum.hpp"
+#include "storage/files/safetensors.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "block files are little-endian and are read in place");
+
+std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+std::size_t head_stride(const tensor_plan& plan, const kv_layout& layout) {
+    return as_size(layout.block_tokens()) * plan.row_bytes;
+}
+
+/// Copies the rows of the first `tokens` tokens between a frame and a file's form of them, where no
+/// room is left behind the rows of a head.
+void gather(const tensor_plan& plan, const kv_layout& layout, std::size_t tokens,
+            const std::byte* frame, std::byte* into) {
+    const std::size_t head_bytes = tokens * plan.row_bytes;
+    for (std::size_t head = 0; head < as_size(plan.heads); ++head)
+        std::memcpy(into + head * head_bytes, frame + plan.at + head * head_stride(plan, layout),
+                    head_bytes);
+}
+
+void scatter(const tensor_plan& plan, const kv_layout& layout, std::size_t tokens,
+             const std::byte* from, std::byte* frame) {
+    const std::size_t head_bytes = tokens * plan.row_bytes;
+    for (std::size_t head = 0; head < as_size(plan.heads); ++head)
+        std::memcpy(frame + plan.at + head * head_stride(plan, layout), from + head * head_bytes,
+                    head_bytes);
+}
+
+/// Several tensors of one layer that lie side by side in a file.
+struct tensor_run {
+    std::size_t first = 0, end = 0;  // among the format's tensors
+    std::size_t bytes = 0;
+    bool in_place = false;  // they lie in a frame as they do in the file
+};
+
+/// The run that starts with tensor `first`.
+tensor_run run_from(std::size_t first, const block_format& format,
+                    const std::vector<tensor_source>& sources, std::size_t tokens) {
+    const auto& plans = format.tensors();
+    tensor_run run{first, first, 0, tokens == as_size(format.layout().block_tokens())};
+    for (; run.end < plans.size(); ++run.end) {
+        const tensor_plan& plan = plans[run.end];
+        if (plan.layer != plans[first].layer ||
+            sources[run.end].begin != sources[first].begin + run.bytes)
+            break;
+        run.in_place = run.in_place && plan.at == plans[first].at + run.bytes;
+        run.bytes += plan.bytes(tokens);
+    }
+    return run;
+}
+
+/// Compares one metadata field. Errors: `kind`.
+result<void> expect_field(const safetensors_index& index, const std::string& key,
+                          const std::string& expected, errc kind) {
+    const auto found = index.metadata.find(key);
+    if (found == index.metadata.end()) return failure{errc::corrupt, "no metadata \"" + key + "\""};
+    if (found->second != expected)
+        return failure{kind, "metadata \"" + key + "\" is not that of the block asked for"};
+    return {};
+}
+
+/// Errors: corrupt, incompatible.
+result<void> check_identity(const safetensors_index& index, const block_identity& expected,
+                            kv_part part) {
+    const auto fields = identity_fields(expected, part);
+    for (const std::string_view first : {"format", "format_version", "fingerprint"})
+        for (const auto& [key, value] : fields)
+            if (key == first)
+                if (auto ok = expect_field(index, key, value, errc::incompatible); !ok) return ok;
+    for (const auto& [key, value] : fields)
+        if (auto ok = expect_field(index, key, value, errc::corrupt); !ok) return ok;
+    return {};
+}
+
+/// Everything that can be checked before a byte of KV is read. Errors: corrupt, incompatible.
+result<std::vector<tensor_source>> check_index(const safetensors_index& index,
+                                               const block_identity& expected,
+                                               const block_format& format) {
+    if (auto ok = check_identity(index, expected, format.part()); !ok) return ok.error();
+    if (index.tensors.size() != format.tensors().size())
+        return failure{errc::corrupt, "it holds " + std::to_string(index.tensors.size()) +
+                                          " tensors, the model has " +
+                                          std::to_string(format.tensors().size())};
+    std::vector<tensor_source> sources;
+    for (const tensor_plan& plan : format.tensors()) {
+        const auto found = index.tensors.find(plan.name);
+        if (found == index.tensors.end())
+            return failure{errc::corrupt, "no tensor \"" + plan.name + "\""};
+        if (found->second.type != plan.type ||
+            found->second.shape != plan.shape(expected.tokens.size()))
+            return failure{errc::corrupt, "tensor \"" + plan.name + "\" has the wrong shape"};
+        const auto sum = index.metadata.find(plan.checksum_key());
+        if (sum == index.metadata.end())
+            return failure{errc::corrupt, "tensor \"" + plan.name + "\" has no checksum"};
+        tensor_source source{found->second.begin, {}};
+        if (sum->second.size() != source.digits.size())
+            return failure{errc::corrupt, "the checksum of tensor \"" + plan.name + "\" is wrong"};
+        std::ranges::copy(sum->second, source.digits.begin());
+        sources.push_back(source);
+    }
+    return sources;
+}
+
+/// A header that is, but for the digits of checksums, to the byte the one that write_block_file
+/// writes needs no parser. Returns: none for any other, which a parser has to judge. Errors: those
+/// of the file.
+result<std::optional<std::vector<tensor_source>>> read_own_header(readable_file& file,
+                                                                  std::uint64_t file_bytes,
+                                                                  const block_identity& expected,
+                                                                  const block_format& format) {
+    block_format::header own = format.header_of(expected);
+    if (file_bytes != own.bytes.size() + own.data_bytes)
+        return std::optional<std::vector<tensor_source>>();
+    std::string there(own.bytes.size(), '\0');
+    if (auto ok = file.read_at(0, std::as_writable_bytes(std::span(there))); !ok) return ok.error();
+    std::vector<tensor_source> sources(own.digits.size());
+    std::uint64_t begin = own.bytes.size();
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+        auto& digits = sources[i].digits;
+        std::memcpy(digits.data(), there.data() + own.digits[i], digits.size());
+        std::memcpy(own.bytes.data() + own.digits[i], digits.data(), digits.size());
+        sources[i].begin = begin;
+        begin += format.tensors()[i].bytes(expected.tokens.size());
+    }
+    if (there != own.bytes) return std::optional<std::vector<tensor_source>>();
+    return std::optional(std::move(sources));
+}
+
+/// Where everything is in a file that is as `expected`, as far as a header can say it. Errors:
+/// corrupt, incompatible, those of the file.
+result<std::vector<tensor_source>> read_header(readable_file& file, std::uint64_t file_bytes,
+                                               const block_identity& expected,
+                                               const block_format& format) {
+    auto own = read_own_header(file, file_bytes, expected, format);
+    if (!own) return own.error();
+    if (*own) return std::move(**own);
+    const auto index = safetensors_index::read(file, file_bytes);
+    if (!index) return index.error();
+    return check_index(*index, expected, format);
+}
+
+/// Reads a layer's tensors into their frame and compares their checksums while they are in the
+/// cache. Errors: corrupt, those of the file.
+result<void> read_run(readable_file& file, const tensor_run& run, const block_format& format,
+                      const std::vector<tensor_source>& sources, std::size_t tokens,
+                      kv_block& block, std::vector<std::byte>& scratch) {
+    const auto& plans = format.tensors();
+    std::byte* frame = block.frame(plans[run.first].layer);
+    if (!run.in_place) scratch.resize(std::max(scratch.size(), run.bytes));
+    std::byte* at = run.in_place ? frame + plans[run.first].at : scratch.data();
+    if (auto ok = file.read_at(sources[run.first].begin, {at, run.bytes}); !ok) return ok;
+    for (std::size_t i = run.first; i < run.end; at += plans[i].bytes(tokens), ++i) {
+        if (digits_of_checksum({at, plans[i].bytes(tokens)}) != sources[i].digits)
+            return failure{errc::corrupt,
+                           "the checksum of tensor \"" + plans[i].name + "\" is wrong"};
+        if (!run.in_place) scatter(plans[i], format.layout(), tokens, at, frame);
+    }
+    return {};
+}
+
+}  // namespace
+
+result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
+                                       const block_identity& identity, const block_format& format,
+                                       const kv_block& block) {
+    ASSERT(block.part() == format.part());
+    const std::size_t tokens = identity.tokens.size();
+    const kv_layout& layout = format.layout();
+    const bool full = tokens == as_size(layout.block_tokens());
+    block_format::header header = format.header_of(identity);
+    std::vector<std::byte> gathered(full ? 0 : static_cast<std::size_t>(header.data_bytes));
+    std::byte* next = gathered.data();
+    std::vector<std::span<const std::byte>> pieces;
+    for (std::size_t i = 0; i < format.tensors().size(); ++i) {
+        const tensor_plan& plan = format.tensors()[i];
+        const std::byte* frame = block.frame(plan.layer);
+        std::span<const std::byte> bytes(frame + plan.at, plan.bytes(tokens));
+        if (!full) {
+            gather(plan, layout, tokens, frame, next);
+            bytes = {next, bytes.size()};
+            next += bytes.size();
+        }
+        const checksum_digits digits = digits_of_checksum(bytes);
+        std::ranges::copy(digits,
+                          header.bytes.begin() + static_cast<std::ptrdiff_t>(header.digits[i]));
+        if (!pieces.empty() && pieces.back().data() + pieces.back().size() == bytes.data())
+            pieces.back() = {pieces.back().data(), pieces.back().size() + bytes.size()};
+        else
+            pieces.push_back(bytes);
+    }
+
+    auto file = files.create(path);
+    if (!file) return file.error();
+    if (auto ok = (*file)->write(std::as_bytes(std::span(header.bytes))); !ok) return ok.error();
+    for (const auto& piece : pieces)
+        if (auto ok = (*file)->write(piece); !ok) return ok.error();
+    if (auto ok = (*file)->sync(); !ok) return ok.error();
+    return header.bytes.size() + header.data_bytes;
+}
+
+failure block_file_reader::at_path(const failure& what) const {
+    // Errors of the file system name the path already.
+    if (what.what.starts_with(path_)) return what;
+    return {what.code, path_ + ": " + what.what};
+}
+
+void block_file_reader::cut_into_pieces() {
+    constexpr std::size_t piece_bytes = 128 * 1024;
+    const auto& plans = format_->tensors();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+        const bool new_layer = i == 0 || plans[i].layer != plans[i - 1].layer;
+        if (new_layer && (i == 0 || bytes >= piece_bytes)) {
+            pieces_.push_back({i, i, {}});
+            bytes = 0;
+        }
+        piece& last = pieces_.back();
+        if (new_layer) last.layers.push_back(plans[i].layer);
+        last.end = i + 1;
+        bytes += plans[i].bytes(tokens_);
+    }
+}
+
+result<block_file_reader> block_file_reader::open(file_system& files, std::string path,
+                                                  const block_identity& expected,
+                                                  const block_format& format, block_pool& pool,
+                                                  bool keep_open) {
+    block_file_reader reader(files, std::move(path), format, expected.tokens.size());
+    auto file = files.open(reader.path_);
+    if (!file) return reader.at_path(file.error());
+    const auto file_bytes = (*file)->size();
+    if (!file_bytes) return reader.at_path(file_bytes.error());
+    auto sources = read_header(**file, *file_bytes, expected, format);
+    if (!sources) return reader.at_path(sources.error());
+    auto block = kv_block::make(pool, format.part());
+    if (!block) return reader.at_path(block.error());
+    reader.file_bytes_ = *file_bytes;
+    reader.sources_ = std::move(*sources);
+    reader.block_ = std::move(*block);
+    if (keep_open) reader.file_ = std::move(*file);
+    reader.cut_into_pieces();
+    return reader;
+}
+
+result<void> block_file_reader::read(const piece& some) const {
+    std::unique_ptr<readable_file> own;
+    if (file_ == nullptr) {
+        auto file = files_->open(path_);
+        if (!file) return at_path(file.error());
+        own = std::move(*file);
+    }
+    auto ok = read(own ? *own : *file_, some);
+    return ok ? ok : at_path(ok.error());
+}
+
+result<void> block_file_reader::read(readable_file& file, const piece& some) const {
+    std::vector<std::byte> scratch;  // of one layer at most
+    for (std::size_t next = some.first; next < some.end;) {
+        const tensor_run run = run_from(next, *format_, sources_, tokens_);
+        if (auto ok = read_run(file, run, *format_, sources_, tokens_, *block_, scratch); !ok)
+            return ok;
+        next = run.end;
+    }
+    return {};
+}
+
+result<block_read> read_block_file(file_system& files, const std::string& path,
+                                   const block_identity& expected, const block_format& format,
+                                   block_pool& pool) {
+    const auto reader = block_file_reader::open(files, path, expected, format, pool);
+    if (!reader) return reader.error();
+    for (const block_file_reader::piece& each : reader->pieces())
+        if (auto ok = reader->read(each); !ok) return ok.error();
+    return block_read{reader->block(), reader->file_bytes()};
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,266 @@
+#include "storage/disk/block_files.hpp"
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
+
+}  // namespace
+
+block_files::block_files(file_system& files, std::string directory, const kv_layout& layout,
+                         disk_quota& quota, store_probe& probe)
+    : files_(files),
+      directory_(std::move(directory)),
+      formats_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])},
+      quota_(quota),
+      probe_(probe) {}
+
+result<void> block_files::scan(bool keep_orphans, file_workers& workers,
+                               const std::function<void()>& beside) {
+    const std::string root = directory_ + "/blocks";
+    const auto fan_outs = files_.list(root);
+    if (!fan_outs) return fan_outs.error();
+    std::vector<std::string> directories;
+    for (const directory_entry& each : *fan_outs) {
+        if (each.is_directory) {
+            fan_outs_.insert("blocks/" + each.name);
+            directories.push_back(root + "/" + each.name);
+        } else {
+            quota_.add(each.bytes);
+        }
+    }
+    known_.reserve(needed_by_.size());
+    std::vector<result<void>> outcomes(directories.size());
+    workers.run(directories.size() + 1, [&](std::size_t i) {
+        if (i == 0)
+            beside();
+        else
+            outcomes[i - 1] = scan_directory(directories[i - 1], keep_orphans);
+    });
+    for (const auto& outcome : outcomes)
+        if (!outcome) return outcome;
+    return {};
+}
+
+result<void> block_files::scan_directory(const std::string& directory, bool keep_orphans) {
+    const auto entries = files_.list(directory);
+    if (!entries) return entries.error();
+    const std::string_view fan_out = std::string_view(directory).substr(directory.rfind('/') + 1);
+    std::uint64_t stay_bytes = 0;
+    std::vector<std::string> gone;
+    std::unique_lock lock(mutex_);
+    for (const directory_entry& entry : *entries) {
+        if (entry.is_directory) continue;
+        const auto parsed = parse_block_file_name(entry.name);
+        if (parsed && fan_out.size() == 2 && entry.name.starts_with(fan_out)) {
+            const auto& [name, part] = *parsed;
+            const bool needed = needed_by_.contains(name);
+            // A manifest is written after the directories of its files were synced; an orphan
+            // proves nothing.
+            if (needed || keep_orphans)
+                known_[name][index_of(part)] = file_state{entry.bytes, needed, true};
+            if (needed || keep_orphans) stay_bytes += entry.bytes;
+            if (!needed && !keep_orphans) gone.push_back(entry.name);
+        } else if (entry.name.ends_with(".tmp")) {
+            gone.push_back(entry.name);
+        } else {
+            stay_bytes += entry.bytes;  // not ours, but it takes room
+        }
+    }
+    lock.unlock();
+    for (const directory_entry& entry : *entries) {
+        if (!entry.is_directory) continue;
+        const auto bytes = bytes_below(files_, directory + "/" + entry.name);
+        if (!bytes) return bytes.error();
+        stay_bytes += *bytes;
+    }
+    quota_.add(stay_bytes);
+    for (const std::string& name : gone)
+        if (auto ok = files_.unlink(directory + "/" + name); !ok) return ok;
+    return {};
+}
+
+void block_files::expect(std::size_t blocks) {
+    std::lock_guard lock(mutex_);
+    needed_by_.reserve(blocks);
+}
+
+void block_files::retain(std::span<const block_hash> names) {
+    std::lock_guard lock(mutex_);
+    for (const block_hash& name : names) ++needed_by_[name];
+}
+
+void block_files::release(std::span<const block_hash> names) {
+    std::unique_lock lock(mutex_);
+    for (const block_hash& name : names) {
+        const auto found = needed_by_.find(name);
+        ASSERT(found != needed_by_.end() && found->second > 0);
+        if (--found->second == 0) needed_by_.erase(found);
+    }
+    for (const block_hash& name : names) remove_if_unneeded(name, lock);
+}
+
+void block_files::release_shared(std::vector<block_hash>& names) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(names, [this](const block_hash& name) {
+        int& needed = needed_by_.at(name);
+        if (needed > 1) return --needed > 0;
+        if (known_.contains(name)) return false;
+        return needed_by_.erase(name) > 0;
+    });
+}
+
+std::size_t block_files::remove_unneeded() {
+    std::unique_lock lock(mutex_);
+    std::vector<block_hash> unneeded;
+    for (const auto& [name, file] : known_)
+        if (!needed_by_.contains(name)) unneeded.push_back(name);
+    std::size_t removed = 0;
+    for (const block_hash& name : unneeded) removed += remove_if_unneeded(name, lock) ? 1 : 0;
+    return removed;
+}
+
+/// Requires: `lock` holds the mutex; it is let go while the file is deleted.
+bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock) {
+    idle_.wait(lock, [&] { return !busy_.contains(name); });
+    const auto found = known_.find(name);
+    if (found == known_.end() || needed_by_.contains(name)) return false;
+    block_state files = found->second;
+    known_.erase(found);
+    busy_.insert(name);
+    lock.unlock();
+    bool removed = true;
+    for (const kv_part part : kv_parts) {
+        std::optional<file_state>& file = files[index_of(part)];
+        if (!file) continue;
+        const auto gone = files_.unlink(path(name, part));
+        if (gone || gone.error().code == errc::not_found) {
+            quota_.remove(file->bytes);
+            file.reset();
+        } else {
+            removed = false;
+        }
+    }
+    lock.lock();
+    if (!removed) known_[name] = files;
+    busy_.erase(name);
+    idle_.notify_all();
+    return removed;
+}
+
+result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
+                                          const kv_block& block) {
+    std::unique_lock lock(mutex_);
+    ASSERT(needed_by_.contains(name));
+    idle_.wait(lock, [&] { return !busy_.contains(name); });
+    if (const file_state* file = find(name, block.part()); file != nullptr && file->good)
+        return std::uint64_t{0};
+    busy_.insert(name);
+    lock.unlock();
+    auto written = write(name, identity, block);
+    lock.lock();
+    busy_.erase(name);
+    if (written) {
+        std::optional<file_state>& file = known_[name][index_of(block.part())];
+        // A damaged file that stood there is gone.
+        if (file) quota_.remove(file->bytes);
+        file = file_state{*written, false, true};
+        quota_.add(*written);
+    }
+    idle_.notify_all();
+    return written;
+}
+
+result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
+                                         const kv_block& block) {
+    if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
+    const std::string target = path(name, block.part());
+    const std::string temporary = target + ".tmp";
+    auto written = write_block_file(files_, temporary, identity, format(block.part()), block);
+    if (written)
+        if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
+    if (!written) {
+        // Best effort: scan() removes what is left, and until then it is counted at its most.
+        if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
+            quota_.add(bytes_max(block.part(), identity.tokens.size()));
+        return written;
+    }
+    ++probe_.blocks_written;
+    probe_.bytes_written += *written;
+    return written;
+}
+
+result<void> block_files::make_fan_out(const std::string& directory) {
+    {
+        std::lock_guard lock(mutex_);
+        if (fan_outs_.contains(directory)) return {};
+    }
+    if (auto ok = files_.make_directory(directory_ + "/" + directory); !ok) return ok;
+    std::lock_guard lock(mutex_);
+    fan_outs_.insert(directory);
+    return {};
+}
+
+result<void> block_files::make_lasting(std::span<const block_hash> names) {
+    std::set<std::string> directories;
+    {
+        std::lock_guard lock(mutex_);
+        for (const block_hash& name : names) {
+            for (const kv_part part : kv_parts)
+                if (const file_state* file = find(name, part); file != nullptr && !file->lasting)
+                    directories.insert(block_directory(name));
+        }
+    }
+    for (const std::string& directory : directories)
+        if (auto ok = files_.sync_directory(directory_ + "/" + directory); !ok) return ok;
+    std::lock_guard lock(mutex_);
+    for (const block_hash& name : names)
+        for (const kv_part part : kv_parts)
+            if (file_state* file = find(name, part)) file->lasting = true;
+    return {};
+}
+
+result<block_file_reader> block_files::open(const block_hash& name, kv_part part,
+                                            const block_identity& expected, block_pool& pool,
+                                            bool keep_open) {
+    return block_file_reader::open(files_, path(name, part), expected, format(part), pool,
+                                   keep_open);
+}
+
+void block_files::distrust(const block_hash& name, kv_part part) {
+    std::lock_guard lock(mutex_);
+    if (file_state* file = find(name, part)) file->good = false;
+}
+
+bool block_files::is_known(const block_hash& name, kv_part part) const {
+    std::lock_guard lock(mutex_);
+    return find(name, part) != nullptr;
+}
+
+bool block_files::is_good(const block_hash& name, kv_part part) const {
+    std::lock_guard lock(mutex_);
+    const file_state* file = find(name, part);
+    return file != nullptr && file->good;
+}
+
+/// Requires: the mutex is held.
+const block_files::file_state* block_files::find(const block_hash& name, kv_part part) const {
+    const auto found = known_.find(name);
+    if (found == known_.end()) return nullptr;
+    const std::optional<file_state>& file = found->second[index_of(part)];
+    return file ? &*file : nullptr;
+}
+
+std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names) const {
+    std::lock_guard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const block_hash& name : names)
+        for (const kv_part part : kv_parts)
+            if (const file_state* file = find(name, part)) bytes += file->bytes;
+    return bytes;
+}
+
+}  // namespace semantic::storage

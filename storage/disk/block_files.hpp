@@ -1,0 +1,118 @@
+#pragma once
+// The block files of one cache directory: which exist, how many manifests need each block, which
+// are still to be made lasting. A block's files, one for each part, are needed and deleted
+// together. Owner: agent_cache_store. Thread: every method is safe from any thread; those marked
+// "Blocks." do I/O outside the mutex. A file is written, and deleted, by one thread at a time; a
+// file that some manifest needs is never deleted.
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "storage/disk/block_file.hpp"
+#include "storage/disk/disk_quota.hpp"
+#include "storage/files/file.hpp"
+#include "storage/files/parallel.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/probe.hpp"
+
+namespace semantic::storage {
+
+class block_files {
+  public:
+    block_files(file_system& files, std::string directory, const kv_layout& layout,
+                disk_quota& quota, store_probe& probe);
+
+    /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
+    /// nothing has retained; counts what stays. Calls `beside` meanwhile, once, on any thread.
+    /// Errors: io.
+    result<void> scan(bool keep_orphans, file_workers& workers,
+                      const std::function<void()>& beside);
+
+    /// Says how many blocks there will be about, so that the tables do not have to grow.
+    void expect(std::size_t blocks);
+    /// Says that one more manifest needs these blocks, whether their files exist yet or not.
+    void retain(std::span<const block_hash> names);
+    /// Blocks. The opposite; deletes the files of blocks that nobody needs any more. A file that
+    /// cannot be deleted stays for remove_unneeded() and scan().
+    void release(std::span<const block_hash> names);
+    /// The opposite too, where nothing has to be deleted for it. Leaves in `names` what nobody else
+    /// needs, which is to be released still.
+    void release_shared(std::vector<block_hash>& names);
+    /// Blocks. Deletes the files of blocks that nobody needs: kept orphans, and those that could
+    /// not be deleted before. Returns: how many blocks are gone.
+    std::size_t remove_unneeded();
+
+    /// Blocks. Writes the file of block.part() unless it is there and good. Returns: bytes written.
+    /// Errors: io, out_of_space. Requires: the name is retained.
+    result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
+                                 const kv_block& block);
+    /// Returns: an upper bound of the size of a part's file with `tokens` tokens.
+    std::uint64_t bytes_max(kv_part part, std::size_t tokens) const {
+        return format(part).file_bytes_max(tokens);
+    }
+    /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
+    /// io.
+    result<void> make_lasting(std::span<const block_hash> names);
+
+    /// Blocks. Errors: those of block_file_reader.
+    result<block_file_reader> open(const block_hash& name, kv_part part,
+                                   const block_identity& expected, block_pool& pool,
+                                   bool keep_open);
+    /// Says that the file's contents are wrong: the next ensure() writes it again.
+    void distrust(const block_hash& name, kv_part part);
+
+    /// Whether the file was ever found or written, good or not.
+    bool is_known(const block_hash& name, kv_part part) const;
+    bool is_good(const block_hash& name, kv_part part) const;
+    std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
+
+  private:
+    struct file_state {
+        std::uint64_t bytes = 0;
+        bool lasting = false;  // its directory was synced since it was made
+        bool good = true;
+    };
+    using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
+
+    result<void> scan_directory(const std::string& directory, bool keep_orphans);
+    bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
+    result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
+                                const kv_block& block);
+    result<void> make_fan_out(const std::string& directory);
+    const file_state* find(const block_hash& name, kv_part part) const;
+    file_state* find(const block_hash& name, kv_part part) {
+        return const_cast<file_state*>(std::as_const(*this).find(name, part));
+    }
+    std::string path(const block_hash& name, kv_part part) const {
+        return directory_ + "/" + block_path(name, part);
+    }
+
+    const block_format& format(kv_part part) const {
+        return formats_[static_cast<std::size_t>(part)];
+    }
+
+    file_system& files_;
+    const std::string directory_;
+    const std::array<block_format, kv_parts.size()> formats_;
+    disk_quota& quota_;
+    store_probe& probe_;
+    mutable std::mutex mutex_;
+    std::condition_variable idle_;
+    std::unordered_map<block_hash, block_state> known_;
+    std::unordered_map<block_hash, int> needed_by_;
+    std::set<block_hash> busy_;  // being written or deleted
+    std::set<std::string> fan_outs_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,193 @@
+#include "storage/disk/block_format.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr const char* format_name = "semantic-block";
+constexpr std::string_view extension = ".safetensors";
+constexpr std::string_view sliding_extension = ".sliding.safetensors";
+constexpr std::size_t length_bytes = 8;  // of the header, in front of it
+
+std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
+                const kv_region& region, int bits) {
+    const std::size_t parameter_bytes = as_size(region.groups) * 2;
+    if (bits == 16) {
+        plans.push_back({name, dtype::f16, layer, region.heads, region.weights, region.row_bytes,
+                         as_size(region.dim)});
+        return;
+    }
+    plans.push_back({name + "_weights", dtype::u32, layer, region.heads, region.weights,
+                     region.row_bytes, region.row_bytes / 4});
+    plans.push_back({name + "_scales", dtype::f16, layer, region.heads, region.scales,
+                     parameter_bytes, as_size(region.groups)});
+    plans.push_back({name + "_biases", dtype::f16, layer, region.heads, region.biases,
+                     parameter_bytes, as_size(region.groups)});
+}
+
+template <class Number>
+void append_number(std::string& text, Number value) {
+    char digits[24];
+    const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), value);
+    ASSERT(error == std::errc());
+    text.append(digits, end);
+}
+
+std::string join(std::span<const token_id> tokens) {
+    std::string text;
+    for (token_id token : tokens) {
+        if (!text.empty()) text += ',';
+        append_number(text, token);
+    }
+    return text;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> tensor_plan::shape(std::size_t tokens) const {
+    return {1, heads, static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(row_element)};
+}
+
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part) {
+    std::vector<tensor_plan> plans;
+    for (const int layer : layout.layers(part)) {
+        const std::string prefix = "layer_" + std::to_string(layer);
+        const char* names[] = {"_k", "_v"};
+        for (std::size_t i = 0; i < layout.stored(layer).size(); ++i)
+            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i],
+                       layout.recipe().bits);
+    }
+    return plans;
+}
+
+// --- names ---
+
+block_hash block_name(const block_identity& block) {
+    return field_hasher()
+        .add(std::as_bytes(std::span(block.fingerprint.bytes)))
+        .add(block.tenant_salt)
+        .add(std::as_bytes(std::span(block.parent.bytes)))
+        .add(std::as_bytes(block.tokens))
+        .finish();
+}
+
+std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
+                                    std::span<const token_id> tokens, int block_tokens) {
+    std::vector<block_hash> names;
+    block_hash parent;
+    while (!tokens.empty()) {
+        const std::size_t count = std::min(tokens.size(), as_size(block_tokens));
+        parent = block_name({fingerprint, tenant_salt, parent, tokens.first(count)});
+        names.push_back(parent);
+        tokens = tokens.subspan(count);
+    }
+    return names;
+}
+
+std::string block_directory(const block_hash& name) { return "blocks/" + name.hex().substr(0, 2); }
+
+std::string block_path(const block_hash& name, kv_part part) {
+    std::string path = block_directory(name) + "/" + name.hex();
+    return path.append(part == kv_part::full ? extension : sliding_extension);
+}
+
+result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name) {
+    const bool sliding = file_name.ends_with(sliding_extension);
+    const std::string_view expected = sliding ? sliding_extension : extension;
+    if (!file_name.ends_with(expected)) return failure{errc::bad_value, "not a block file"};
+    const auto name = block_hash::from_hex(file_name.substr(0, file_name.size() - expected.size()));
+    if (!name) return name.error();
+    return std::pair{*name, sliding ? kv_part::sliding : kv_part::full};
+}
+
+// --- headers ---
+
+std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_identity& identity,
+                                                                   kv_part part) {
+    return {{{"fingerprint", identity.fingerprint.hex()},
+             {"format", format_name},
+             {"format_version", std::to_string(block_format_version)},
+             {"hash", block_name(identity).hex()},
+             {"layers", part == kv_part::full ? "full" : "sliding"},
+             {"parent", identity.parent.hex()},
+             {"token_count", std::to_string(identity.tokens.size())},
+             {"token_ids", join(identity.tokens)}}};
+}
+
+block_format::block_format(const kv_layout& layout, kv_part part)
+    : layout_(layout),
+      part_(part),
+      tensors_(plan_tensors(layout, part)),
+      by_name_(tensors_.size()) {
+    std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+    std::ranges::sort(by_name_, {}, [this](std::size_t i) { return tensors_[i].name; });
+    full_ = ending(as_size(layout.block_tokens()));
+}
+
+std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
+    // What the header holds beside tensors is below 1 KiB; an entry of a tensor, its checksum
+    // included, below 320 bytes; a token id below 11 digits and a comma.
+    constexpr std::uint64_t fixed_bytes = 1024, tensor_header_bytes = 320, token_header_bytes = 12;
+    std::uint64_t bytes = fixed_bytes + tokens * token_header_bytes;
+    for (const tensor_plan& plan : tensors_) bytes += tensor_header_bytes + plan.bytes(tokens);
+    return bytes;
+}
+
+/// The header from behind the identity's fields on, without padding.
+block_format::header block_format::ending(std::size_t tokens) const {
+    constexpr const char* no_digits = "0000000000000000";
+    header end;
+    std::string& text = end.bytes;
+    end.digits.resize(tensors_.size());
+    for (const std::size_t i : by_name_) {
+        text.append(",\"").append(tensors_[i].checksum_key()).append("\":\"");
+        end.digits[i] = text.size();
+        text.append(no_digits) += '"';
+    }
+    text += '}';
+    for (const tensor_plan& plan : tensors_) {
+        text.append(",\"").append(plan.name).append("\":{\"dtype\":\"");
+        text.append(to_string(plan.type)).append("\",\"shape\":[1,");
+        append_number(text, plan.heads);
+        append_number(text += ',', tokens);
+        append_number(text += ',', plan.row_element);
+        append_number(text.append("],\"data_offsets\":["), end.data_bytes);
+        end.data_bytes += plan.bytes(tokens);
+        append_number(text += ',', end.data_bytes);
+        text.append("]}");
+    }
+    text += '}';
+    return end;
+}
+
+block_format::header block_format::header_of(const block_identity& identity) const {
+    const std::size_t tokens = identity.tokens.size();
+    ASSERT(tokens >= 1 && tokens <= as_size(layout_.block_tokens()));
+    header partial;
+    const bool full = tokens == as_size(layout_.block_tokens());
+    if (!full) partial = ending(tokens);
+    const header& end = full ? full_ : partial;
+    header whole{std::string(length_bytes, '\0'), end.digits, end.data_bytes};
+    std::string& text = whole.bytes;
+    text += "{\"__metadata__\":{";
+    for (const auto& [key, value] : identity_fields(identity, part_)) {
+        if (text.back() != '{') text += ',';
+        text.append("\"").append(key).append("\":\"").append(value) += '"';
+    }
+    for (std::size_t& at : whole.digits) at += text.size();
+    text += end.bytes;
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    for (std::size_t i = 0; i < length_bytes; ++i)
+        text[i] = static_cast<char>((text.size() - length_bytes) >> (8 * i) & 0xff);
+    return whole;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,109 @@
+#pragma once
+// What a block file is, without I/O: the names of blocks and files, the tensors of a part, and the
+// header that stands in front of them. Pure values; safe to share between threads. Byte layout:
+// storage/FORMAT.md.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "storage/files/checksum.hpp"
+#include "storage/files/safetensors.hpp"
+#include "storage/pool/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+/// Part of the fingerprint: files of another version are never taken for ours.
+constexpr int block_format_version = 2;
+
+/// One tensor of a file with KV, and where its rows lie in a frame. The rows of one head lie side
+/// by side there, block_tokens of them, then those of the next head.
+struct tensor_plan {
+    std::string name;
+    dtype type{};
+    int layer = 0;
+    int heads = 0;
+    std::size_t at = 0;           // frame offset of head 0, token 0
+    std::size_t row_bytes = 0;    // of one token of one head
+    std::size_t row_element = 0;  // elements of one row
+
+    std::size_t bytes(std::size_t tokens) const {
+        return static_cast<std::size_t>(heads) * tokens * row_bytes;
+    }
+    std::vector<std::int64_t> shape(std::size_t tokens) const;
+    /// The key that a tensor's checksum stands under in a file's metadata.
+    std::string checksum_key() const { return "xxh3_64." + name; }
+};
+
+/// Every tensor of one part, in file order.
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part);
+
+/// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
+struct block_identity {
+    block_hash fingerprint;
+    std::string_view tenant_salt;
+    block_hash parent;                 // name of the block before it; all zero for the first
+    std::span<const token_id> tokens;  // 1 to block_tokens
+};
+
+/// The block's name: XXH3-128 over fingerprint, salt, parent and token ids (little-endian), each
+/// behind its length.
+block_hash block_name(const block_identity& block);
+
+/// The names of all blocks that hold `tokens`, in order; the last may be partly filled.
+std::vector<block_hash> block_names(const block_hash& fingerprint, std::string_view tenant_salt,
+                                    std::span<const token_id> tokens, int block_tokens);
+
+/// Path of a part's file under the cache directory: "blocks/ab/ab….safetensors", and for the
+/// sliding layers "blocks/ab/ab….sliding.safetensors".
+std::string block_path(const block_hash& name, kv_part part);
+/// The block and part that a file of such a name is of. Errors: bad_value.
+result<std::pair<block_hash, kv_part>> parse_block_file_name(std::string_view file_name);
+/// The fan-out directory that both files lie in: "blocks/ab".
+std::string block_directory(const block_hash& name);
+
+/// The metadata that say which block a file holds, in the order of their keys, which all stand
+/// before those of the checksums.
+std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_identity& identity,
+                                                                   kv_part part);
+
+/// What the files of one part of a model's blocks have in common. Immutable.
+class block_format {
+  public:
+    block_format(const kv_layout& layout, kv_part part);
+
+    const kv_layout& layout() const noexcept { return layout_; }
+    kv_part part() const noexcept { return part_; }
+    const std::vector<tensor_plan>& tensors() const noexcept { return tensors_; }
+
+    /// Returns: an upper bound of the size of a file with `tokens` tokens.
+    std::uint64_t file_bytes_max(std::size_t tokens) const;
+
+    /// All of a file in front of its first tensor. A block's identity and the geometry decide every
+    /// byte but the digits of the checksums.
+    struct header {
+        std::string bytes;
+        std::vector<std::size_t> digits;  // where those of each tensor start, as tensors() has them
+        std::uint64_t data_bytes = 0;     // of the tensors behind it
+    };
+    /// Returns: the header with zeros for checksums. Requires: 1 to block_tokens tokens.
+    header header_of(const block_identity& identity) const;
+
+  private:
+    header ending(std::size_t tokens) const;
+
+    kv_layout layout_;
+    kv_part part_;
+    std::vector<tensor_plan> tensors_;
+    std::vector<std::size_t> by_name_;  // indices of tensors_, in the order of their names
+    header full_;                       // ending() of a full block
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,89 @@
+#pragma once
+// One agent on disk, without its KV: which blocks it consists of, its tokens and its text. A file
+// is a list of records, each a newer version that says what it keeps of the one before. Encoding
+// and decoding are pure; the function that touches a file is marked. Byte layout:
+// storage/FORMAT.md.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/files/file.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+struct manifest_block {
+    block_hash name;
+    int tokens = 0;
+    bool operator==(const manifest_block&) const = default;
+};
+
+struct manifest {
+    block_hash fingerprint;
+    std::string agent;
+    tenant_id tenant{};
+    std::vector<token_id> tokens;
+    std::string text;  // any bytes
+    std::vector<std::uint32_t>
+        token_ends;  // [tokens], never decreasing, the last one at most text.size()
+    std::vector<manifest_block> blocks;  // their tokens add up to tokens.size()
+    std::chrono::system_clock::time_point created{};
+    std::chrono::system_clock::time_point last_used{};
+    std::map<std::string, std::string> notes;  // any bytes
+    std::vector<message_end> messages{};       // as in agent_state
+    bool operator==(const manifest&) const = default;
+};
+
+constexpr std::size_t manifest_tokens_max = 1 << 24;
+constexpr std::size_t manifest_text_bytes_max = 1 << 28;
+constexpr std::size_t manifest_notes_max = 256;
+constexpr std::size_t manifest_file_bytes_max = 1 << 30;
+
+/// Bytes of a manifest file, and the seal of the last record in them, which the next one continues.
+struct sealed_bytes {
+    std::string bytes;
+    block_hash seal;
+};
+
+/// How much of the version before a new one keeps, from the start of each list.
+struct manifest_kept {
+    std::size_t blocks = 0;
+    std::size_t tokens = 0;    // of those blocks
+    std::size_t messages = 0;  // each of them ends within those tokens
+};
+
+/// Returns: a whole file. Errors: bad_value, naming the field and the number, for what
+/// decode_manifest would refuse.
+result<sealed_bytes> encode_manifest(const manifest& agent);
+/// Returns: the record to append to a file that ends with `seal`. Requires: what is kept is the
+/// same in both versions, the text of its tokens too; `created`, `agent`, `tenant` and
+/// `fingerprint` are those of the file. Errors: as encode_manifest.
+result<sealed_bytes> encode_update(const manifest& agent, const manifest_kept& kept,
+                                   const block_hash& seal);
+
+struct decoded_manifest {
+    manifest agent;     // the newest version that is whole
+    bool torn = false;  // something behind it is not: a save that was cut off, or damage
+};
+
+/// Errors: corrupt (no whole record, a field out of its range, fields that contradict each other),
+/// incompatible (another format version). A manifest of another fingerprint decodes; comparing it
+/// is the caller's.
+result<decoded_manifest> decode_manifest(std::string_view bytes);
+
+/// Path of an agent's manifest under the cache directory: "agents/<hex>.manifest". The id itself is
+/// never part of it.
+std::string manifest_path(std::string_view tenant_salt, std::string_view agent);
+
+/// Blocks. Adds a record, lasting. Errors: io, out_of_space, not_found; the file may then end with
+/// the record, a part of it, or neither, and must be replaced before anything more is appended.
+result<void> append_manifest(file_system& files, const std::string& path,
+                             const std::string& record);
+
+}  // namespace semantic::storage

@@ -1,0 +1,66 @@
+#include "storage/files/parallel.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t threads_max = 4;
+
+}  // namespace
+
+file_workers::~file_workers() {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+    came_.notify_all();
+}
+
+/// Requires: the mutex is held.
+void file_workers::start(std::size_t helpers) {
+    try {
+        while (helpers_.size() < helpers) helpers_.emplace_back([this] { help(); });
+    } catch (const std::system_error&) {
+        // Fewer threads do the same work.
+    }
+}
+
+void file_workers::help() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        came_.wait(lock, [this] { return ending_ || !open_.empty(); });
+        if (open_.empty()) return;
+        work_on(*open_.front(), lock);
+    }
+}
+
+/// Takes one job after the other until none is left to take. Requires: `lock` holds the mutex; it
+/// is let go during each. `mine` may be gone afterwards.
+void file_workers::work_on(batch& mine, std::unique_lock<std::mutex>& lock) {
+    while (mine.next < mine.count) {
+        const std::size_t i = mine.next++;
+        if (mine.next == mine.count) std::erase(open_, &mine);
+        lock.unlock();
+        mine.job(i);
+        lock.lock();
+        // Whoever waits for the last job cannot go on before the mutex is free again.
+        if (++mine.done == mine.count) return done_.notify_all();
+    }
+}
+
+void file_workers::run(std::size_t count, const std::function<void(std::size_t)>& job) {
+    if (count == 0) return;
+    if (count == 1) return job(0);
+    // A single core still gains where the disk has to be waited for.
+    const std::size_t cores = std::max(2u, std::thread::hardware_concurrency());
+    batch mine{job, count};
+    std::unique_lock lock(mutex_);
+    start(std::min(threads_max, cores) - 1);
+    open_.push_back(&mine);
+    came_.notify_all();
+    work_on(mine, lock);
+    done_.wait(lock, [&] { return mine.done == mine.count; });
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,50 @@
+#pragma once
+// One agent's memory as a value.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "storage/pool/block_pool.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+/// Where one of an agent's answers ends in its memory: behind its first `tokens` tokens and `rest`,
+/// the bytes that were sampled but have no KV.
+struct message_end {
+    std::string id;  // as an agent's id: [A-Za-z0-9._:-]{1,128}
+    std::uint32_t tokens = 0;
+    std::string rest{};
+    bool operator==(const message_end&) const = default;
+};
+
+constexpr std::size_t messages_max = 1024;
+constexpr std::size_t message_rest_bytes_max = 1 << 16;
+
+/// One agent's memory: immutable once published, shared between the index and whoever runs the
+/// agent.
+struct agent_state {
+    agent_id id;
+    std::vector<token_id> tokens{};  // exactly those whose KV exists, generated ones too
+    std::string text{};              // the bytes that `tokens` stand for
+    std::vector<std::uint32_t>
+        token_ends{};  // [tokens] byte offset in `text` behind token i; never decreasing
+    /// ceil(tokens / block_tokens) entries; null where a part is only on disk. Of the sliding
+    /// layers only what the window behind the last token reaches stays in the pool once the rest is
+    /// saved.
+    std::vector<kv_block_parts> blocks{};
+    std::chrono::system_clock::time_point created{};
+    std::chrono::system_clock::time_point last_used{};
+    /// Small facts that travel with the agent and are stored in its manifest (the day its template
+    /// was told, its last message id).
+    std::map<std::string, std::string> notes{};
+    /// Its answers that can be gone on from, the earliest first; at most `messages_max`, each
+    /// within `tokens`.
+    std::vector<message_end> messages{};
+};
+
+}  // namespace semantic::storage

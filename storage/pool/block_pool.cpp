@@ -1,0 +1,252 @@
+#include "storage/pool/block_pool.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <sys/mman.h>
+#include <system_error>
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+std::size_t blocks_for(int tokens, int block_tokens) {
+    return (as_size(tokens) + as_size(block_tokens) - 1) / as_size(block_tokens);
+}
+
+/// Copies the first `tokens` rows of every head of one region.
+void copy_region(const kv_region& region, int block_tokens, int tokens, const std::byte* from,
+                 std::byte* to) {
+    const std::size_t row_count = as_size(tokens);
+    const std::size_t parameters = row_count * as_size(region.groups) * 2;
+    for (int head = 0; head < region.heads; ++head) {
+        const std::size_t row = region.row_at(block_tokens, head, 0);
+        std::memcpy(to + row, from + row, row_count * region.row_bytes);
+        if (parameters == 0) continue;
+        const std::size_t scale = region.scale_at(block_tokens, head, 0);
+        const std::size_t bias = scale + (region.biases - region.scales);
+        std::memcpy(to + scale, from + scale, parameters);
+        std::memcpy(to + bias, from + bias, parameters);
+    }
+}
+
+}  // namespace
+
+block_pool::block_pool(const kv_layout& layout, std::size_t budget_bytes)
+    : layout_(layout), frame_count_(budget_bytes / layout.frame_bytes()) {
+    const std::size_t block_bytes = layout_.frame_bytes() * as_size(layout_.layer_count());
+    if (frame_count_ < as_size(layout_.layer_count()))
+        throw std::invalid_argument("the cache budget is " + std::to_string(budget_bytes) +
+                                    " bytes, one block of this model needs " +
+                                    std::to_string(block_bytes));
+    const std::size_t arena_bytes = frame_count_ * layout_.frame_bytes();
+    void* mapped = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED)
+        throw std::system_error(errno, std::generic_category(),
+                                "mapping " + std::to_string(arena_bytes) + " bytes of KV cache");
+    arena_ = static_cast<std::byte*>(mapped);
+    madvise(mapped, arena_bytes, MADV_HUGEPAGE);  // a hint: kernels without huge pages refuse it
+    free_.reserve(frame_count_);
+    for (std::size_t index = frame_count_; index-- > 0;)
+        free_.push_back(arena_ + index * layout_.frame_bytes());
+    held_.assign(frame_count_, false);
+}
+
+block_pool::~block_pool() {
+    ASSERT(held_total_ == 0);
+    munmap(arena_, frame_count_ * layout_.frame_bytes());
+}
+
+void block_pool::check_invariant() const { ASSERT(free_.size() + held_total_ == frame_count_); }
+
+result<std::vector<std::byte*>> block_pool::allocate(std::size_t count) {
+    std::lock_guard lock(mutex_);
+    check_invariant();
+    if (count > free_.size())
+        return failure{errc::pool_exhausted, "the KV pool has " + std::to_string(free_.size()) +
+                                                 " of " + std::to_string(frame_count_) +
+                                                 " frames free, " + std::to_string(count) +
+                                                 " are needed"};
+    std::vector<std::byte*> taken;
+    taken.reserve(count);
+    for (; taken.size() < count; free_.pop_back()) {
+        taken.push_back(free_.back());
+        held_[static_cast<std::size_t>(taken.back() - arena_) / layout_.frame_bytes()] = true;
+    }
+    held_total_ += count;
+    check_invariant();
+    return taken;
+}
+
+void block_pool::release(const std::vector<std::byte*>& frames) noexcept {
+    std::lock_guard lock(mutex_);
+    for (std::byte* frame : frames) {
+        ASSERT(frame >= arena_ && frame < arena_ + frame_count_ * layout_.frame_bytes());
+        const std::size_t offset = static_cast<std::size_t>(frame - arena_);
+        ASSERT(offset % layout_.frame_bytes() == 0);
+        ASSERT(held_[offset / layout_.frame_bytes()]);
+        held_[offset / layout_.frame_bytes()] = false;
+        free_.push_back(frame);  // never reallocates: capacity is frame_count_
+        --held_total_;
+    }
+    check_invariant();
+}
+
+std::size_t block_pool::free_count() const {
+    std::lock_guard lock(mutex_);
+    check_invariant();
+    return free_.size();
+}
+
+std::size_t block_pool::held_count() const {
+    std::lock_guard lock(mutex_);
+    check_invariant();
+    return held_total_;
+}
+
+result<std::shared_ptr<kv_block>> kv_block::make(block_pool& pool, kv_part part) {
+    auto frames = pool.allocate(pool.layout().layers(part).size());
+    if (!frames) return frames.error();
+    return std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(*frames)));
+}
+
+result<std::vector<std::shared_ptr<kv_block>>> kv_block::make_many(block_pool& pool, kv_part part,
+                                                                   std::size_t count) {
+    const std::size_t layers = pool.layout().layers(part).size();
+    auto frames = pool.allocate(count * layers);
+    if (!frames) return frames.error();
+    std::vector<std::shared_ptr<kv_block>> blocks;
+    blocks.reserve(count);
+    for (std::size_t index = 0; index < count; ++index) {
+        const auto first = frames->begin() + static_cast<std::ptrdiff_t>(index * layers);
+        std::vector<std::byte*> own(first, first + static_cast<std::ptrdiff_t>(layers));
+        blocks.push_back(std::shared_ptr<kv_block>(new kv_block(pool, part, std::move(own))));
+    }
+    return blocks;
+}
+
+kv_block::~kv_block() { pool_.release(frames_); }
+
+void kv_block::copy_from(const kv_block& from, int tokens) {
+    const kv_layout& layout = pool_.layout();
+    ASSERT(from.part_ == part_ && from.frames_.size() == frames_.size());
+    ASSERT(tokens >= 0 && tokens <= layout.block_tokens());
+    for (const int layer : layout.layers(part_))
+        for (const kv_region& region : layout.stored(layer))
+            copy_region(region, layout.block_tokens(), tokens, from.frame(layer), frame(layer));
+}
+
+kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens)
+    : pool_(&pool),
+      blocks_(std::move(prefix)),
+      frames_(as_size(pool.layout().layer_count())),
+      tokens_(tokens),
+      owned_from_(blocks_.size()) {
+    ASSERT(tokens >= 0);
+    ASSERT(blocks_.size() == blocks_for(tokens, pool.layout().block_tokens()));
+    for (const kv_block_parts& block : blocks_) ASSERT(block.full != nullptr);
+    rebuild_frames(0);
+    if (!pool.layout().slides()) return;
+    kept_from_ = as_size(pool.layout().first_sliding_block(tokens));
+    kept_from_when_shared_ = kept_from_;
+    for (std::size_t i = kept_from_; i < blocks_.size(); ++i) ASSERT(blocks_[i].sliding != nullptr);
+    let_go_of_passed();
+}
+
+bool kv_sequence::tail_is_shared() const noexcept {
+    const int block_tokens = pool_->layout().block_tokens();
+    return tokens_ % block_tokens != 0 && as_size(tokens_ / block_tokens) < owned_from_;
+}
+
+int kv_sequence::reserved_tokens() const noexcept {
+    if (tail_is_shared()) return tokens_;
+    return static_cast<int>(blocks_.size()) * pool_->layout().block_tokens();
+}
+
+result<void> kv_sequence::reserve(int tokens) {
+    if (tokens <= reserved_tokens()) return {};
+    const int block_tokens = pool_->layout().block_tokens();
+    const bool copy_tail = tail_is_shared();
+    const std::size_t needed = blocks_for(tokens, block_tokens);
+    const std::size_t added = needed > blocks_.size() ? needed - blocks_.size() : 0;
+    const std::size_t tail = as_size(tokens_ / block_tokens);
+    std::vector<kv_block_parts> fresh(added + (copy_tail ? 1 : 0));
+    for (const kv_part part : kv_parts) {
+        if (part == kv_part::sliding && !pool_->layout().slides()) continue;
+        auto made = kv_block::make_many(*pool_, part, fresh.size());
+        if (!made) return made.error();
+        if (copy_tail) made->back()->copy_from(*blocks_[tail].at(part), tokens_ % block_tokens);
+        for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].at(part) = std::move((*made)[i]);
+    }
+
+    std::size_t changed_from = blocks_.size();
+    if (copy_tail) {
+        blocks_[tail] = std::move(fresh.back());
+        fresh.pop_back();
+        owned_from_ = tail;
+        changed_from = tail;
+    }
+    for (auto& block : fresh) blocks_.push_back(std::move(block));
+    rebuild_frames(changed_from);
+    return {};
+}
+
+void kv_sequence::advance(int tokens) {
+    ASSERT(tokens >= tokens_ && tokens <= reserved_tokens());
+    tokens_ = tokens;
+    const kv_layout& layout = pool_->layout();
+    if (!layout.slides()) return;
+    // From the last whole block, so that share_whole_blocks() finds the window before that.
+    const int whole = tokens / layout.block_tokens() * layout.block_tokens();
+    kept_from_ = std::max(kept_from_, as_size(layout.first_sliding_block(whole)));
+    let_go_of_passed();
+}
+
+std::vector<kv_block_parts> kv_sequence::share() {
+    return share_blocks(blocks_for(tokens_, pool_->layout().block_tokens()));
+}
+
+std::vector<kv_block_parts> kv_sequence::share_whole_blocks() {
+    ASSERT(window_has_moved() || !pool_->layout().slides());
+    return share_blocks(as_size(tokens_ / pool_->layout().block_tokens()));
+}
+
+std::vector<kv_block_parts> kv_sequence::share_blocks(std::size_t count) {
+    std::vector<kv_block_parts> shared(blocks_.begin(),
+                                       blocks_.begin() + static_cast<std::ptrdiff_t>(count));
+    owned_from_ = std::max(owned_from_, count);
+    kept_from_when_shared_ = kept_from_;
+    let_go_of_passed();
+    return shared;
+}
+
+void kv_sequence::let_go_of_passed() {
+    for (; let_go_to_ < std::min(kept_from_, owned_from_); ++let_go_to_) {
+        blocks_[let_go_to_].sliding.reset();
+        for (const int layer : pool_->layout().layers(kv_part::sliding))
+            frames_[as_size(layer)][let_go_to_] = nullptr;
+    }
+}
+
+void kv_sequence::rebuild_frames(std::size_t from_block) {
+    for (const kv_part part : kv_parts)
+        for (const int layer : pool_->layout().layers(part)) {
+            auto& frames = frames_[as_size(layer)];
+            frames.resize(from_block);
+            // Shared frames are handed out too, for reading; only those from owned_from_ on are
+            // written.
+            for (std::size_t index = from_block; index < blocks_.size(); ++index) {
+                const auto& block = blocks_[index].at(part);
+                frames.push_back(block == nullptr ? nullptr
+                                                  : const_cast<kv_block&>(*block).frame(layer));
+            }
+        }
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,146 @@
+#pragma once
+// Fixed arena of KV frames: the hot tier's memory.
+// Owner: engine. Thread: every method takes the pool's own mutex; none does I/O. A kv_block may not
+// outlive its pool. Invariant: free_count() + held_count() == frame_count(), asserted on every
+// call. LIFO free list, so warm frames are reused first.
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "storage/pool/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+class block_pool {
+  public:
+    /// Maps `budget_bytes / layout.frame_bytes()` frames of anonymous memory (touched on first use,
+    /// never more than the budget). Throws std::invalid_argument when not even one block (a frame
+    /// for every layer) fits, naming both numbers.
+    block_pool(const kv_layout& layout, std::size_t budget_bytes);
+    ~block_pool();
+    block_pool(const block_pool&) = delete;
+    block_pool& operator=(const block_pool&) = delete;
+
+    /// Takes `count` frames or none. Contents are unspecified.
+    /// Errors: pool_exhausted with both numbers (nothing was taken; the caller may evict and
+    /// retry).
+    result<std::vector<std::byte*>> allocate(std::size_t count);
+    /// Requires: every frame came from allocate() of this pool and is held.
+    void release(const std::vector<std::byte*>& frames) noexcept;
+
+    const kv_layout& layout() const noexcept { return layout_; }
+    std::size_t frame_count() const noexcept { return frame_count_; }
+    std::size_t free_count() const;
+    std::size_t held_count() const;
+
+  private:
+    void check_invariant() const;
+    kv_layout layout_;
+    std::size_t frame_count_ = 0;
+    std::byte* arena_ = nullptr;
+    mutable std::mutex mutex_;
+    std::vector<std::byte*> free_;  // LIFO
+    std::vector<bool> held_;        // by frame number; catches a double release
+    std::size_t held_total_ = 0;
+};
+
+/// 256 tokens of one part's layers: the unit that is shared, stored and evicted. Returns its frames
+/// when the last owner lets go. A block whose `filled` tokens are all written and that more than
+/// one owner holds is immutable.
+class kv_block {
+  public:
+    /// Errors: pool_exhausted.
+    static result<std::shared_ptr<kv_block>> make(block_pool& pool, kv_part part);
+    /// Takes the frames of `count` blocks or none. Errors: pool_exhausted.
+    static result<std::vector<std::shared_ptr<kv_block>>> make_many(block_pool& pool, kv_part part,
+                                                                    std::size_t count);
+    ~kv_block();
+    kv_block(const kv_block&) = delete;
+    kv_block& operator=(const kv_block&) = delete;
+
+    kv_part part() const noexcept { return part_; }
+    /// Requires: the layer is one of part().
+    std::byte* frame(int layer) { return frames_[slot(layer)]; }
+    const std::byte* frame(int layer) const { return frames_[slot(layer)]; }
+    /// Copies the first `tokens` tokens of every layer from `from`. Requires: same layout and part.
+    void copy_from(const kv_block& from, int tokens);
+
+  private:
+    kv_block(block_pool& pool, kv_part part, std::vector<std::byte*> frames)
+        : pool_(pool), part_(part), frames_(std::move(frames)) {}
+    std::size_t slot(int layer) const {
+        return static_cast<std::size_t>(pool_.layout().slot(layer));
+    }
+    block_pool& pool_;
+    kv_part part_;
+    std::vector<std::byte*> frames_;  // one a layer of the part
+};
+
+/// The same 256 tokens of all layers. Either part may be absent: what is only on disk, and sliding
+/// frames that no window reaches any more. `sliding` is always null in a model without windows.
+struct kv_block_parts {
+    std::shared_ptr<const kv_block> full;
+    std::shared_ptr<const kv_block> sliding;
+
+    std::shared_ptr<const kv_block>& at(kv_part part) {
+        return part == kv_part::full ? full : sliding;
+    }
+    const std::shared_ptr<const kv_block>& at(kv_part part) const {
+        return part == kv_part::full ? full : sliding;
+    }
+    bool operator==(const kv_block_parts&) const = default;
+};
+
+/// The block table of one running sequence: shares its prefix, owns its tail. Of the sliding layers
+/// it keeps what the window reaches, and what it has not shared yet: that may be nowhere else.
+/// Thread: confined to whoever runs the sequence.
+class kv_sequence {
+  public:
+    /// Starts from `tokens` tokens held by `prefix` (ceil(tokens / block_tokens) blocks, shared,
+    /// never written). Requires: sliding frames from layout().first_sliding_block(tokens) on.
+    kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens);
+
+    /// Makes room for `tokens` tokens in all: new blocks, and a private copy of a partly filled
+    /// shared tail. Errors: pool_exhausted (the sequence is unchanged and still valid).
+    result<void> reserve(int tokens);
+    /// Says that tokens up to `tokens` are now written in every layer. Lets go of shared sliding
+    /// frames that the window has passed. Requires: reserved.
+    void advance(int tokens);
+    /// The whole table, for the agent's record. The caller and the sequence then share the blocks;
+    /// the next append copies the tail. Lets go of sliding frames that the window has passed.
+    std::vector<kv_block_parts> share();
+    /// The same without a partly filled tail, which stays the sequence's own. Requires:
+    /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
+    std::vector<kv_block_parts> share_whole_blocks();
+    /// Whether the window has left a block behind since the blocks were last shared.
+    bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }
+
+    int token_count() const noexcept { return tokens_; }
+    int reserved_tokens() const noexcept;
+    /// Frames of one layer in block order, for attention and append; null where they were let go.
+    /// Valid until the next reserve(), advance() or share().
+    const std::vector<std::byte*>& frames(int layer) const {
+        return frames_[static_cast<std::size_t>(layer)];
+    }
+
+  private:
+    std::vector<kv_block_parts> share_blocks(std::size_t count);
+    void let_go_of_passed();
+    void rebuild_frames(std::size_t from_block);
+    bool tail_is_shared() const noexcept;
+    block_pool* pool_;
+    std::vector<kv_block_parts> blocks_;
+    std::vector<std::vector<std::byte*>> frames_;  // [layer][block]
+    int tokens_ = 0;
+    std::size_t owned_from_ =
+        0;  // blocks before this index are shared; from it on they are ours to write
+    // Block indices of sliding frames: what the window of the last whole block reaches, the same
+    // when share() was last called, and what is really let go.
+    std::size_t kept_from_ = 0, kept_from_when_shared_ = 0, let_go_to_ = 0;
+};
+
+}  // namespace semantic::storage

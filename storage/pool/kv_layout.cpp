@@ -1,0 +1,147 @@
+#include "storage/pool/kv_layout.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace semantic::storage {
+
+namespace {
+
+// A cache line, and the width of the widest vector register: a region starts where an aligned load
+// may.
+constexpr std::size_t region_alignment = 64;
+// Far above any published model; keeps every product below 2^63 without a check at each step.
+constexpr int size_max = 1 << 20;
+
+std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+std::size_t aligned(std::size_t bytes) {
+    return (bytes + region_alignment - 1) / region_alignment * region_alignment;
+}
+
+void require_size(const std::string& name, int value) {
+    if (value < 1 || value > size_max)
+        throw std::invalid_argument(name + " must be 1 to " + std::to_string(size_max) +
+                                    ", this is " + std::to_string(value));
+}
+
+void require_recipe(const kv_recipe& recipe) {
+    if (recipe.bits != 4 && recipe.bits != 8 && recipe.bits != 16)
+        throw std::invalid_argument("kv bits must be 4, 8 or 16, this is " +
+                                    std::to_string(recipe.bits));
+    if (recipe.bits == 16) return;
+    require_size("kv group size", recipe.group_size);
+    if (recipe.group_size % 8 != 0)
+        throw std::invalid_argument("kv group size must be a multiple of 8, this is " +
+                                    std::to_string(recipe.group_size));
+}
+
+void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
+    const std::string prefix = "layer " + std::to_string(index) + ": ";
+    require_size(prefix + "kv_heads", layer.kv_heads);
+    require_size(prefix + "k_dim", layer.k_dim);
+    require_size(prefix + "v_dim", layer.v_dim);
+    if (layer.window < 0)
+        throw std::invalid_argument(prefix + "window must not be negative, this is " +
+                                    std::to_string(layer.window));
+    if (layer.values_in_keys && layer.v_dim > layer.k_dim)
+        throw std::invalid_argument(prefix + "values of v_dim " + std::to_string(layer.v_dim) +
+                                    " do not lie inside keys of k_dim " +
+                                    std::to_string(layer.k_dim));
+    if (recipe.bits == 16) return;
+    for (int dim : {layer.k_dim, layer.v_dim})
+        if (dim % recipe.group_size != 0)
+            throw std::invalid_argument(prefix + "head dimension " + std::to_string(dim) +
+                                        " is not a multiple of the group size " +
+                                        std::to_string(recipe.group_size));
+}
+
+/// Places a region at `offset` and moves `offset` behind it.
+kv_region place(std::size_t& offset, int heads, int dim, const kv_recipe& recipe,
+                int block_tokens) {
+    kv_region region;
+    region.heads = heads;
+    region.dim = dim;
+    region.groups = recipe.bits == 16 ? 0 : dim / recipe.group_size;
+    region.row_bytes = as_size(dim) * as_size(recipe.bits) / 8;
+    const std::size_t rows = as_size(heads) * as_size(block_tokens);
+    const std::size_t parameters = aligned(rows * as_size(region.groups) * 2);
+    region.weights = offset;
+    region.scales = region.weights + aligned(rows * region.row_bytes);
+    region.biases = region.scales + parameters;
+    offset = region.biases + parameters;
+    return region;
+}
+
+std::size_t blocks_of(std::int64_t tokens, int block_tokens) {
+    return static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
+}
+
+std::size_t row_cost(const kv_region& region) {
+    return as_size(region.heads) * (region.row_bytes + as_size(region.groups) * 4);
+}
+
+}  // namespace
+
+kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens)
+    : layers_(std::move(layers)), recipe_(recipe), block_tokens_(block_tokens) {
+    if (layers_.empty()) throw std::invalid_argument("a kv layout needs at least one layer");
+    require_size("layer count",
+                 static_cast<int>(std::min<std::size_t>(layers_.size(), size_max + 1)));
+    require_size("block tokens", block_tokens_);
+    require_recipe(recipe_);
+    for (int index = 0; index < layer_count(); ++index) {
+        const kv_layer& each = layer(index);
+        require_layer(each, index, recipe_);
+        std::size_t offset = 0;
+        const kv_region keys = place(offset, each.kv_heads, each.k_dim, recipe_, block_tokens_);
+        kv_region values = keys;
+        values.dim = each.v_dim;
+        if (!each.values_in_keys)
+            values = place(offset, each.kv_heads, each.v_dim, recipe_, block_tokens_);
+        regions_.push_back({keys, values});
+        frame_bytes_ = std::max(frame_bytes_, offset);
+        for (const kv_region& region : stored(index)) bytes_per_token_ += row_cost(region);
+        auto& part = part_layers_[each.window == 0 ? 0 : 1];
+        slots_.push_back(static_cast<int>(part.size()));
+        part.push_back(index);
+        window_ = std::max(window_, each.window);
+    }
+}
+
+int kv_layout::first_sliding_block(int tokens) const {
+    return std::max(0, tokens - window_ + 1) / block_tokens_;
+}
+
+std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
+    const std::size_t blocks = blocks_of(tokens, block_tokens_);
+    // A sequence lets go of whole blocks, counted back from the last block boundary. A chunk that
+    // starts anywhere in a block touches those that chunk_tokens + block_tokens - 1 tokens fill.
+    const std::size_t reached =
+        blocks_of(std::max(window_ - 1, 0), block_tokens_) +
+        blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);
+    return blocks * layers(kv_part::full).size() +
+           std::min(blocks, reached) * layers(kv_part::sliding).size();
+}
+
+int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const {
+    int fits = 0, too_many = static_cast<int>(blocks_of(tokens_max, block_tokens_)) + 1;  // blocks
+    while (too_many - fits > 1) {
+        const int middle = fits + (too_many - fits) / 2;
+        (frames_for(middle * block_tokens_, chunk_tokens) <= frames ? fits : too_many) = middle;
+    }
+    return fits * block_tokens_;
+}
+
+std::uint64_t kv_layout::bytes_for(int tokens) const {
+    std::uint64_t bytes = 0;
+    for (int index = 0; index < layer_count(); ++index) {
+        const int window = layer(index).window;
+        const int kept = window == 0 ? tokens : std::min(tokens, window);
+        for (const kv_region& region : stored(index)) bytes += as_size(kept) * row_cost(region);
+    }
+    return bytes;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,160 @@
+#pragma once
+// What the store's tests share: a small model's layout, blocks whose every byte follows from their
+// tokens, a way to check them.
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/disk/block_file.hpp"
+#include "storage/files/checksum.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage::tests {
+
+constexpr int block_tokens = 8;
+
+inline kv_layout small_layout(int bits = 4) {
+    return kv_layout({{1, 16, 16, 0}, {2, 16, 32, 0}}, {bits, 16}, block_tokens);
+}
+
+/// Latent attention: values are the first 32 elements of keys of 48.
+inline kv_layout latent_layout(int bits = 8) {
+    return kv_layout({{1, 48, 32, 0, true}, {1, 48, 32, 0, true}}, {bits, 16}, block_tokens);
+}
+
+/// One full layer and two that see windows of 11 and 5 tokens: two or three blocks.
+inline kv_layout sliding_layout(int bits = 4) {
+    return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}}, {bits, 16}, block_tokens);
+}
+
+inline agent_id id_of(const std::string& text) { return agent_id::parse(text).value(); }
+
+inline block_hash fingerprint_of(const std::string& model) { return checksum128(model); }
+
+/// Calls `visit(offset, byte count, seed)` for each row, scale and bias of one token of one layer.
+template <class Visit>
+void visit_token(const kv_layout& layout, int layer, int token, Visit visit) {
+    unsigned part = 0;
+    for (const kv_region& region : layout.stored(layer))
+        for (int head = 0; head < region.heads; ++head) {
+            const std::size_t parameter_bytes = static_cast<std::size_t>(region.groups) * 2;
+            const std::size_t scale = region.scale_at(layout.block_tokens(), head, token);
+            visit(region.row_at(layout.block_tokens(), head, token), region.row_bytes, ++part);
+            visit(scale, parameter_bytes, ++part);
+            visit(scale + region.biases - region.scales, parameter_bytes, ++part);
+        }
+}
+
+/// The byte that belongs at a place: depends on everything that KV depends on, the tokens before it
+/// included.
+inline std::byte byte_for(std::uint64_t history, int layer, unsigned part, std::size_t i) {
+    std::uint64_t x = history ^ (static_cast<std::uint64_t>(layer) << 40) ^
+                      (static_cast<std::uint64_t>(part) << 20) ^ i;
+    x *= 0x9e3779b97f4a7c15u;
+    return std::byte(x >> 56);
+}
+
+/// Tokens' histories: [i] stands for tokens 0 to i.
+inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens) {
+    std::vector<std::uint64_t> all;
+    std::uint64_t history = 1;
+    for (token_id token : tokens) {
+        history = (history ^ static_cast<std::uint64_t>(token)) * 0x100000001b3u;
+        all.push_back(history);
+    }
+    return all;
+}
+
+inline void append_tokens(kv_sequence& sequence, const kv_layout& layout,
+                          const std::vector<token_id>& tokens) {
+    const auto history = histories(tokens);
+    const int total = static_cast<int>(tokens.size());
+    ASSERT(sequence.reserve(total));
+    for (int at = sequence.token_count(); at < total; ++at)
+        for (int layer = 0; layer < layout.layer_count(); ++layer) {
+            std::byte* frame =
+                sequence.frames(layer)[static_cast<std::size_t>(at / layout.block_tokens())];
+            visit_token(layout, layer, at % layout.block_tokens(),
+                        [&](std::size_t offset, std::size_t count, unsigned part) {
+                            for (std::size_t i = 0; i < count; ++i)
+                                frame[offset + i] =
+                                    byte_for(history[static_cast<std::size_t>(at)], layer, part, i);
+                        });
+        }
+    sequence.advance(total);
+}
+
+/// Whether the first `count` tokens' bytes of one layer in a block's frame are those of `history`.
+inline bool frame_holds(const kv_layout& layout, const std::byte* frame, int layer, int token,
+                        std::uint64_t history) {
+    bool same = true;
+    visit_token(layout, layer, token, [&](std::size_t offset, std::size_t bytes, unsigned part) {
+        for (std::size_t i = 0; i < bytes; ++i)
+            same = same && frame[offset + i] == byte_for(history, layer, part, i);
+    });
+    return same;
+}
+
+/// Whether what a sequence needs behind the first `count` tokens is in `blocks`, and every byte
+/// there is exactly the one that `tokens` give.
+inline bool holds(const kv_layout& layout, const std::vector<kv_block_parts>& blocks,
+                  const std::vector<token_id>& tokens, int count) {
+    const auto history = histories(tokens);
+    const int window_start = layout.slides() ? layout.first_sliding_block(count) : 0;
+    for (int at = 0; at < count; ++at)
+        for (const kv_part part : kv_parts) {
+            const int index = at / layout.block_tokens();
+            const auto& block = blocks[static_cast<std::size_t>(index)].at(part);
+            const bool needed = part == kv_part::full || index >= window_start;
+            for (const int layer : layout.layers(part)) {
+                if (block == nullptr && needed) return false;
+                if (block != nullptr &&
+                    !frame_holds(layout, block->frame(layer), layer, at % layout.block_tokens(),
+                                 history[static_cast<std::size_t>(at)]))
+                    return false;
+            }
+        }
+    return true;
+}
+
+/// `count` tokens that differ from those of another seed from the first on.
+inline std::vector<token_id> some_tokens(int count, int seed = 0) {
+    std::vector<token_id> tokens;
+    for (int i = 0; i < count; ++i) tokens.push_back(1000 * (seed + 1) + i * 7 % 977);
+    return tokens;
+}
+
+/// A state as the engine would publish it, with bytes that follow from its tokens.
+inline agent_state make_state(block_pool& pool, const std::string& id,
+                              const std::vector<token_id>& tokens, int last_used_seconds = 1000) {
+    kv_sequence sequence(pool, {}, 0);
+    append_tokens(sequence, pool.layout(), tokens);
+    agent_state state{id_of(id), tokens, {}, {}, sequence.share(), {}, {}, {}};
+    for (token_id token : tokens) {
+        state.text += std::to_string(token);
+        state.text += ' ';
+        state.token_ends.push_back(static_cast<std::uint32_t>(state.text.size()));
+    }
+    state.created = std::chrono::system_clock::time_point(std::chrono::seconds(500));
+    state.last_used =
+        std::chrono::system_clock::time_point(std::chrono::seconds(last_used_seconds));
+    state.notes["day"] = "Friday";
+    return state;
+}
+
+/// A manifest whose header proves a version that nobody here knows.
+inline std::string later_manifest() {
+    std::string file("SEMAGENT\x63\0\0\0\0\0\0\0", 16);
+    const std::uint64_t sum = checksum_of(file);
+    file.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+    return file + "whatever comes then";
+}
+
+inline store_options options_for(const std::string& directory, file_system* files = nullptr) {
+    return {directory, fingerprint_of("model"), "salt", files};
+}
+
+}  // namespace semantic::storage::tests
