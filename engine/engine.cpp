@@ -12,10 +12,10 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/model_config.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/prompt/resolve.hpp"
 #include "engine/scheduler/graph.hpp"
-#include "engine/scheduler/resolve.hpp"
-#include "engine/text/chat_template.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
 

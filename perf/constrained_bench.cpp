@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "perf/scratch_directory.hpp"
 
 namespace {

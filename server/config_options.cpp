@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/text/chat_template.hpp"
+#include "engine/text/template/chat_template.hpp"
 #include "server/config.hpp"
 
 namespace semantic::server {

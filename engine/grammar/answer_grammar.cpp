@@ -6,7 +6,7 @@
 #include <map>
 
 #include "engine/grammar/json_grammar.hpp"
-#include "engine/text/json_text.hpp"
+#include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
 

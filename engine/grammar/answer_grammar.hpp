@@ -8,7 +8,7 @@
 
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/vocabulary_trie.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/types/errc.hpp"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "engine/grammar/json_grammar.hpp"
-#include "engine/text/json_text.hpp"
+#include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
 

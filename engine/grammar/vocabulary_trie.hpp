@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 
 namespace semantic::engine {
 

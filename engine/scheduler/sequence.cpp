@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "engine/text/output_parser.hpp"
-#include "engine/text/utf8.hpp"
+#include "engine/text/output/output_parser.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {
 

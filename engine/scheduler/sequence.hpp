@@ -13,9 +13,9 @@
 #include "engine/model/sampler.hpp"
 #include "engine/scheduler/job.hpp"
 #include "engine/scheduler/plan.hpp"
-#include "engine/text/stop_matcher.hpp"
-#include "engine/text/tokenizer.hpp"
-#include "engine/text/utf8_stream.hpp"
+#include "engine/text/output/stop_matcher.hpp"
+#include "engine/text/output/utf8_stream.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/pool/block_pool.hpp"
 
 namespace semantic::engine {

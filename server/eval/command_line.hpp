@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/text/chat_template.hpp"
+#include "engine/text/template/chat_template.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 

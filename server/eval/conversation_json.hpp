@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "engine/text/chat_template.hpp"
+#include "engine/text/template/chat_template.hpp"
 #include "engine/types/conversation.hpp"
 
 namespace semantic::eval {

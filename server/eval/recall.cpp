@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "engine/text/chat_template.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/conversation_json.hpp"
 #include "server/eval/offline_model.hpp"

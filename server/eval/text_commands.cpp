@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "engine/text/chat_template.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/conversation_json.hpp"
 

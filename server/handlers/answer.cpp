@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/text/output_parser.hpp"
+#include "engine/text/output/output_parser.hpp"
 #include "protocol/models.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/logging.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/text/output_parser.hpp"
+#include "engine/text/output/output_parser.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"

@@ -14,9 +14,9 @@
 #include <random>
 #include <set>
 
-#include "engine/text/chat_template.hpp"
-#include "engine/text/tokenizer.hpp"
-#include "engine/text/utf8.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
 #include "storage/agents/prefix_index.hpp"
 #include "tests/engine/solo_model.hpp"
 #include "tests/engine/tiny_engine.hpp"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.hpp"
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"

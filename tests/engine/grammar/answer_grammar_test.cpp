@@ -10,7 +10,7 @@
 #include <random>
 
 #include "engine/grammar/output_constraint.hpp"
-#include "engine/text/output_parser.hpp"
+#include "engine/text/output/output_parser.hpp"
 
 namespace semantic::engine {
 namespace {

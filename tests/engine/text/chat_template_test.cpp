@@ -1,4 +1,4 @@
-#include "engine/text/chat_template.hpp"
+#include "engine/text/template/chat_template.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Goal: what a model writes comes apart the same however the stream is cut, and going back through
 // the template gives the prompt that the model's memory already holds.
 
-#include "engine/text/output_parser.hpp"
+#include "engine/text/output/output_parser.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/text/chat_template.hpp"
+#include "engine/text/template/chat_template.hpp"
 
 namespace semantic::engine {
 

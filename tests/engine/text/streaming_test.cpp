@@ -4,10 +4,10 @@
 
 #include <random>
 
-#include "engine/text/stop_matcher.hpp"
-#include "engine/text/tool_calls.hpp"
-#include "engine/text/utf8.hpp"
-#include "engine/text/utf8_stream.hpp"
+#include "engine/text/output/stop_matcher.hpp"
+#include "engine/text/output/tool_calls.hpp"
+#include "engine/text/output/utf8_stream.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {
 

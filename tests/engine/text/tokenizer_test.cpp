@@ -1,4 +1,4 @@
-#include "engine/text/tokenizer.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,131 @@
+#include "engine/prompt/next_turn.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "engine/text/output/output_parser.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+// Stands for the answer in a conversation that is rendered for what comes behind it. The first
+// place where it is found is the right one: nothing of the client's stands in front.
+constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
+
+std::vector<std::string> call_names(const chat_template& family, std::string_view said) {
+    const auto parser = make_output_parser(family.family(), true);
+    std::vector<answer_piece> pieces = parser->push(said);
+    for (answer_piece& piece : parser->finish()) pieces.push_back(std::move(piece));
+    std::vector<std::string> names;
+    for (const answer_piece& piece : pieces)
+        if (const auto* call = std::get_if<answer_call>(&piece)) names.push_back(call->name);
+    return names;
+}
+
+/// The results at the head of `more`, which say that the answer was made of calls.
+std::vector<std::string> result_ids(const std::vector<message>& more) {
+    std::vector<std::string> ids;
+    for (const message& one : more) {
+        if (one.from != role::tool) break;
+        for (const content_part& part : one.parts)
+            if (const auto* found = std::get_if<tool_result_part>(&part))
+                ids.push_back(found->tool_call_id);
+    }
+    return ids;
+}
+
+message stand_in(const chat_template& family, std::string_view said,
+                 const std::vector<std::string>& results) {
+    message answer{role::assistant, {}};
+    if (results.empty()) {
+        answer.parts.push_back(text_part{std::string(answer_mark)});
+        return answer;
+    }
+    const std::vector<std::string> names = call_names(family, said);
+    const std::string arguments = "{\"" + std::string(answer_mark) + "\": 0}";
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        // More results than calls: a client may make up for what the model forgot.
+        std::string name = names.empty() ? "tool" : names[std::min(i, names.size() - 1)];
+        answer.parts.push_back(tool_call_part{results[i], std::move(name), arguments});
+    }
+    return answer;
+}
+
+/// Where the turn ends that the mark stands in.
+std::size_t end_of_turn(const chat_template& family, std::string_view text, std::size_t mark) {
+    std::size_t end = text.size();
+    for (const std::string& stop : family.stop_tokens()) end = std::min(end, text.find(stop, mark));
+    return end;
+}
+
+void append_field(std::string& to, std::string_view field) {
+    to.append(std::to_string(field.size())).append(":").append(field);
+}
+
+bool take_field(std::string_view& from, std::string& field) {
+    std::size_t size = 0;
+    auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), size);
+    const auto digits = static_cast<std::size_t>(end - from.data());
+    if (error != std::errc{} || digits == from.size() || *end != ':') return false;
+    from.remove_prefix(digits + 1);
+    if (size > from.size()) return false;
+    field = from.substr(0, size);
+    from.remove_prefix(size);
+    return true;
+}
+
+}  // namespace
+
+storage::result<std::string> render_behind_answer(const chat_template& family,
+                                                  std::string_view said,
+                                                  const std::vector<message>& more,
+                                                  const render_options& options) {
+    const std::vector<std::string> results = result_ids(more);
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{"-"}}});
+    chat.messages.push_back(stand_in(family, said, results));
+    chat.messages.insert(chat.messages.end(), more.begin(), more.end());
+    auto text = family.render(chat, options);
+    if (!text) return text.error();
+    // Of several calls the last one ends the turn.
+    std::size_t mark = text->find(answer_mark);
+    if (mark == std::string::npos)
+        return storage::failure{storage::errc::not_found,
+                                "the chat template leaves out what the model said last, so nothing "
+                                "can be put behind it; send the whole conversation"};
+    for (std::size_t i = 1; i < results.size(); ++i) {
+        const std::size_t next = text->find(answer_mark, mark + 1);
+        if (next >= end_of_turn(family, *text, mark)) break;
+        mark = next;
+    }
+    return text->substr(results.empty() ? mark + answer_mark.size()
+                                        : end_of_turn(family, *text, mark));
+}
+
+std::string encode_tools(const std::vector<tool_definition>& tools) {
+    std::string text;
+    for (const tool_definition& tool : tools) {
+        append_field(text, tool.name);
+        append_field(text, tool.description);
+        append_field(text, tool.parameters_json);
+        append_field(text, tool.strict ? "strict" : "");
+    }
+    return text;
+}
+
+std::vector<tool_definition> decode_tools(std::string_view text) {
+    std::vector<tool_definition> tools;
+    while (!text.empty()) {
+        tool_definition tool;
+        std::string strict;
+        if (!take_field(text, tool.name) || !take_field(text, tool.description) ||
+            !take_field(text, tool.parameters_json) || !take_field(text, strict))
+            return {};
+        tool.strict = !strict.empty();
+        tools.push_back(std::move(tool));
+    }
+    return tools;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,28 @@
+#pragma once
+// What a template writes behind an answer that stands in an agent's memory already: the end of that
+// turn, the messages that follow, the beginning of the next answer. So a conversation goes on
+// without its history being rendered, or compared with anything. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/template/chat_template.hpp"
+#include "engine/types/conversation.hpp"
+
+namespace semantic::engine {
+
+/// `said`: the answer's text as it was sampled, without the token that ended it; of it only the
+/// names of its calls matter. `more`: what follows; when it begins with tool results, these are of
+/// the calls in their order. Errors: bad_value, as chat_template::render(); not_found, when the
+/// template leaves such an answer out.
+storage::result<std::string> render_behind_answer(const chat_template& family,
+                                                  std::string_view said,
+                                                  const std::vector<message>& more,
+                                                  const render_options& options);
+
+/// Tools as one string, to be kept with an agent, and back. What is no such string has no tools.
+std::string encode_tools(const std::vector<tool_definition>& tools);
+std::vector<tool_definition> decode_tools(std::string_view text);
+
+}  // namespace semantic::engine

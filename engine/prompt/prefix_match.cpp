@@ -1,0 +1,65 @@
+#include "engine/prompt/prefix_match.hpp"
+
+#include <algorithm>
+
+#include "storage/agents/prefix_index.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+// A safe cut is usually a word away. Text without one (a megabyte of one letter) must not cost a
+// tokenisation a token, so after this many the search only looks at special tokens.
+constexpr int slow_checks_max = 128;
+
+bool inside_character(std::string_view text, std::size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+}
+
+prefix_match cut_at(match_kind kind, const stored_prefix& stored, std::size_t tokens,
+                    std::size_t common) {
+    std::size_t bytes = tokens == 0 ? 0 : stored.token_ends[tokens - 1];
+    return {tokens == 0 && kind != match_kind::exact ? match_kind::miss : kind, tokens, bytes,
+            common};
+}
+
+std::size_t last_safe_boundary(const stored_prefix& stored, std::string_view prompt,
+                               std::size_t common, const boundary_rules& rules) {
+    auto first_behind =
+        std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
+    int slow_checks = 0;
+    for (auto i = static_cast<std::size_t>(first_behind - stored.token_ends.begin()); i > 0; --i) {
+        std::size_t end = stored.token_ends[i - 1];
+        if (end >= prompt.size() || inside_character(prompt, end)) continue;
+        bool splits_a_character = i < stored.tokens.size() && stored.token_ends[i] == end;
+        if (splits_a_character) continue;
+        if (rules.special(stored.tokens[i - 1])) return i;
+        if (slow_checks < slow_checks_max) {
+            ++slow_checks;
+            if (rules.safe_cut(end)) return i;
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
+                          const boundary_rules& rules) {
+    if (stored.tokens.empty() || prompt.empty()) return {};
+    std::size_t common = storage::common_prefix_bytes(stored.text, prompt);
+
+    if (common == prompt.size()) {
+        // The last token that ends where the prompt ends, if there is one, gives the first logits.
+        auto behind = std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
+        auto count = static_cast<std::size_t>(behind - stored.token_ends.begin());
+        if (count > 0 && stored.token_ends[count - 1] == common)
+            return cut_at(match_kind::exact, stored, count - 1, common);
+    } else if (common == stored.text.size() && !inside_character(prompt, common)) {
+        return cut_at(match_kind::extend, stored, stored.tokens.size(), common);
+    }
+    return cut_at(match_kind::diverge, stored, last_safe_boundary(stored, prompt, common, rules),
+                  common);
+}
+
+}  // namespace semantic::engine

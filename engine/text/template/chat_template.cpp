@@ -1,0 +1,187 @@
+#include "engine/text/template/chat_template.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/tokenizer/json_access.hpp"
+#include "storage/files/file.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+constexpr std::uint64_t file_bytes_max = std::uint64_t{64} << 20;
+
+/// Models whose every checkpoint speaks one format, so that the type decides when the template does
+/// not: it is missing, or somebody's own variation that still writes this turn. All other types
+/// come with several formats.
+struct sure_model {
+    std::string_view type;
+    std::string_view family;
+    std::string_view turn;
+};
+constexpr std::array sure_models{
+    sure_model{"gpt_oss", "harmony", "<|channel|>"},
+    sure_model{"gemma3", "gemma3", "<start_of_turn>"},
+    sure_model{"gemma3_text", "gemma3", "<start_of_turn>"},
+};
+
+bool has(std::string_view text, std::string_view mark) {
+    return text.find(mark) != std::string_view::npos;
+}
+
+const template_family* family_of_text(std::string_view text, std::string_view bos) {
+    for (const template_family& family : template_families()) {
+        const auto in_text = [&](std::string_view mark) { return has(text, mark); };
+        const bool same_bos = family.bos.empty() || bos.empty() || family.bos == bos;
+        if (same_bos && std::all_of(family.marks.begin(), family.marks.end(), in_text) &&
+            std::none_of(family.foreign.begin(), family.foreign.end(), in_text)) {
+            return &family;
+        }
+    }
+    return nullptr;
+}
+
+/// A string, or a list of named templates of which "default" is taken.
+std::string template_text(const boost::json::value& config) {
+    const std::string text = text_of(config, "chat_template");
+    const boost::json::array* named = array_of(config, "chat_template");
+    if (named == nullptr) return text;
+    for (const auto& item : *named) {
+        if (text_of(item, "name") == "default") return text_of(item, "template");
+    }
+    return {};
+}
+
+/// A token's spelling, which files write as a string or as an object.
+std::string token_text(const boost::json::value& config, std::string_view key) {
+    const boost::json::value& token = member(config, key);
+    return token.is_object() ? text_of(token, "content") : text_of(config, key);
+}
+
+/// A null value when there is no such file.
+result<boost::json::value> read_json_file(const std::string& path) {
+    auto text = storage::read_whole(storage::posix_file_system(), path, file_bytes_max);
+    if (!text && text.error().code == errc::not_found) return boost::json::value();
+    if (!text) return text.error();
+    boost::system::error_code error;
+    boost::json::value json = boost::json::parse(*text, error);
+    if (error) return failure{errc::corrupt, path + ": not JSON: " + error.message()};
+    return json;
+}
+
+struct template_source {
+    std::string path;     // of the file that has the template, or should have had it
+    std::string text;     // empty: there is none
+    std::string bos;      // empty: not said
+    bool is_file = true;  // there is a file that could have it
+};
+result<template_source> read_source(const std::string& directory) {
+    template_source source;
+    source.path = directory + "/tokenizer_config.json";
+    auto config = read_json_file(source.path);
+    if (!config) return config.error();
+    source.text = template_text(*config);
+    source.bos = token_text(*config, "bos_token");
+    // A file of its own goes before the member, as the reference has it; so does that of a model's
+    // processor.
+    const std::string processor = directory + "/chat_template.json";
+    auto wrapped = read_json_file(processor);
+    if (!wrapped) return wrapped.error();
+    if (std::string text = template_text(*wrapped); !text.empty()) {
+        source.path = processor;
+        source.text = std::move(text);
+    }
+    const std::string beside = directory + "/chat_template.jinja";
+    auto own = storage::read_whole(storage::posix_file_system(), beside, file_bytes_max);
+    if (!own && own.error().code != errc::not_found) return own.error();
+    if (own) {
+        source.path = beside;
+        source.text = std::move(*own);
+    } else if (config->is_null() && wrapped->is_null()) {
+        source.is_file = false;
+    }
+    return source;
+}
+
+result<const template_family*> family_of_model(const std::string& directory,
+                                               const template_source& source) {
+    const std::string path = directory + "/config.json";
+    auto config = read_json_file(path);
+    if (!config) return config.error();
+    const std::string type = text_of(*config, "model_type");
+    for (const sure_model& model : sure_models) {
+        if (model.type == type && (source.text.empty() || has(source.text, model.turn))) {
+            return find_template_family(model.family);
+        }
+    }
+    const std::string what = !source.is_file       ? ": there is no such file"
+                             : source.text.empty() ? ": has no chat_template"
+                                                   : ": the chat template is of no known family";
+    return failure{
+        source.is_file ? errc::incompatible : errc::not_found,
+        source.path + what + ", and model_type '" + type +
+            "' does not decide it; --chat-template can name one of: " + template_family_names()};
+}
+
+}  // namespace
+
+result<chat_template> chat_template::make(std::string_view family) {
+    const template_family* found = find_template_family(family);
+    if (found == nullptr) {
+        return failure{errc::bad_value, "there is no chat template family '" + std::string(family) +
+                                            "' (there are: " + template_family_names() + ")"};
+    }
+    chat_template made;
+    made.family_ = found->name;
+    made.stop_tokens_.assign(found->stop_tokens.begin(), found->stop_tokens.end());
+    return made;
+}
+
+std::string chat_template::families() { return template_family_names(); }
+
+result<chat_template> chat_template::load(const std::string& directory, std::string_view family) {
+    if (!family.empty()) return make(family);
+    auto source = read_source(directory);
+    if (!source) return source.error();
+    const template_family* found = family_of_text(source->text, source->bos);
+    if (found == nullptr) {
+        auto by_model = family_of_model(directory, *source);
+        if (!by_model) return by_model.error();
+        found = *by_model;
+    }
+    return make(found->name);
+}
+
+result<std::string> chat_template::render(const conversation& chat,
+                                          const render_options& options) const {
+    auto messages = flatten(chat);
+    if (!messages) return messages.error();
+    const template_family* family = find_template_family(family_);
+    return family->render({*messages, chat.tools, options, *family});
+}
+
+std::string chat_template::bos() const { return std::string(find_template_family(family_)->bos); }
+
+bool chat_template::prints_day() const { return find_template_family(family_)->prints_day; }
+
+std::string chat_template::thinking_end() const {
+    return std::string(find_template_family(family_)->thinking_end);
+}
+
+std::string_view chat_template::turn_begin() const noexcept {
+    return find_template_family(family_)->turn_begin;
+}
+
+std::string chat_template::identity() const {
+    return family_ + "/" + std::to_string(find_template_family(family_)->version);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,63 @@
+// ChatML with tools in the Hermes form, as Qwen 2.5 and its kin write them. Templates that know no
+// tools (SmolLM2) get them in this form too, since their tokens are the same.
+
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+using storage::result;
+
+namespace {
+
+result<void> append_assistant(std::string& out, const template_message& from) {
+    if (from.calls.empty()) {
+        append_chatml_turn(out, "assistant", from.content);
+        return {};
+    }
+    out += "<|im_start|>assistant";
+    if (!from.content.empty()) out.append("\n").append(from.content);
+    for (const tool_call_part& call : from.calls) {
+        out += '\n';
+        if (auto done = append_hermes_call(out, call); !done) return done.error();
+    }
+    out += "<|im_end|>\n";
+    return {};
+}
+
+}  // namespace
+
+result<std::string> render_chatml(const template_input& input) {
+    const auto& messages = input.messages;
+    std::string out;
+    const bool has_system = messages.front().from == role::system;
+    std::string system(has_system ? messages.front().content : input.family.default_system);
+    if (!input.tools.empty()) {
+        if (has_system || !system.empty()) system += "\n\n";
+        if (auto done = append_hermes_tools(out, system, input); !done) return done.error();
+    } else if (has_system || !system.empty()) {
+        append_chatml_turn(out, "system", system);
+    }
+    for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
+        const template_message& from = messages[i];
+        switch (from.from) {
+            case role::system:
+                append_chatml_turn(out, "system", from.content);
+                break;
+            case role::user:
+                append_chatml_turn(out, "user", from.content);
+                break;
+            case role::assistant:
+                if (append_as_sampled(out, from, "<|im_end|>\n")) break;
+                if (auto done = append_assistant(out, from); !done) return done.error();
+                break;
+            case role::tool:
+                append_hermes_result(out, messages, i);
+                break;
+        }
+    }
+    out += "<|im_start|>assistant\n";
+    return out;
+}
+
+}  // namespace semantic::engine

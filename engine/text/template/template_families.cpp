@@ -1,0 +1,288 @@
+#include "engine/text/template/template_families.hpp"
+
+#include <array>
+
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+void join(std::string& content, const std::string& text) {
+    if (!content.empty()) content += '\n';
+    content += text;
+}
+
+result<void> flatten_one(const message& from, std::size_t index,
+                         std::vector<template_message>& out) {
+    const auto misplaced = [&](const char* what) {
+        return failure{errc::bad_value, "messages[" + std::to_string(index) + "]: a " + what +
+                                            " does not belong into a message of role " +
+                                            std::string(name_of(from.from))};
+    };
+    bool open = false;  // the last of `out` takes further text of this message
+    const auto current = [&]() -> template_message& {
+        if (!open) out.push_back({.from = from.from, .as_sampled = from.as_sampled});
+        open = true;
+        return out.back();
+    };
+    for (const content_part& part : from.parts) {
+        if (const auto* call = std::get_if<tool_call_part>(&part)) {
+            if (from.from != role::assistant) return misplaced("tool call");
+            current().calls.push_back(*call);
+        } else if (const auto* found = std::get_if<tool_result_part>(&part)) {
+            if (from.from != role::user && from.from != role::tool) return misplaced("tool result");
+            out.push_back({.from = role::tool, .content = found->text, .texts = {found->text}});
+            open = false;
+        } else if (const auto* thought = std::get_if<thinking_part>(&part)) {
+            if (from.from == role::assistant) join(current().thinking, thought->text);
+        } else if (const auto* text = std::get_if<text_part>(&part)) {
+            join(current().content, text->text);
+            current().texts.push_back(text->text);
+        }
+    }
+    return {};
+}
+
+// Marks are stretches of a published template's source that the renderer's output depends on;
+// foreign ones belong to relatives that would print something else.
+
+constexpr std::string_view think_end = "\n</think>\n\n";
+
+template_family llama3_family() {
+    return {
+        .name = "llama3",
+        .version = 1,
+        .marks = {"<|start_header_id|>", "Cutting Knowledge Date: December 2023", "Today Date: ",
+                  "tools_in_user_message", "<|start_header_id|>ipython<|end_header_id|>"},
+        .foreign = {"<|image|>", "detailed thinking", "<think>"},
+        .bos = "<|begin_of_text|>",
+        .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        .stop_tokens = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"},
+        .prints_day = true,
+        .render = render_llama3,
+        .make_parser = make_llama3_parser,
+    };
+}
+
+template_family llama30_family() {
+    return {
+        .name = "llama3.0",
+        .version = 1,
+        .marks = {"'<|start_header_id|>' + message['role'] + '<|end_header_id|>",
+                  "message['content'] | trim + '<|eot_id|>'"},
+        .foreign = {"Cutting Knowledge Date", "tool", "system_message", "<think>", "<|image|>",
+                    "strftime_now"},
+        .bos = "<|begin_of_text|>",
+        .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+        .stop_tokens = {"<|eot_id|>", "<|end_of_text|>"},
+        .render = render_llama30,
+        .make_parser = make_plain_parser,
+    };
+}
+
+template_family harmony_family() {
+    return {
+        .name = "harmony",
+        .version = 1,
+        .marks = {"<|channel|>", "# Valid channels: analysis, commentary, final.",
+                  "Knowledge cutoff: 2024-06", "render_tool_namespace", "<|start|>assistant"},
+        .foreign = {},
+        .turn_begin = "<|start|>assistant",
+        .stop_tokens = {"<|return|>", "<|call|>", "<|endoftext|>"},
+        .prints_day = true,
+        .thinking_end = "<|end|><|start|>assistant<|channel|>final<|message|>",
+        .render = render_harmony,
+        .make_parser = make_harmony_parser,
+    };
+}
+
+template_family gemma3_family() {
+    return {
+        .name = "gemma3",
+        .version = 1,
+        .marks = {"<start_of_turn>", "first_user_prefix", "<start_of_turn>model"},
+        .foreign = {"tools", "function"},
+        .bos = "<bos>",
+        .turn_begin = "<start_of_turn>model\n",
+        .stop_tokens = {"<end_of_turn>", "<eos>"},
+        .render = render_gemma3,
+        .make_parser = make_plain_parser,
+    };
+}
+
+template_family deepseek2_family() {
+    return {
+        .name = "deepseek2",
+        .version = 1,
+        .marks = {"'User: ' + message['content']", "'Assistant: ' + message['content'] + eos_token",
+                  "'Assistant:'"},
+        .foreign = {"System", "SYSTEM"},
+        .bos = "<｜begin▁of▁sentence｜>",
+        .turn_begin = "Assistant:",
+        .stop_tokens = {"<｜end▁of▁sentence｜>"},
+        .render = render_deepseek2,
+        .make_parser = make_deepseek2_parser,
+    };
+}
+
+template_family qwen3_family() {
+    return {
+        .name = "qwen3",
+        .version = 1,
+        .marks = {"<|im_start|>", "enable_thinking", "last_query_index", "<tools></tools>",
+                  "<think>\\n\\n</think>"},
+        .foreign = {"<function=", "<|vision_start|>", "assistant\\n<think>\\n' }}"},
+        .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
+        .thinking_end = think_end,
+        .render = render_qwen3,
+        .make_parser = make_qwen3_parser,
+    };
+}
+
+/// Always thinks: the generation prompt opens the reasoning.
+template_family qwen3_thinking_family() {
+    return {
+        .name = "qwen3-thinking",
+        .version = 1,
+        .marks = {"<|im_start|>", "last_query_index", "<tools></tools>", "reasoning_content",
+                  "assistant\\n<think>\\n' }}"},
+        .foreign = {"<function=", "<|vision_start|>", "enable_thinking"},
+        .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
+        .opened_thinking = "<think>\n",
+        .thinking_end = think_end,
+        .render = render_qwen3,
+        .make_parser = make_qwen3_thinking_parser,
+    };
+}
+
+/// Qwen 2.5 and its kin: they differ in what they say without a system text and in the example of a
+/// call. `said`: the stretch of source that prints the default system text.
+template_family qwen2_family(std::string_view name, std::string_view default_system,
+                             std::string_view said, bool doubled_braces) {
+    template_family family{
+        .name = name,
+        .version = 1,
+        .marks = {"<|im_start|>", said, "<tools></tools>"},
+        .foreign = {"<think>", "enable_thinking", "<|vision_start|>", "reasoning_content"},
+        .default_system = default_system,
+        .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
+        .doubled_braces = doubled_braces,
+        .render = render_chatml,
+        .make_parser = make_hermes_parser,
+    };
+    constexpr std::string_view doubled = "{{\\\"name";
+    (doubled_braces ? family.marks : family.foreign).push_back(doubled);
+    return family;
+}
+
+template_family qwen2_named_family(std::string_view name, bool doubled_braces) {
+    constexpr std::string_view said =
+        "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+    return qwen2_family(name, said, said, doubled_braces);
+}
+
+/// Checkpoints that were not made for conversations come with these.
+template_family qwen2_base_family(std::string_view name, bool doubled_braces) {
+    constexpr std::string_view said = "You are a helpful assistant.";
+    template_family family = qwen2_family(name, said, said, doubled_braces);
+    family.foreign.push_back("You are Qwen");
+    return family;
+}
+
+template_family qwen2_math_family() {
+    return qwen2_family(
+        "qwen2-math", "Please reason step by step, and put your final answer within \\boxed{}.",
+        "Please reason step by step, and put your final answer within \\\\boxed{}.", false);
+}
+
+template_family smollm2_family() {
+    return {
+        .name = "smollm2",
+        .version = 1,
+        .marks = {"<|im_start|>",
+                  "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>"},
+        .foreign = {"<think>", "enable_thinking"},
+        .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+        .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
+        .render = render_chatml,
+        .make_parser = make_hermes_parser,
+    };
+}
+
+template_family chatml_family() {
+    return {
+        .name = "chatml",
+        .version = 1,
+        .marks = {"<|im_start|>", "<|im_end|>"},
+        // Relatives that print more than the conversation: a first token, a default system
+        // text, the date, thinking, tools in a form of their own. Taking them for plain ChatML
+        // would print something else without a word.
+        .foreign = {"bos_token", "messages[0]['role'] != 'system'", "system_message",
+                    "You are Qwen", "You are a helpful", "system\\nYou are", "<think>",
+                    "enable_thinking", "reasoning_content", "strftime_now", "<|im_sep|>", "macro"},
+        .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
+        .render = render_chatml,
+        .make_parser = make_hermes_parser,
+    };
+}
+
+}  // namespace
+
+result<std::vector<template_message>> flatten(const conversation& chat) {
+    std::vector<template_message> out;
+    if (!chat.system.empty()) {
+        out.push_back({.from = role::system, .content = chat.system, .texts = {chat.system}});
+    }
+    for (std::size_t i = 0; i < chat.messages.size(); ++i) {
+        const std::size_t before = out.size();
+        if (auto added = flatten_one(chat.messages[i], i, out); !added) return added.error();
+        // An empty message is still a turn.
+        if (out.size() == before)
+            out.push_back(
+                {.from = chat.messages[i].from, .as_sampled = chat.messages[i].as_sampled});
+    }
+    if (out.empty()) return failure{errc::bad_value, "the conversation has no message"};
+    return out;
+}
+
+std::span<const template_family> template_families() {
+    // The first match counts, so plain ChatML, which has the fewest marks, stands last.
+    static const std::array families{llama3_family(),
+                                     llama30_family(),
+                                     harmony_family(),
+                                     gemma3_family(),
+                                     deepseek2_family(),
+                                     qwen3_family(),
+                                     qwen3_thinking_family(),
+                                     qwen2_named_family("qwen2", false),
+                                     qwen2_named_family("qwen2-coder", true),
+                                     qwen2_base_family("qwen2-base", false),
+                                     qwen2_base_family("qwen2-coder-base", true),
+                                     qwen2_math_family(),
+                                     smollm2_family(),
+                                     chatml_family()};
+    return families;
+}
+
+const template_family* find_template_family(std::string_view name) {
+    for (const template_family& family : template_families()) {
+        if (family.name == name) return &family;
+    }
+    return nullptr;
+}
+
+std::string template_family_names() {
+    std::string names;
+    for (const template_family& family : template_families()) {
+        if (!names.empty()) names += ", ";
+        names += family.name;
+    }
+    return names;
+}
+
+}  // namespace semantic::engine

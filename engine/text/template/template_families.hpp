@@ -1,0 +1,72 @@
+#pragma once
+// The table of chat template families. A family is one renderer, one parser of what its models
+// write, and one row; see README.md.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/types/conversation.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine {
+
+/// A conversation as templates see it: one role and one content per message.
+struct template_message {
+    role from = role::user;
+    std::string content{};                // its text parts, joined by line breaks
+    std::vector<std::string> texts{};     // the text parts apart
+    std::string thinking{};               // assistant only
+    std::vector<tool_call_part> calls{};  // assistant only
+    std::string_view as_sampled{};        // assistant only; see message::as_sampled
+};
+/// The system text is the first message. A message whose parts are of several kinds becomes
+/// several, in order; an assistant's thinking and its text are joined and stand before its calls.
+/// Errors: bad_value, when a part does not belong into a message of its role.
+storage::result<std::vector<template_message>> flatten(const conversation& chat);
+
+struct template_family;
+
+struct template_input {
+    const std::vector<template_message>& messages;  // at least one
+    const std::vector<tool_definition>& tools;
+    const render_options& options;
+    const template_family& family;
+};
+
+struct template_family {
+    std::string_view name;
+    int version;  // of the rules below; a change makes stored caches of the family worthless
+    std::vector<std::string_view> marks;    // all of these are in the template's text
+    std::vector<std::string_view> foreign;  // none of these is
+    std::string_view bos{};                 // what the renderer writes for bos_token
+    std::string_view default_system{};      // what the template says when the conversation does not
+    std::string_view turn_begin = "<|im_start|>assistant\n";  // of an assistant's turn
+    std::vector<std::string_view> stop_tokens;
+    bool prints_day = false;
+    bool doubled_braces = false;         // the example of a call stands between {{ and }}
+    std::string_view opened_thinking{};  // what the generation prompt begins the answer with
+    /// What ends the reasoning when its budget is spent; empty when there is none to end.
+    std::string_view thinking_end{};
+    storage::result<std::string> (*render)(const template_input& input);
+    std::unique_ptr<output_parser> (*make_parser)(bool has_tools);
+};
+std::span<const template_family> template_families();
+/// Null when there is none of that name.
+const template_family* find_template_family(std::string_view name);
+/// "chatml, gemma3, ..."
+std::string template_family_names();
+
+storage::result<std::string> render_chatml(const template_input& input);
+storage::result<std::string> render_deepseek2(const template_input& input);
+storage::result<std::string> render_gemma3(const template_input& input);
+storage::result<std::string> render_harmony(const template_input& input);
+storage::result<std::string> render_llama3(const template_input& input);
+storage::result<std::string> render_llama30(const template_input& input);
+storage::result<std::string> render_qwen3(const template_input& input);
+
+}  // namespace semantic::engine

@@ -1,0 +1,191 @@
+// GPT-OSS's Harmony: every message has a channel, and tools are a TypeScript namespace in the
+// developer's message.
+
+#include <boost/json.hpp>
+
+#include "engine/text/output/json_text.hpp"
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
+#include "engine/text/template/typescript_type.hpp"
+#include "engine/text/tokenizer/json_access.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+std::string iso_day(std::chrono::year_month_day day) {
+    std::string text = std::to_string(10000 + static_cast<int>(day.year())).substr(1);
+    for (const unsigned part :
+         {static_cast<unsigned>(day.month()), static_cast<unsigned>(day.day())}) {
+        text += part < 10 ? "-0" : "-";
+        text += std::to_string(part);
+    }
+    return text;
+}
+
+void append_message(std::string& out, std::string_view header, std::string_view content,
+                    std::string_view end = "<|end|>") {
+    out.append("<|start|>").append(header).append("<|message|>").append(content).append(end);
+}
+
+std::string system_text(std::chrono::year_month_day day, std::string_view effort, bool has_tools) {
+    std::string text =
+        "You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\n"
+        "Current date: " +
+        iso_day(day) + "\n\nReasoning: ";
+    text += effort;
+    text +=
+        "\n\n# Valid channels: analysis, commentary, final. Channel must be included for every "
+        "message.";
+    if (has_tools) {
+        text += "\nCalls to these tools must go to the commentary channel: 'functions'.";
+    }
+    return text;
+}
+
+result<void> append_tool(std::string& out, const tool_definition& tool) {
+    boost::json::value parameters;
+    if (!tool.parameters_json.empty()) {
+        boost::system::error_code error;
+        parameters = boost::json::parse(tool.parameters_json, error);
+        if (error || !parameters.is_object()) {
+            return failure{errc::bad_value,
+                           "tool " + tool.name + ": parameters is not " +
+                               (error ? "JSON: " + error.message() : std::string("a JSON object"))};
+        }
+    }
+    if (!tool.description.empty()) out.append("// ").append(tool.description).append("\n");
+    out.append("type ").append(tool.name).append(" = ");
+    const auto* properties = member(parameters, "properties").if_object();
+    if (properties == nullptr || properties->empty()) {
+        out += "() => any;\n\n";
+        return {};
+    }
+    out += "(_: {\n";
+    for (const auto& [name, spec] : *properties) {
+        append_typescript_parameter(out, {name.data(), name.size()}, spec,
+                                    member(parameters, "required"));
+    }
+    out += "}) => any;\n\n";
+    return {};
+}
+
+result<void> append_developer(std::string& out, std::string_view instructions,
+                              const std::vector<tool_definition>& tools) {
+    if (instructions.empty() && tools.empty()) return {};
+    std::string text;
+    if (!instructions.empty()) {
+        text.append("# Instructions\n\n").append(instructions).append("\n\n");
+    }
+    if (!tools.empty()) {
+        text += "# Tools\n\n## functions\n\nnamespace functions {\n\n";
+        for (const tool_definition& tool : tools) {
+            if (auto done = append_tool(text, tool); !done) return done.error();
+        }
+        text += "} // namespace functions";
+    }
+    append_message(out, "developer", text);
+    return {};
+}
+
+/// Reasoning in front of a call is printed until the turn has its answer; `finished` says so. With
+/// reasoning and text both, where the template gives up, the text is what the format calls a
+/// preamble.
+result<void> append_call(std::string& out, const template_message& from, bool finished) {
+    if (from.calls.size() > 1) {
+        return failure{errc::bad_value,
+                       "chat template family harmony has one tool call a message, and there are " +
+                           std::to_string(from.calls.size())};
+    }
+    const bool both = !from.content.empty() && !from.thinking.empty();
+    const std::string& analysis = from.thinking.empty() ? from.content : from.thinking;
+    if (!analysis.empty() && !finished) {
+        append_message(out, "assistant<|channel|>analysis", analysis);
+    }
+    if (both) append_message(out, "assistant<|channel|>commentary", from.content);
+    auto arguments = arguments_text(from.calls.front());
+    if (!arguments) return arguments.error();
+    append_message(
+        out, "assistant to=functions." + from.calls.front().name + "<|channel|>commentary json",
+        *arguments, "<|call|>");
+    return {};
+}
+
+bool names_channel(std::string_view text) {
+    return text.find("<|channel|>analysis<|message|>") != std::string_view::npos ||
+           text.find("<|channel|>final<|message|>") != std::string_view::npos;
+}
+
+/// Whether an answer without a call follows `index`.
+bool is_answered(const std::vector<template_message>& messages, std::size_t index) {
+    for (std::size_t i = index + 1; i < messages.size(); ++i) {
+        if (messages[i].from == role::assistant && messages[i].calls.empty()) return true;
+    }
+    return false;
+}
+
+result<void> append_assistant(std::string& out, const template_input& input, std::size_t index) {
+    const template_message& from = input.messages[index];
+    if (names_channel(from.content) || names_channel(from.thinking)) {
+        return failure{errc::bad_value,
+                       "an assistant message contains <|channel|> tags: its reasoning and its "
+                       "answer must come apart"};
+    }
+    const bool keep = input.options.keep_thinking;
+    if (!from.calls.empty()) {
+        return append_call(out, from, !keep && is_answered(input.messages, index));
+    }
+    if (keep && !from.thinking.empty()) {
+        append_message(out, "assistant<|channel|>analysis", from.thinking);
+    }
+    append_message(out, "assistant<|channel|>final", from.content);
+    return {};
+}
+
+}  // namespace
+
+result<std::string> render_harmony(const template_input& input) {
+    const auto day = day_of(input.options);
+    if (!day) return day.error();
+    const auto& messages = input.messages;
+    const bool has_system = messages.front().from == role::system;
+    std::string out;
+    append_message(out, "system",
+                   system_text(*day, input.options.reasoning_effort, !input.tools.empty()));
+    auto done = append_developer(out, has_system ? messages.front().content : "", input.tools);
+    if (!done) return done.error();
+    std::string caller;  // whose result a tool message is
+    for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
+        const template_message& from = messages[i];
+        switch (from.from) {
+            case role::system:
+                return failure{errc::bad_value,
+                               "chat template family harmony has one system text, at the start"};
+            case role::user:
+                append_message(out, "user", from.content);
+                break;
+            case role::assistant:
+                if (!append_as_sampled(out, from, from.calls.empty() ? "<|end|>" : "<|call|>")) {
+                    done = append_assistant(out, input, i);
+                    if (!done) return done.error();
+                }
+                caller = from.calls.empty() ? std::string() : from.calls.front().name;
+                break;
+            case role::tool:
+                if (caller.empty()) {
+                    return failure{errc::bad_value,
+                                   "a tool result follows no tool call of the assistant"};
+                }
+                append_message(out, "functions." + caller + " to=assistant<|channel|>commentary",
+                               quoted(from.content));
+                break;
+        }
+    }
+    return out + "<|start|>assistant";
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,122 @@
+// Llama 3.0, which knows no tools; Llama 3.1, 3.2 (text) and 3.3, where tools stand in the first
+// user turn, a call is the whole turn, and there is one call a turn.
+
+#include <array>
+
+#include "engine/text/output/json_text.hpp"
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+constexpr std::string_view tools_begin =
+    "Given the following functions, please respond with a JSON for a function call with its proper "
+    "arguments that best answers the given prompt.\n\nRespond in the format {\"name\": function "
+    "name, \"parameters\": dictionary of argument name and its value}.Do not use variables.\n\n";
+
+void begin_turn(std::string& out, std::string_view role_name) {
+    out.append("<|start_header_id|>").append(role_name).append("<|end_header_id|>\n\n");
+}
+
+void append_turn(std::string& out, std::string_view role_name, std::string_view content) {
+    begin_turn(out, role_name);
+    out.append(trimmed(content)).append("<|eot_id|>");
+}
+
+std::string long_day(std::chrono::year_month_day day) {
+    static constexpr std::array<std::string_view, 12> months{
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    const auto number = static_cast<unsigned>(day.day());
+    const auto month = static_cast<unsigned>(day.month());
+    std::string text(number < 10 ? "0" : "");
+    text.append(std::to_string(number)).append(" ").append(months[month - 1]).append(" ");
+    return text + std::to_string(static_cast<int>(day.year()));
+}
+
+/// The first user turn, with the tools in front of what the user says.
+result<void> append_tools(std::string& out, const std::vector<tool_definition>& tools,
+                          std::string_view first_content) {
+    begin_turn(out, "user");
+    out += tools_begin;
+    for (const tool_definition& tool : tools) {
+        auto text = indented_tool_text(tool);
+        if (!text) return text.error();
+        out.append(*text).append("\n\n");
+    }
+    out.append(trimmed(first_content)).append("<|eot_id|>");
+    return {};
+}
+
+/// The template has no place for text beside a call and leaves it out.
+result<void> append_call(std::string& out, const std::vector<tool_call_part>& calls) {
+    if (calls.size() > 1) {
+        return failure{errc::bad_value,
+                       "chat template family llama3 has one tool call a message, and there are " +
+                           std::to_string(calls.size())};
+    }
+    auto arguments = arguments_text(calls.front());
+    if (!arguments) return arguments.error();
+    begin_turn(out, "assistant");
+    out.append("{\"name\": \"").append(calls.front().name);
+    out.append("\", \"parameters\": ").append(*arguments).append("}<|eot_id|>");
+    return {};
+}
+
+}  // namespace
+
+result<std::string> render_llama30(const template_input& input) {
+    if (has_tools(input)) return no_tools_in("llama3.0");
+    std::string out = "<|begin_of_text|>";
+    for (const template_message& from : input.messages) {
+        append_turn(out, name_of(from.from), from.content);
+    }
+    begin_turn(out, "assistant");
+    return out;
+}
+
+result<std::string> render_llama3(const template_input& input) {
+    const auto day = day_of(input.options);
+    if (!day) return day.error();
+    const auto& messages = input.messages;
+    const bool has_system = messages.front().from == role::system;
+    std::string out = "<|begin_of_text|>";
+    begin_turn(out, "system");
+    if (!input.tools.empty()) out += "Environment: ipython\n";
+    out.append("Cutting Knowledge Date: December 2023\nToday Date: ").append(long_day(*day));
+    out.append("\n\n");
+    if (has_system) out += trimmed(messages.front().content);
+    out += "<|eot_id|>";
+    std::size_t i = has_system ? 1 : 0;
+    if (!input.tools.empty()) {
+        if (i == messages.size() || messages[i].from != role::user) {
+            return failure{errc::bad_value,
+                           "chat template family llama3 puts the tools into the first message, "
+                           "which must be from the user"};
+        }
+        auto done = append_tools(out, input.tools, messages[i].content);
+        if (!done) return done.error();
+        ++i;
+    }
+    for (; i < messages.size(); ++i) {
+        const template_message& from = messages[i];
+        if (append_as_sampled(out, from, "<|eot_id|>")) continue;
+        if (from.from == role::tool) {
+            begin_turn(out, "ipython");
+            out.append(quoted(from.content)).append("<|eot_id|>");
+        } else if (!from.calls.empty()) {
+            if (auto done = append_call(out, from.calls); !done) return done.error();
+        } else {
+            append_turn(out, name_of(from.from), from.content);
+        }
+    }
+    begin_turn(out, "assistant");
+    return out;
+}
+
+}  // namespace semantic::engine

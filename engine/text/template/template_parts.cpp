@@ -1,0 +1,171 @@
+#include "engine/text/template/template_parts.hpp"
+
+#include <boost/json.hpp>
+
+#include <charconv>
+
+#include "engine/text/output/json_text.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+namespace {
+
+constexpr std::string_view hermes_begin =
+    "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
+    "You are provided with function signatures within <tools></tools> XML tags:\n<tools>";
+constexpr std::string_view hermes_end =
+    "\n</tools>\n\nFor each function call, return a json object with function name and arguments "
+    "within <tool_call></tool_call> XML tags:\n<tool_call>\n";
+constexpr std::string_view hermes_call =
+    "{\"name\": <function-name>, \"arguments\": <args-json-object>}";
+constexpr std::string_view default_day = "2024-07-26";
+
+/// Python's isspace() counts the four separators of ASCII too, which Unicode's White_Space leaves
+/// out.
+bool is_python_space(std::int32_t code) {
+    return utf8::is_space(code) || (code >= 0x1C && code <= 0x1F);
+}
+
+bool read_number(std::string_view text, int& number) {
+    const char* end = text.data() + text.size();
+    const auto [at, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc() && at == end && number >= 0;
+}
+
+}  // namespace
+
+std::string_view name_of(role from) {
+    switch (from) {
+        case role::system:
+            return "system";
+        case role::user:
+            return "user";
+        case role::assistant:
+            return "assistant";
+        case role::tool:
+            return "tool";
+    }
+    return "unknown";
+}
+
+result<std::string> tool_text(const tool_definition& tool) {
+    std::string out = R"({"type": "function", "function": {"name": )" + quoted(tool.name);
+    if (!tool.description.empty()) out += R"(, "description": )" + quoted(tool.description);
+    if (!tool.parameters_json.empty()) {
+        auto parameters =
+            respaced_object(tool.parameters_json, "tool " + tool.name + ": parameters");
+        if (!parameters) return parameters.error();
+        out += R"(, "parameters": )" + *parameters;
+    }
+    return out + "}}";
+}
+
+result<std::string> indented_tool_text(const tool_definition& tool) {
+    auto text = tool_text(tool);
+    if (!text) return text.error();
+    // One level of nesting more than the parameters alone may be one too many.
+    boost::system::error_code error;
+    const boost::json::value json = boost::json::parse(*text, error);
+    if (error) return failure{errc::bad_value, "tool " + tool.name + ": " + error.message()};
+    return to_indented_json_text(json);
+}
+
+result<std::string> arguments_text(const tool_call_part& call) {
+    return respaced_object(call.arguments_json, "call of " + call.name + ": arguments");
+}
+
+void append_chatml_turn(std::string& out, std::string_view role_name, std::string_view content) {
+    out.append("<|im_start|>").append(role_name).append("\n");
+    out.append(content).append("<|im_end|>\n");
+}
+
+result<void> append_hermes_tools(std::string& out, std::string_view system,
+                                 const template_input& input) {
+    out.append("<|im_start|>system\n").append(system).append(hermes_begin);
+    for (const tool_definition& tool : input.tools) {
+        auto text = tool_text(tool);
+        if (!text) return text.error();
+        out.append("\n").append(*text);
+    }
+    const bool doubled = input.family.doubled_braces;
+    out.append(hermes_end).append(doubled ? "{" : "").append(hermes_call);
+    out.append(doubled ? "}" : "").append("\n</tool_call><|im_end|>\n");
+    return {};
+}
+
+result<void> append_hermes_call(std::string& out, const tool_call_part& call) {
+    auto arguments = arguments_text(call);
+    if (!arguments) return arguments.error();
+    // The templates put the name between quotes as it is.
+    out.append("<tool_call>\n{\"name\": \"").append(call.name);
+    out.append("\", \"arguments\": ").append(*arguments).append("}\n</tool_call>");
+    return {};
+}
+
+void append_hermes_result(std::string& out, const std::vector<template_message>& messages,
+                          std::size_t index) {
+    const auto is_tool = [&](std::size_t i) {
+        return i < messages.size() && messages[i].from == role::tool;
+    };
+    if (index == 0 || !is_tool(index - 1)) out += "<|im_start|>user";
+    out.append("\n<tool_response>\n").append(messages[index].content).append("\n</tool_response>");
+    if (!is_tool(index + 1)) out += "<|im_end|>\n";
+}
+
+bool append_as_sampled(std::string& out, const template_message& from, std::string_view end) {
+    if (from.as_sampled.empty()) return false;
+    out.append(from.as_sampled).append(end);
+    return true;
+}
+
+result<std::chrono::year_month_day> day_of(const render_options& options) {
+    const std::string_view text = options.date.empty() ? default_day : options.date;
+    int year = 0;
+    int month = 0;
+    int day = 0;
+    if (text.size() == 10 && text[4] == '-' && text[7] == '-' &&
+        read_number(text.substr(0, 4), year) && read_number(text.substr(5, 2), month) &&
+        read_number(text.substr(8, 2), day)) {
+        const std::chrono::year_month_day made{std::chrono::year(year),
+                                               std::chrono::month(static_cast<unsigned>(month)),
+                                               std::chrono::day(static_cast<unsigned>(day))};
+        if (made.ok()) return made;
+    }
+    return failure{errc::bad_value, "date '" + std::string(text) + "' is not a day as yyyy-mm-dd"};
+}
+
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty()) {
+        const utf8::step first = utf8::next(text);
+        if (first.code < 0 || !is_python_space(first.code)) break;
+        text.remove_prefix(first.length);
+    }
+    while (!text.empty()) {
+        const std::size_t start = utf8::start_of_last(text, text.size());
+        const utf8::step last = utf8::next(text.substr(start));
+        if (last.code < 0 || !is_python_space(last.code)) break;
+        text = text.substr(0, start);
+    }
+    return text;
+}
+
+bool has_tools(const template_input& input) {
+    if (!input.tools.empty()) return true;
+    for (const template_message& from : input.messages) {
+        if (from.from == role::tool || !from.calls.empty()) return true;
+    }
+    return false;
+}
+
+failure no_tools_in(std::string_view family) {
+    return {errc::bad_value,
+            "chat template family " + std::string(family) +
+                " has no form for tools: send none, and no tool calls and tool results"};
+}
+
+}  // namespace semantic::engine

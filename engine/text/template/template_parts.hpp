@@ -1,0 +1,47 @@
+#pragma once
+// What several renderers write alike. For template_*.cpp only.
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/template/template_families.hpp"
+
+namespace semantic::engine {
+
+/// {"type": "function", "function": {...}} as templates print it. Errors: bad_value.
+storage::result<std::string> tool_text(const tool_definition& tool);
+/// The same over several lines, as json.dumps(indent=4) prints it.
+storage::result<std::string> indented_tool_text(const tool_definition& tool);
+/// The arguments of a call as templates print them. Errors: bad_value, naming the call.
+storage::result<std::string> arguments_text(const tool_call_part& call);
+
+/// "<|im_start|>ROLE\nCONTENT<|im_end|>\n"
+void append_chatml_turn(std::string& out, std::string_view role_name, std::string_view content);
+/// The system turn that offers tools in the Hermes form. `system`: what it begins with; may be
+/// empty.
+storage::result<void> append_hermes_tools(std::string& out, std::string_view system,
+                                          const template_input& input);
+/// <tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>
+storage::result<void> append_hermes_call(std::string& out, const tool_call_part& call);
+/// Results of neighbouring messages share one user turn; `index` is of a message of role tool.
+void append_hermes_result(std::string& out, const std::vector<template_message>& messages,
+                          std::size_t index);
+
+/// Appends a turn that the model itself wrote, and what ends it. Returns: false when it is none.
+bool append_as_sampled(std::string& out, const template_message& from, std::string_view end);
+
+/// "system", "user", "assistant", "tool".
+std::string_view name_of(role from);
+/// Errors: bad_value for what is not a day written yyyy-mm-dd.
+storage::result<std::chrono::year_month_day> day_of(const render_options& options);
+/// Without white space at both ends, as Python's strip() leaves it.
+std::string_view trimmed(std::string_view text);
+/// Whether there are tools, calls or results. Templates that know none would leave them out without
+/// a word, and the model would answer something else than it was asked.
+bool has_tools(const template_input& input);
+/// The error for a family that has no words for tools.
+storage::failure no_tools_in(std::string_view family);
+
+}  // namespace semantic::engine

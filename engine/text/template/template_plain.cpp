@@ -1,0 +1,56 @@
+// Families whose templates know no tools: DeepSeek-V2 and Gemma 3.
+
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+result<std::string> render_deepseek2(const template_input& input) {
+    if (has_tools(input)) return no_tools_in("deepseek2");
+    std::string out = "<｜begin▁of▁sentence｜>";
+    for (const template_message& from : input.messages) {
+        if (append_as_sampled(out, from, "<｜end▁of▁sentence｜>")) continue;
+        if (from.from == role::user) {
+            out.append("User: ").append(from.content).append("\n\n");
+        } else if (from.from == role::assistant) {
+            out.append("Assistant: ").append(from.content).append("<｜end▁of▁sentence｜>");
+        } else {
+            out.append(from.content).append("\n\n");
+        }
+    }
+    return out + "Assistant:";
+}
+
+result<std::string> render_gemma3(const template_input& input) {
+    if (has_tools(input)) return no_tools_in("gemma3");
+    const auto& messages = input.messages;
+    const bool has_system = messages.front().from == role::system;
+    std::string out = "<bos>";
+    // There is no system role: its text begins the first turn.
+    const std::string prefix = has_system ? messages.front().content + "\n\n" : std::string();
+    const std::size_t first = has_system ? 1 : 0;
+    for (std::size_t i = first; i < messages.size(); ++i) {
+        const template_message& from = messages[i];
+        if ((from.from == role::user) != ((i - first) % 2 == 0)) {
+            return failure{errc::bad_value,
+                           "chat template family gemma3 needs turns that alternate between user "
+                           "and assistant, and turn " +
+                               std::to_string(i - first) + " is from the " +
+                               std::string(name_of(from.from))};
+        }
+        if (append_as_sampled(out, from, "<end_of_turn>\n")) continue;
+        out += "<start_of_turn>";
+        out += from.from == role::assistant ? "model" : name_of(from.from);
+        out += '\n';
+        if (i == first) out += prefix;
+        for (const std::string& text : from.texts) out += trimmed(text);
+        out += "<end_of_turn>\n";
+    }
+    return out + "<start_of_turn>model\n";
+}
+
+}  // namespace semantic::engine

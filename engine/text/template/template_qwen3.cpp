@@ -1,0 +1,123 @@
+// Qwen 3: ChatML with Hermes tools, and reasoning between <think> and </think>. The reasoning of a
+// turn is printed again while its tools are at work and dropped with the next question.
+
+#include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
+
+namespace semantic::engine {
+
+using storage::result;
+
+namespace {
+
+constexpr std::string_view open_tag = "<think>";
+constexpr std::string_view close_tag = "</think>";
+
+std::string_view without_breaks_before(std::string_view text) {
+    const std::size_t first = text.find_first_not_of('\n');
+    return first == std::string_view::npos ? std::string_view() : text.substr(first);
+}
+
+std::string_view without_breaks_behind(std::string_view text) {
+    return text.substr(0, text.find_last_not_of('\n') + 1);
+}
+
+/// The last user message that is not tool results in disguise; messages.size() when there is none.
+std::size_t last_question(const std::vector<template_message>& messages) {
+    for (std::size_t i = messages.size(); i-- > 0;) {
+        const std::string& text = messages[i].content;
+        const bool disguised =
+            text.starts_with("<tool_response>") && text.ends_with("</tool_response>");
+        if (messages[i].from == role::user && !disguised) return i;
+    }
+    return messages.size();
+}
+
+/// What the model thought and said. Clients that know no reasoning send it back inside the text.
+struct spoken {
+    std::string_view thinking;
+    std::string_view content;
+};
+spoken parts_of(const template_message& from) {
+    const std::string_view text = from.content;
+    if (!from.thinking.empty()) return {from.thinking, text};
+    const std::size_t first_close = text.find(close_tag);
+    if (first_close == std::string_view::npos) return {{}, text};
+    std::string_view thinking = without_breaks_behind(text.substr(0, first_close));
+    if (const std::size_t open = thinking.rfind(open_tag); open != std::string_view::npos) {
+        thinking.remove_prefix(open + open_tag.size());
+    }
+    const std::size_t last_close = text.rfind(close_tag);
+    return {without_breaks_before(thinking),
+            without_breaks_before(text.substr(last_close + close_tag.size()))};
+}
+
+result<void> append_assistant(std::string& out, const template_message& from, bool may_think,
+                              bool must_think) {
+    const spoken said = parts_of(from);
+    out += "<|im_start|>assistant\n";
+    if (must_think || (may_think && !said.thinking.empty())) {
+        out.append("<think>\n")
+            .append(without_breaks_behind(without_breaks_before(said.thinking)))
+            .append("\n</think>\n\n")
+            .append(without_breaks_before(said.content));
+    } else {
+        out += said.content;
+    }
+    bool between = !said.content.empty();
+    for (const tool_call_part& call : from.calls) {
+        if (between) out += '\n';
+        if (auto done = append_hermes_call(out, call); !done) return done.error();
+        between = true;
+    }
+    out += "<|im_end|>\n";
+    return {};
+}
+
+}  // namespace
+
+result<std::string> render_qwen3(const template_input& input) {
+    const auto& messages = input.messages;
+    std::string out;
+    const bool has_system = messages.front().from == role::system;
+    if (!input.tools.empty()) {
+        const std::string system = has_system ? messages.front().content + "\n\n" : std::string();
+        if (auto done = append_hermes_tools(out, system, input); !done) return done.error();
+    } else if (has_system) {
+        append_chatml_turn(out, "system", messages.front().content);
+    }
+    const std::size_t question = last_question(messages);
+    for (std::size_t i = has_system ? 1 : 0; i < messages.size(); ++i) {
+        const template_message& from = messages[i];
+        const bool under_way = i > question;
+        const bool is_last = i + 1 == messages.size();
+        switch (from.from) {
+            case role::system:
+                append_chatml_turn(out, "system", from.content);
+                break;
+            case role::user:
+                append_chatml_turn(out, "user", from.content);
+                break;
+            case role::assistant:
+                if (append_as_sampled(out, from, "<|im_end|>\n")) break;
+                if (auto done = append_assistant(
+                        out, from, under_way || input.options.keep_thinking, under_way && is_last);
+                    !done) {
+                    return done.error();
+                }
+                break;
+            case role::tool:
+                append_hermes_result(out, messages, i);
+                break;
+        }
+    }
+    out += "<|im_start|>assistant\n";
+    if (!input.family.opened_thinking.empty()) {
+        out += input.family.opened_thinking;
+    } else if (!input.options.thinking) {
+        out += "<think>\n\n</think>\n\n";
+    }
+    return out;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,62 @@
+#pragma once
+// The normalizer of tokenizer.json. Keeps, for every byte it makes, where its source character
+// ends.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "engine/text/tokenizer/regex.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine {
+
+struct normalized_text {
+    std::string text;
+    /// For each byte of `text`, the offset behind its source. Empty: nothing was moved.
+    std::vector<std::uint32_t> ends;
+
+    std::uint32_t source_end(std::size_t position) const {  // of the `position` bytes in front
+        if (position == 0) return 0;
+        return ends.empty() ? static_cast<std::uint32_t>(position) : ends[position - 1];
+    }
+};
+
+class normalizer {
+  public:
+    /// Errors: incompatible, naming the type that is not supported.
+    static storage::result<normalizer> parse(const boost::json::value& json);
+
+    bool empty() const noexcept { return steps_.empty(); }
+    normalized_text apply(std::string_view text) const;
+    /// False when text before and after this place may be normalised into one another.
+    bool parts_before(std::string_view right) const;
+    /// Puts text in front of every section, so that a section cannot be cut.
+    bool prepends() const noexcept;
+
+  private:
+    enum class form { nfc, nfkc };
+    struct replace {
+        regex pattern;
+        std::string content;
+        bool single_character;
+    };
+    struct prepend {
+        std::string text;
+    };
+    using step = std::variant<form, replace, prepend>;
+
+    storage::result<void> add(const boost::json::value& json);
+    static void run(form which, normalized_text& text);
+    static void run(const replace& what, normalized_text& text);
+    static void run(const prepend& what, normalized_text& text);
+
+    std::vector<step> steps_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,60 @@
+#pragma once
+// The pre_tokenizer of tokenizer.json: cuts a section of text into the pieces that merges stay
+// within. Immutable; safe from any thread.
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/tokenizer/regex.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine {
+
+struct text_range {
+    std::size_t begin;
+    std::size_t end;
+    bool operator==(const text_range&) const = default;
+};
+
+class pre_tokenizer {
+  public:
+    /// Errors: incompatible, naming the type or option that is not supported.
+    static storage::result<pre_tokenizer> parse(const boost::json::value& json);
+
+    /// Non-empty pieces in order. Text that is dropped (behaviour Removed) is in none of them;
+    /// bytes that are not UTF-8 are pieces of one byte each.
+    std::vector<text_range> split(std::string_view text) const;
+
+    bool byte_level() const noexcept { return byte_level_; }
+    /// A space is put in front of every section that does not begin with one.
+    bool adds_prefix_space() const noexcept { return adds_prefix_space_; }
+
+  private:
+    enum class behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+    struct stage {
+        regex pattern;
+        behavior what;
+        bool invert;
+    };
+    struct span {
+        text_range where;
+        bool match;
+    };
+
+    storage::result<void> add(const boost::json::value& json);
+    storage::result<void> add_split(const boost::json::value& json);
+    storage::result<void> add_byte_level(const boost::json::value& json);
+    storage::result<void> add_stage(std::string_view pattern, behavior what);
+    static void arrange(behavior what, const std::vector<span>& spans,
+                        std::vector<text_range>& out);
+
+    std::vector<stage> stages_;
+    bool byte_level_ = false;
+    bool adds_prefix_space_ = false;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,239 @@
+#include "engine/text/tokenizer/tokenizer.hpp"
+
+#include <algorithm>
+
+#include "engine/text/tokenizer/tokenizer_state.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
+
+namespace semantic::engine {
+
+/// One call of encode: collects ids and, when asked, the offsets behind them.
+class tokenizer::impl::encoding {
+  public:
+    encoding(const impl& state, std::vector<token_id>& ids, std::vector<std::uint32_t>* ends)
+        : state_(state), ids_(ids), ends_(ends) {}
+
+    void whole(std::string_view text);
+
+  private:
+    void section(std::string_view text, std::size_t base);
+    void plain(std::string_view text, std::size_t at);
+    void piece(std::string_view bytes, std::size_t at);
+    void spell_bytes(std::string_view bytes);
+    void spell_characters(std::string_view bytes);
+    bool spell_as_bytes(std::string_view character);
+    void flush_unknown();
+    void emit(token_id id, std::size_t end);
+
+    const impl& state_;
+    std::vector<token_id>& ids_;
+    std::vector<std::uint32_t>* ends_;
+    const normalized_text* moved_ = nullptr;  // set while a normalised section is encoded
+    std::size_t base_ = 0;                    // where the section begins in the text
+    std::size_t added_in_front_ = 0;          // bytes in front of the section that the text has not
+    std::vector<bpe_symbol> symbols_;
+    std::uint32_t unknown_length_ = 0;
+    bpe_merges::scratch work_;
+};
+
+void tokenizer::impl::encoding::emit(token_id id, std::size_t end) {
+    ids_.push_back(id);
+    if (ends_ == nullptr) return;
+    end = end > added_in_front_ ? end - added_in_front_ : 0;
+    const std::size_t source = base_ + (moved_ == nullptr ? end : moved_->source_end(end));
+    const std::uint32_t before = ends_->empty() ? 0 : ends_->back();
+    ends_->push_back(std::max(before, static_cast<std::uint32_t>(source)));
+}
+
+void tokenizer::impl::encoding::whole(std::string_view text) {
+    std::size_t at = 0;
+    for (const auto& hit : state_.added.find_all(text)) {
+        section(text.substr(at, hit.where.begin - at), at);
+        base_ = 0;
+        moved_ = nullptr;
+        added_in_front_ = 0;
+        emit(hit.id, hit.where.end);
+        at = hit.where.end;
+    }
+    section(text.substr(at), at);
+    if (ends_ != nullptr && !ends_->empty())
+        ends_->back() = static_cast<std::uint32_t>(text.size());
+}
+
+void tokenizer::impl::encoding::section(std::string_view text, std::size_t base) {
+    if (text.empty()) return;
+    base_ = base;
+    added_in_front_ = 0;
+    normalized_text made;
+    if (!state_.normal.empty()) {
+        made = state_.normal.apply(text);
+        text = made.text;
+        moved_ = made.ends.empty() ? nullptr : &made;
+    } else {
+        moved_ = nullptr;
+    }
+    std::size_t at = 0;
+    for (const auto& hit : state_.added_normalized.find_all(text)) {
+        plain(text.substr(at, hit.where.begin - at), at);
+        emit(hit.id, hit.where.end);
+        at = hit.where.end;
+    }
+    plain(text.substr(at), at);
+    moved_ = nullptr;
+}
+
+void tokenizer::impl::encoding::plain(std::string_view text, std::size_t at) {
+    if (text.empty()) return;
+    if (!state_.splitter.adds_prefix_space() || text.front() == ' ') {
+        for (const text_range& r : state_.splitter.split(text)) {
+            piece(text.substr(r.begin, r.end - r.begin), at + r.begin);
+        }
+        return;
+    }
+    const std::string spaced = ' ' + std::string(text);
+    added_in_front_ = 1;
+    for (const text_range& r : state_.splitter.split(spaced)) {
+        piece(std::string_view(spaced).substr(r.begin, r.end - r.begin), at + r.begin);
+    }
+    added_in_front_ = 0;
+}
+
+void tokenizer::impl::encoding::piece(std::string_view bytes, std::size_t at) {
+    if (state_.ignore_merges) {
+        if (const auto found = state_.whole_pieces.find(bytes);
+            found != state_.whole_pieces.end()) {
+            emit(found->second, at + bytes.size());
+            return;
+        }
+    }
+    symbols_.clear();
+    if (state_.splitter.byte_level()) {
+        spell_bytes(bytes);
+    } else {
+        spell_characters(bytes);
+    }
+    state_.merges.apply(symbols_, work_);
+    for (const bpe_symbol& symbol : symbols_) {
+        at += symbol.length;
+        emit(symbol.id, at);
+    }
+}
+
+void tokenizer::impl::encoding::flush_unknown() {
+    if (unknown_length_ == 0) return;
+    symbols_.push_back({state_.unknown, unknown_length_});
+    unknown_length_ = 0;
+}
+
+void tokenizer::impl::encoding::spell_bytes(std::string_view bytes) {
+    for (const char c : bytes) {
+        const token_id id = state_.byte_ids[static_cast<unsigned char>(c)];
+        if (id >= 0) {
+            flush_unknown();
+            symbols_.push_back({id, 1});
+        } else if (state_.unknown >= 0) {
+            if (!state_.fuse_unknown) flush_unknown();
+            ++unknown_length_;
+        }
+    }
+    flush_unknown();
+}
+
+bool tokenizer::impl::encoding::spell_as_bytes(std::string_view character) {
+    if (!state_.byte_fallback) return false;
+    const bool all = std::all_of(character.begin(), character.end(), [&](char c) {
+        return state_.fallback_ids[static_cast<unsigned char>(c)] >= 0;
+    });
+    if (!all) return false;
+    for (const char c : character) {
+        symbols_.push_back({state_.fallback_ids[static_cast<unsigned char>(c)], 1});
+    }
+    return true;
+}
+
+void tokenizer::impl::encoding::spell_characters(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const utf8::step s = utf8::next(bytes);
+        // Bytes that are no character are taken one at a time.
+        const std::string_view character = bytes.substr(0, s.code < 0 ? 1 : s.length);
+        bytes.remove_prefix(character.size());
+        const auto found = state_.model_ids.find(character);
+        const auto length = static_cast<std::uint32_t>(character.size());
+        if (found != state_.model_ids.end()) {
+            flush_unknown();
+            symbols_.push_back({found->second, length});
+        } else if (!spell_as_bytes(character) && state_.unknown >= 0) {
+            if (!state_.fuse_unknown) flush_unknown();
+            unknown_length_ += length;
+        }
+    }
+    flush_unknown();
+}
+
+tokenizer::tokenizer(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
+tokenizer::tokenizer(tokenizer&&) noexcept = default;
+tokenizer& tokenizer::operator=(tokenizer&&) noexcept = default;
+tokenizer::~tokenizer() = default;
+
+std::vector<token_id> tokenizer::encode(std::string_view text, bool add_special) const {
+    std::vector<token_id> ids;
+    if (add_special) ids = impl_->prefix;
+    impl::encoding(*impl_, ids, nullptr).whole(text);
+    if (add_special) ids.insert(ids.end(), impl_->suffix.begin(), impl_->suffix.end());
+    return ids;
+}
+
+std::vector<token_id> tokenizer::encode(std::string_view text,
+                                        std::vector<std::uint32_t>& token_ends) const {
+    std::vector<token_id> ids;
+    token_ends.clear();
+    impl::encoding(*impl_, ids, &token_ends).whole(text);
+    return ids;
+}
+
+std::string_view tokenizer::bytes(token_id id) const {
+    if (id < 0 || id >= vocabulary()) return {};
+    return impl_->raw[static_cast<std::size_t>(id)];
+}
+
+std::string tokenizer::decode(const std::vector<token_id>& ids, bool skip_special) const {
+    std::vector<std::string_view> spellings;
+    spellings.reserve(ids.size());
+    for (const token_id id : ids) {
+        if (id < 0 || id >= vocabulary() || (skip_special && is_special(id))) continue;
+        spellings.push_back(impl_->spellings[static_cast<std::size_t>(id)]);
+    }
+    return impl_->decoder.decode(spellings);
+}
+
+bool tokenizer::is_special(token_id id) const {
+    return id >= 0 && id < vocabulary() && impl_->special[static_cast<std::size_t>(id)];
+}
+
+token_id tokenizer::find(std::string_view token) const {
+    for (const token_map* map : {&impl_->added_ids, &impl_->model_ids}) {
+        if (const auto found = map->find(token); found != map->end()) return found->second;
+    }
+    return -1;
+}
+
+int tokenizer::vocabulary() const noexcept { return static_cast<int>(impl_->spellings.size()); }
+
+std::vector<tokenizer::impl::piece> tokenizer::impl::pieces(std::string_view normalized) const {
+    std::vector<piece> out;
+    const auto plain = [&](std::size_t begin, std::size_t end) {
+        for (const text_range& r : splitter.split(normalized.substr(begin, end - begin))) {
+            out.push_back({{begin + r.begin, begin + r.end}, -1});
+        }
+    };
+    std::size_t at = 0;
+    for (const auto& hit : added_normalized.find_all(normalized)) {
+        plain(at, hit.where.begin);
+        out.push_back({hit.where, hit.id});
+        at = hit.where.end;
+    }
+    plain(at, normalized.size());
+    return out;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,84 @@
+#pragma once
+// What a loaded tokenizer is made of. For tokenizer*.cpp only.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/text/tokenizer/added_tokens.hpp"
+#include "engine/text/tokenizer/bpe.hpp"
+#include "engine/text/tokenizer/normalizer.hpp"
+#include "engine/text/tokenizer/pre_tokenizer.hpp"
+#include "engine/text/tokenizer/token_decoder.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine {
+
+struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+        return std::hash<std::string_view>{}(text);
+    }
+};
+using token_map = std::unordered_map<std::string, token_id, text_hash, std::equal_to<>>;
+
+struct tokenizer::impl {
+    class encoding;
+
+    static storage::result<std::unique_ptr<impl>> build(std::string_view tokenizer_json);
+
+    // Reading tokenizer.json
+    storage::result<void> read_model(const boost::json::value& model);
+    storage::result<void> read_vocabulary(const boost::json::value& model);
+    storage::result<void> read_merges(const boost::json::value& model);
+    storage::result<void> read_added(const boost::json::value& file);
+    storage::result<void> read_post_processor(const boost::json::value& json);
+    storage::result<void> read_template(const boost::json::value& json);
+    void keep(token_id id, std::string spelling);
+    void prepare_pieces();
+
+    /// Where the pieces of one section of normalised text lie; added tokens are one range each.
+    struct piece {
+        text_range where;
+        token_id added = -1;
+        bool operator==(const piece&) const = default;
+    };
+    std::vector<piece> pieces(std::string_view normalized) const;
+    /// True when a section that ends in `tail` and goes on with `head` is cut between them whatever
+    /// precedes. `anchored`: the section begins with `tail`.
+    bool parts(std::string_view tail, std::string_view head, bool anchored) const;
+
+    // The model: vocabulary and merges.
+    std::vector<std::string> spellings;        // by id; empty where the id is not used
+    std::vector<std::string> raw;              // by id: the bytes it stands for
+    std::vector<bool> special;                 // by id
+    token_map model_ids;                       // spelling of the model's own entries
+    token_map added_ids;                       // spelling of added tokens
+    token_map whole_pieces;                    // bytes of entries, only where they win over merges
+    std::array<token_id, 256> byte_ids{};      // byte-level: the entry of one byte, or -1
+    std::array<token_id, 256> fallback_ids{};  // the entry spelled <0xNN>, or -1
+    bpe_merges merges;
+    token_id unknown = -1;
+    bool fuse_unknown = false;
+    bool byte_fallback = false;
+    bool ignore_merges = false;
+
+    // The pipeline around it.
+    normalizer normal;
+    pre_tokenizer splitter;
+    token_decoder decoder;
+    added_token_finder added;              // searched in the text as it came
+    added_token_finder added_normalized;   // searched in the normalised text
+    std::vector<token_id> prefix, suffix;  // what the post-processor puts around a text
+};
+
+}  // namespace semantic::engine
