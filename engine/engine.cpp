@@ -10,7 +10,7 @@
 
 #include "engine/fingerprint.hpp"
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/scheduler/graph.hpp"

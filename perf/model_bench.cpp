@@ -19,9 +19,9 @@
 
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/aligned_buffer.hpp"
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
 #include "perf/kernel_roofs.hpp"
 #include "storage/pool/block_pool.hpp"
 

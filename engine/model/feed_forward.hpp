@@ -13,9 +13,9 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/aligned_buffer.hpp"
-#include "engine/model/model_config.hpp"
-#include "engine/model/weights.hpp"
+#include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
+#include "engine/model/weights/weights.hpp"
 
 namespace semantic::engine {
 

@@ -12,7 +12,7 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/aligned_buffer.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
 
 namespace semantic::engine {
 

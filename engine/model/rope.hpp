@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 
 namespace semantic::engine {
 

@@ -7,13 +7,13 @@
 
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/aligned_buffer.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/head_products.hpp"
 #include "engine/model/rope.hpp"
-#include "engine/model/rounding_correction.hpp"
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/aligned_buffer.hpp"
+#include "engine/model/weights/rounding_correction.hpp"
+#include "engine/model/weights/weights.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::engine {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/errc.hpp"

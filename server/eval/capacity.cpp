@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "server/eval/command_line.hpp"
 
 namespace semantic::eval {

@@ -18,7 +18,7 @@
 #include "engine/engine.hpp"
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/compute_arena.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "engine/model/sampler.hpp"
 #include "engine/model/transformer.hpp"
 

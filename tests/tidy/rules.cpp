@@ -54,7 +54,7 @@ constexpr std::array doors_table{
     door{"YAML", "yaml-cpp/.*", R"(protocol/coordination/scenario\.cpp)"},
     door{"file system calls", R"((fcntl|dirent|sys/(stat|file|mman))\.h)",
          // weights.cpp maps anonymous memory only: packed weights want huge pages.
-         R"(storage/(file|safetensors|block_pool)\.cpp|engine/model/weights\.cpp)"},
+         R"(storage/(file|safetensors|block_pool)\.cpp|engine/model/weights/weights\.cpp)"},
 };
 
 std::size_t column_count(std::string_view line) {

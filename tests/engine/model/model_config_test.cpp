@@ -1,4 +1,4 @@
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/weights.hpp"
 #include "storage/files/safetensors.hpp"
 #include "tests/engine/model/loaded_model.hpp"
 #include "tests/support/temp_dir.hpp"

@@ -1,4 +1,4 @@
-#include "engine/model/rounding_correction.hpp"
+#include "engine/model/weights/rounding_correction.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/weights.hpp"
 
 #include <gtest/gtest.h>
 

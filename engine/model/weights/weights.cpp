@@ -1,4 +1,4 @@
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/weights.hpp"
 
 #include <tbb/parallel_invoke.h>
 
@@ -6,10 +6,10 @@
 #include <optional>
 #include <sys/mman.h>
 
-#include "engine/model/tensor_reader.hpp"
-#include "engine/model/weight_files.hpp"
-#include "engine/model/weight_packing.hpp"
-#include "engine/model/weight_plan.hpp"
+#include "engine/model/weights/tensor_reader.hpp"
+#include "engine/model/weights/weight_files.hpp"
+#include "engine/model/weights/weight_packing.hpp"
+#include "engine/model/weights/weight_plan.hpp"
 
 namespace semantic::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/model/weight_packing.hpp"
+#include "engine/model/weights/weight_packing.hpp"
 
 #include <tbb/parallel_for.h>
 

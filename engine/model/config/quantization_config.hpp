@@ -2,8 +2,8 @@
 // The part of config.json that says how a model's matrices are quantised. Used by model_config.cpp
 // only. Thread: one.
 
-#include "engine/model/config_fields.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/config_fields.hpp"
+#include "engine/model/config/model_config.hpp"
 
 namespace semantic::engine {
 

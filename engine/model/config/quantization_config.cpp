@@ -1,4 +1,4 @@
-#include "engine/model/quantization_config.hpp"
+#include "engine/model/config/quantization_config.hpp"
 
 #include <string>
 

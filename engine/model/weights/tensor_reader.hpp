@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/weight_files.hpp"
-#include "engine/model/weight_packing.hpp"
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/weight_files.hpp"
+#include "engine/model/weights/weight_packing.hpp"
+#include "engine/model/weights/weights.hpp"
 #include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/weight_files.hpp"
-#include "engine/model/weights.hpp"
+#include "engine/model/weights/weight_files.hpp"
+#include "engine/model/weights/weights.hpp"
 
 namespace semantic::engine {
 

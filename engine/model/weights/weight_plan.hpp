@@ -2,9 +2,9 @@
 // Which tensors a model has, by name and shape, and where in model_weights they go. Used by
 // weights.cpp only. Thread: one.
 
-#include "engine/model/model_config.hpp"
-#include "engine/model/tensor_reader.hpp"
-#include "engine/model/weights.hpp"
+#include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/tensor_reader.hpp"
+#include "engine/model/weights/weights.hpp"
 
 namespace semantic::engine {
 

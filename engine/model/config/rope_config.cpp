@@ -1,4 +1,4 @@
-#include "engine/model/rope_config.hpp"
+#include "engine/model/config/rope_config.hpp"
 
 #include <cmath>
 

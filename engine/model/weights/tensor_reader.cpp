@@ -1,4 +1,4 @@
-#include "engine/model/tensor_reader.hpp"
+#include "engine/model/weights/tensor_reader.hpp"
 
 #include <cstring>
 #include <utility>

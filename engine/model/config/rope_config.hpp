@@ -1,8 +1,8 @@
 #pragma once
 // The rope part of config.json. Used by model_config.cpp only. Thread: one.
 
-#include "engine/model/config_fields.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/config_fields.hpp"
+#include "engine/model/config/model_config.hpp"
 
 namespace semantic::engine {
 

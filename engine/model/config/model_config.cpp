@@ -1,4 +1,4 @@
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "engine/model/config_fields.hpp"
-#include "engine/model/quantization_config.hpp"
-#include "engine/model/rope_config.hpp"
+#include "engine/model/config/config_fields.hpp"
+#include "engine/model/config/quantization_config.hpp"
+#include "engine/model/config/rope_config.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/strict_json.hpp"
 

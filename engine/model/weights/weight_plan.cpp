@@ -1,4 +1,4 @@
-#include "engine/model/weight_plan.hpp"
+#include "engine/model/weights/weight_plan.hpp"
 
 #include <string>
 

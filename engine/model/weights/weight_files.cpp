@@ -1,4 +1,4 @@
-#include "engine/model/weight_files.hpp"
+#include "engine/model/weights/weight_files.hpp"
 
 #include <tbb/parallel_for.h>
 #include <xxhash.h>
@@ -9,7 +9,7 @@
 #include <new>
 #include <span>
 
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "storage/files/file.hpp"
 
 namespace semantic::engine {

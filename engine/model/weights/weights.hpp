@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/model_config.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
