@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::admin {
 

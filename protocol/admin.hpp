@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/errc.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::admin {
 

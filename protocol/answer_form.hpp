@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "protocol/answer_request.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/types/generation.hpp"
-#include "protocol/errc.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::protocol {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol {
 

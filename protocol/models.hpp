@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol {
 

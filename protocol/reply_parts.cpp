@@ -2,7 +2,7 @@
 
 #include <boost/json.hpp>
 
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine/types/generation.hpp"
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "server/config.hpp"
+#include "server/config/config.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/listener.hpp"
 #include "server/http/services.hpp"

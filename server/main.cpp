@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "server/app.hpp"
-#include "server/config.hpp"
-#include "server/model_path.hpp"
+#include "server/config/config.hpp"
+#include "server/config/model_path.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
 

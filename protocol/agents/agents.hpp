@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/errc.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::protocol::agents {

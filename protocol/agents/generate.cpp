@@ -7,11 +7,11 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
-#include "protocol/api_error.hpp"
-#include "protocol/fields.hpp"
-#include "protocol/json.hpp"
 #include "protocol/reply_parts.hpp"
-#include "protocol/sse.hpp"
+#include "protocol/wire/api_error.hpp"
+#include "protocol/wire/fields.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol::agents {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "protocol/answer_request.hpp"
-#include "protocol/ids.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/wire/ids.hpp"
 
 namespace semantic::protocol::agents {
 

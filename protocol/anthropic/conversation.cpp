@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocol/anthropic/thinking_signature.hpp"
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::anthropic {
 

@@ -6,7 +6,7 @@
 
 #include "engine/types/conversation.hpp"
 #include "protocol/anthropic/messages.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::anthropic {
 

@@ -8,7 +8,7 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::anthropic {
 

@@ -11,7 +11,7 @@
 
 #include "engine/types/conversation.hpp"
 #include "protocol/answer_request.hpp"
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol::anthropic {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::anthropic {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "protocol/answer_form.hpp"
-#include "protocol/fields.hpp"
 #include "protocol/openai/chat_messages.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::openai {
 

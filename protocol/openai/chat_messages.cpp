@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::openai {
 

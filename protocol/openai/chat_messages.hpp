@@ -2,8 +2,8 @@
 // The parts of a chat completions body that become the prompt: messages and tools. Pure.
 
 #include "engine/types/conversation.hpp"
-#include "protocol/json.hpp"
 #include "protocol/openai/chat.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::openai {
 

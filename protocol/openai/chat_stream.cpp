@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/api_error.hpp"
-#include "protocol/json.hpp"
 #include "protocol/reply_parts.hpp"
-#include "protocol/sse.hpp"
+#include "protocol/wire/api_error.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol::openai {
 

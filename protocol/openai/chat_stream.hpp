@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "engine/types/generation.hpp"
-#include "protocol/errc.hpp"
-#include "protocol/ids.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/ids.hpp"
 
 namespace semantic::protocol::openai {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "server/config/model_path.hpp"
 #include "server/eval/command_line.hpp"
-#include "server/model_path.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "protocol/agents/agents.hpp"
 #include "protocol/agents/generate.hpp"
-#include "protocol/ids.hpp"
+#include "protocol/wire/ids.hpp"
 #include "server/handlers/answer.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/http/sse_writer.hpp"

@@ -2,7 +2,7 @@
 
 #include "protocol/anthropic/message_stream.hpp"
 #include "protocol/anthropic/messages.hpp"
-#include "protocol/ids.hpp"
+#include "protocol/wire/ids.hpp"
 #include "server/handlers/answer.hpp"
 
 namespace semantic::server {

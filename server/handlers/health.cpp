@@ -3,7 +3,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 #include "server/handlers/routes.hpp"
 
 namespace semantic::server {

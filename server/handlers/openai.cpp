@@ -2,9 +2,9 @@
 
 #include <chrono>
 
-#include "protocol/ids.hpp"
 #include "protocol/openai/chat.hpp"
 #include "protocol/openai/chat_stream.hpp"
+#include "protocol/wire/ids.hpp"
 #include "server/handlers/answer.hpp"
 
 namespace semantic::server {

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/config.hpp"
+#include "server/config/config.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "protocol/ids.hpp"
+#include "protocol/wire/ids.hpp"
 
 namespace semantic::server {
 

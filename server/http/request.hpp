@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 
 namespace semantic::server {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 #include "server/http/request.hpp"
 
 namespace semantic::server {

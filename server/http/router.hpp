@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "server/config.hpp"
+#include "server/config/config.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
 #include "server/runtime/default_seed.hpp"

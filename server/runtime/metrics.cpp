@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "server/config.hpp"
+#include "server/config/config.hpp"
 
 namespace semantic::server {
 

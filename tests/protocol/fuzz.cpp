@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 #include "tests/protocol/damage.hpp"
 
 namespace semantic::protocol {

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 
 namespace semantic::protocol {
 

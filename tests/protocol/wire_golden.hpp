@@ -12,8 +12,8 @@
 #include <string>
 #include <variant>
 
-#include "protocol/api_error.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/wire/api_error.hpp"
 
 namespace semantic::protocol::wire_golden {
 

@@ -1,4 +1,4 @@
-#include "server/model_path.hpp"
+#include "server/config/model_path.hpp"
 
 #include <gtest/gtest.h>
 

@@ -33,7 +33,7 @@ TEST(tidy_rules, an_upward_include_breaks_the_layers) {
 
 TEST(tidy_rules, protocol_sees_only_types_of_the_engine) {
     const auto f = only(layers({make_source(
-        "protocol/sse.cpp",
+        "protocol/wire/sse.cpp",
         "#include \"engine/types/generation.hpp\"\n#include \"engine/engine.hpp\"\n")}));
     EXPECT_EQ(f.line, 2U);
 }
@@ -47,7 +47,7 @@ TEST(tidy_rules, an_include_in_a_comment_is_none) {
 
 TEST(tidy_rules, every_library_has_a_door_that_closes) {
     const std::vector<std::pair<const char*, const char*>> intruders{
-        {"protocol/sse.cpp", "boost/beast/http.hpp"},
+        {"protocol/wire/sse.cpp", "boost/beast/http.hpp"},
         {"engine/engine.cpp", "boost/program_options.hpp"},
         {"storage/files/file.cpp", "boost/log/trivial.hpp"},
         {"storage/files/file.cpp", "boost/asio.hpp"},

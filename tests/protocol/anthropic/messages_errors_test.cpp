@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "protocol/anthropic/messages.hpp"
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 
 namespace semantic::protocol::anthropic {
 namespace {

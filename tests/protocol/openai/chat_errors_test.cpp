@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/api_error.hpp"
 #include "protocol/openai/chat.hpp"
+#include "protocol/wire/api_error.hpp"
 
 namespace semantic::protocol::openai {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/errc.hpp"
-#include "protocol/json.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
 
 namespace semantic::protocol {
 

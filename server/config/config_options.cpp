@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "engine/text/template/chat_template.hpp"
-#include "server/config.hpp"
+#include "server/config/config.hpp"
 
 namespace semantic::server {
 

@@ -1,4 +1,4 @@
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 
 #include <boost/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "protocol/fields.hpp"
+#include "protocol/wire/fields.hpp"
 
 #include <algorithm>
 

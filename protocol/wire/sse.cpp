@@ -1,4 +1,4 @@
-#include "protocol/sse.hpp"
+#include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol {
 

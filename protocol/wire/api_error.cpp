@@ -1,9 +1,9 @@
-#include "protocol/api_error.hpp"
+#include "protocol/wire/api_error.hpp"
 
 #include <boost/json.hpp>
 
-#include "protocol/json.hpp"
-#include "protocol/sse.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol {
 

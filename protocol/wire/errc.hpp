@@ -1,6 +1,6 @@
 #pragma once
-// What can be wrong with a request, seen from the wire. Values only; protocol/api_error.hpp turns
-// them into replies.
+// What can be wrong with a request, seen from the wire. Values only; protocol/wire/api_error.hpp
+// turns them into replies.
 
 #include <boost/system/result.hpp>
 

@@ -1,4 +1,4 @@
-#include "protocol/errc.hpp"
+#include "protocol/wire/errc.hpp"
 
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-#include "protocol/ids.hpp"
+#include "protocol/wire/ids.hpp"
 
 #include <gtest/gtest.h>
 

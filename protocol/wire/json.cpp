@@ -1,4 +1,4 @@
-#include "protocol/json.hpp"
+#include "protocol/wire/json.hpp"
 
 #include <boost/json.hpp>
 #include <boost/json/basic_parser_impl.hpp>

@@ -1,4 +1,4 @@
-#include "protocol/ids.hpp"
+#include "protocol/wire/ids.hpp"
 
 namespace semantic::protocol {
 
