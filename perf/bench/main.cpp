@@ -4,10 +4,10 @@
 #include <exception>
 #include <iostream>
 
-#include "perf/bench/errors.hpp"
-#include "perf/bench/options.hpp"
-#include "perf/bench/report.hpp"
-#include "perf/bench/run.hpp"
+#include "perf/bench/client/errors.hpp"
+#include "perf/bench/measure/options.hpp"
+#include "perf/bench/measure/run.hpp"
+#include "perf/bench/report/report.hpp"
 
 namespace {
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "perf/bench/burst.hpp"
-#include "perf/bench/errors.hpp"
-#include "perf/bench/options.hpp"
-#include "perf/bench/prompts.hpp"
-#include "perf/bench/statistics.hpp"
-#include "perf/bench/url.hpp"
+#include "perf/bench/client/errors.hpp"
+#include "perf/bench/client/url.hpp"
+#include "perf/bench/measure/burst.hpp"
+#include "perf/bench/measure/options.hpp"
+#include "perf/bench/measure/prompts.hpp"
+#include "perf/bench/report/statistics.hpp"
 
 namespace semantic::bench {
 namespace {

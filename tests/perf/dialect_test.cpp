@@ -1,4 +1,4 @@
-#include "perf/bench/dialect.hpp"
+#include "perf/bench/client/dialect.hpp"
 
 #include <boost/json.hpp>
 
@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "perf/bench/errors.hpp"
+#include "perf/bench/client/errors.hpp"
 
 namespace semantic::bench {
 namespace {

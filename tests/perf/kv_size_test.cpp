@@ -1,4 +1,4 @@
-#include "perf/bench/kv_size.hpp"
+#include "perf/bench/measure/kv_size.hpp"
 
 #include <boost/json/parse.hpp>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "perf/bench/file_speed.hpp"
+#include "perf/bench/measure/file_speed.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::bench {

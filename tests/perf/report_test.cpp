@@ -1,4 +1,4 @@
-#include "perf/bench/report.hpp"
+#include "perf/bench/report/report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "perf/bench/svg_plot.hpp"
+#include "perf/bench/report/svg_plot.hpp"
 
 namespace semantic::bench {
 namespace {

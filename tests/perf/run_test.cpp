@@ -1,6 +1,6 @@
 // semantic-bench against a scripted server: each subcommand in both dialects, and how it fails.
 
-#include "perf/bench/run.hpp"
+#include "perf/bench/measure/run.hpp"
 
 #include <boost/json.hpp>
 
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/bench/measure.hpp"
+#include "perf/bench/measure/measure.hpp"
 #include "tests/perf/scripted_server.hpp"
 #include "tests/support/temp_dir.hpp"
 

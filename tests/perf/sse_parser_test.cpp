@@ -1,4 +1,4 @@
-#include "perf/bench/sse_parser.hpp"
+#include "perf/bench/client/sse_parser.hpp"
 
 #include <gtest/gtest.h>
 

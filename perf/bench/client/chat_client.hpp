@@ -1,0 +1,63 @@
+#pragma once
+// One server seen through one API: answers with their times, token counts, memory.
+// Thread: that of the io_context. Errors: those of http_client.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/bench/client/dialect.hpp"
+#include "perf/bench/client/http_client.hpp"
+#include "perf/bench/measure/options.hpp"
+
+namespace semantic::bench {
+
+struct timed_request {
+    generation_request request;
+    std::chrono::duration<double> delay{0};  // after the others' common start
+};
+
+class chat_client {
+  public:
+    chat_client(boost::asio::io_context& io, const options& opts, clock::time_point run_start);
+
+    /// Settles the model's name and the longest context. Errors: also when the server lists no
+    /// model and none was named.
+    boost::asio::awaitable<void> open();
+    const std::string& model() const noexcept { return model_; }
+    /// 0: unknown.
+    std::int64_t context_max() const noexcept { return context_max_; }
+
+    boost::asio::awaitable<generation> generate(generation_request request);
+    /// All at the same time, each after its delay; in the order given. Errors: the first that any
+    /// met, once all have ended.
+    boost::asio::awaitable<std::vector<generation>> generate_all(
+        std::vector<timed_request> requests);
+
+    /// Tokens of a conversation by the server's own count; none where the server has no such route.
+    boost::asio::awaitable<std::optional<std::int64_t>> count_tokens(std::vector<message> messages);
+    /// Moves the session's memory out of RAM. Returns: whether the server did so.
+    boost::asio::awaitable<bool> evict(std::string session);
+    /// The text of /metrics; none where there is none.
+    boost::asio::awaitable<std::optional<std::string>> metrics();
+    /// Waits until the server lists its models again. Errors: server_error after `limit`.
+    boost::asio::awaitable<void> wait_until_ready(std::chrono::seconds limit);
+    boost::asio::awaitable<void> pause(std::chrono::duration<double> time);
+
+    /// Errors: time_is_up when the run's end has come.
+    void check_time() const;
+
+  private:
+    http_client http_;
+    api dialect_;
+    boost::json::object extra_body_;
+    std::string model_;
+    std::int64_t context_max_;
+    clock::time_point run_start_;
+};
+
+}  // namespace semantic::bench

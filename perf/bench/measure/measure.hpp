@@ -1,0 +1,118 @@
+#pragma once
+// The measurements. Each adds rows, points and samples to the report as it goes, so that what was
+// measured stands when a later request fails.
+// Thread: that of the io_context. Errors: those of chat_client.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/bench/client/chat_client.hpp"
+#include "perf/bench/measure/options.hpp"
+#include "perf/bench/measure/prompts.hpp"
+#include "perf/bench/report/report.hpp"
+#include "perf/bench/report/statistics.hpp"
+
+namespace semantic::bench {
+
+/// One agent's dialogue; only ever appended to, so that every turn extends what the server knows.
+struct conversation {
+    std::string session;
+    std::vector<message> messages;
+};
+
+/// What all measurements use.
+class bench_run {
+  public:
+    bench_run(chat_client& client, const options& opts, report& out);
+
+    chat_client& client;
+    const options& opts;
+    report& out;
+
+    /// Finds out how many words make how many tokens, and lets the server touch its weights once.
+    boost::asio::awaitable<void> prepare();
+
+    conversation new_conversation();
+    /// About `tokens` tokens that no server has seen.
+    std::string cold_text(std::int64_t tokens);
+    /// About `tokens` tokens to go on with.
+    std::string turn_text(std::int64_t tokens);
+
+    /// One turn: sends, records the sample, keeps the answer in `talk`.
+    boost::asio::awaitable<generation> say(conversation& talk, std::string text,
+                                           std::int64_t max_tokens, std::string phase,
+                                           std::int64_t target);
+    /// The request of the next turn; `settle` takes its answer. For turns that run side by side.
+    generation_request ask(conversation& talk, std::string text, std::int64_t max_tokens);
+    void settle(conversation& talk, const generation& answer, std::string phase,
+                std::int64_t target);
+
+    /// Moves the memory of `talk` to disk only: restarts the server, or has the agent evicted.
+    /// Returns: whether that was possible.
+    boost::asio::awaitable<bool> demote(const conversation& talk);
+    /// A counter of /metrics, written NAME or NAME{LABEL}; none where the server has none.
+    boost::asio::awaitable<std::optional<double>> counter(std::string metric);
+    /// Several at the same moment, in the order given.
+    boost::asio::awaitable<std::vector<std::optional<double>>> counters(
+        std::vector<std::string> metrics);
+    /// The same once it has stopped growing, or after five seconds.
+    boost::asio::awaitable<std::optional<double>> settled_counter(std::string metric);
+
+    /// Whether a conversation of `tokens` fits the model; a note says when not.
+    bool fits(std::int64_t tokens, std::int64_t point);
+
+  private:
+    std::uint64_t next_seed() { return seed_++; }
+    void check_answer(const generation& answer, const std::string& phase, std::int64_t asked);
+
+    token_ruler ruler_;
+    std::uint64_t run_id_;  // drawn anew for each run: yesterday's prompts may still be on disk
+    std::uint64_t seed_;
+    std::uint64_t sessions_ = 0;
+    std::int64_t asked_ = 0;  // max_tokens of the last turn
+};
+
+/// A turn on memory that was on disk only; what the server's counters say is none where it has no
+/// such counter.
+struct warm_turn {
+    generation answer;
+    std::optional<double> from_disk;   // tokens
+    std::optional<double> read_bytes;  // of files
+    std::optional<double> restore_s;
+};
+/// Returns: none where the server cannot be brought to hold the memory on disk only.
+boost::asio::awaitable<std::optional<warm_turn>> say_warm(bench_run& run, conversation& talk,
+                                                          std::int64_t target);
+
+boost::asio::awaitable<void> measure_prefill(bench_run& run);
+boost::asio::awaitable<void> measure_decode(bench_run& run);
+boost::asio::awaitable<void> measure_depth(bench_run& run);
+boost::asio::awaitable<void> measure_agents(bench_run& run);
+boost::asio::awaitable<void> measure_connections(bench_run& run);
+boost::asio::awaitable<void> measure_staggered(bench_run& run);
+boost::asio::awaitable<void> measure_cache(bench_run& run);
+boost::asio::awaitable<void> measure_cold_warm_hot(bench_run& run);
+
+/// Runs the subcommand that the options name.
+boost::asio::awaitable<void> measure(bench_run& run);
+
+/// How long each took to its first token, in seconds.
+std::vector<double> firsts(const std::vector<generation>& answers);
+/// None where either is.
+std::optional<double> growth(const std::optional<double>& before,
+                             const std::optional<double>& after);
+
+/// An integer cell of a median.
+cell count_cell(double value);
+/// a / b, or an empty cell where b is not above zero.
+cell ratio_cell(double a, double b);
+/// An empty cell where nothing could be timed.
+cell speed_cell(double tokens_per_s);
+/// `seconds` in milliseconds; an empty cell where `of` summarises nothing.
+cell ms_cell(const summary& of, double seconds);
+
+}  // namespace semantic::bench
