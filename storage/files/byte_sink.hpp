@@ -1,0 +1,16 @@
+#pragma once
+// Where a file is written to piece by piece when it is no file of ours: a connection, a test's
+// buffer.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "storage/types/errc.hpp"
+
+namespace semantic::storage {
+
+/// Takes the next bytes. An error ends the writing.
+using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
+
+}  // namespace semantic::storage
