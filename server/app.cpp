@@ -14,6 +14,7 @@
 #include "server/handlers/routes.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/tokens.hpp"
+#include "server/runtime/version.hpp"
 #include "server/runtime/workers.hpp"
 
 namespace semantic::server {
@@ -151,10 +152,10 @@ void app::on_loaded() {
                   "KV %d bit, pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
                   info.kv_bits, pool_mb, static_cast<unsigned long long>(info.pool_agents_4k),
                   static_cast<unsigned long long>(info.pool_agents_16k));
-    std::string line = "semantic-server " + std::string(server_version()) +
-                       " listening on http://" + authority(options_.settings.host, port_) +
-                       " (model " + info.id + ", kernels " + info.kernels + ", " + size +
-                       ", cache " + options_.cache_directory + ")";
+    std::string line = "semantic-server " + std::string(server_version) + " listening on http://" +
+                       authority(options_.settings.host, port_) + " (model " + info.id +
+                       ", kernels " + info.kernels + ", " + size + ", cache " +
+                       options_.cache_directory + ")";
     if (options_.out != nullptr) *options_.out << line << std::endl;
     log_event(log_level::info, "ready: " + line);
 }

@@ -7,6 +7,7 @@
 #include "server/config/model_path.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/version.hpp"
 
 namespace {
 
@@ -54,7 +55,7 @@ int main(int argc, char** argv) try {
     server::parsed_config parsed = server::parse_config({argv + 1, argv + argc});
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
     if (parsed.action == server::config_action::version)
-        return std::cout << "semantic-server " << server::server_version() << "\n", 0;
+        return std::cout << "semantic-server " << server::server_version << "\n", 0;
     if (parsed.action == server::config_action::print_config)
         return std::cout << server::print_config(parsed), 0;
     server::start_logging(parsed.values.log_from, std::clog);

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 

@@ -8,6 +8,7 @@
 
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/utf8_stream.hpp"
+#include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {

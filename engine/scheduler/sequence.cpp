@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/template_families.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {

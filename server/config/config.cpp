@@ -357,8 +357,6 @@ engine::engine_options make_engine_options(const config& from, std::string model
     return options;
 }
 
-std::string_view server_version() { return "0.1.0"; }
-
 bool serves_this_machine_only(const config& from) {
     const std::string& host = from.host;
     return host == "localhost" || host == "::1" || host.starts_with("127.");

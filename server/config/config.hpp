@@ -132,7 +132,4 @@ std::string print_config(const parsed_config& parsed);
 engine::engine_options make_engine_options(const config& from, std::string model_directory,
                                            const std::string& home);
 
-/// The version that --version, /, /metrics and the log report.
-std::string_view server_version();
-
 }  // namespace semantic::server

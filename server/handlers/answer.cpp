@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/template_families.hpp"
 #include "protocol/models.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/logging.hpp"

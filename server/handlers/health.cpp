@@ -5,6 +5,7 @@
 
 #include "protocol/wire/json.hpp"
 #include "server/handlers/routes.hpp"
+#include "server/runtime/version.hpp"
 
 namespace semantic::server {
 
@@ -105,7 +106,7 @@ response get_root(const services& with, const request&) {
     json::array endpoints;
     for (const route& row : with.routes)
         endpoints.push_back(json::string(std::string(row.method) + " " + std::string(row.pattern)));
-    json::object body{{"name", "semantic-server"}, {"version", server_version()}};
+    json::object body{{"name", "semantic-server"}, {"version", server_version}};
     if (engine::engine* engine = with.engines.get(); engine != nullptr)
         body["model"] = engine->info().id;
     body["endpoints"] = std::move(endpoints);

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "server/config/config.hpp"
+#include "server/runtime/version.hpp"
 
 namespace semantic::server {
 
@@ -235,13 +235,13 @@ std::string render_metrics(const server_probe& probe, const engine::engine* engi
     exposition out;
     out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
     if (engine == nullptr) {
-        out.sample({{"version", server_version()}}, 1);
+        out.sample({{"version", server_version}}, 1);
         out.one("semantic_ready", "gauge", "1 once the model is loaded.", 0);
         return out.take() + render_server_metrics(probe);
     }
     const engine::model_info& model = engine->info();
     std::string bits = std::to_string(model.kv_bits);
-    out.sample({{"version", server_version()},
+    out.sample({{"version", server_version},
                 {"model", model.id},
                 {"kernels", model.kernels},
                 {"kv_bits", bits}},

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "storage/agents/prefix_index.hpp"
+#include "storage/files/byte_sink.hpp"
 #include "storage/files/file.hpp"
 #include "storage/pool/agent_state.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -85,9 +86,6 @@ struct save_report {
     std::uint64_t manifest_bytes = 0;  // part of bytes_written
     int blocks_written = 0;            // block files, siblings counted
 };
-
-/// Takes the next bytes of a stream; a failure ends the stream.
-using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
 
 enum class save_extent {
     everything,

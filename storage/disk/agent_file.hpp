@@ -3,11 +3,13 @@
 // tokens and text in the metadata. Stateless. Thread: any. Byte layout: storage/FORMAT.md.
 
 #include <cstdint>
-#include <functional>
-#include <span>
 
-#include "storage/agents/agent_cache_store.hpp"
+#include "storage/files/byte_sink.hpp"
 #include "storage/files/file.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/pool/kv_layout.hpp"
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
 
 namespace semantic::storage {
 

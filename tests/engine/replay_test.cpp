@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/template_families.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"

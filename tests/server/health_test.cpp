@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/runtime/version.hpp"
 #include "tests/server/test_server.hpp"
 
 namespace semantic::server {
@@ -149,7 +150,7 @@ TEST(health, root_names_the_server_and_its_endpoints) {
     auto root = client.request(get("/"));
     EXPECT_EQ(root.status, 200);
     EXPECT_NE(root.body.find("POST /v1/messages"), std::string::npos);
-    EXPECT_NE(root.body.find(std::string(server_version())), std::string::npos);
+    EXPECT_NE(root.body.find(std::string(server_version)), std::string::npos);
 }
 
 TEST(health, tells_what_the_memory_takes_on_disk) {

@@ -53,12 +53,8 @@ class output_parser {
     virtual std::vector<answer_piece> end(bool was_cut) = 0;
 };
 
-/// The parser for what models of a chat template family write; `family` is chat_template::family().
-/// Without tools in the request nothing is a call: what looks like one is text. Null when there is
-/// no such family.
-std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools);
-
-/// One a family; template_families.cpp says which. The name is of the format, not of the model.
+/// One a family; template/template_families.cpp says which. The name is of the format, not of the
+/// model. Without tools in the request nothing is a call: what looks like one is text.
 std::unique_ptr<output_parser> make_plain_parser(bool has_tools);
 std::unique_ptr<output_parser> make_deepseek2_parser(bool has_tools);
 std::unique_ptr<output_parser> make_hermes_parser(bool has_tools);

@@ -3,7 +3,6 @@
 #include "engine/text/output/answer_pieces.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/tool_calls.hpp"
-#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
@@ -63,11 +62,6 @@ class hermes_parser final : public output_parser {
 };
 
 }  // namespace
-
-std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools) {
-    const template_family* found = find_template_family(family);
-    return found == nullptr ? nullptr : found->make_parser(has_tools);
-}
 
 std::unique_ptr<output_parser> make_plain_parser(bool) { return std::make_unique<plain_parser>(); }
 

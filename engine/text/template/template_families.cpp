@@ -276,6 +276,11 @@ const template_family* find_template_family(std::string_view name) {
     return nullptr;
 }
 
+std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools) {
+    const template_family* found = find_template_family(family);
+    return found == nullptr ? nullptr : found->make_parser(has_tools);
+}
+
 std::string template_family_names() {
     std::string names;
     for (const template_family& family : template_families()) {

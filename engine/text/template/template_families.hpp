@@ -58,6 +58,9 @@ struct template_family {
 std::span<const template_family> template_families();
 /// Null when there is none of that name.
 const template_family* find_template_family(std::string_view name);
+/// The parser for what models of a chat template family write; `family` is chat_template::family().
+/// Null when there is no such family.
+std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools);
 /// "chatml, gemma3, ..."
 std::string template_family_names();
 

@@ -17,13 +17,13 @@ namespace {
 
 namespace net = boost::asio;
 
-header_list common_headers(const options& opts) {
+header_list common_headers(const client_settings& settings) {
     header_list headers;
-    if (!opts.api_key.empty()) {
-        headers.emplace_back("Authorization", "Bearer " + opts.api_key);
-        headers.emplace_back("x-api-key", opts.api_key);
+    if (!settings.api_key.empty()) {
+        headers.emplace_back("Authorization", "Bearer " + settings.api_key);
+        headers.emplace_back("x-api-key", settings.api_key);
     }
-    if (opts.dialect == api::anthropic) headers.emplace_back("anthropic-version", "2023-06-01");
+    if (settings.dialect == api::anthropic) headers.emplace_back("anthropic-version", "2023-06-01");
     return headers;
 }
 
@@ -50,12 +50,14 @@ net::awaitable<void> generate_one(chat_client* client, std::shared_ptr<gathering
 
 }  // namespace
 
-chat_client::chat_client(net::io_context& io, const options& opts, clock::time_point run_start)
-    : http_(io, opts.url, common_headers(opts), opts.request_limit, run_start + opts.run_limit),
-      dialect_(opts.dialect),
-      extra_body_(opts.extra_body),
-      model_(opts.model),
-      context_max_(opts.context_max),
+chat_client::chat_client(net::io_context& io, const client_settings& settings,
+                         clock::time_point run_start)
+    : http_(io, settings.url, common_headers(settings), settings.request_limit,
+            run_start + settings.run_limit),
+      dialect_(settings.dialect),
+      extra_body_(settings.extra_body),
+      model_(settings.model),
+      context_max_(settings.context_max),
       run_start_(run_start) {}
 
 net::awaitable<void> chat_client::open() {

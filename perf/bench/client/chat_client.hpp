@@ -3,6 +3,7 @@
 // Thread: that of the io_context. Errors: those of http_client.
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/json/object.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -12,9 +13,21 @@
 
 #include "perf/bench/client/dialect.hpp"
 #include "perf/bench/client/http_client.hpp"
-#include "perf/bench/measure/options.hpp"
+#include "perf/bench/client/url.hpp"
 
 namespace semantic::bench {
+
+/// Which server is asked, and how.
+struct client_settings {
+    server_url url;
+    api dialect = api::anthropic;
+    std::string model;  // empty: the first that the server lists
+    std::string api_key;
+    boost::json::object extra_body;
+    std::chrono::seconds run_limit{600};
+    std::chrono::seconds request_limit{300};
+    std::int64_t context_max = 0;  // 0: what the server says
+};
 
 struct timed_request {
     generation_request request;
@@ -23,7 +36,8 @@ struct timed_request {
 
 class chat_client {
   public:
-    chat_client(boost::asio::io_context& io, const options& opts, clock::time_point run_start);
+    chat_client(boost::asio::io_context& io, const client_settings& settings,
+                clock::time_point run_start);
 
     /// Settles the model's name and the longest context. Errors: also when the server lists no
     /// model and none was named.

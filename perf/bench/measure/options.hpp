@@ -2,16 +2,13 @@
 // The command line of semantic-bench: one options struct for all subcommands. Every count has a
 // bound, so that no run can grow without end.
 
-#include <boost/json/object.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "perf/bench/client/dialect.hpp"
-#include "perf/bench/client/url.hpp"
+#include "perf/bench/client/chat_client.hpp"
 
 namespace semantic::bench {
 
@@ -22,20 +19,12 @@ inline constexpr std::int64_t repeats_max = 1'000;
 inline constexpr std::int64_t seconds_max = 86'400;
 inline constexpr std::size_t list_entries_max = 64;
 
-struct options {
+struct options : client_settings {
     std::string command;
     std::string command_line;  // as given, the API key masked
 
-    server_url url;
-    api dialect = api::anthropic;
-    std::string model;  // empty: the first that the server lists
-    std::string api_key;
-    boost::json::object extra_body;
     std::string out_dir;  // empty: nothing is written
-    std::chrono::seconds run_limit{600};
-    std::chrono::seconds request_limit{300};
     std::int64_t repeats = 3;
-    std::int64_t context_max = 0;  // 0: what the server says
     std::uint64_t seed = 1;
 
     std::vector<std::int64_t> lengths;  // contexts, depths or prompt lengths, by subcommand

@@ -11,6 +11,7 @@
 
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/text/output/output_parser.hpp"
+#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 namespace {

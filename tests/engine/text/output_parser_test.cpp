@@ -10,6 +10,7 @@
 #include <random>
 
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
