@@ -54,7 +54,8 @@ constexpr std::array doors_table{
     door{"YAML", "yaml-cpp/.*", R"(protocol/coordination/scenario\.cpp)"},
     door{"file system calls", R"((fcntl|dirent|sys/(stat|file|mman))\.h)",
          // weights.cpp maps anonymous memory only: packed weights want huge pages.
-         R"(storage/(files/(file|safetensors)|pool/block_pool)\.cpp|engine/model/weights/weights\.cpp)"},
+         R"(storage/(files/(file|safetensors)|pool/block_pool)\.cpp|)"
+         R"(engine/model/weights/weights\.cpp)"},
 };
 
 std::size_t column_count(std::string_view line) {
@@ -364,7 +365,8 @@ findings unreachable(const tree& files) {
         for (const std::string& line : file.lines) build_files += line + "\n";
     }
     // What the CMake files collect by pattern: the modules, and each folder that is a test program.
-    static const std::regex collected("(server|engine|storage|protocol|perf/bench|tests/support)/.*");
+    static const std::regex collected(
+        "(server|engine|storage|protocol|perf/bench|tests/support)/.*");
     const auto is_collected = [&](const std::string& path) {
         std::smatch program;
         return std::regex_match(path, collected) ||

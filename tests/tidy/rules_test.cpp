@@ -225,8 +225,8 @@ TEST(tidy_rules, a_readme_that_names_a_missing_file_is_found) {
     EXPECT_EQ(names("see `pool.hpp`").size(), 1U);
     // Files, pairs, patterns, routes, types and commands.
     EXPECT_TRUE(
-        names("`storage/files/file.cpp` `storage/files/file` `file.cpp` `storage/` `kernels_*.cpp` "
-              "`/v1/messages` `text/event-stream` `storage::file` `ctest -R x`")
+        names("`storage/files/file.cpp` `storage/files/file` `files/file.cpp` `storage/` "
+              "`kernels_*.cpp` `/v1/messages` `text/event-stream` `storage::file` `ctest -R x`")
             .empty());
 }
 

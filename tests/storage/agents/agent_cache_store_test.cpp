@@ -575,8 +575,7 @@ TEST_F(agent_cache_store_test, what_was_appended_turn_by_turn_is_read_as_one) {
     }
 }
 
-// Goal: opening costs a file an agent, whatever the agents hold; perf/inside/store_bench measures
-// 10,000.
+// Opening costs a file an agent, whatever they hold; perf/inside/store_bench measures 10,000.
 TEST_F(agent_cache_store_test, opening_reads_each_manifest_once_and_no_block_file) {
     constexpr int agents = 200;
     {
