@@ -92,6 +92,7 @@ struct agent_cache_store::impl {
         std::uint64_t bytes = 0;
         result<decoded_manifest> found = failure{errc::not_found, {}};
         std::vector<block_hash> names;  // that it lists
+        std::optional<agent_id> id;     // whose it is
         bool ours = false;
     };
     result<void> read_manifests(bool& all_understood);

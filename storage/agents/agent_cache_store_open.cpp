@@ -3,7 +3,6 @@
 #include <random>
 
 #include "storage/agents/agent_cache_store_impl.hpp"
-#include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
@@ -84,7 +83,7 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
             if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
         } else if (!entry.is_directory && entry.name.ends_with(".manifest")) {
             quota.add(entry.bytes);
-            found.push_back({relative, entry.bytes, failure{errc::not_found, {}}, {}, false});
+            found.push_back({relative, entry.bytes, failure{errc::not_found, {}}, {}, {}, false});
         } else {
             const auto bytes =
                 entry.is_directory ? bytes_below(files, full_path(relative)) : entry.bytes;
@@ -109,11 +108,14 @@ void agent_cache_store::impl::read_manifest(read_file& file) const {
     const manifest& agent = file.found->agent;
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
     const auto name = agent_id::parse(agent.agent);
-    ASSERT(name);  // decode_manifest has checked it
-    const agent_id id = name->of(agent.tenant);
-    file.ours =
-        agent.fingerprint == options.fingerprint && path_of(id) == file.relative &&
-        file.names == block_names(options.fingerprint, salt_of(id), agent.tokens, block_tokens);
+    if (!name) {
+        file.found = failure{errc::corrupt, file.relative + ": agent is not an agent id"};
+        return;
+    }
+    file.id = name->of(agent.tenant);
+    file.ours = agent.fingerprint == options.fingerprint && path_of(*file.id) == file.relative &&
+                file.names ==
+                    block_names(options.fingerprint, salt_of(*file.id), agent.tokens, block_tokens);
 }
 
 /// Enters it everywhere but in by_text, which is for open() to do.
@@ -151,7 +153,7 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
         ++probe.manifests_torn;
     }
     manifest& agent = file.found->agent;
-    const agent_id id = agent_id::parse(agent.agent).value().of(agent.tenant);
+    const agent_id id = *file.id;
     record entry;
     entry.last_used = agent.last_used;
     entry.state = std::make_shared<const agent_state>(

@@ -190,8 +190,10 @@ result<safetensors_index> safetensors_index::read(readable_file& file, std::uint
     if (auto ok = file.read_at(0, start); !ok) return ok.error();
     const auto needed = bytes_needed(start, file_bytes);
     if (!needed) return needed.error();
+    // The length is never read twice: the file may be another one by then.
     start.resize(*needed);
-    if (auto ok = file.read_at(0, start); !ok) return ok.error();
+    if (auto ok = file.read_at(prefix_bytes, std::span(start).subspan(prefix_bytes)); !ok)
+        return ok.error();
     return parse(start, file_bytes);
 }
 
@@ -199,7 +201,9 @@ result<safetensors_index> safetensors_index::parse(std::span<const std::byte> st
                                                    std::uint64_t file_bytes) {
     const auto data_at = bytes_needed(start, file_bytes);
     if (!data_at) return data_at.error();
-    ASSERT(start.size() >= *data_at);
+    if (start.size() < *data_at)
+        return corrupt("the header needs " + std::to_string(*data_at) + " bytes, " +
+                       std::to_string(start.size()) + " are at hand");
     const std::uint64_t data_bytes = file_bytes - *data_at;
     const std::string_view text(reinterpret_cast<const char*>(start.data()) + prefix_bytes,
                                 *data_at - prefix_bytes);

@@ -49,8 +49,8 @@ struct safetensors_index {
                                             std::uint64_t file_bytes);
     /// Blocks. Reads the header only. Errors: corrupt, and those of the file.
     static result<safetensors_index> read(readable_file& file, std::uint64_t file_bytes);
-    /// Requires: `start` holds at least bytes_needed() bytes. Errors: corrupt, naming what is
-    /// wrong.
+    /// Errors: corrupt, naming what is wrong, also when `start` holds fewer than bytes_needed()
+    /// bytes.
     static result<safetensors_index> parse(std::span<const std::byte> start,
                                            std::uint64_t file_bytes);
 };

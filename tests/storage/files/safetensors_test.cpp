@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -135,6 +136,50 @@ TEST(safetensors_view, overlaps_gaps_and_rests_are_corrupt) {
     expect_corrupt(file_of(pair("[0,2]", "[0,2]"), 2), "overlaps");
     expect_corrupt(file_of(pair("[0,2]", "[3,5]"), 5), "nothing describes");
     expect_corrupt(file_of(pair("[0,2]", "[2,4]"), 5), "cover 4 bytes, the file has 5");
+}
+
+/// A file whose every read sees the next of its versions, the last one again and again.
+class changing_file final : public readable_file {
+  public:
+    explicit changing_file(std::vector<std::string> versions) : versions_(std::move(versions)) {}
+    result<std::uint64_t> size() override { return versions_.front().size(); }
+    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+        const std::string& now = versions_[std::min(reads_++, versions_.size() - 1)];
+        if (offset + into.size() > now.size()) return failure{errc::corrupt, "it ends before that"};
+        std::memcpy(into.data(), now.data() + offset, into.size());
+        return {};
+    }
+
+  private:
+    std::vector<std::string> versions_;
+    std::size_t reads_ = 0;
+};
+
+TEST(safetensors_index, a_header_whose_second_read_differs_never_ends_the_process) {
+    const std::string fields = R"("dtype":"U8","shape":[40],"data_offsets":[0,40])";
+    const std::string file = file_of(one_tensor(fields), 40);
+    for (const int more : {-1, 1, 8, 39, 40, 41, 1000}) {
+        std::string other = file;
+        const auto length = static_cast<std::uint64_t>(one_tensor(fields).size()) +
+                            static_cast<std::uint64_t>(more);
+        std::memcpy(other.data(), &length, sizeof length);
+        changing_file grown({file, other});
+        EXPECT_TRUE(safetensors_index::read(grown, file.size())) << more;
+        changing_file shrunk({other, file});
+        const auto index = safetensors_index::read(shrunk, file.size());
+        ASSERT_FALSE(index) << more;
+        EXPECT_EQ(index.error().code, errc::corrupt) << more;
+    }
+}
+
+TEST(safetensors_index, one_byte_too_few_of_a_header_is_corrupt) {
+    const std::string header =
+        file_of(one_tensor(R"("dtype":"U8","shape":[0],"data_offsets":[0,0])"), 0);
+    const auto bytes = std::as_bytes(std::span(header));
+    EXPECT_TRUE(safetensors_index::parse(bytes, header.size()));
+    const auto index = safetensors_index::parse(bytes.first(bytes.size() - 1), header.size());
+    ASSERT_FALSE(index);
+    EXPECT_EQ(index.error().code, errc::corrupt);
 }
 
 TEST(safetensors_header, is_read_back_as_written) {
