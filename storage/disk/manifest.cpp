@@ -52,8 +52,17 @@ std::string_view view_of(const block_hash& hash) {
     return {reinterpret_cast<const char*>(hash.bytes.data()), hash.bytes.size()};
 }
 
+// Half of what a clock can hold in nanoseconds, on either side of 1970: about 146 years, so that
+// the difference of two times is one as well.
+constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max() / 2000;
+// What a clock can say at all.
+constexpr std::int64_t clock_max = std::numeric_limits<std::int64_t>::max() / 1000;
+
+/// A clock that is set wrong costs an agent its place in the order of removal, never its memory.
 std::int64_t microseconds(clock::time_point time) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+    const std::int64_t value =
+        std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
+    return std::clamp(value, -time_max, time_max);
 }
 
 std::string file_header() {
@@ -237,15 +246,13 @@ class record_reader {
 };
 
 clock::time_point read_time(record_reader& reader, const char* name) {
-    // Half of what a clock can hold in nanoseconds, on either side of 1970: about 146 years.
-    constexpr std::int64_t time_max = std::numeric_limits<std::int64_t>::max() / 2000;
     const auto value = reader.number<std::int64_t>(name);
-    if (value < -time_max || value > time_max) {
+    if (value < -clock_max || value > clock_max) {
         reader.fail(name, "is not a time in its range");
         return {};
     }
-    return clock::time_point(
-        std::chrono::duration_cast<clock::duration>(std::chrono::microseconds(value)));
+    return clock::time_point(std::chrono::duration_cast<clock::duration>(
+        std::chrono::microseconds(std::clamp(value, -time_max, time_max))));
 }
 
 /// Returns: how many tokens the kept blocks hold.

@@ -33,6 +33,7 @@ struct manifest {
     std::vector<std::uint32_t>
         token_ends;  // [tokens], never decreasing, the last one at most text.size()
     std::vector<manifest_block> blocks;  // their tokens add up to tokens.size()
+    // Beyond 146 years on either side of 1970 the nearer end is written, and taken when read.
     std::chrono::system_clock::time_point created{};
     std::chrono::system_clock::time_point last_used{};
     std::map<std::string, std::string> notes;  // any bytes

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "storage/files/checksum.hpp"
@@ -156,6 +159,29 @@ TEST(manifest, is_decoded_as_encoded) {
 
 // Goal: text is whatever tokens make, which need not be UTF-8. Method: every byte, broken
 // sequences, random strings.
+TEST(manifest, a_clock_set_wrong_costs_no_memory) {
+    using clock = std::chrono::system_clock;
+    using std::chrono::microseconds;
+    constexpr std::int64_t clock_max = std::numeric_limits<std::int64_t>::max() / 1000;
+    constexpr std::int64_t time_max = clock_max / 2;  // in the year 2116
+    for (const auto& [set, kept] :
+         {std::pair{time_max, time_max}, std::pair{time_max + 1, time_max},
+          std::pair{clock_max, time_max}})
+        for (const int sign : {1, -1}) {
+            manifest agent = example();
+            agent.created = agent.last_used = clock::time_point(microseconds(sign * set));
+            const auto whole = encode_manifest(agent);
+            ASSERT_TRUE(whole);
+            const auto update = encode_update(agent, {}, whole->seal);
+            ASSERT_TRUE(update);
+            agent.created = agent.last_used = clock::time_point(microseconds(sign * kept));
+            const auto found = decode_manifest(whole->bytes + update->bytes);
+            ASSERT_TRUE(found) << found.error().what;
+            EXPECT_FALSE(found->torn);
+            EXPECT_EQ(found->agent, agent) << sign * set;
+        }
+}
+
 TEST(manifest, text_and_notes_survive_arbitrary_bytes) {
     std::vector<std::string> texts = {std::string("nul \0 inside", 12),
                                       "\xc3",
@@ -255,6 +281,26 @@ TEST(manifest, fields_out_of_their_range_are_corrupt_and_named) {
     EXPECT_EQ(decode_manifest(sealed("")).error().code, errc::corrupt);
     for (std::size_t kept = 0; kept < payload.size(); ++kept)
         ASSERT_EQ(decode_manifest(sealed(payload.substr(0, kept))).error().code, errc::corrupt);
+}
+
+// Method: what a program that wrote such times as they came has left behind.
+TEST(manifest, times_that_a_clock_can_say_are_read_and_others_are_corrupt) {
+    constexpr std::int64_t clock_max = std::numeric_limits<std::int64_t>::max() / 1000;
+    const auto with_created = [](std::int64_t value) {
+        std::string payload = payload_of(example());
+        const std::int64_t known = 1234567;
+        const std::string_view bytes(reinterpret_cast<const char*>(&known), sizeof known);
+        std::memcpy(payload.data() + payload.find(bytes), &value, sizeof value);
+        return decode_manifest(sealed(payload));
+    };
+    const auto latest = std::chrono::system_clock::time_point(
+        std::chrono::microseconds(std::numeric_limits<std::int64_t>::max() / 2000));
+    const auto found = with_created(clock_max);
+    ASSERT_TRUE(found) << found.error().what;
+    EXPECT_EQ(found->agent.created, latest);
+    EXPECT_TRUE(with_created(-clock_max));
+    EXPECT_EQ(with_created(clock_max + 1).error().code, errc::corrupt);
+    EXPECT_EQ(with_created(-clock_max - 1).error().code, errc::corrupt);
 }
 
 TEST(manifest, of_another_format_version_is_incompatible) {
