@@ -1,7 +1,6 @@
 // The rules that look into functions: their length, and what coroutines may not do.
 
 #include <algorithm>
-#include <cctype>
 #include <regex>
 #include <string_view>
 
@@ -9,8 +8,6 @@
 
 namespace semantic::tidy {
 namespace {
-
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 /// A source's code in one string, with the line of each position.
 struct flat_code {

@@ -26,8 +26,6 @@ std::vector<std::string> split_lines(std::string_view text) {
     return lines;
 }
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// Replaces all of text[from, to) but line ends by spaces.
 void blank(std::string& text, std::size_t from, std::size_t to) {
     for (std::size_t i = from; i < std::min(to, text.size()); ++i) {
@@ -141,6 +139,17 @@ bool is_cpp(const source& file) { return ends_with_any(file.path, {".hpp", ".cpp
 
 bool is_program(const source& file) {
     return is_cpp(file) || ends_with_any(file.path, {".sh", ".mjs", ".js", ".py", "/run"});
+}
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+std::size_t find_word(std::string_view line, std::string_view word) {
+    for (auto at = line.find(word); at != line.npos; at = line.find(word, at + 1)) {
+        const auto end = at + word.size();
+        const bool starts = at == 0 || !is_word(line[at - 1]);
+        if (starts && (end == line.size() || !is_word(line[end]))) return at;
+    }
+    return std::string_view::npos;
 }
 
 std::string_view included_path(std::string_view line) {

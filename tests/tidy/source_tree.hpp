@@ -28,6 +28,10 @@ bool is_cpp(const source& file);      // header or source
 bool is_program(const source& file);  // C++, shell, JavaScript or Python: what people write by hand
                                       // and must fit a screen
 
+bool is_word(char c);  // what C++ names are made of
+/// Position of `word` in `line` as a whole word, or npos.
+std::size_t find_word(std::string_view line, std::string_view word);
+
 /// The path inside `#include "..."` or `#include <...>`; empty when `line` is no include.
 std::string_view included_path(std::string_view line);
 
