@@ -157,10 +157,7 @@ findings function_lengths(const tree& files, const std::vector<exception>& allow
         if (!is_cpp(file)) continue;
         for (const function_span& f : find_functions(file)) {
             const auto count = f.last_line - f.first_line + 1;
-            const bool excused = std::any_of(
-                allowed.begin(), allowed.end(),
-                [&](const exception& e) { return e.file == file.path && e.subject == f.name; });
-            if (count <= function_lines_max || excused) continue;
+            if (count <= function_lines_max || is_excepted(allowed, file.path, f.name)) continue;
             found.push_back({file.path, f.first_line,
                              f.name + " has " + std::to_string(count) + " lines, at most " +
                                  std::to_string(function_lines_max) + " are allowed"});

@@ -55,7 +55,32 @@ bool is_sentence_start(const std::string& line) {
     return line.size() >= 20 && std::string_view("#|-!`>").find(line[0]) == std::string_view::npos;
 }
 
+/// Columns that a line of Markdown takes when it is read: of a link in a table its text alone,
+/// since a row cannot be broken.
+std::size_t readable_columns(const std::string& line) {
+    static const std::regex link(R"(\[([^\]]*)\]\([^)]*\))");
+    if (!line.starts_with('|')) return column_count(line);
+    return column_count(std::regex_replace(line, link, "$1"));
+}
+
 }  // namespace
+
+findings document_columns(const tree& files, const std::vector<exception>& allowed) {
+    findings found;
+    for (const source& file : files) {
+        if (!file.path.ends_with(".md") || is_excepted(allowed, file.path, "")) continue;
+        bool fenced = false;
+        for (std::size_t i = 0; i < file.lines.size(); ++i) {
+            if (file.lines[i].starts_with("```")) fenced = !fenced;
+            const auto count = fenced ? 0 : readable_columns(file.lines[i]);
+            if (count <= document_columns_max) continue;
+            found.push_back({file.path, i + 1,
+                             std::to_string(count) + " columns, at most " +
+                                 std::to_string(document_columns_max) + " are allowed"});
+        }
+    }
+    return found;
+}
 
 findings module_readmes(const tree& files) {
     const auto known = known_paths(files);

@@ -1,57 +1,82 @@
 // The rules about includes: what may see what, and what nobody sees.
 
-#include <array>
+#include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "tests/tidy/rules.hpp"
 
 namespace semantic::tidy {
 namespace {
 
-/// Which part of the tree each module may include from; a lower rank never sees a higher one.
+/// Which part of the tree each folder of the product may include from; a lower rank never sees a
+/// higher one.
 const std::map<std::string, int, std::less<>> module_rank{
-    {"storage", 0}, {"engine", 1}, {"protocol", 2}, {"server", 3}};
+    {"storage", 0}, {"engine", 1}, {"protocol", 2}, {"server", 3}, {"perf", 4}};
 
 std::string_view first_folder(std::string_view path) { return path.substr(0, path.find('/')); }
 
-bool is_in_module(const source& file) { return module_rank.contains(first_folder(file.path)); }
+std::string_view folder_of(std::string_view path) {
+    const auto slash = path.rfind('/');
+    return slash == path.npos ? std::string_view() : path.substr(0, slash);
+}
+
+bool is_product(const source& file) { return module_rank.contains(first_folder(file.path)); }
 
 struct door {
     const char* library;
-    const char* include;  // regular expression of the included path
-    const char* where;    // regular expression of the paths that may include it
+    const char* include;             // regular expression of the included path
+    std::vector<const char*> where;  // regular expressions of the paths that may include it
 };
 
 // The four modules only: tests and benchmarks look behind every door. A program's own folder may
 // read its flags.
-constexpr std::array doors_table{
-    door{"Boost.Beast", "boost/beast.*", "server/.*"},
-    door{"Boost.Program_options", "boost/program_options.*", "server/.*"},
-    door{"Boost.Log", "boost/log.*", "server/.*"},
-    door{"Asio", "boost/asio.*", "server/.*|storage/agents/(agent_strands|asio_implementation).*"},
-    door{"Boost.JSON", "boost/json.*",
-         "protocol/.*|server/.*|storage/files/.*|engine/(text|grammar|model|prompt)/.*"},
-    door{"oneTBB", "(oneapi/)?tbb/.*",
-         R"(engine/(scheduler/.*|kernels/task_runner\.cpp|model/.*\.cpp|engine[^/]*\.cpp))"},
-    door{"BLAS", "cblas.*|openblas.*", R"(engine/kernels/gemm\.cpp)"},
-    door{"SIMD intrinsics", "(imm|x86|emm|arm_)[a-z]*(trin|neon)\\.h",
-         R"(engine/kernels/kernels_[^/]*\.cpp)"},
-    door{"YAML", "yaml-cpp/.*", R"(protocol/coordination/scenario\.cpp)"},
-    door{"file system calls", R"((fcntl|dirent|sys/(stat|file|mman))\.h)",
-         // weights.cpp maps anonymous memory only: packed weights want huge pages.
-         R"(storage/(files/(file|safetensors)|pool/block_pool)\.cpp|)"
-         R"(engine/model/weights/weights\.cpp)"},
+const std::vector<door> doors_table{
+    {"Boost.Beast", "boost/beast.*", {"server/beast_implementation.cpp", "server/http/.*"}},
+    {"Boost.Program_options", "boost/program_options.*", {"server/config/.*", "server/eval/.*"}},
+    {"Boost.Log", "boost/log.*", {"server/runtime/logging.cpp"}},
+    {"Asio",
+     "boost/asio.*",
+     {"server/.*", "storage/agents/agent_strands.*", "storage/agents/asio_implementation.cpp"}},
+    {"Boost.JSON",
+     "boost/json.*",
+     {"protocol/.*", "server/eval/.*", "server/handlers/.*", "storage/files/.*", "engine/text/.*",
+      "engine/grammar/.*", "engine/model/config/.*", "engine/prompt/.*"}},
+    {"oneTBB",
+     "(oneapi/)?tbb/.*",
+     {"engine/scheduler/.*", "engine/kernels/task_runner.cpp", "engine/model/.*\\.cpp"}},
+    {"BLAS", "cblas.*|openblas.*", {"engine/kernels/gemm.cpp"}},
+    {"SIMD intrinsics",
+     "(imm|x86|emm|arm_)[a-z]*(trin|neon)\\.h",
+     {"engine/kernels/kernels_[^/]*\\.cpp"}},
+    {"PCRE2", "pcre2.*", {"engine/text/tokenizer/regex.cpp"}},
+    {"ICU", "unicode/.*", {"engine/text/tokenizer/.*"}},
+    {"file system calls",
+     "(fcntl|dirent|sys/(stat|statvfs|file|mman))\\.h",
+     {"storage/files/file.cpp", "storage/files/safetensors.cpp", "storage/pool/block_pool.cpp",
+      // Maps anonymous memory only: packed weights want huge pages.
+      "engine/model/weights/weights.cpp"}},
 };
+
+/// The lines of `file` that include something which `include` matches.
+std::vector<std::size_t> lines_including(const source& file, const std::regex& include) {
+    std::vector<std::size_t> lines;
+    for (std::size_t i = 0; i < file.code.size(); ++i) {
+        const std::string path(included_path(file.code[i]));
+        if (!path.empty() && std::regex_match(path, include)) lines.push_back(i + 1);
+    }
+    return lines;
+}
 
 }  // namespace
 
 findings layers(const tree& files) {
     findings found;
     for (const source& file : files) {
-        if (!is_cpp(file) || !is_in_module(file)) continue;
+        if (!is_cpp(file) || !is_product(file)) continue;
         const auto from = module_rank.find(first_folder(file.path));
         for (std::size_t i = 0; i < file.code.size(); ++i) {
             const std::string path(included_path(file.code[i]));
@@ -74,18 +99,74 @@ findings doors(const tree& files) {
     findings found;
     for (const door& d : doors_table) {
         const std::regex include(d.include);
-        const std::regex where(d.where);
+        const auto is_open = [&](const source& file) {
+            return std::any_of(d.where.begin(), d.where.end(), [&](const char* where) {
+                return std::regex_match(file.path, std::regex(where));
+            });
+        };
         for (const source& file : files) {
-            if (!is_cpp(file) || !is_in_module(file) || std::regex_match(file.path, where))
-                continue;
-            for (std::size_t i = 0; i < file.code.size(); ++i) {
-                const std::string path(included_path(file.code[i]));
-                if (path.empty() || !std::regex_match(path, include)) continue;
-                found.push_back({file.path, i + 1,
-                                 std::string(d.library) + " may be included only in " + d.where +
-                                     ", not here: " + path});
+            if (!is_cpp(file) || !is_product(file) || first_folder(file.path) == "perf") continue;
+            const auto lines = lines_including(file, include);
+            if (lines.empty() || is_open(file)) continue;
+            for (const std::size_t line : lines) {
+                found.push_back({file.path, line, std::string(d.library) + " has no door here"});
             }
         }
+    }
+    return found;
+}
+
+findings unused_doors(const tree& files) {
+    findings found;
+    for (const door& d : doors_table) {
+        const std::regex include(d.include);
+        for (const char* place : d.where) {
+            const std::regex where(place);
+            const bool used = std::any_of(files.begin(), files.end(), [&](const source& file) {
+                return std::regex_match(file.path, where) &&
+                       !lines_including(file, include).empty();
+            });
+            if (used) continue;
+            found.push_back({place, 0, std::string(d.library) + " is not included behind it"});
+        }
+    }
+    return found;
+}
+
+findings mutual_folders(const tree& files) {
+    std::map<std::pair<std::string, std::string>, finding> first;  // one include of each direction
+    for (const source& file : files) {
+        if (!is_cpp(file) || !is_product(file)) continue;
+        const std::string from(folder_of(file.path));
+        for (std::size_t i = 0; i < file.code.size(); ++i) {
+            const std::string_view path = included_path(file.code[i]);
+            const std::string to(folder_of(path));
+            if (from == to || !module_rank.contains(first_folder(path))) continue;
+            first.try_emplace({from, to}, finding{file.path, i + 1, std::string(path)});
+        }
+    }
+    findings found;
+    for (const auto& [folders, one] : first) {
+        const auto other = first.find({folders.second, folders.first});
+        if (folders.first > folders.second || other == first.end()) continue;
+        found.push_back({one.file, one.line,
+                         folders.first + " and " + folders.second + " include each other: see " +
+                             other->second.file + ":" + std::to_string(other->second.line)});
+    }
+    return found;
+}
+
+findings folder_sizes(const tree& files) {
+    std::map<std::string, std::size_t> count;
+    for (const source& file : files) {
+        if (is_product(file)) ++count[std::string(folder_of(file.path))];
+    }
+    findings found;
+    for (const auto& [folder, size] : count) {
+        if (size <= folder_files_max) continue;
+        found.push_back({folder, 0,
+                         std::to_string(size) + " files, at most " +
+                             std::to_string(folder_files_max) + " are allowed"});
     }
     return found;
 }
@@ -110,7 +191,7 @@ findings unreachable(const tree& files) {
     findings found;
     for (const source& file : files) {
         if (!is_cpp(file)) continue;
-        if (is_header(file)) {
+        if (is_header(file) || file.path.ends_with(".inl")) {
             if (!included.contains(file.path)) {
                 found.push_back({file.path, 0, "a header that nothing includes by its full path"});
             }

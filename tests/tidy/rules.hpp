@@ -3,6 +3,7 @@
 // a clean tree. Pure functions: rules_test.cpp feeds each of them a snippet that must fail.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/tidy/source_tree.hpp"
@@ -19,9 +20,11 @@ using tree = std::vector<source>;
 using findings = std::vector<finding>;
 
 // Limits, with the reason for each.
-inline constexpr std::size_t columns_max = 100;        // two files side by side on one screen
-inline constexpr std::size_t function_lines_max = 70;  // a function is seen whole
-inline constexpr std::size_t file_lines_max = 600;     // a file has one subject
+inline constexpr std::size_t columns_max = 100;           // two files side by side on one screen
+inline constexpr std::size_t function_lines_max = 70;     // a function is seen whole
+inline constexpr std::size_t file_lines_max = 600;        // a file has one subject
+inline constexpr std::size_t folder_files_max = 24;       // a folder is seen whole
+inline constexpr std::size_t document_columns_max = 160;  // a document is read in any editor
 
 /// A place where a rule does not hold, and why it may.
 struct exception {
@@ -30,8 +33,22 @@ struct exception {
     const char* reason;
 };
 
-findings layers(const tree& files);  // server -> protocol -> engine -> storage
-findings doors(const tree& files);   // each library is included where it belongs
+/// The places where rules do not hold, by kind.
+struct exceptions {
+    std::vector<exception> functions;
+    std::vector<exception> files;
+    std::vector<exception> documents;
+};
+
+bool is_excepted(const std::vector<exception>& allowed, std::string_view file,
+                 std::string_view subject);
+std::size_t column_count(std::string_view line);  // characters
+
+findings layers(const tree& files);          // perf -> server -> protocol -> engine -> storage
+findings mutual_folders(const tree& files);  // of two folders one knows the other, never both
+findings folder_sizes(const tree& files);
+findings doors(const tree& files);         // each library is included where it belongs
+findings unused_doors(const tree& files);  // places where a library may be included and is not
 findings columns(const tree& files);
 findings function_lengths(const tree& files, const std::vector<exception>& allowed);
 findings file_lengths(const tree& files, const std::vector<exception>& allowed);
@@ -42,12 +59,13 @@ findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their capture
 findings detached_work(const tree& files);      // whatever is spawned is waited for
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
-findings named_tests(const tree& files);        // tests/README.md promises what is tested
-findings machine_paths(const tree& files);      // nothing depends on where it was written
-findings unreachable(const tree& files);        // nothing is dead weight
+findings document_columns(const tree& files, const std::vector<exception>& allowed);
+findings named_tests(const tree& files);    // tests/README.md promises what is tested
+findings machine_paths(const tree& files);  // nothing depends on where it was written
+findings foreign_hosts(const tree& files);  // nothing depends on one registry of packages
+findings unreachable(const tree& files);    // nothing is dead weight
 
-/// Allowed exceptions that nothing needs any more.
-findings stale(const tree& files, const std::vector<exception>& long_functions,
-               const std::vector<exception>& long_files);
+/// Exceptions that nothing needs any more.
+findings stale(const tree& files, const exceptions& allowed);
 
 }  // namespace semantic::tidy

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,52 @@ TEST(tidy_rules, an_upward_include_breaks_the_layers) {
                      "#include \"storage/files/file.hpp\"\n#include \"engine/engine.hpp\"\n")}));
     EXPECT_EQ(f.file, "storage/files/file.cpp");
     EXPECT_EQ(f.line, 2U);
+}
+
+TEST(tidy_rules, nobody_includes_perf_and_perf_includes_anybody) {
+    EXPECT_EQ(only(layers({make_source("server/app.cpp", "#include \"perf/bench/a.hpp\"\n")})).line,
+              1U);
+    EXPECT_TRUE(
+        layers({make_source("perf/inside/a.cpp",
+                            "#include \"server/app.hpp\"\n#include \"storage/files/b.hpp\"\n")})
+            .empty());
+}
+
+TEST(tidy_rules, two_folders_that_include_each_other_are_found) {
+    const auto down = make_source("engine/engine.cpp", "#include \"engine/prompt/a.hpp\"\n");
+    const auto up = make_source("engine/prompt/b.cpp", "\n#include \"engine/engine.hpp\"\n");
+    const auto f = only(mutual_folders({down, up}));
+    EXPECT_EQ(f.file, "engine/engine.cpp");
+    EXPECT_NE(f.what.find("engine/prompt/b.cpp:2"), std::string::npos) << f.what;
+    EXPECT_TRUE(mutual_folders({down}).empty());
+    // A folder's own headers, and tests, which may look wherever they like.
+    EXPECT_TRUE(mutual_folders(
+                    {down, make_source("engine/prompt/b.cpp", "#include \"engine/prompt/a.hpp\"\n"),
+                     make_source("tests/a/a.cpp", "#include \"tests/b/b.hpp\"\n"),
+                     make_source("tests/b/b.cpp", "#include \"tests/a/a.hpp\"\n")})
+                    .empty());
+}
+
+TEST(tidy_rules, a_folder_of_25_files_is_too_full) {
+    tree files{make_source("server/http/deeper/one.cpp", ""), make_source("tests/x/y.cpp", "")};
+    for (std::size_t i = 0; i < folder_files_max; ++i) {
+        files.push_back(make_source("server/http/" + std::to_string(i) + ".cpp", ""));
+        files.push_back(make_source("tests/x/" + std::to_string(i) + ".cpp", ""));
+    }
+    EXPECT_TRUE(folder_sizes(files).empty());
+    files.push_back(make_source("server/http/README.md", ""));
+    EXPECT_EQ(only(folder_sizes(files)).file, "server/http");
+}
+
+TEST(tidy_rules, a_door_that_nobody_uses_is_found) {
+    const auto unused = [](const tree& files) {
+        const auto found = unused_doors(files);
+        return std::any_of(found.begin(), found.end(), [](const finding& f) {
+            return f.file == "engine/kernels/gemm.cpp" && f.what.starts_with("BLAS");
+        });
+    };
+    EXPECT_TRUE(unused({make_source("engine/kernels/gemm.cpp", "// #include <cblas.h>\n")}));
+    EXPECT_FALSE(unused({make_source("engine/kernels/gemm.cpp", "#include <cblas.h>\n")}));
 }
 
 TEST(tidy_rules, protocol_sees_only_types_of_the_engine) {
@@ -57,7 +104,9 @@ TEST(tidy_rules, every_library_has_a_door_that_closes) {
         {"engine/model/attention.cpp", "cblas.h"},
         {"engine/kernels/gemm.cpp", "immintrin.h"},
         {"engine/kernels/dispatch.cpp", "arm_neon.h"},
-        {"protocol/coordination/session.cpp", "yaml-cpp/yaml.h"},
+        {"engine/kernels/simd_linear.inl", "immintrin.h"},
+        {"engine/text/output/tool_calls.cpp", "pcre2.h"},
+        {"protocol/wire/sse.cpp", "unicode/uchar.h"},
         {"engine/model/transformer.cpp", "fcntl.h"},
         {"engine/model/transformer.cpp", "sys/mman.h"},
     };
@@ -83,6 +132,7 @@ TEST(tidy_rules, column_101_is_one_too_many) {
     EXPECT_EQ(only(columns({make_source("server/a.cpp", "\n" + line + "x\n")})).line, 2U);
     // Characters count, not bytes: each of these has two.
     EXPECT_TRUE(columns({make_source("server/a.cpp", "// " + repeated("\u00e9", 97))}).empty());
+    EXPECT_EQ(columns({make_source("server/a.inl", line + "x\n")}).size(), 1U);
 }
 
 TEST(tidy_rules, a_function_of_71_lines_is_too_long) {
@@ -94,6 +144,7 @@ TEST(tidy_rules, a_function_of_71_lines_is_too_long) {
     const auto f = only(function_lengths({make_source("server/a.cpp", body(69))}, {}));
     EXPECT_EQ(f.line, 3U);
     EXPECT_NE(f.what.find("b::run"), std::string::npos) << f.what;
+    EXPECT_EQ(function_lengths({make_source("server/a.inl", body(69))}, {}).size(), 1U);
 }
 
 TEST(tidy_rules, constructors_methods_and_tests_are_functions_too) {
@@ -124,9 +175,12 @@ TEST(tidy_rules, an_exception_excuses_and_is_itself_checked) {
         make_source("server/a.cpp", "void run() {\n" + repeated("    f();\n", 90) + "}\n")};
     const std::vector<exception> allowed{{"server/a.cpp", "run", "a table in code"}};
     EXPECT_TRUE(function_lengths(files, allowed).empty());
-    EXPECT_TRUE(stale(files, allowed, {}).empty());
-    EXPECT_EQ(stale({make_source("server/a.cpp", "void run() {}\n")}, allowed, {}).size(), 1U);
-    EXPECT_EQ(stale(files, {}, {{"server/a.cpp", "", "generated"}}).size(), 1U);
+    EXPECT_TRUE(stale(files, {.functions = allowed, .files = {}, .documents = {}}).empty());
+    const tree short_files{make_source("server/a.cpp", "void run() {}\n")};
+    EXPECT_EQ(stale(short_files, {.functions = allowed, .files = {}, .documents = {}}).size(), 1U);
+    const std::vector<exception> whole_file{{"server/a.cpp", "", "generated"}};
+    EXPECT_EQ(stale(files, {.functions = {}, .files = whole_file, .documents = {}}).size(), 1U);
+    EXPECT_EQ(stale(files, {.functions = {}, .files = {}, .documents = whole_file}).size(), 1U);
 }
 
 TEST(tidy_rules, a_file_of_601_lines_is_too_long) {
@@ -241,6 +295,34 @@ TEST(tidy_rules, a_promise_without_its_test_is_found) {
         promises("`pool.keeps` `pool.grows` `conformance.exact` `pool_test.cpp`\n").empty());
     EXPECT_EQ(promises("`pool.shrinks`\n").size(), 1U);
     EXPECT_EQ(promises("`conformance.exac`\n").size(), 1U);
+}
+
+TEST(tidy_rules, column_161_of_a_document_is_one_too_many) {
+    const auto check = [](const std::string& text) {
+        return document_columns({make_source("storage/README.md", text)}, {});
+    };
+    const std::string line(document_columns_max, 'x');
+    EXPECT_TRUE(check(line + "\n").empty());
+    EXPECT_EQ(only(check("\n" + line + "x\n")).line, 2U);
+    // Code is not broken, and neither is a row because of where its links lead.
+    EXPECT_TRUE(check("```\n" + line + "x\n```\n").empty());
+    EXPECT_EQ(check("```\n```\n" + line + "x\n").size(), 1U);
+    const std::string link = "[text](https://example.org/" + line + ")";
+    EXPECT_TRUE(check("| " + link + " |\n").empty());
+    EXPECT_EQ(check("see " + link + "\n").size(), 1U);
+    EXPECT_TRUE(document_columns({make_source("a/README.md", line + "x\n")},
+                                 {{"a/README.md", "", "a list of published figures"}})
+                    .empty());
+}
+
+TEST(tidy_rules, a_host_of_packages_is_found) {
+    const auto check = [](const std::string& text) {
+        return foreign_hosts({make_source("etc/a.sh", text + "\n")}).size();
+    };
+    EXPECT_EQ(check(std::string("npm --registry https://registry.np") + "mjs.org/"), 1U);
+    EXPECT_EQ(check(std::string("pip -i http://packages.inter") + "nal:8080/simple"), 1U);
+    EXPECT_EQ(check(std::string("URL=https://nex") + "us.example.org/x"), 1U);
+    EXPECT_EQ(check("the registry cannot be reached; npm ci; internal/pool"), 0U);
 }
 
 TEST(tidy_rules, a_path_of_one_machine_is_found) {

@@ -85,8 +85,8 @@ bool is_written_by_hand(const std::string& path) {
         return false;
     }
     return ends_with_any(
-        path, {".hpp", ".cpp", ".md", ".sh", ".txt", ".mjs", ".js", ".py", ".yaml", ".yml", ".conf",
-               ".service", ".cmake", ".html", ".css", "CMakePresets.json", "/run"});
+        path, {".hpp", ".cpp", ".inl", ".md", ".sh", ".txt", ".mjs", ".js", ".py", ".yaml", ".yml",
+               ".conf", ".service", ".cmake", ".html", ".css", "CMakePresets.json", "/run"});
 }
 
 bool is_foreign_folder(const std::filesystem::path& path, bool at_root) {
@@ -135,7 +135,7 @@ std::vector<source> read_tree(const std::string& root) {
 
 bool is_header(const source& file) { return file.path.ends_with(".hpp"); }
 
-bool is_cpp(const source& file) { return ends_with_any(file.path, {".hpp", ".cpp"}); }
+bool is_cpp(const source& file) { return ends_with_any(file.path, {".hpp", ".cpp", ".inl"}); }
 
 bool is_program(const source& file) {
     return is_cpp(file) || ends_with_any(file.path, {".sh", ".mjs", ".js", ".py", "/run"});

@@ -24,7 +24,7 @@ source make_source(std::string path, std::string_view text);
 std::vector<source> read_tree(const std::string& root);
 
 bool is_header(const source& file);
-bool is_cpp(const source& file);      // header or source
+bool is_cpp(const source& file);      // header, source or .inl
 bool is_program(const source& file);  // C++, shell, JavaScript or Python: what people write by hand
                                       // and must fit a screen
 

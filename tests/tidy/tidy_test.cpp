@@ -10,8 +10,21 @@
 namespace semantic::tidy {
 namespace {
 
-const std::vector<exception> long_functions{};
-const std::vector<exception> long_files{};
+const exceptions allowed{
+    .functions = {},
+    .files = {{"engine/kernels/simd_attend_4bit.inl", "", "attention over packed tiles"}},
+    .documents = {{"README.md", "", "rows of tables to be cut"},
+                  {"engine/README.md", "", "rows of tables to be cut"},
+                  {"engine/kernels/README.md", "", "figures of one cell to be cut"},
+                  {"engine/model/README.md", "", "lines to be broken"},
+                  {"perf/README.md", "", "figures of one cell to be cut"},
+                  {"perf/results.md", "", "measurements as they were taken, a row each"},
+                  {"protocol/README.md", "", "rows of tables to be cut"},
+                  {"server/README.md", "", "lines to be broken"},
+                  {"storage/FORMAT.md", "", "rows of tables to be cut"},
+                  {"storage/README.md", "", "rows of tables to be cut"},
+                  {"tests/README.md", "", "rows of tables to be cut"}},
+};
 
 const tree& project() {
     static const tree files = read_tree(SEMANTIC_SOURCE_DIR);
@@ -36,10 +49,15 @@ TEST(tidy, the_tree_is_found) {
     EXPECT_GT(project().size(), 30U) << "nothing to check below " << SEMANTIC_SOURCE_DIR;
 }
 TEST(tidy, includes_point_down_never_up) { EXPECT_CLEAN(layers(project())); }
+TEST(tidy, no_two_folders_include_each_other) { EXPECT_CLEAN(mutual_folders(project())); }
+TEST(tidy, folders_hold_at_most_24_files) { EXPECT_CLEAN(folder_sizes(project())); }
+TEST(tidy, every_door_is_used) { EXPECT_CLEAN(unused_doors(project())); }
 TEST(tidy, each_library_has_one_door) { EXPECT_CLEAN(doors(project())); }
 TEST(tidy, lines_fit_100_columns) { EXPECT_CLEAN(columns(project())); }
-TEST(tidy, functions_are_seen_whole) { EXPECT_CLEAN(function_lengths(project(), long_functions)); }
-TEST(tidy, files_have_one_subject) { EXPECT_CLEAN(file_lengths(project(), long_files)); }
+TEST(tidy, functions_are_seen_whole) {
+    EXPECT_CLEAN(function_lengths(project(), allowed.functions));
+}
+TEST(tidy, files_have_one_subject) { EXPECT_CLEAN(file_lengths(project(), allowed.files)); }
 TEST(tidy, headers_are_guarded) { EXPECT_CLEAN(headers_guarded(project())); }
 TEST(tidy, headers_open_no_namespace) { EXPECT_CLEAN(headers_clean(project())); }
 TEST(tidy, nothing_is_left_for_later) { EXPECT_CLEAN(leftovers(project())); }
@@ -49,12 +67,14 @@ TEST(tidy, no_capturing_lambda_is_awaited_or_spawned) {
 TEST(tidy, nothing_is_detached) { EXPECT_CLEAN(detached_work(project())); }
 TEST(tidy, every_folder_says_what_it_is) { EXPECT_CLEAN(module_readmes(project())); }
 TEST(tidy, readmes_name_files_that_exist) { EXPECT_CLEAN(readme_paths(project())); }
+TEST(tidy, lines_of_documents_fit_160_columns) {
+    EXPECT_CLEAN(document_columns(project(), allowed.documents));
+}
 TEST(tidy, every_promise_has_its_test) { EXPECT_CLEAN(named_tests(project())); }
 TEST(tidy, no_path_belongs_to_one_machine) { EXPECT_CLEAN(machine_paths(project())); }
+TEST(tidy, no_host_of_packages_is_named) { EXPECT_CLEAN(foreign_hosts(project())); }
 TEST(tidy, every_header_and_source_is_reached) { EXPECT_CLEAN(unreachable(project())); }
-TEST(tidy, every_exception_is_needed) {
-    EXPECT_CLEAN(stale(project(), long_functions, long_files));
-}
+TEST(tidy, every_exception_is_needed) { EXPECT_CLEAN(stale(project(), allowed)); }
 
 }  // namespace
 }  // namespace semantic::tidy
