@@ -227,17 +227,13 @@ void batch::publish_passed(sequence& run) {
     outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
 }
 
-// Whether a request with further choices may take one more place: while others wait it has one.
-bool batch::may_start(const open_choices& open) const {
-    if (!has_place()) return false;
-    return waiting_.empty() || std::ranges::none_of(running_, [&](const auto& run) {
-               return run->work_ptr() == open.work;
-           });
+bool batch::runs(const job_ptr& work) const {
+    return std::ranges::any_of(running_, [&](const auto& run) { return run->work_ptr() == work; });
 }
 
 // Choices whose prompt is done need no more than a place in the step.
 void batch::start_choices() {
-    while (paused_.empty() && !open_choices_.empty() && may_start(open_choices_.front())) {
+    while (!open_choices_.empty() && may_start_choice(load(), runs(open_choices_.front().work))) {
         open_choices& open = open_choices_.front();
         job_ptr work = open.work;
         try {
@@ -324,25 +320,38 @@ void batch::remove_ended() {
     ended_.clear();
 }
 
-// Nothing could run: every sequence waits for blocks that only another can free. The youngest gives
-// way, so the oldest always comes to its end. Returns: whether a step may make progress now.
+// Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
+// step may make progress now.
 bool batch::relieve() {
     if (early_) take_back_early_start();
-    if (!restoring_.empty()) return false;  // what they leave is seen when they have come
+    batch_load now = load();
+    now.transient_holds = outputs_.settling();
+    const bool arriving = outputs_.knocked();
+    relief decided = decide_relief(now, false, arriving);
+    if (decided == relief::release_waiting) {
+        if (let_go_of_waiting(0)) return true;
+        decided = decide_relief(now, true, arriving);
+    }
+    if (decided == relief::wait) return false;
+    if (decided == relief::preempt_youngest)
+        preempt_youngest();
+    else
+        end_for_want_of_blocks(*running_.front());
+    return has_work();
+}
+
+void batch::preempt_youngest() {
     auto youngest = std::ranges::max_element(running_, older);
     sequence& run = **youngest;
-    if (running_.size() > 1) {
-        run.give_back_blocks();
-        // What was published of it, if anything, is to be evictable too.
-        if (run.choice() == 0)
-            outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
-        paused_.push_back(std::move(*youngest));
-        running_.erase(youngest);
-        return true;
-    }
-    if (let_go_of_waiting(0)) return true;
-    // Who is on the way here may hold blocks that it will let go of. Its coming is another step.
-    if (outputs_.settling() || outputs_.knocked()) return false;
+    run.give_back_blocks();
+    // What was published of it, if anything, is to be evictable too.
+    if (run.choice() == 0)
+        outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+    paused_.push_back(std::move(*youngest));
+    running_.erase(youngest);
+}
+
+void batch::end_for_want_of_blocks(sequence& run) {
     if (run.output_tokens() > 0)
         end_choice(run, finished{stop_reason::context_full, {}, run.output_tokens(), false});
     else
@@ -350,7 +359,6 @@ bool batch::relieve() {
             failed{failure_kind::overloaded,
                    "the KV cache is full of running conversations; try again later"});
     remove_ended();
-    return has_work();
 }
 
 bool batch::run_step() {

@@ -3,8 +3,8 @@
 // sample, finish. Owner: the scheduler. Thread: confined to the step node; run_step() uses the
 // compute arena's threads inside forward(). A request never takes another's blocks: what does not
 // fit waits, and memory that nobody runs on is evicted first. When those that run have grown until
-// nothing is left, the youngest gives its blocks back and computes them again later. From waiting
-// to running: batch_admit.cpp.
+// nothing is left, the youngest gives its blocks back and computes them again later. Who runs is
+// decided by admission, what runs by plan. From waiting to running: batch_admit.cpp.
 
 #include <cstdint>
 #include <deque>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/model/transformer.hpp"
+#include "engine/scheduler/admission.hpp"
 #include "engine/scheduler/sequence.hpp"
 #include "engine/types/probe.hpp"
 
@@ -88,14 +89,16 @@ class batch {
     };
 
     static bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b);
-    bool has_place() const;
     bool has_work() const;
     std::optional<failed> refusal(const job& work) const;
+    batch_load load() const;
     std::size_t frames_for(const job& work) const;
-    std::size_t frames_for(const sequence& run) const;
     std::size_t frames_promised() const;
     void sweep();
     void admit();
+    bool make_room_for(candidate next, std::size_t frames, const storage::agent_id* keep);
+    bool resume_oldest();
+    bool admit_first();
     std::optional<storage::restored_prefix> what_is_hot(const resolved_prompt& prompt);
     void start(const job_ptr& work);
     void begin(const job_ptr& work);
@@ -113,7 +116,7 @@ class batch {
     void sample(sequence& run, std::span<const float> logits);
     void prompt_finished(sequence& run, std::span<const float> logits);
     void publish_passed(sequence& run);
-    bool may_start(const open_choices& open) const;
+    bool runs(const job_ptr& work) const;
     void start_choices();
     void start_choice(open_choices& open);
     void end_choice(sequence& run, finished last);
@@ -121,8 +124,9 @@ class batch {
     void remember(sequence& run, bool complete);
     void mark_ended(sequence& run);
     bool relieve();
+    void preempt_youngest();
+    void end_for_want_of_blocks(sequence& run);
     bool let_go_of_waiting(std::size_t from);
-    bool resume();
     void remove_ended();
 
     transformer& model_;

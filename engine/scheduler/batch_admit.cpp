@@ -52,21 +52,6 @@ void count_usage(const prompt_usage& usage, engine_probe& probe) {
 
 }  // namespace
 
-// Frames that a request needs until its answer begins. Larger chunks than the smallest run where
-// there is room for them.
-std::size_t batch::frames_for(const job& work) const {
-    int tokens = static_cast<int>(work.prompt->tokens.size());
-    int chunk = std::min(tokens - work.prompt->reuse_tokens, options_.chunks.min_tokens);
-    return pool_.layout().frames_for(tokens + 1, chunk);
-}
-
-// The same of one that runs, or did: its answer so far counts.
-std::size_t batch::frames_for(const sequence& run) const {
-    sequence_view view = run.view();
-    return pool_.layout().frames_for(view.position + view.pending + 1,
-                                     std::min(view.pending, options_.chunks.min_tokens));
-}
-
 std::optional<failed> batch::refusal(const job& work) const {
     for (const token_bias& bias : work.request.sampling.biases)
         if (bias.token < 0 || bias.token >= options_.vocabulary)
@@ -92,64 +77,90 @@ void batch::add(job_ptr work) {
     probe_.waiting.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool batch::has_place() const {
-    return running_.size() + restoring_.size() < static_cast<std::size_t>(options_.max_batch);
-}
-
-// Frames that running and restoring prompts will still take.
 std::size_t batch::frames_promised() const {
+    const storage::kv_layout& layout = pool_.layout();
     std::size_t frames = 0;
-    for (const auto& run : running_) {
-        std::size_t whole = frames_for(*run);
-        std::size_t has = pool_.layout().frames_for(run->view().position, 0);
-        if (whole > has) frames += whole - has;
-    }
+    for (const auto& run : running_)
+        frames += frames_still_needed(layout, options_.chunks, run->view());
     for (const job_ptr& work : restoring_) frames += frames_for(*work);
     return frames;
 }
 
-// Those that gave their blocks back go on, the oldest first. Returns: whether none is left.
-bool batch::resume() {
-    while (!paused_.empty()) {
-        if (!has_place()) return false;
-        auto oldest = std::ranges::min_element(paused_, older);
-        // A block more than it needs now, so that it does not have to give way again at once.
-        std::size_t need =
-            frames_for(**oldest) + static_cast<std::size_t>(pool_.layout().layer_count());
-        bool fits = store_.make_room(frames_promised() + need, &(*oldest)->work().prompt->agent);
-        bool alone = running_.empty() && restoring_.empty();
-        if (!fits && alone && let_go_of_waiting(0)) continue;
-        if (!fits && (!alone || settling_)) return false;
-        running_.push_back(std::move(*oldest));
-        paused_.erase(oldest);
-    }
-    return true;
+std::size_t batch::frames_for(const job& work) const {
+    return frames_for_prompt(pool_.layout(), options_.chunks,
+                             static_cast<int>(work.prompt->tokens.size()),
+                             work.prompt->reuse_tokens);
+}
+
+batch_load batch::load() const {
+    return {static_cast<std::size_t>(options_.max_batch),
+            running_.size(),
+            restoring_.size(),
+            paused_.size(),
+            waiting_.size(),
+            settling_};
 }
 
 void batch::admit() {
-    if (!resume()) return;
-    while (!waiting_.empty() && has_place()) {
-        job_ptr work = waiting_.front();
-        std::size_t need = frames_for(*work);
-        const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
-        bool fits = store_.make_room(frames_promised() + need, keep);
-        bool alone = running_.empty() && restoring_.empty();
-        if (!fits && alone && let_go_of_waiting(1)) continue;
-        // Alone, a request tries even if the count looks short: blocks that it shares were counted
-        // twice.
-        if (!fits && (!alone || settling_)) return;
-        waiting_.pop_front();
-        work->admitted = clock::now();
-        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
-        probe_.running.fetch_add(1, std::memory_order_relaxed);
-        work->restored = what_is_hot(*work->prompt);
-        if (work->restored) {
-            start(work);
-        } else {
-            restoring_.push_back(work);
-            outputs_.restore(work);
+    for (;;) {
+        switch (next_candidate(load())) {
+            case candidate::none:
+                return;
+            case candidate::preempted:
+                if (!resume_oldest()) return;
+                break;
+            case candidate::waiting:
+                if (!admit_first()) return;
+                break;
         }
     }
+}
+
+// Evicts memory that nobody runs on, as far as the pool needs it for a candidate. Returns: whether
+// the candidate begins. Requests that wait let go of blocks where need be, the candidate apart.
+bool batch::make_room_for(candidate next, std::size_t frames, const storage::agent_id* keep) {
+    const std::size_t need = frames_to_free(next, frames_promised(), frames, pool_.layout());
+    const std::size_t others = next == candidate::waiting ? 1 : 0;
+    for (bool released = false;;) {
+        switch (decide_admission(load(), store_.make_room(need, keep), released)) {
+            case admission::admit:
+                return true;
+            case admission::wait:
+                return false;
+            case admission::release_waiting:
+                released = !let_go_of_waiting(others);
+        }
+    }
+}
+
+// Those that gave their blocks back go on, the oldest first.
+bool batch::resume_oldest() {
+    auto oldest = std::ranges::min_element(paused_, older);
+    const std::size_t frames =
+        frames_for_sequence(pool_.layout(), options_.chunks, (*oldest)->view());
+    if (!make_room_for(candidate::preempted, frames, &(*oldest)->work().prompt->agent))
+        return false;
+    running_.push_back(std::move(*oldest));
+    paused_.erase(oldest);
+    return true;
+}
+
+bool batch::admit_first() {
+    job_ptr work = waiting_.front();
+    const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
+    if (!make_room_for(candidate::waiting, frames_for(*work), keep)) return false;
+    waiting_.pop_front();
+    work->admitted = clock::now();
+    probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
+    probe_.running.fetch_add(1, std::memory_order_relaxed);
+    work->restored = what_is_hot(*work->prompt);
+    if (work->restored) {
+        start(work);
+    } else {
+        restoring_.push_back(work);
+        outputs_.restore(work);
+    }
+    return true;
 }
 
 // A prefix that is in the pool needs no other thread, and so no further step to begin in.
@@ -200,7 +211,7 @@ void batch::announce(const job_ptr& work) {
 }
 
 void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
-    if (!running_.empty() || !paused_.empty()) return;
+    if (!may_start_early(load())) return;
     try {
         auto arrival = std::move(begun.arrival);
         work->restored = std::move(begun);

@@ -1,0 +1,62 @@
+#include "engine/scheduler/admission.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+std::size_t frames_for_prompt(const storage::kv_layout& layout, const chunk_policy& chunks,
+                              int prompt_tokens, int reused) {
+    return layout.frames_for(prompt_tokens + 1,
+                             std::min(prompt_tokens - reused, chunks.min_tokens));
+}
+
+std::size_t frames_for_sequence(const storage::kv_layout& layout, const chunk_policy& chunks,
+                                const sequence_view& sequence) {
+    return layout.frames_for(sequence.position + sequence.pending + 1,
+                             std::min(sequence.pending, chunks.min_tokens));
+}
+
+std::size_t frames_still_needed(const storage::kv_layout& layout, const chunk_policy& chunks,
+                                const sequence_view& sequence) {
+    std::size_t whole = frames_for_sequence(layout, chunks, sequence);
+    std::size_t has = layout.frames_for(sequence.position, 0);
+    return whole > has ? whole - has : 0;
+}
+
+candidate next_candidate(const batch_load& load) {
+    if (!load.has_place()) return candidate::none;
+    if (load.preempted > 0) return candidate::preempted;
+    return load.waiting > 0 ? candidate::waiting : candidate::none;
+}
+
+std::size_t frames_to_free(candidate next, std::size_t promised, std::size_t frames,
+                           const storage::kv_layout& layout) {
+    int block = next == candidate::preempted ? layout.layer_count() : 0;
+    return promised + frames + static_cast<std::size_t>(block);
+}
+
+admission decide_admission(const batch_load& load, bool fits, bool released) {
+    if (fits) return admission::admit;
+    if (!load.is_idle()) return admission::wait;
+    if (!released) return admission::release_waiting;
+    // Alone, a request tries even if the count looks short: blocks that it shares were counted
+    // twice.
+    return load.transient_holds ? admission::wait : admission::admit;
+}
+
+relief decide_relief(const batch_load& load, bool released, bool requests_arriving) {
+    if (load.restoring > 0) return relief::wait;  // what they leave is seen when they have come
+    if (load.running > 1) return relief::preempt_youngest;
+    if (!released) return relief::release_waiting;
+    // What holds blocks for a moment, or comes and may let go of some, is followed by another step.
+    if (load.transient_holds || requests_arriving) return relief::wait;
+    return relief::end_answer;
+}
+
+bool may_start_choice(const batch_load& load, bool request_runs) {
+    return load.has_place() && load.preempted == 0 && (load.waiting == 0 || !request_runs);
+}
+
+bool may_start_early(const batch_load& load) { return load.running == 0 && load.preempted == 0; }
+
+}  // namespace semantic::engine
