@@ -27,6 +27,7 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       options_(std::move(options)),
       probe_(probe),
       outputs_(std::move(outputs)),
+      waiting_(store, probe),
       seeds_(std::random_device{}()),
       logits_(static_cast<std::size_t>(options_.max_batch + 1) *
               static_cast<std::size_t>(options_.vocabulary)) {}
@@ -39,24 +40,15 @@ bool batch::older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequ
 // Requests that were cancelled or ran out of time leave before anything more is spent on them.
 void batch::sweep() {
     // Its prefix may be half a prefix: it ends when that has come.
-    if (early_ && early_->run->work().wants_to_stop()) take_back_early_start();
-    for (auto it = waiting_.begin(); it != waiting_.end();) {
-        auto stop = (*it)->wants_to_stop();
-        if (!stop) {
-            ++it;
-            continue;
-        }
-        (*it)->prompt->source.reset();
-        outputs_.commit({*it, finished{*stop, {}, 0, false}});
-        it = waiting_.erase(it);
-        probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
-    }
+    if (early_ && early_->wants_to_stop()) take_back_early_start();
+    for (auto& [work, why] : waiting_.take_stopped())
+        outputs_.commit({std::move(work), finished{why, {}, 0, false}});
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
     for (auto* some : {&running_, &paused_})
         for (auto& run : *some)
             if (auto stop = run->work().wants_to_stop())
                 stopping.emplace_back(run->work_ptr(), *stop);
-    for (open_choices& open : open_choices_)
+    for (const auto& open : open_choices_)
         if (auto stop = open.work->wants_to_stop()) stopping.emplace_back(open.work, *stop);
     for (auto& [work, stop] : stopping) end(work, finished{stop, {}, 0, false});
     remove_ended();
@@ -209,7 +201,7 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
     }
     storage::agent_state memory = run.snapshot();
     if (work.request.choices > 1)
-        open_choices_.push_back(
+        open_choices_.add(
             {run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
     store_.put_unfinished(std::move(memory));
     outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
@@ -234,27 +226,25 @@ bool batch::runs(const job_ptr& work) const {
 // Choices whose prompt is done need no more than a place in the step.
 void batch::start_choices() {
     while (!open_choices_.empty() && may_start_choice(load(), runs(open_choices_.front().work))) {
-        open_choices& open = open_choices_.front();
-        job_ptr work = open.work;
+        job_ptr work = open_choices_.front().work;
         try {
-            start_choice(open);
+            start_choice();
         } catch (const std::exception& error) {
             end(work, failed{failure_kind::internal, error.what()});
             continue;  // its choices are gone
         }
-        if (open.next == work->request.choices) open_choices_.pop_front();
+        open_choices_.started();
     }
     remove_ended();
 }
 
-void batch::start_choice(open_choices& open) {
-    bool has_prompt = !open.blocks.empty();
-    int prompt_tokens = has_prompt ? static_cast<int>(open.work->prompt->tokens.size()) : 0;
-    running_.push_back(std::make_unique<sequence>(open.work, open.next++, open.blocks,
-                                                  prompt_tokens, pool_, tokenizer_,
-                                                  options_.answers, open.seed));
+void batch::start_choice() {
+    const open_choices::prompt_end& open = open_choices_.front();
+    int prompt_tokens = open.has_prompt() ? static_cast<int>(open.work->prompt->tokens.size()) : 0;
+    running_.push_back(std::make_unique<sequence>(open.work, open.next, open.blocks, prompt_tokens,
+                                                  pool_, tokenizer_, options_.answers, open.seed));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    if (has_prompt) sample(*running_.back(), open.logits);
+    if (open.has_prompt()) sample(*running_.back(), open.logits);
 }
 
 // One choice is complete; the request is when all are. Only the first one's memory is kept: it is
@@ -290,9 +280,8 @@ void batch::end(const job_ptr& work, generation_event last) {
             if (run->choice() == 0) remember(*run, false);
             mark_ended(*run);
         }
-    std::size_t waiting =
-        std::erase_if(open_choices_, [&](const open_choices& open) { return open.work == work; });
-    if (!runs && waiting == 0) return;  // it is over already
+    bool waits = open_choices_.drop(work);
+    if (!runs && !waits) return;  // it is over already
     if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
     outputs_.commit({work, std::move(last), work->remembered});
 }

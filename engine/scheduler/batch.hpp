@@ -7,7 +7,6 @@
 // decided by admission, what runs by plan. From waiting to running: batch_admit.cpp.
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,7 +15,10 @@
 
 #include "engine/model/transformer.hpp"
 #include "engine/scheduler/admission.hpp"
+#include "engine/scheduler/early_start.hpp"
+#include "engine/scheduler/open_choices.hpp"
 #include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/wait_queue.hpp"
 #include "engine/types/probe.hpp"
 
 namespace semantic::engine {
@@ -70,24 +72,6 @@ class batch {
     bool run_step();
 
   private:
-    /// The further choices of a request whose prompt is done: each starts from the prompt's blocks,
-    /// which all of them share, and from its last logits.
-    struct open_choices {
-        job_ptr work;
-        std::vector<storage::kv_block_parts> blocks;  // empty: given back
-        std::vector<float> logits;                    // [vocabulary]
-        std::uint64_t seed = 0;
-        int next = 1;  // the choice to start next
-    };
-
-    /// A request that runs while its prefix is being read. Nothing else does then: who waited for
-    /// the disk in the same step would lose its pace. Until all layers have come nobody is told of
-    /// it, and nothing of it is published; then it is a request like any other.
-    struct early_start {
-        sequence* run;
-        std::shared_ptr<storage::prefix_arrival> arrival;
-    };
-
     static bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b);
     bool has_work() const;
     std::optional<failed> refusal(const job& work) const;
@@ -104,7 +88,7 @@ class batch {
     void begin(const job_ptr& work);
     std::unique_ptr<sequence> make_sequence(const job_ptr& work);
     void announce(const job_ptr& work);
-    bool is_early(const sequence& run) const { return early_ && early_->run == &run; }
+    bool is_early(const sequence& run) const { return early_ && &early_->run() == &run; }
     bool wait_for_early_layer(int layer);
     void confirm_early_start();
     void take_back_early_start();
@@ -118,7 +102,7 @@ class batch {
     void publish_passed(sequence& run);
     bool runs(const job_ptr& work) const;
     void start_choices();
-    void start_choice(open_choices& open);
+    void start_choice();
     void end_choice(sequence& run, finished last);
     void end(const job_ptr& work, generation_event last);
     void remember(sequence& run, bool complete);
@@ -137,14 +121,14 @@ class batch {
     engine_probe& probe_;
     batch_outputs outputs_;
 
-    std::deque<job_ptr> waiting_;     // resolved, not yet admitted, in order of arrival
+    wait_queue waiting_;
     std::vector<job_ptr> restoring_;  // admitted, blocks on their way
     std::vector<std::unique_ptr<sequence>> running_;
-    std::optional<early_start> early_;  // one of running_
+    std::optional<early_start> early_;  // of the only one of running_
     std::vector<std::unique_ptr<sequence>>
         paused_;  // gave their blocks back; go on when there is room again
-    std::deque<open_choices> open_choices_;  // waiting for a place
-    std::set<const sequence*> ended_;        // of this step; removed at its end
+    open_choices open_choices_;
+    std::set<const sequence*> ended_;  // of this step; removed at its end
     request_id last_prefilled_ = 0;
     bool settling_ = false;  // when this step began: blocks may come free without anybody's end
     step_cost cost_;

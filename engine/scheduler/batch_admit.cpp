@@ -32,15 +32,6 @@ prompt_usage usage_of(const job& work) {
     return usage;
 }
 
-/// Returns: null where it has no block.
-std::shared_ptr<const storage::agent_state> without_blocks(const storage::agent_state& state) {
-    std::vector<storage::kv_block_parts> none(state.blocks.size());
-    if (state.blocks == none) return nullptr;
-    auto bare = std::make_shared<storage::agent_state>(state);
-    bare->blocks = std::move(none);
-    return bare;
-}
-
 void count_usage(const prompt_usage& usage, engine_probe& probe) {
     auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
         counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
@@ -73,8 +64,7 @@ void batch::add(job_ptr work) {
         outputs_.commit({std::move(work), std::move(*refused)});
         return;
     }
-    waiting_.push_back(std::move(work));
-    probe_.waiting.fetch_add(1, std::memory_order_relaxed);
+    waiting_.push(std::move(work));
 }
 
 std::size_t batch::frames_promised() const {
@@ -151,7 +141,6 @@ bool batch::admit_first() {
     if (!make_room_for(candidate::waiting, frames_for(*work), keep)) return false;
     waiting_.pop_front();
     work->admitted = clock::now();
-    probe_.waiting.fetch_sub(1, std::memory_order_relaxed);
     probe_.running.fetch_add(1, std::memory_order_relaxed);
     work->restored = what_is_hot(*work->prompt);
     if (work->restored) {
@@ -170,7 +159,7 @@ std::optional<storage::restored_prefix> batch::what_is_hot(const resolved_prompt
 }
 
 void batch::restored(const job_ptr& work, storage::restored_prefix found) {
-    if (early_ && early_->run->work_ptr() == work) take_back_early_start();  // it has not run yet
+    if (early_ && early_->work() == work) take_back_early_start();  // it has not run yet
     if (std::erase(restoring_, work) == 0) return;  // it began when its prefix was on its way
     work->restored = std::move(found);
     start(work);
@@ -216,7 +205,7 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
         auto arrival = std::move(begun.arrival);
         work->restored = std::move(begun);
         running_.push_back(make_sequence(work));
-        early_ = early_start{running_.back().get(), std::move(arrival)};
+        early_.emplace(*running_.back(), std::move(arrival));
         std::erase(restoring_, work);
     } catch (const std::exception&) {
         // It will fail again when its prefix is there, and that is then its answer.
@@ -225,17 +214,15 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
 
 bool batch::wait_for_early_layer(int layer) {
     if (!early_) return true;
-    auto enough = [this] { return outputs_.knocked() || early_->run->work().wants_to_stop(); };
-    if (early_->arrival->wait(layer, enough) != storage::prefix_arrival::outcome::there)
-        return false;
+    const auto found = early_->wait(layer, outputs_.knocked);
     // Its client need not wait for the rest of the step to learn what was found.
-    if (early_->arrival->complete()) confirm_early_start();
-    return true;
+    if (found == early_start::layer::last) confirm_early_start();
+    return found != early_start::layer::not_there;
 }
 
 // All of its prefix is there and was right.
 void batch::confirm_early_start() {
-    job_ptr work = early_->run->work_ptr();
+    job_ptr work = early_->work();
     early_.reset();
     probe_.early_starts.fetch_add(1, std::memory_order_relaxed);
     announce(work);
@@ -243,34 +230,19 @@ void batch::confirm_early_start() {
 
 // It waits for restored() then, like any other.
 void batch::take_back_early_start() {
-    auto found = std::ranges::find(running_, early_->run, &std::unique_ptr<sequence>::get);
+    auto found = std::ranges::find(running_, &early_->run(), &std::unique_ptr<sequence>::get);
     restoring_.push_back((*found)->work_ptr());
     running_.erase(found);
     early_.reset();
 }
 
 // Requests hold the blocks that they will start from while they wait, and so do choices. Those from
-// the `from`-th request on let go of them: first of what is in files, which are kept for them, and
-// when there is no more of it, of what may have to be computed again. Returns: whether any did.
+// the `from`-th request on let go of them: first of what is in files, and when there is no more of
+// it, of what may have to be computed again. Returns: whether any did.
 bool batch::let_go_of_waiting(std::size_t from) {
-    auto each_becomes = [&](auto bared) {
-        bool any = false;
-        for (std::size_t i = from; i < waiting_.size(); ++i) {
-            auto& source = waiting_[i]->prompt->source;
-            auto bare = source ? bared(*source) : nullptr;
-            if (!bare) continue;
-            source = std::move(bare);
-            any = true;
-        }
-        return any;
-    };
-    if (each_becomes([&](const auto& state) { return store_.without_saved(state); })) return true;
-    bool any = each_becomes(without_blocks);
-    for (open_choices& open : open_choices_) {
-        any = any || !open.blocks.empty();
-        open.blocks.clear();
-    }
-    return any;
+    if (waiting_.release_saved_blocks(from)) return true;
+    const bool any = waiting_.release_blocks(from);
+    return open_choices_.release_blocks() || any;
 }
 
 }  // namespace semantic::engine
