@@ -207,7 +207,7 @@ storage::result<void> local_engine::fork(const storage::agent_id& from,
                                          const storage::agent_id& to) {
     if (from.tenant() != to.tenant()) return unusable("agents of different tenants share nothing");
     storage::result<void> done;
-    scheduler_.while_settling([&] { done = store_->fork(from, to); });
+    scheduler_.with_transient_hold([&] { done = store_->fork(from, to); });
     return done;
 }
 
@@ -215,7 +215,7 @@ storage::result<void> local_engine::evict(const storage::agent_id& agent) {
     if (!store_->find(agent))
         return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
     storage::result<void> done;
-    scheduler_.while_settling([&] {
+    scheduler_.with_transient_hold([&] {
         auto saved = store_->save(agent);
         if (!saved) done = saved.error();
         // Dirty again: a request has extended it since, and it is as good as in use.
@@ -257,13 +257,13 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
     const auto exhausted = [&] {
         return !written && written.error().code == storage::errc::pool_exhausted;
     };
-    scheduler_.while_settling(write);
+    scheduler_.with_transient_hold(write);
     // Nothing is written before all of it is in the pool. What others hold there while they are
     // saved, or were read for an answer that has ended since, comes free in a moment.
     for (int i = 0; i < export_retries && exhausted(); ++i) {
         scheduler_.wait_for_saves();
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        scheduler_.while_settling(write);
+        scheduler_.with_transient_hold(write);
     }
     return written;
 }
@@ -272,7 +272,7 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
                                                 const memory_source& source) {
     source_file file(source);
     storage::result<int> tokens = 0;
-    scheduler_.while_settling([&] {
+    scheduler_.with_transient_hold([&] {
         tokens = store_->import_agent(agent, file, config_.vocabulary);
         if (!tokens) return;
         if (auto saved = store_->save(agent); !saved) tokens = saved.error();

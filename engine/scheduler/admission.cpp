@@ -44,12 +44,12 @@ admission decide_admission(const batch_load& load, bool fits, bool released) {
     return load.transient_holds ? admission::wait : admission::admit;
 }
 
-relief decide_relief(const batch_load& load, bool released, bool requests_arriving) {
+relief decide_relief(const batch_load& load, bool released, bool inbound) {
     if (load.restoring > 0) return relief::wait;  // what they leave is seen when they have come
     if (load.running > 1) return relief::preempt_youngest;
     if (!released) return relief::release_waiting;
     // What holds blocks for a moment, or comes and may let go of some, is followed by another step.
-    if (load.transient_holds || requests_arriving) return relief::wait;
+    if (load.transient_holds || inbound) return relief::wait;
     return relief::end_answer;
 }
 

@@ -67,8 +67,8 @@ enum class relief {
     release_waiting,   // requests that wait let go of blocks; try the step again
     end_answer,        // the only sequence has all of the pool there is
 };
-/// `requests_arriving`: some that are on their way to the batch may hold blocks, too.
-relief decide_relief(const batch_load& load, bool released, bool requests_arriving);
+/// `inbound`: some that are on their way to the batch may hold blocks, too.
+relief decide_relief(const batch_load& load, bool released, bool inbound);
 
 /// Whether a request with several choices may start one more: while others wait it has one place.
 bool may_start_choice(const batch_load& load, bool request_runs);

@@ -38,13 +38,13 @@ bool batch::older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequ
 }
 
 // Requests that were cancelled or ran out of time leave before anything more is spent on them.
-void batch::sweep() {
-    // Its prefix may be half a prefix: it ends when that has come.
-    if (early_ && early_->wants_to_stop()) take_back_early_start();
+void batch::end_stopped() {
+    // An early start may have half of its prefix: the request ends when the prefix has come.
+    if (early_ && early_->wants_to_stop()) revoke_early_start();
     for (auto& [work, why] : waiting_.take_stopped())
         outputs_.commit({std::move(work), finished{why, {}, 0, false}});
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
-    for (auto* some : {&running_, &paused_})
+    for (auto* some : {&running_, &preempted_})
         for (auto& run : *some)
             if (auto stop = run->work().wants_to_stop())
                 stopping.emplace_back(run->work_ptr(), *stop);
@@ -55,7 +55,7 @@ void batch::sweep() {
 }
 
 // Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
-bool batch::make_ready(sequence& run, int tokens) {
+bool batch::reserve_frames(sequence& run, int tokens) {
     int has = run.cache().token_count(), total = has + tokens;
     if (run.cache().reserve(total)) return true;
     const storage::kv_layout& layout = pool_.layout();
@@ -76,16 +76,16 @@ std::vector<std::pair<sequence*, int>> batch::choose() {
     step_plan plan = plan_step(views, options_.chunks, cost_, last_prefilled_);
     std::vector<std::pair<sequence*, int>> chosen;
     for (std::size_t index : plan.decode)
-        if (make_ready(*running_[index], 1)) chosen.emplace_back(running_[index].get(), 1);
+        if (reserve_frames(*running_[index], 1)) chosen.emplace_back(running_[index].get(), 1);
     if (plan.prefill) {
         sequence& run = *running_[plan.prefill->index];
         last_prefilled_ = run.work().id;
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
         int tokens = plan.prefill->tokens;
-        bool ready = make_ready(run, tokens);
+        bool ready = reserve_frames(run, tokens);
         while (!ready && tokens > options_.chunks.min_tokens) {
             tokens = std::max(tokens / 2, options_.chunks.min_tokens);
-            ready = make_ready(run, tokens);
+            ready = reserve_frames(run, tokens);
         }
         if (ready) chosen.emplace_back(&run, tokens);
     }
@@ -98,7 +98,7 @@ void batch::run_each(const std::vector<std::pair<sequence*, int>>& chosen) {
     try {
         run_model(chosen);
     } catch (const layer_not_there&) {
-        take_back_early_start();
+        revoke_early_start();
     } catch (const std::exception& error) {
         if (chosen.size() > 1) {
             for (const auto& one : chosen)
@@ -150,7 +150,7 @@ void batch::run_model(const std::vector<std::pair<sequence*, int>>& chosen) {
     };
     draw_ahead(sampled);
     for (auto [run, logits] : sampled) apart(*run, [&] { sample(*run, {logits, vocabulary}); });
-    for (auto [run, count] : chosen) apart(*run, [&] { publish_passed(*run); });
+    for (auto [run, count] : chosen) apart(*run, [&] { publish_full_blocks(*run); });
 }
 
 // A draw reads the whole vocabulary, some hundred microseconds of work: all threads take part. One
@@ -209,7 +209,7 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
 
 // Sliding frames that the window has passed go to disk, for who parts from this conversation later,
 // and their room to who needs it now. Those of further choices are remembered by nobody.
-void batch::publish_passed(sequence& run) {
+void batch::publish_full_blocks(sequence& run) {
     if (ended_.contains(&run) || !run.cache().window_has_moved()) return;
     if (run.choice() != 0) {
         run.cache().share_whole_blocks();
@@ -272,7 +272,7 @@ void batch::end_choice(sequence& run, finished last) {
 // The whole request is over, whatever its choices had come to.
 void batch::end(const job_ptr& work, generation_event last) {
     bool runs = false;
-    for (auto* some : {&running_, &paused_})
+    for (auto* some : {&running_, &preempted_})
         for (auto& run : *some) {
             if (run->work_ptr() != work || ended_.contains(run.get())) continue;
             runs = true;
@@ -304,7 +304,7 @@ void batch::mark_ended(sequence& run) {
 
 void batch::remove_ended() {
     if (ended_.empty()) return;
-    for (auto* some : {&running_, &paused_})
+    for (auto* some : {&running_, &preempted_})
         std::erase_if(*some, [&](const auto& run) { return ended_.contains(run.get()); });
     ended_.clear();
 }
@@ -312,14 +312,14 @@ void batch::remove_ended() {
 // Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
 // step may make progress now.
 bool batch::relieve() {
-    if (early_) take_back_early_start();
+    if (early_) revoke_early_start();
     batch_load now = load();
-    now.transient_holds = outputs_.settling();
-    const bool arriving = outputs_.knocked();
-    relief decided = decide_relief(now, false, arriving);
+    now.transient_holds = outputs_.transient_holds();
+    const bool inbound = outputs_.inbound();
+    relief decided = decide_relief(now, false, inbound);
     if (decided == relief::release_waiting) {
-        if (let_go_of_waiting(0)) return true;
-        decided = decide_relief(now, true, arriving);
+        if (release_waiting_blocks(0)) return true;
+        decided = decide_relief(now, true, inbound);
     }
     if (decided == relief::wait) return false;
     if (decided == relief::preempt_youngest)
@@ -336,7 +336,7 @@ void batch::preempt_youngest() {
     // What was published of it, if anything, is to be evictable too.
     if (run.choice() == 0)
         outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
-    paused_.push_back(std::move(*youngest));
+    preempted_.push_back(std::move(*youngest));
     running_.erase(youngest);
 }
 
@@ -351,9 +351,9 @@ void batch::end_for_want_of_blocks(sequence& run) {
 }
 
 bool batch::run_step() {
-    // Asked first: what ends from now on is followed by another step.
-    settling_ = outputs_.settling();
-    sweep();
+    // Asked first: a save or look-up that ends from now on is followed by another step.
+    transient_holds_ = outputs_.transient_holds();
+    end_stopped();
     start_choices();
     admit();
     if (running_.empty()) return false;
@@ -361,7 +361,7 @@ bool batch::run_step() {
     if (chosen.empty()) {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that nobody is saving stays dirty: of a running one only the full blocks may be on disk.
-        return settling_ ? false : relieve();
+        return transient_holds_ ? false : relieve();
     }
     run_each(chosen);
     remove_ended();
@@ -370,7 +370,7 @@ bool batch::run_step() {
 }
 
 bool batch::has_work() const {
-    return !running_.empty() || !waiting_.empty() || !paused_.empty() || !open_choices_.empty();
+    return !running_.empty() || !waiting_.empty() || !preempted_.empty() || !open_choices_.empty();
 }
 
 }  // namespace semantic::engine

@@ -36,13 +36,14 @@ struct batch_outputs {
     std::function<void(ended_request)> commit;
     /// Saves what was just published, behind the work.
     std::function<void(const storage::agent_id&, storage::save_extent)> save;
-    /// Whether blocks that nobody runs on are held for a moment, by a save or a look-up. When that
-    /// changes, run_step() is called again.
-    std::function<bool()> settling;
+    /// Whether a save or a look-up holds blocks that no sequence runs on. When that changes,
+    /// run_step() is called again.
+    std::function<bool()> transient_holds;
     /// Reads the prefix's blocks: may hand the job to arriving() meanwhile, ends with restored().
     std::function<void(const job_ptr&)> restore;
-    /// Whether somebody is waiting for this step to end. Asked while it waits for the disk.
-    std::function<bool()> knocked;
+    /// Whether requests are on their way to the batch, and so wait for this step to end. Asked
+    /// while a step waits for the disk.
+    std::function<bool()> inbound;
 };
 
 struct batch_options {
@@ -63,10 +64,10 @@ class batch {
     /// A resolved request. Refused at once when its prompt can never fit, with both numbers, and
     /// when it biases tokens that the model does not have.
     void add(job_ptr work);
-    /// The blocks of its prefix are being read. Where nothing else runs it begins, each layer when
-    /// that has come.
+    /// The blocks of the request's prefix are being read. Where nothing else runs the request
+    /// begins, and computes each layer when that has come.
     void arriving(const job_ptr& work, storage::restored_prefix begun);
-    /// Its prefix is in the pool, as far as it could be read.
+    /// The request's prefix is in the pool, as far as it could be read.
     void restored(const job_ptr& work, storage::restored_prefix found);
     /// Runs one step. Returns: whether another step can make progress right away.
     bool run_step();
@@ -78,12 +79,12 @@ class batch {
     batch_load load() const;
     std::size_t frames_for(const job& work) const;
     std::size_t frames_promised() const;
-    void sweep();
+    void end_stopped();
     void admit();
     bool make_room_for(candidate next, std::size_t frames, const storage::agent_id* keep);
     bool resume_oldest();
     bool admit_first();
-    std::optional<storage::restored_prefix> what_is_hot(const resolved_prompt& prompt);
+    std::optional<storage::restored_prefix> hot_prefix(const resolved_prompt& prompt);
     void start(const job_ptr& work);
     void begin(const job_ptr& work);
     std::unique_ptr<sequence> make_sequence(const job_ptr& work);
@@ -91,15 +92,15 @@ class batch {
     bool is_early(const sequence& run) const { return early_ && &early_->run() == &run; }
     bool wait_for_early_layer(int layer);
     void confirm_early_start();
-    void take_back_early_start();
-    bool make_ready(sequence& run, int tokens);
+    void revoke_early_start();
+    bool reserve_frames(sequence& run, int tokens);
     std::vector<std::pair<sequence*, int>> choose();
     void run_each(const std::vector<std::pair<sequence*, int>>& chosen);
     void run_model(const std::vector<std::pair<sequence*, int>>& chosen);
     void draw_ahead(const std::vector<std::pair<sequence*, const float*>>& sampled) const;
     void sample(sequence& run, std::span<const float> logits);
     void prompt_finished(sequence& run, std::span<const float> logits);
-    void publish_passed(sequence& run);
+    void publish_full_blocks(sequence& run);
     bool runs(const job_ptr& work) const;
     void start_choices();
     void start_choice();
@@ -110,7 +111,7 @@ class batch {
     bool relieve();
     void preempt_youngest();
     void end_for_want_of_blocks(sequence& run);
-    bool let_go_of_waiting(std::size_t from);
+    bool release_waiting_blocks(std::size_t from);
     void remove_ended();
 
     transformer& model_;
@@ -126,11 +127,11 @@ class batch {
     std::vector<std::unique_ptr<sequence>> running_;
     std::optional<early_start> early_;  // of the only one of running_
     std::vector<std::unique_ptr<sequence>>
-        paused_;  // gave their blocks back; go on when there is room again
+        preempted_;  // gave their blocks back; resumed when there is room again
     open_choices open_choices_;
     std::set<const sequence*> ended_;  // of this step; removed at its end
     request_id last_prefilled_ = 0;
-    bool settling_ = false;  // when this step began: blocks may come free without anybody's end
+    bool transient_holds_ = false;  // when this step began
     step_cost cost_;
     std::uint64_t seeds_;        // state of the generator of seeds for requests without one
     std::vector<float> logits_;  // [max_batch + 1, vocabulary]

@@ -1,4 +1,5 @@
-// batch: from waiting to running. Who may begin, with what of its prefix.
+// batch: from waiting to running. Carries out what admission decides, and starts requests from what
+// is there of their prefix.
 
 #include <algorithm>
 
@@ -86,9 +87,9 @@ batch_load batch::load() const {
     return {static_cast<std::size_t>(options_.max_batch),
             running_.size(),
             restoring_.size(),
-            paused_.size(),
+            preempted_.size(),
             waiting_.size(),
-            settling_};
+            transient_holds_};
 }
 
 void batch::admit() {
@@ -118,20 +119,20 @@ bool batch::make_room_for(candidate next, std::size_t frames, const storage::age
             case admission::wait:
                 return false;
             case admission::release_waiting:
-                released = !let_go_of_waiting(others);
+                released = !release_waiting_blocks(others);
         }
     }
 }
 
 // Those that gave their blocks back go on, the oldest first.
 bool batch::resume_oldest() {
-    auto oldest = std::ranges::min_element(paused_, older);
+    auto oldest = std::ranges::min_element(preempted_, older);
     const std::size_t frames =
         frames_for_sequence(pool_.layout(), options_.chunks, (*oldest)->view());
     if (!make_room_for(candidate::preempted, frames, &(*oldest)->work().prompt->agent))
         return false;
     running_.push_back(std::move(*oldest));
-    paused_.erase(oldest);
+    preempted_.erase(oldest);
     return true;
 }
 
@@ -142,7 +143,7 @@ bool batch::admit_first() {
     waiting_.pop_front();
     work->admitted = clock::now();
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    work->restored = what_is_hot(*work->prompt);
+    work->restored = hot_prefix(*work->prompt);
     if (work->restored) {
         start(work);
     } else {
@@ -153,20 +154,20 @@ bool batch::admit_first() {
 }
 
 // A prefix that is in the pool needs no other thread, and so no further step to begin in.
-std::optional<storage::restored_prefix> batch::what_is_hot(const resolved_prompt& prompt) {
+std::optional<storage::restored_prefix> batch::hot_prefix(const resolved_prompt& prompt) {
     if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
     return store_.restore_hot(*prompt.source, prompt.reuse_tokens);
 }
 
 void batch::restored(const job_ptr& work, storage::restored_prefix found) {
-    if (early_ && early_->work() == work) take_back_early_start();  // it has not run yet
-    if (std::erase(restoring_, work) == 0) return;  // it began when its prefix was on its way
+    if (early_ && early_->work() == work) revoke_early_start();  // no step of it has run
+    if (std::erase(restoring_, work) == 0) return;               // started early, and confirmed
     work->restored = std::move(found);
     start(work);
 }
 
 void batch::start(const job_ptr& work) {
-    if (early_) take_back_early_start();
+    if (early_) revoke_early_start();
     try {
         begin(work);
     } catch (const std::exception& error) {
@@ -179,7 +180,8 @@ void batch::begin(const job_ptr& work) {
     auto run = make_sequence(work);
     announce(work);
     running_.push_back(std::move(run));  // last: what failed before does not run
-    // Its blocks are its own now. The rest of the files are let go of where deleting may block.
+    // The sequence has its own hold on the blocks. Files that nobody else keeps are released later,
+    // where deleting may block.
     if (work->files && work->files->let_go_of_shared()) work->files.reset();
 }
 
@@ -208,19 +210,19 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
         early_.emplace(*running_.back(), std::move(arrival));
         std::erase(restoring_, work);
     } catch (const std::exception&) {
-        // It will fail again when its prefix is there, and that is then its answer.
+        // The request fails again when its prefix is there, and that is then its answer.
     }
 }
 
 bool batch::wait_for_early_layer(int layer) {
     if (!early_) return true;
-    const auto found = early_->wait(layer, outputs_.knocked);
-    // Its client need not wait for the rest of the step to learn what was found.
+    const auto found = early_->wait(layer, outputs_.inbound);
+    // The client need not wait for the rest of the step to learn what was found.
     if (found == early_start::layer::last) confirm_early_start();
     return found != early_start::layer::not_there;
 }
 
-// All of its prefix is there and was right.
+// All of the prefix is there and was right: a request like any other from here on.
 void batch::confirm_early_start() {
     job_ptr work = early_->work();
     early_.reset();
@@ -228,8 +230,8 @@ void batch::confirm_early_start() {
     announce(work);
 }
 
-// It waits for restored() then, like any other.
-void batch::take_back_early_start() {
+// The request waits for restored(), like any other whose prefix is being read.
+void batch::revoke_early_start() {
     auto found = std::ranges::find(running_, &early_->run(), &std::unique_ptr<sequence>::get);
     restoring_.push_back((*found)->work_ptr());
     running_.erase(found);
@@ -239,7 +241,7 @@ void batch::take_back_early_start() {
 // Requests hold the blocks that they will start from while they wait, and so do choices. Those from
 // the `from`-th request on let go of them: first of what is in files, and when there is no more of
 // it, of what may have to be computed again. Returns: whether any did.
-bool batch::let_go_of_waiting(std::size_t from) {
+bool batch::release_waiting_blocks(std::size_t from) {
     if (waiting_.release_saved_blocks(from)) return true;
     const bool any = waiting_.release_blocks(from);
     return open_choices_.release_blocks() || any;

@@ -88,12 +88,13 @@ struct scheduler::impl {
     storage::agent_strands strands{storage_threads, storage_jobs_max};
     std::atomic<bool> save_refused{
         false};  // a save found no room in the queue; its agent is still dirty
-    // Look-ups and saves under way, or on their way to the commit node: they hold blocks that
-    // nobody runs on.
-    std::atomic<int> settling{0};
-    // Requests that resolve, or the step node, has been told of and has not seen yet. Counted from
-    // submit on: the thread that waits in a step may be the one that would resolve them.
-    std::atomic<int> knocking{0};
+    // Look-ups and saves under way, or on their way to the commit node: they hold blocks that no
+    // sequence runs on.
+    std::atomic<int> transient_holds{0};
+    // Requests on their way to the step node: messages to it, and to resolve, that these have not
+    // seen yet. Counted from submit on: the thread that waits in a step may be the one that would
+    // resolve them.
+    std::atomic<int> inbound{0};
 
     std::mutex jobs_mutex;
     std::condition_variable jobs_changed;
@@ -104,18 +105,19 @@ struct scheduler::impl {
     wait_estimate waits;
 
     answer_grammars grammars;  // owned by the resolve node
-    // Owned by the resolve node: one request an agent at a time, in order of arrival.
+    // Owned by the resolve node: an agent has one request under way at a time, and the later ones
+    // queue in order of arrival.
     std::unordered_map<storage::agent_id, std::deque<job_ptr>>
-        behind;  // key: an agent that is busy
+        agent_queues;  // key: an agent with a request under way
 
     std::optional<flow::graph> graph;
     std::optional<resolve_node> resolve;
     std::optional<step_node> step;
     std::optional<commit_node> commit;
     std::optional<emit_node> emit;
-    batch running;       // owned by the step node
-    emissions yielded;   // owned by the step node: the tokens of this step so far
-    bool again = false;  // owned by the step node: a next_step is queued
+    batch running;             // owned by the step node
+    emissions step_events;     // owned by the step node: the tokens of this step so far
+    bool step_queued = false;  // owned by the step node: a next_step is queued
     std::optional<save_gate> gate;
     std::thread host;
 
@@ -131,20 +133,20 @@ struct scheduler::impl {
           running(model, words, pool, store, options.batch, probe,
                   {[this](const job_ptr& work, generation_event event) {
                        bool gathers = std::holds_alternative<token_text>(event);
-                       yielded.push_back({work, std::move(event)});
-                       if (!gathers) hand_over();
+                       step_events.push_back({work, std::move(event)});
+                       if (!gathers) flush_events();
                    },
                    [this](ended_request ended) {
-                       hand_over();  // its tokens, before its end
-                       if (ended.remembered) settling.fetch_add(1);
+                       flush_events();  // its tokens, before its end
+                       if (ended.remembered) transient_holds.fetch_add(1);
                        std::get<2>(step->output_ports()).try_put(std::move(ended));
                    },
                    [this](const storage::agent_id& agent, storage::save_extent extent) {
                        save(agent, 0, extent);
                    },
-                   [this] { return settling.load() > 0; },
+                   [this] { return transient_holds.load() > 0; },
                    [this](const job_ptr& work) { restore(work); },
-                   [this] { return knocking.load() > 0; }}) {
+                   [this] { return inbound.load() > 0; }}) {
         arena.run([this] { build(); });
         gate.emplace([this](const job_ptr& work, finished last) {
             emit->try_put({{work, std::move(last)}});
@@ -158,11 +160,11 @@ struct scheduler::impl {
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
     void on_emit(const emissions& messages);
-    void hand_over();
+    void flush_events();
     void deliver(const emission& message);
-    bool ask_for_a_step(step_node::output_ports_type& out);
+    bool queue_step(step_node::output_ports_type& out);
 
-    void let_go_of_files(job& work);
+    void release_files(job& work);
     void close(const job& work);
     queued place_in_queue() const;
     failed overloaded(std::size_t limit) const;
@@ -176,9 +178,9 @@ struct scheduler::impl {
     void save(const storage::agent_id& agent, request_id waiting,
               storage::save_extent extent = storage::save_extent::everything);
     void trim_hot_agents();
-    void settled() {
-        settling.fetch_sub(1);
-        step->try_put(wake{});  // what was held may be evicted for those who wait
+    void release_hold() {
+        transient_holds.fetch_sub(1);
+        step->try_put(wake{});  // the blocks may be evicted now for requests that wait
     }
     void warn(std::string text) const {
         if (options.on_warning) options.on_warning(std::move(text));
@@ -208,19 +210,19 @@ void scheduler::impl::build() {
 void scheduler::impl::on_resolve(const resolve_message& message,
                                  resolve_node::output_ports_type& out) {
     if (auto* m = std::get_if<arrived>(&message)) {
-        knocking.fetch_sub(1);
+        inbound.fetch_sub(1);
         const auto& agent = m->work->request.agent;
-        auto busy = agent ? behind.find(*agent) : behind.end();
-        if (busy != behind.end()) {
+        auto busy = agent ? agent_queues.find(*agent) : agent_queues.end();
+        if (busy != agent_queues.end()) {
             busy->second.push_back(m->work);
-            step->try_put(wake{});  // it does not come now, if the step waits for who knocks
+            step->try_put(wake{});  // a step that gave way to this request goes on without it
         } else {
             begin(m->work, out);
         }
     } else if (auto* r = std::get_if<released>(&message)) {
-        auto busy = behind.find(r->work->prompt->agent);
+        auto busy = agent_queues.find(r->work->prompt->agent);
         std::deque<job_ptr> next = std::move(busy->second);
-        behind.erase(busy);
+        agent_queues.erase(busy);
         // The first of them makes the agent busy again (or fails, and then the next one's turn is
         // now).
         while (!next.empty()) {
@@ -228,7 +230,7 @@ void scheduler::impl::on_resolve(const resolve_message& message,
             next.pop_front();
             begin(work, out);
             if (work->prompt) {
-                behind[work->prompt->agent] = std::move(next);
+                agent_queues[work->prompt->agent] = std::move(next);
                 break;
             }
         }
@@ -240,7 +242,7 @@ void scheduler::impl::on_resolve(const resolve_message& message,
 // The memory that a prompt continues stays on disk until it is read, whatever its agent does. It
 // may have gone on since it was found: then there is a newer one to find.
 storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
-    auto busy = [this](const storage::agent_id& id) { return behind.contains(id); };
+    auto busy = [this](const storage::agent_id& id) { return agent_queues.contains(id); };
     for (int i = 1;; ++i) {
         auto prompt = prompts.resolve(work.request, busy);
         if (!prompt || !prompt->source) return prompt;
@@ -253,9 +255,9 @@ storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
 
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
-    settling.fetch_add(1);
+    transient_holds.fetch_add(1);
     auto give_up = [&](failure_kind kind, std::string what) {
-        settled();
+        release_hold();
         std::get<1>(out).try_put({{work, failed{kind, std::move(what)}}});
     };
     try {
@@ -269,11 +271,11 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         }
         work->prompt = std::move(*prompt);
         work->form = std::move(*form);
-        behind.try_emplace(work->prompt->agent);
+        agent_queues.try_emplace(work->prompt->agent);
         work->pins.push_back(store.hold(work->prompt->agent));
         if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
-        knocking.fetch_add(1);
-        settling.fetch_sub(1);  // the message below asks for a step
+        inbound.fetch_add(1);
+        transient_holds.fetch_sub(1);  // the message below asks for a step
         std::get<0>(out).try_put(resolved{work});
     } catch (const std::exception& error) {
         give_up(failure_kind::internal, error.what());
@@ -281,7 +283,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
 }
 
 void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
-    for (auto& [agent, queue] : behind)
+    for (auto& [agent, queue] : agent_queues)
         std::erase_if(queue, [&](const job_ptr& work) {
             if (!work->cancelled.load(std::memory_order_relaxed)) return false;
             std::get<1>(out).try_put({{work, finished{stop_reason::cancelled, {}, 0, false}}});
@@ -291,7 +293,7 @@ void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
 
 // A lone thread runs what a node sends itself before anything else: it would hand out an answer's
 // tokens when the last of them is computed, and hear of nobody else until then.
-bool scheduler::impl::ask_for_a_step(step_node::output_ports_type& out) {
+bool scheduler::impl::queue_step(step_node::output_ports_type& out) {
     if (arena.threads() > 1) return std::get<0>(out).try_put(next_step{});
     graph->reserve_wait();
     arena.run_later([this] {
@@ -303,22 +305,22 @@ bool scheduler::impl::ask_for_a_step(step_node::output_ports_type& out) {
 
 void scheduler::impl::on_step(const step_message& message, step_node::output_ports_type& out) {
     if (auto* m = std::get_if<resolved>(&message)) {
-        knocking.fetch_sub(1);
+        inbound.fetch_sub(1);
         running.add(m->work);
     } else if (auto* a = std::get_if<prefix_arriving>(&message)) {
         running.arriving(a->work, a->begun);
     } else if (auto* p = std::get_if<prefix_ready>(&message)) {
-        knocking.fetch_sub(1);
+        inbound.fetch_sub(1);
         running.restored(p->work, p->found);
     } else if (std::holds_alternative<next_step>(message)) {
-        again = false;
+        step_queued = false;
     }
-    if (again) return;  // a step is queued already and will see what just came
+    if (step_queued) return;  // a step is queued already and will see what just came
     bool more = false;
     // Isolated: while this thread waits for its kernels it must not pick up another node's work.
     oneapi::tbb::this_task_arena::isolate([&] { more = running.run_step(); });
-    hand_over();
-    again = more && ask_for_a_step(out);
+    flush_events();
+    step_queued = more && queue_step(out);
 }
 
 void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_ports_type& out) {
@@ -332,16 +334,16 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
     if (ended.remembered) {
         save(agent, wait ? work->id : 0);
-        settled();
+        release_hold();
     }
     if (!wait) std::get<1>(out).try_put({{work, ended.last}});
 }
 
 // Gives the step's tokens to the emit node in one message.
-void scheduler::impl::hand_over() {
-    if (yielded.empty()) return;
-    std::get<1>(step->output_ports()).try_put(yielded);
-    yielded.clear();
+void scheduler::impl::flush_events() {
+    if (step_events.empty()) return;
+    std::get<1>(step->output_ports()).try_put(step_events);
+    step_events.clear();
 }
 
 void scheduler::impl::on_emit(const emissions& messages) {
@@ -368,7 +370,7 @@ void scheduler::impl::deliver(const emission& message) {
     // Before its client can know: what it sends next must find the place and the agent free.
     if (last) {
         message.work->pins.clear();
-        if (message.work->files) let_go_of_files(*message.work);
+        if (message.work->files) release_files(*message.work);
         close(*message.work);
     }
     message.work->sink->on_event(message.event);
@@ -379,8 +381,8 @@ void scheduler::impl::deliver(const emission& message) {
     jobs_changed.notify_all();
 }
 
-// Of those that nobody else needs, which are deleted then.
-void scheduler::impl::let_go_of_files(job& work) {
+// Files that no other request keeps are deleted, on the agent's strand.
+void scheduler::impl::release_files(job& work) {
     auto files = std::exchange(work.files, nullptr);
     if (!files->let_go_of_shared()) (void)post(work.prompt->agent, [files = std::move(files)] {});
 }
@@ -429,13 +431,14 @@ void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     jobs_changed.wait(lock, idle);
 }
 
-/// Runs `job` behind the agent's others. The graph, which it may tell something, is not done before
-/// it has ended. Returns: false, and does nothing, when too many are waiting.
+/// Runs `job` on the agent's strand, after the agent's earlier ones. The graph, which the job may
+/// send messages to, is not done before the job has ended. Returns: false, and does nothing, when
+/// too many are waiting.
 bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()> job) {
     graph->reserve_wait();
     const bool queued = strands.post(agent, [this, job = std::move(job)]() mutable {
         job();
-        job = nullptr;  // what it holds may be told of its end, too
+        job = nullptr;  // what it holds may send messages when it ends, too
         graph->release_wait();
     });
     if (!queued) graph->release_wait();
@@ -444,13 +447,14 @@ bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()>
 
 void scheduler::impl::restore(const job_ptr& work) {
     auto ready = [this, work](storage::restored_prefix found) {
-        knocking.fetch_add(1);
+        inbound.fetch_add(1);
         step->try_put(prefix_ready{work, std::move(found)});
     };
     auto lost = [](std::string why) {
         return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
     };
-    // Its own hold on the source: a request that begins before all is read lets go of its.
+    // The job's own hold on the source: a request that starts early releases its own before all is
+    // read.
     auto read = [this, work, ready, lost, source = work->prompt->source,
                  files = std::exchange(work->files, nullptr)]() mutable {
         auto begun = [&](storage::restored_prefix early) {
@@ -469,7 +473,7 @@ void scheduler::impl::restore(const job_ptr& work) {
 
 void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent) {
-    settling.fetch_add(1);
+    transient_holds.fetch_add(1);
     bool queued = post(agent, [this, agent, waiting, extent] {
         auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
@@ -477,10 +481,10 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
         trim_hot_agents();
         if (save_refused.exchange(false))
             for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);
-        settled();
+        release_hold();
     });
     if (queued) return;
-    settled();
+    release_hold();
     save_refused.store(true);
     if (waiting != 0) gate->saved(waiting, false);
 }
@@ -539,7 +543,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
     if (refused)
         impl_->emit->try_put({{work, *refused}});
     else {
-        impl_->knocking.fetch_add(1);
+        impl_->inbound.fetch_add(1);
         impl_->resolve->try_put(arrived{work});
     }
     return work->id;
@@ -556,10 +560,10 @@ void scheduler::cancel(request_id id) {
     impl_->step->try_put(wake{});
 }
 
-void scheduler::while_settling(const std::function<void()>& what) {
+void scheduler::with_transient_hold(const std::function<void()>& what) {
     struct held {
-        explicit held(impl& of) : self(of) { self.settling.fetch_add(1); }
-        ~held() { self.settled(); }
+        explicit held(impl& of) : self(of) { self.transient_holds.fetch_add(1); }
+        ~held() { self.release_hold(); }
         impl& self;
     } now(*impl_);
     what();

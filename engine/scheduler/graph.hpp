@@ -36,15 +36,15 @@ class scheduler {
     scheduler(compute_arena& arena, transformer& model, const tokenizer& words,
               const resolver& prompts, storage::block_pool& pool, storage::agent_cache_store& store,
               scheduler_options options, engine_probe& probe);
-    /// Cancels what runs, and waits until all that was submitted has ended and every save that was
-    /// asked for is made. What nobody asked to be saved is lost: see drain().
+    /// Cancels what runs, and waits until every request has ended and every save that was asked for
+    /// is made. Memory that nobody asked to be saved is lost: see drain().
     ~scheduler();
 
     request_id submit(generation_request request, std::shared_ptr<generation_sink> sink);
     void cancel(request_id id);
-    /// Runs `what`, which may hold blocks of the pool for a while: nobody is cut short meanwhile
-    /// for want of them.
-    void while_settling(const std::function<void()>& what);
+    /// Runs `what`, which may hold blocks of the pool for a while: no answer ends for want of
+    /// blocks meanwhile.
+    void with_transient_hold(const std::function<void()>& what);
     /// Blocks until no save or look-up is under way or waiting.
     void wait_for_saves();
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves

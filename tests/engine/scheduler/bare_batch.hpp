@@ -62,7 +62,7 @@ class bare_batch {
                           [this](const auto& agent, auto extent) { save(agent, extent); },
                           [] { return false; },
                           [this](const job_ptr& work) { restoring.push_back(work); },
-                          [this] { return knocked; }});
+                          [this] { return inbound; }});
     }
 
     job_ptr add(request_id id, const std::string& prompt, generation_request request) {
@@ -115,7 +115,7 @@ class bare_batch {
     int remembered(request_id of) { return store_->inspect(agent_of(of))->tokens; }
 
     std::vector<job_ptr> restoring;  // whose prefix is to be read
-    bool knocked = false;
+    bool inbound = false;
     /// Called before an event is kept; may throw.
     std::function<void(const job&, const generation_event&)> on_emit;
     std::map<request_id, std::map<int, std::vector<token_id>>> tokens;  // by choice

@@ -160,12 +160,12 @@ TEST(batch, a_request_does_not_fail_for_blocks_that_one_on_its_way_will_let_go_o
     running.add(1, prompt, endless(4, 1));
     running.run_all();
     auto matched = running.memory_of(1);
-    running.knocked = true;
+    running.inbound = true;
     running.add(2, turn(notes(30, 1)), endless(4, 2));
     for (int i = 0; i < 10 && running.step(); ++i) {
     }
     EXPECT_EQ(running.ends.count(2), 0u);
-    running.knocked = false;
+    running.inbound = false;
     matched.reset();
     running.run_all();
     EXPECT_TRUE(running.finishes.contains(2));

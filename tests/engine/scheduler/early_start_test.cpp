@@ -110,10 +110,10 @@ TEST_F(early_start, that_has_not_run_when_all_is_there_begins_as_usual) {
 
 TEST_F(early_start, gives_way_to_who_comes_while_it_waits_for_the_disk) {
     begin_early();
-    running.knocked = true;
+    running.inbound = true;
     running.step();
     EXPECT_FALSE(is_told());
-    running.knocked = false;
+    running.inbound = false;
     running.add(3, turn("Hello."), endless(4, 3));
     running.step();
     EXPECT_EQ(running.tokens[3][0].size(), 1u);
