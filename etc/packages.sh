@@ -35,6 +35,7 @@ ca-certificates - HTTPS to the npm and PyPI registries
 nodejs node runs the conformance tests and the vendors' JavaScript SDKs
 npm npm installs those SDKs
 python3 python3 runs the vendors' Python SDK
+clang-format clang-format checks how the sources are written (version 14, others are skipped)
 python3-venv - keeps that SDK out of the system's Python
 LIST
 }
