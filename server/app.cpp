@@ -76,8 +76,10 @@ app::app(app_options options)
     listener_.open(options_.settings.host, options_.settings.port);
     port_ = listener_.port();
     if (options_.handle_signals) {
-        // A client that closes its end must be an error code, not the end of the process.
+        // A client that closes its end and a file beyond `ulimit -f` must be error codes, not the
+        // end of the process.
         std::signal(SIGPIPE, SIG_IGN);
+        std::signal(SIGXFSZ, SIG_IGN);
         signals_ = std::make_unique<signals>(context_);
         wait_for_signal();
     }

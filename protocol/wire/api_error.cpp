@@ -30,6 +30,7 @@ bool is_cured_by_waiting(errc code) {
         case errc::request_timeout:
         case errc::conflict:
         case errc::timeout:
+        case errc::out_of_space:
         case errc::internal:
             return false;
     }
@@ -64,6 +65,7 @@ const char* anthropic_type(errc code) {
         case errc::shutting_down:
             return "overloaded_error";
         case errc::cancelled:
+        case errc::out_of_space:
         case errc::internal:
             return "api_error";
     }
@@ -91,6 +93,7 @@ const char* openai_type(errc code) {
         case errc::shutting_down:
         case errc::cancelled:
         case errc::timeout:
+        case errc::out_of_space:
         case errc::internal:
             return "server_error";
     }
@@ -124,6 +127,7 @@ boost::json::value openai_code(const failure& f) {
         case errc::conflict:
         case errc::cancelled:
         case errc::timeout:
+        case errc::out_of_space:
         case errc::internal:
             return nullptr;
     }
@@ -169,6 +173,8 @@ int http_status(dialect d, errc code) noexcept {
             return 503;
         case errc::timeout:
             return 504;
+        case errc::out_of_space:
+            return 507;
         // 529 is Anthropic's own; no other client knows it.
         case errc::overloaded:
             return d == dialect::anthropic ? 529 : 503;

@@ -40,6 +40,8 @@ const char* to_string(errc code) noexcept {
             return "timeout";
         case errc::shutting_down:
             return "shutting_down";
+        case errc::out_of_space:
+            return "out_of_space";
         case errc::internal:
             return "internal";
     }
@@ -81,7 +83,7 @@ errc code_of(storage::errc code) {
         case storage::errc::io:
             return errc::internal;
         case storage::errc::out_of_space:
-            return errc::internal;
+            return errc::out_of_space;
         case storage::errc::pool_exhausted:
             return errc::overloaded;
         case storage::errc::locked:

@@ -31,6 +31,7 @@ enum class errc {
     cancelled,      // stopped before its end, though the client still listens
     timeout,        // the deadline passed before the answer was complete
     shutting_down,  // no new work is taken
+    out_of_space,   // the disk has no room for what is to be kept
     internal,       // a fault of ours
 };
 

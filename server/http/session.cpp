@@ -246,7 +246,10 @@ net::awaitable<bool> exchange::read_file() {
         auto kept = co_await run_on(with_.workers, keep);
         if (!kept) fault = kept.error();
     }
-    if (fault) co_return co_await fail({error_response(incoming_, protocol::from_storage(*fault))});
+    if (fault) {
+        read_failure refused{error_response(incoming_, protocol::from_storage(*fault))};
+        co_return co_await fail(std::move(refused));
+    }
     incoming_.file = std::move(*file);
     co_return true;
 }

@@ -11,7 +11,8 @@ namespace semantic::server {
 namespace {
 
 storage::failure fault(const char* what, int error) {
-    const bool is_full = error == ENOSPC || error == EDQUOT;
+    // EFBIG: a limit of the process (ulimit -f); to the client the same as a full disk.
+    const bool is_full = error == ENOSPC || error == EDQUOT || error == EFBIG;
     return {is_full ? storage::errc::out_of_space : storage::errc::io,
             std::string(what) + ": " + std::strerror(error)};
 }

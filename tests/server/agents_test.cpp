@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
+#include <sys/resource.h>
 
 #include "tests/server/test_server.hpp"
 
@@ -258,6 +260,43 @@ TEST_F(agents_api, an_uploaded_memory_is_read_from_disk_in_any_order) {
     http_reply taken = ask(request_line("PUT", "/v1/agents/a/cache", "", file + "z"));
     EXPECT_EQ(taken.status, 200);
     EXPECT_EQ(body_of(taken).at("cache_size_tokens").to_number<int>(), 77);
+}
+
+/// While it lives no file of this process grows beyond `bytes`, as on a disk that is full.
+class full_disk {
+  public:
+    explicit full_disk(rlim_t bytes) : on_signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit small{bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &small);
+    }
+    ~full_disk() {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, on_signal_);
+    }
+    full_disk(const full_disk&) = delete;
+    full_disk& operator=(const full_disk&) = delete;
+
+  private:
+    void (*on_signal_)(int);
+    rlimit before_{};
+};
+
+TEST_F(agents_api, an_upload_that_the_disk_does_not_take_is_507_and_the_server_goes_on) {
+    server_.engine().on_import = [](const engine::memory_source& source) {
+        return storage::result<int>(static_cast<int>(source.file_bytes));
+    };
+    const std::string file(100'000, 'm');
+    {
+        full_disk disk(file.size() - 1);
+        for (int i = 0; i < 3; ++i) {
+            http_reply refused = ask(request_line("PUT", "/v1/agents/a/cache", "", file));
+            EXPECT_EQ(refused.status, 507) << refused.body;
+            EXPECT_EQ(body_of(refused).at("error").at("type").as_string(), "api_error");
+            EXPECT_EQ(refused.fields["connection"], "close");
+        }
+    }
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", file)).status, 200);
 }
 
 TEST_F(agents_api, a_bad_file_is_400_another_models_409_and_none_400) {

@@ -121,15 +121,49 @@ std::size_t find_capturing_lambda(const flat_code& code, std::size_t from, std::
     return std::string_view::npos;
 }
 
+/// Position of the first braced value in [from, to), or npos: the braces of a lambda without
+/// captures make none.
+std::size_t find_braced_value(const flat_code& code, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+        if (code.text.compare(i, 2, "[]") == 0) i = code.closing(code.text.find('{', i));
+        if (i < to && code.text[i] == '{') return i;
+    }
+    return std::string_view::npos;
+}
+
+/// The start of the outermost call whose arguments hold `at`, or `at` itself.
+std::size_t expression_start(const flat_code& code, std::size_t at) {
+    std::size_t start = at;
+    int depth = 0;
+    for (std::size_t i = at; i-- > 0;) {
+        const char c = code.text[i];
+        if (depth == 0 && (c == ';' || c == '{')) break;
+        if (std::string_view(")]}").find(c) != std::string_view::npos) ++depth;
+        if (std::string_view("([{").find(c) != std::string_view::npos && --depth < 0) {
+            start = i;
+            depth = 0;
+        }
+    }
+    return start;
+}
+
 void check_awaits(const source& file, const flat_code& code, findings& found) {
     for (auto at = code.text.find("co_await"); at != std::string::npos;
          at = code.text.find("co_await", at + 1)) {
-        const auto lambda = find_capturing_lambda(code, at + 8, expression_end(code, at + 8));
-        if (lambda == std::string_view::npos) continue;
-        found.push_back(
-            {file.path, code.line_of[lambda],
-             "a capturing lambda inside a co_await expression is destroyed twice by GCC 12: "
-             "name a coroutine with by-value parameters"});
+        const auto end = expression_end(code, at + 8);
+        const auto lambda = find_capturing_lambda(code, at + 8, end);
+        if (lambda != std::string_view::npos)
+            found.push_back(
+                {file.path, code.line_of[lambda],
+                 "a capturing lambda inside a co_await expression is destroyed twice by GCC 12: "
+                 "name a coroutine with by-value parameters"});
+        const auto start = expression_start(code, at);
+        const auto braced =
+            find_braced_value(code, start, std::max(end, start == at ? end : code.closing(start)));
+        if (braced != std::string_view::npos && lambda == std::string_view::npos)
+            found.push_back({file.path, code.line_of[braced],
+                             "a braced value inside a co_await expression is destroyed twice by "
+                             "GCC 12: give it a name first"});
     }
 }
 

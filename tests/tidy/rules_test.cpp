@@ -238,6 +238,23 @@ TEST(tidy_rules, a_capturing_lambda_inside_co_await_is_found) {
     EXPECT_TRUE(check("auto [ec, n] = co_await read();\nauto g = [n] { return n; };").empty());
 }
 
+TEST(tidy_rules, a_braced_value_inside_co_await_is_found) {
+    const auto check = [](const std::string& statement) {
+        return coroutine_lambdas(
+            {make_source("server/a.cpp", "awaitable<void> f() {\n" + statement + "\n}\n")});
+    };
+    EXPECT_EQ(only(check("co_return\nco_await fail({error(a, b)});")).line, 3U);
+    EXPECT_EQ(check("if (fault) co_await fail(failure{code, what});").size(), 1U);
+    EXPECT_EQ(check("auto x = co_await list(a, {1, 2}).next();").size(), 1U);
+    EXPECT_EQ(check("both({1, 2}, co_await next());").size(), 1U);
+    EXPECT_EQ(check("both(co_await next(), one{1});").size(), 1U);
+    // Braces of blocks, of other statements and of lambdas without captures are no values in it.
+    EXPECT_TRUE(check("if (co_await next()) {\n}\nfor (auto x : co_await all()) {\n}").empty());
+    EXPECT_TRUE(check("failure named{code, what};\nco_await fail(std::move(named));").empty());
+    EXPECT_TRUE(check("co_await next();\none x{1};\nwhile (true) { co_await next(); }").empty());
+    EXPECT_TRUE(check("co_await run([](int a) { return a; });").empty());
+}
+
 TEST(tidy_rules, a_lambda_called_inside_co_spawn_is_found) {
     const std::string head = "void f() {\nco_spawn(ex, ";
     EXPECT_EQ(only(coroutine_lambdas({make_source(

@@ -20,7 +20,7 @@ struct row {
     bool is_retried;
 };
 
-constexpr std::array<row, 18> table{{
+constexpr std::array<row, 19> table{{
     {errc::malformed_json, 400, "invalid_request_error", 400, "invalid_request_error", false},
     {errc::missing_field, 400, "invalid_request_error", 400, "invalid_request_error", false},
     {errc::bad_value, 400, "invalid_request_error", 400, "invalid_request_error", false},
@@ -38,6 +38,7 @@ constexpr std::array<row, 18> table{{
     {errc::cancelled, 503, "api_error", 503, "server_error", true},
     {errc::timeout, 504, "timeout_error", 504, "server_error", false},
     {errc::shutting_down, 503, "overloaded_error", 503, "server_error", true},
+    {errc::out_of_space, 507, "api_error", 507, "server_error", false},
     {errc::internal, 500, "api_error", 500, "server_error", false},
 }};
 
@@ -130,7 +131,7 @@ TEST(failure, engine_and_store_failures_keep_their_sentence_and_find_their_kind)
     EXPECT_EQ(from_storage({storage::errc::corrupt, "x"}).code, errc::internal);
     EXPECT_EQ(from_storage({storage::errc::incompatible, "x"}).code, errc::conflict);
     EXPECT_EQ(from_storage({storage::errc::io, "x"}).code, errc::internal);
-    EXPECT_EQ(from_storage({storage::errc::out_of_space, "x"}).code, errc::internal);
+    EXPECT_EQ(from_storage({storage::errc::out_of_space, "x"}).code, errc::out_of_space);
     EXPECT_EQ(from_storage({storage::errc::pool_exhausted, "x"}).code, errc::overloaded);
     EXPECT_EQ(from_storage({storage::errc::locked, "x"}).code, errc::internal);
     EXPECT_EQ(from_storage({storage::errc::bad_value, "why"}).what, "why");
