@@ -14,7 +14,7 @@
 namespace semantic::engine {
 namespace {
 
-#include "engine/kernels/simd_256.inl"
+#include "engine/kernels/simd/lanes_256.inl"
 
 /// A running sum of products u8 * s8, 4 to a word; carry() at least every 8 additions.
 template <bool four_bit>
@@ -72,10 +72,10 @@ SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.word
 
 // Each builds on the one before.
 // clang-format off
-#include "engine/kernels/simd_elements.inl"
-#include "engine/kernels/simd_linear.inl"
-#include "engine/kernels/simd_attend.inl"
-#include "engine/kernels/simd_attend_4bit.inl"
+#include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/linear.inl"
+#include "engine/kernels/simd/attend.inl"
+#include "engine/kernels/simd/attend_4bit.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avx2");

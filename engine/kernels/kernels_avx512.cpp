@@ -129,7 +129,7 @@ SIMD_INLINE v16 load_units(const std::byte* p) {
 SIMD_INLINE i16 add(i16 a, i16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) { return {_mm512_dpbusd_epi32(sums.v, u.v, s.v)}; }
 
-#include "engine/kernels/simd_vnni.inl"
+#include "engine/kernels/simd/vnni.inl"
 
 SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return sum.words; }
 SIMD_INLINE v16 to_floats(i16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
@@ -295,10 +295,10 @@ SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
 
 // Each builds on the one before.
 // clang-format off
-#include "engine/kernels/simd_elements.inl"
-#include "engine/kernels/simd_linear.inl"
-#include "engine/kernels/simd_attend.inl"
-#include "engine/kernels/simd_attend_4bit.inl"
+#include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/linear.inl"
+#include "engine/kernels/simd/attend.inl"
+#include "engine/kernels/simd/attend_4bit.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avx512");

@@ -15,22 +15,22 @@
 namespace semantic::engine {
 namespace {
 
-#include "engine/kernels/simd_256.inl"
+#include "engine/kernels/simd/lanes_256.inl"
 
 SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) {
     return {_mm256_dpbusd_avx_epi32(sums.a, u.a, s.a), _mm256_dpbusd_avx_epi32(sums.b, u.b, s.b)};
 }
 
-#include "engine/kernels/simd_vnni.inl"
+#include "engine/kernels/simd/vnni.inl"
 
 SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.words); }
 
 // Each builds on the one before.
 // clang-format off
-#include "engine/kernels/simd_elements.inl"
-#include "engine/kernels/simd_linear.inl"
-#include "engine/kernels/simd_attend.inl"
-#include "engine/kernels/simd_attend_4bit.inl"
+#include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/linear.inl"
+#include "engine/kernels/simd/attend.inl"
+#include "engine/kernels/simd/attend_4bit.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avxvnni");

@@ -1,4 +1,4 @@
-// Attention over one packed frame of 4 bits. See simd_elements.inl for how this is used.
+// Attention over one packed frame of 4 bits. See elements.inl for how this is used.
 // 64 tokens of keys and values are unpacked once for all query rows: keys with the token as lane,
 // values with 4 tokens in one word, so that both products are integer ones. A few rows at a time
 // then go from scores to weights to their part of the output without leaving L1.

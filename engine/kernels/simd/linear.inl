@@ -1,4 +1,4 @@
-// Matrix products over 16 output rows a register. See simd_elements.inl for how this is used.
+// Matrix products over 16 output rows a register. See elements.inl for how this is used.
 // A register tile is `rows` activations x `tiles` weight tiles; each of its sums is a chain of its
 // own, so no result depends on the shape of the register tile. Many rows walk over one stretch of
 // inputs at a time, short enough that its weights stay in L1; their sums wait in y meanwhile.

@@ -1,5 +1,5 @@
-// Attention over one packed frame of 8 or 16 bits. See simd_elements.inl for how this is used, and
-// simd_attend_4bit.inl for 4 bits.
+// Attention over one packed frame of 8 or 16 bits. See elements.inl for how this is used, and
+// attend_4bit.inl for 4 bits.
 // 16 tokens of keys become one tile whose lanes are tokens, read by all query rows. Scores and
 // softmax run over lanes of tokens. Values are widened to floats, 64 tokens at a time for all rows.
 
