@@ -75,6 +75,10 @@ SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.word
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/linear.inl"
 #include "engine/kernels/simd/attend.inl"
+#include "engine/kernels/simd/attend_4bit_tile.inl"
+#include "engine/kernels/simd/attend_4bit_prefetch.inl"
+#include "engine/kernels/simd/attend_4bit_softmax.inl"
+#include "engine/kernels/simd/attend_4bit_products.inl"
 #include "engine/kernels/simd/attend_4bit.inl"
 // clang-format on
 

@@ -298,6 +298,10 @@ SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/linear.inl"
 #include "engine/kernels/simd/attend.inl"
+#include "engine/kernels/simd/attend_4bit_tile.inl"
+#include "engine/kernels/simd/attend_4bit_prefetch.inl"
+#include "engine/kernels/simd/attend_4bit_softmax.inl"
+#include "engine/kernels/simd/attend_4bit_products.inl"
 #include "engine/kernels/simd/attend_4bit.inl"
 // clang-format on
 

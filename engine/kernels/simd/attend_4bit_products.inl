@@ -1,0 +1,202 @@
+// Attention at 4 bit: the two integer products, queries by keys and weights by values.
+
+/// x[m, lanes] = scores to base 2 of the rows from r and 16 tokens, once `group` is added. `dots`:
+/// the products of this group, a register for each row.
+template <int rows>
+SIMD_INLINE void add_scores(const attention_block& block, const level_parts& s, int r, index group,
+                            int lanes, const i16 (&dots)[rows], float* x) {
+    const index groups = block.k.dim / group_size;
+    const float* q_scales = s.q_scales + r * groups + group;
+    const float* q_sums = s.q_sums + r * groups + group;
+    const float* scales = s.key_scales + group * tile_tokens + lanes * lane_count;
+    const v16 scale = load(scales), bias = load(scales + groups * tile_tokens);
+#pragma GCC unroll 8
+    for (int m = 0; m < rows; ++m) {
+        float* to = x + m * tile_tokens + lanes * lane_count;
+        const v16 sum = group == 0 ? set1(0.0f) : load(to);
+        const v16 with_bias = fma(bias, set1(q_sums[m * groups]), sum);
+        const v16 both = mul(scale, set1(q_scales[m * groups]));
+        store(to, fma(both, to_floats(dots[m]), with_bias));
+    }
+}
+
+/// x[m] = scores to base 2 of row r + m. Shape: x [rows][64].
+template <int rows>
+SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts& s, int r,
+                                float* x) {
+    const index groups = block.k.dim / group_size;
+    const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim;
+    for (index g = 0; g < groups; ++g, q += group_size) {
+        for (int k = 0; k < tile_lanes; k += level_vectors) {
+            ask_for_keys<false>(s.asked, r, g * tile_lanes + k);
+            const std::byte* keys = s.keys + g * tile_words * tile_bytes + k * 64;
+            dot_sum<true> dots[rows][level_vectors];
+#pragma GCC unroll 8
+            for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 4
+                for (int i = 0; i < level_vectors; ++i) {
+                    clear(dots[m][i]);
+                }
+            }
+#pragma GCC unroll 16
+            for (int j = 0; j < tile_words; ++j) {
+                i16 key[level_vectors];
+#pragma GCC unroll 4
+                for (int i = 0; i < level_vectors; ++i) {
+                    key[i] = load_words(keys + j * tile_bytes + i * 64);
+                }
+#pragma GCC unroll 8
+                for (int m = 0; m < rows; ++m) {
+                    const i16 query = set1_word(q + m * block.k.dim + 4 * j);
+#pragma GCC unroll 4
+                    for (int i = 0; i < level_vectors; ++i) {
+                        add_products(dots[m][i], key[i], query);
+                        if (j % 8 == 7) {
+                            carry(dots[m][i]);
+                        }
+                    }
+                }
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < level_vectors; ++i) {
+                i16 sums[rows];
+#pragma GCC unroll 8
+                for (int m = 0; m < rows; ++m) {
+                    sums[m] = settled(dots[m][i]);
+                }
+                add_scores<rows>(block, s, r, g, k + i, sums, x);
+            }
+        }
+    }
+}
+
+/// The same of few rows, from the packed keys.
+template <int rows>
+SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s, int r, int t0,
+                             float* x) {
+    const index groups = block.k.dim / group_size;
+    for (int lanes = 0; lanes < tile_lanes; ++lanes) {
+        const int t = t0 + lanes * lane_count;
+        for (index g = 0; g < groups; ++g) {
+            const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim + g * group_size;
+            ask_for_keys<true>(s.asked, r, lanes * groups + g);
+            i16 words[8];
+            transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
+            dot_sum<true> dots[rows];
+#pragma GCC unroll 4
+            for (int m = 0; m < rows; ++m) {
+                clear(dots[m]);
+            }
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; ++j) {
+                const i16 low = low_nibbles(words[j]), high = high_nibbles(words[j]);
+#pragma GCC unroll 4
+                for (int m = 0; m < rows; ++m) {
+                    add_products(dots[m], low, set1_word(q + m * block.k.dim + 8 * j));
+                    add_products(dots[m], high, set1_word(q + m * block.k.dim + 8 * j + 4));
+                    if (j % 4 == 3) {
+                        carry(dots[m]);
+                    }
+                }
+            }
+            i16 sums[rows];
+#pragma GCC unroll 4
+            for (int m = 0; m < rows; ++m) {
+                sums[m] = dots[m].words;
+            }
+            add_scores<rows>(block, s, r, g, lanes, sums, x);
+        }
+    }
+}
+
+/// out[r + m] += unit * Σ levels[m, t] * values[t] of `group`, where unit is the row's own.
+template <int rows>
+SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
+                             const strip_rows& strip, index group) {
+    float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
+    const v16 unit = set1(strip.values->size_units[group] * value_unit);
+    for (int k = 0; k < tile_lanes; k += level_vectors) {
+        ask_for_values<false>(s.asked, strip.r, group * tile_lanes + k);
+        const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
+        dot_sum<true> dots[rows][level_vectors];
+#pragma GCC unroll 8
+        for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 4
+            for (int i = 0; i < level_vectors; ++i) {
+                clear(dots[m][i]);
+            }
+        }
+#pragma GCC unroll 16
+        for (int word = 0; word < tile_words; ++word) {
+            const index quad = word % 4 * 4 + word / 4;  // the order of pack_bytes
+            i16 v[level_vectors];
+#pragma GCC unroll 4
+            for (int i = 0; i < level_vectors; ++i) {
+                v[i] = load_words(values + quad * tile_bytes + i * 64);
+            }
+#pragma GCC unroll 8
+            for (int m = 0; m < rows; ++m) {
+                const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
+#pragma GCC unroll 4
+                for (int i = 0; i < level_vectors; ++i) {
+                    add_products(dots[m][i], level, v[i]);
+                    if (word % 8 == 7) {
+                        carry(dots[m][i]);
+                    }
+                }
+            }
+        }
+#pragma GCC unroll 8
+        for (int m = 0; m < rows; ++m) {
+            const v16 row_unit = mul(set1(strip.factors[m]), unit);
+#pragma GCC unroll 4
+            for (int i = 0; i < level_vectors; ++i) {
+                float* to = out + m * block.v.dim + (k + i) * lane_count;
+                store(to, fma(row_unit, to_floats(dots[m][i].words), load(to)));
+            }
+        }
+    }
+}
+
+/// The same of few rows, from the packed values.
+template <int rows>
+SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_parts& s,
+                                    const strip_rows& strip, index group) {
+    dot_sum<true> dots[rows][tile_lanes];
+#pragma GCC unroll 4
+    for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 4
+        for (int i = 0; i < tile_lanes; ++i) {
+            clear(dots[m][i]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int quad = 0; quad < tile_words; ++quad) {
+        if (quad % 4 == 0) {
+            ask_for_values<true>(s.asked, strip.r, group * tile_lanes + quad / 4);
+        }
+        const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
+        i16 v[tile_lanes];
+        load_quad(block.v, s, strip.t0 + 4 * quad, quad, group, v);
+#pragma GCC unroll 4
+        for (int m = 0; m < rows; ++m) {
+            const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
+#pragma GCC unroll 4
+            for (int i = 0; i < tile_lanes; ++i) {
+                add_products(dots[m][i], level, v[i]);
+                carry(dots[m][i]);
+            }
+        }
+    }
+    float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
+    const v16 unit = set1(strip.values->size_units[group] * value_unit);
+#pragma GCC unroll 4
+    for (int m = 0; m < rows; ++m) {
+        const v16 row_unit = mul(set1(strip.factors[m]), unit);
+#pragma GCC unroll 4
+        for (int i = 0; i < tile_lanes; ++i) {
+            float* to = out + m * block.v.dim + i * lane_count;
+            store(to, fma(row_unit, to_floats(dots[m][i].words), load(to)));
+        }
+    }
+}

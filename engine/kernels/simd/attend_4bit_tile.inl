@@ -1,0 +1,240 @@
+// Attention at 4 bit: where a tile of 64 tokens lies in the scratch, and how its packed keys and
+// values get there. See attend_4bit.inl for the whole.
+
+// A phase keeps its sums in registers; inlined into one function they would spill each other.
+#define SIMD_PHASE SIMD __attribute__((noinline))
+
+constexpr int tile_tokens = attention_value_tokens;
+constexpr int strip_rows_max = 24;                    // rows that go through a tile together
+constexpr int tile_lanes = tile_tokens / lane_count;  // registers of one row's scores
+constexpr index tile_bytes = 4 * tile_tokens;         // a word for each token or element of a group
+constexpr index tile_words = group_size / 4;          // of a token's group; quads of tokens
+
+/// |scale| and centre of a tile's values as integers, in the order of pack_shorts, and what they
+/// stand for beside weights of weight_one.
+struct fixed_values {
+    std::int16_t* sizes;    // [v groups][64]
+    std::int16_t* centres;  // the same
+    float* size_units;      // [v groups], of a level
+    float* centre_units;    // [v groups]
+};
+
+/// What a tile asks memory for: as large a part of the next frame as the tile is of this one.
+struct asked_rows {
+    index first, tokens;      // of the next frame
+    const std::byte* keys;    // of `first`
+    const std::byte* values;  // the same
+    index key_step;           // bytes, with the products of one group and 16 tokens
+    index value_step;         // bytes, with those of one group and 16 elements or tokens
+    int row;                  // whose products ask: the first that sees the tile; -1: not known yet
+};
+
+/// Where the parts of the scratch lie, as attention_scratch_floats counts them.
+struct level_parts {
+    std::int8_t* q;       // [count][k.dim], in the order of the keys
+    float* q_scales;      // [count][k groups], for scores to base 2
+    float* q_sums;        // the same
+    float* peaks;         // [count] of the frame so far, whole numbers
+    float* sums;          // [count][16] of p
+    float* centres;       // [count][v groups][16] of p * centre
+    float* out;           // [count][v.dim], in the order that value_order undoes
+    std::byte* keys;      // [k groups][16][64 tokens][4]
+    float* key_scales;    // [k groups][64], then biases alike
+    std::byte* values;    // [v groups][16 quads][64][4 tokens]
+    float* value_sizes;   // [v groups][64]: |scale|, then centres alike
+    std::uint8_t* flips;  // [v groups][64]: all ones where a scale is negative
+    fixed_values whole;   // of a tile that a row sees all of
+    fixed_values part;    // of the tokens that one row sees
+    seen_range seen;
+    asked_rows asked;  // of the tile at work
+};
+
+SIMD level_parts divide_level_scratch(const attention_block& block) {
+    const index rows = block.count, k_groups = block.k.dim / group_size;
+    const index v_groups = block.v.dim / group_size;
+    float* next = block.scratch;
+    // Whole registers, so that the last one of a part is stored without a mask.
+    const auto take = [&next](index floats) {
+        float* part = next;
+        next += (floats + lane_count - 1) / lane_count * lane_count;
+        return part;
+    };
+    level_parts s{};
+    s.q = reinterpret_cast<std::int8_t*>(take(rows * block.k.dim / 4));
+    s.q_scales = take(rows * k_groups);
+    s.q_sums = take(rows * k_groups);
+    s.peaks = take(rows);
+    s.sums = take(rows * lane_count);
+    s.centres = take(rows * v_groups * lane_count);
+    s.out = take(rows * block.v.dim);
+    s.keys = reinterpret_cast<std::byte*>(take(tile_lanes * lane_count * block.k.dim / 4));
+    s.key_scales = take(2 * k_groups * tile_tokens);
+    s.values = reinterpret_cast<std::byte*>(take(tile_lanes * lane_count * block.v.dim / 4));
+    s.value_sizes = take(2 * v_groups * tile_tokens);
+    s.flips = reinterpret_cast<std::uint8_t*>(take(v_groups * tile_tokens / 4));
+    const auto take_fixed = [&take, v_groups](fixed_values& values) {
+        values.sizes = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
+        values.centres = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
+        values.size_units = take(v_groups);
+        values.centre_units = take(v_groups);
+    };
+    take_fixed(s.whole);
+    take_fixed(s.part);
+    s.seen = seen_tokens(block);
+    return s;
+}
+
+/// Whether some row sees each token of the tile at t0.
+SIMD_INLINE bool sees_tile(const level_parts& s, int t0) {
+    return s.seen.begin <= t0 && s.seen.end >= t0 + tile_tokens;
+}
+
+/// Queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7, because the even
+/// elements of a packed word are its low nibbles. Their scales and sums for scores to base 2.
+SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
+    const index bytes = static_cast<index>(block.count) * block.k.dim;
+    const __m128i evens_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+    const std::int8_t* const from = block.q.q;
+    std::int8_t* const to = s.q;
+    for (index i = 0; i < bytes; i += 16) {
+        const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_shuffle_epi8(x, evens_first));
+    }
+    const v16 scale = set1(block.scale * exp_log2e);
+    const index groups = bytes / group_size;
+    for (index i = 0; i < groups; i += lane_count) {
+        const int lanes = lanes_left(groups, i);
+        store(s.q_scales + i, mul(load_first(block.q.scales + i, lanes), scale));
+        store(s.q_sums + i, mul(load_first(block.q.sums + i, lanes), scale));
+    }
+}
+
+/// Scales, then biases, of the 64 tokens from t0 as [groups][64] each; tokens past the end repeat
+/// the last.
+SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out) {
+    tile_scales<tile_lanes>(rows, t0, tokens, out);
+}
+
+/// Keys of the 64 tokens from t0.
+SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0) {
+    for (int i = 0; i < tile_lanes; ++i) {
+        const int t = t0 + i * lane_count;
+        std::byte* out = s.keys + i * 64;
+        for (index g = 0; g < block.k.dim / group_size; ++g) {
+            i16 words[8];
+            transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
+#pragma GCC unroll 8
+            for (int j = 0; j < 8; ++j, out += 2 * tile_bytes) {
+                store_words(out, low_nibbles(words[j]));
+                store_words(out + tile_bytes, high_nibbles(words[j]));
+            }
+        }
+    }
+}
+
+/// |scale|, centre and sign of the values of the 64 tokens from t0; 0 where no row sees any.
+/// all: some row sees each.
+template <bool all>
+SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
+    const kv_rows& v = block.v;
+    const index scales = v.dim / group_size * tile_tokens;
+    const v16 zero = set1(0.0f);
+    float* centres = s.value_sizes + scales;
+    widen_scales(v, t0, block.tokens, s.value_sizes);
+    for (index i = 0; i < scales; i += lane_count) {
+        v16 scale = load(s.value_sizes + i), bias = load(centres + i);
+        if constexpr (!all) {
+            const int t = t0 + static_cast<int>(i % tile_tokens);
+            scale = keep(scale, s.seen.begin - t, s.seen.end - t, zero);
+            bias = keep(bias, s.seen.begin - t, s.seen.end - t, zero);
+        }
+        store(s.value_sizes + i, abs(scale));
+        store(centres + i, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
+        store_low_bytes(s.flips + i, less_words(scale, zero));
+    }
+}
+
+/// Values of `group` of the 4 tokens from t, which are quad `quad` of a tile, as quad_values.
+SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int quad, index group,
+                           i16 (&words)[tile_lanes]) {
+    const std::byte* rows = v.rows + group * (group_size / 2);
+    const auto row_bytes = static_cast<index>(v.row_bytes);
+    const std::uint8_t* flips = s.flips + group * tile_tokens + 4 * quad;
+    const int begin = s.seen.begin, end = s.seen.end;
+    if (t >= begin && t + 4 <= end) {
+        const std::byte* first = rows + t * row_bytes;
+        quad_values(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes, flips,
+                    words);
+        return;
+    }
+    // Unseen tokens have weight 0, so any row that can be read will do.
+    const auto any = [&](int token) {
+        return rows + (token < begin ? begin : token < end ? token : end - 1) * row_bytes;
+    };
+    quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), flips, words);
+}
+
+/// Values of the 64 tokens from t0, 4 tokens to a word.
+template <bool all>
+SIMD_PHASE void unpack_values(const attention_block& block, const level_parts& s, int t0) {
+    const auto row_bytes = static_cast<index>(block.v.row_bytes);
+    for (index g = 0; g < block.v.dim / group_size; ++g) {
+        const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size / 2);
+        const std::uint8_t* flips = s.flips + g * tile_tokens;
+        std::byte* out = s.values + g * tile_words * tile_bytes;
+        for (int quad = 0; quad < tile_words; ++quad) {
+            i16 words[tile_lanes];
+            if constexpr (all) {
+                quad_values(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes, flips,
+                            words);
+            } else {
+                load_quad(block.v, s, t0 + 4 * quad, quad, g, words);
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < tile_lanes; ++i) {
+                store_words(out + i * 64, words[i]);
+            }
+            row += 4 * row_bytes;
+            flips += 4;
+            out += tile_bytes;
+        }
+    }
+}
+
+/// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen; if all, that they
+/// are all of it.
+template <bool all>
+SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, int t0, int from,
+                           int to, const fixed_values& fixed) {
+    const index groups = block.v.dim / group_size;
+    // x times what makes the largest |x| become `one`. Returns that |x|.
+    const auto fix = [&](const float* x, float one, std::int16_t* out) SIMD {
+        v16 kept[tile_lanes];
+        v16 most = set1(0.0f);
+#pragma GCC unroll 4
+        for (int i = 0; i < tile_lanes; ++i) {
+            const int first = t0 + i * lane_count;
+            kept[i] = load(x + i * lane_count);
+            if constexpr (!all) {
+                kept[i] = keep(kept[i], from - first, to - first, set1(0.0f));
+            }
+            most = max(most, abs(kept[i]));
+        }
+        const float largest_of_all = largest(most);
+        const v16 factor = set1(largest_of_all > 0.0f ? one / largest_of_all : 0.0f);
+#pragma GCC unroll 2
+        for (int i = 0; i < tile_lanes; i += 2) {
+            store_words(out + i * lane_count,
+                        pack_shorts(round_to_words(mul(kept[i], factor)),
+                                    round_to_words(mul(kept[i + 1], factor))));
+        }
+        return largest_of_all;
+    };
+    for (index g = 0; g < groups; ++g) {
+        const float* sizes = s.value_sizes + g * tile_tokens;
+        const float* centres = sizes + groups * tile_tokens;
+        const index at = g * tile_tokens;
+        fixed.size_units[g] = fix(sizes, weight_one, fixed.sizes + at) * level_size;
+        fixed.centre_units[g] = fix(centres, centre_one, fixed.centres + at) * weighed_centre;
+    }
+}
