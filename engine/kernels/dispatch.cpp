@@ -1,7 +1,6 @@
 // Chooses a table by what the CPU and the operating system support, and the conversions that all
 // tables share.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -109,31 +108,6 @@ std::size_t packed_matrix::tile_bytes() const noexcept {
             return width / group_size * record_bytes();
     }
     return 0;
-}
-
-std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim) noexcept {
-    const auto padded = [](std::size_t n, std::size_t to) { return (n + to - 1) / to * to; };
-    const auto rows = static_cast<std::size_t>(count);
-    const auto t = padded(static_cast<std::size_t>(tokens), attention_value_tokens);
-    const auto kd = padded(static_cast<std::size_t>(k_dim), 16);
-    const auto vd = padded(static_cast<std::size_t>(v_dim), 16);
-    const auto k_groups = (kd + group_size - 1) / group_size;
-    const auto v_groups = (vd + group_size - 1) / group_size;
-    const std::size_t wide = rows * t            // scores
-                             + rows * vd         // output of the frame
-                             + rows * 16         // maxima, sums, ranges
-                             + 16 * kd + kd      // one tile of keys, its scales and biases
-                             + 2 * t * v_groups  // scales and biases of values
-                             + attention_value_tokens * vd;  // one tile of values
-    const std::size_t four_bit =
-        rows * kd / 4 + 2 * padded(rows * k_groups, 16)       // queries in the order of the keys
-        + padded(rows, 16) + rows * 16 * (1 + v_groups)       // maxima, sums, centres
-        + rows * vd                                           // output of the frame
-        + attention_value_tokens * (kd + vd) / 4              // one tile of keys and values
-        + 2 * attention_value_tokens * (k_groups + v_groups)  // scales
-        + attention_value_tokens / 4 * v_groups               // signs of values
-        + 2 * attention_value_tokens * v_groups + 4 * padded(v_groups, 16);  // and as integers
-    return std::max(wide, four_bit);
 }
 
 float to_float(half value) noexcept {

@@ -106,8 +106,9 @@ struct attention_block {
     float scale = 1.0f;              // on the score: score = scale * (q·k)
     softmax_state* state = nullptr;  // [count], merged into
     float* out = nullptr;            // [count, v.dim], merged into
-    float* scratch =
-        nullptr;  // attention_scratch_floats(count, tokens, k.dim, v.dim) floats, 64-byte aligned
+    /// attention_scratch_floats(count, tokens, k.dim, v.dim) floats (attention_scratch.hpp),
+    /// 64-byte aligned.
+    float* scratch = nullptr;
     /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for it.
     /// Null rows: none. Shaped like k and v, whole.
     kv_rows next_k, next_v;
@@ -203,9 +204,6 @@ struct kernel_table {
     /// fma(scale, q, bias), mxfp4 is exact.
     void (*embed_row)(const packed_matrix& w, int index, float* out);
 };
-
-/// Floats that attention_block::scratch needs; grows with each argument.
-std::size_t attention_scratch_floats(int count, int tokens, int k_dim, int v_dim) noexcept;
 
 /// Returns: the table named (avx512, avxvnni, avx2, scalar, portable), or for "auto" the fastest
 /// that this CPU runs; null when the name is unknown or the CPU lacks it. portable is scalar with

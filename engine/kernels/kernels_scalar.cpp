@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/exp_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"
@@ -390,7 +391,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     state.max = max;
     const float factor = exp2_one(highest - max);
 
-    float sizes[attention_value_tokens], centres[attention_value_tokens];
+    float sizes[attention_tile_tokens], centres[attention_tile_tokens];
     float largest_size = 0.0f, largest_centre = 0.0f;
     for (index t = begin; t < end; ++t) {
         const index at = t * v.row_scales + group, i = t - begin;
@@ -405,7 +406,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
 
     std::int32_t sum[lane_count] = {}, centre[lane_count] = {}, idot[group_size] = {};
     for (index t = begin; t < end; ++t) {
-        const index i = t - begin, lane = weight_lane(t % attention_value_tokens);
+        const index i = t - begin, lane = weight_lane(t % attention_tile_tokens);
         const float steps = std::nearbyint(std::fma(x[i], weight_steps, highest * -weight_steps));
         const int p = exp2_fixed(static_cast<std::uint32_t>(-std::fmax(steps, -32768.0f)));
         sum[lane] += p;
@@ -435,11 +436,11 @@ softmax_state attend_4bit(const attention_block& block, index r, float* out) {
     softmax_state result{};
     for (index group = 0; group < block.v.dim / group_size; ++group) {
         level_state state;
-        for (index tile = begin / attention_value_tokens * attention_value_tokens; tile < end;
-             tile += attention_value_tokens) {
+        for (index tile = begin / attention_tile_tokens * attention_tile_tokens; tile < end;
+             tile += attention_tile_tokens) {
             const index from = std::max(tile, begin);
-            const index to = std::min(tile + attention_value_tokens, end);
-            float x[attention_value_tokens];
+            const index to = std::min(tile + attention_tile_tokens, end);
+            float x[attention_tile_tokens];
             for (index t = from; t < to; ++t) {
                 x[t - from] = quantised_score(block, r, t, block.scale * exp_log2e);
             }
@@ -478,8 +479,10 @@ softmax_state attend_wide(const attention_block& block, index r, float* p, float
 }
 
 void attend(const attention_block& block) {
-    float* p = block.scratch;       // [tokens]
-    float* out = p + block.tokens;  // [v.dim]
+    const float_attention_scratch parts =
+        lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);
+    float* p = block.scratch + parts.scores;  // [tokens]
+    float* out = block.scratch + parts.out;   // [v.dim]
     for (index r = 0; r < block.count; ++r) {
         if (block.begin[r] >= block.end[r]) {
             continue;

@@ -5,6 +5,8 @@
 #include <limits>
 #include <tuple>
 
+#include "engine/kernels/attention_scratch.hpp"
+
 namespace semantic::engine {
 
 namespace {

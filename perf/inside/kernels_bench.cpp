@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/tables.hpp"
 #include "perf/inside/kernel_roofs.hpp"

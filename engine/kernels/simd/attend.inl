@@ -3,7 +3,7 @@
 // 16 tokens of keys become one tile whose lanes are tokens, read by all query rows. Scores and
 // softmax run over lanes of tokens. Values are widened to floats, 64 tokens at a time for all rows.
 
-/// Where the parts of the scratch lie, as attention_scratch_floats counts them.
+/// The parts of the scratch, as float_attention_scratch says, and the tokens that are seen.
 struct attend_parts {
     index stride;   // tokens of a row of scores, a multiple of 64
     float* scores;  // [count][stride], then the weights p
@@ -18,8 +18,6 @@ struct attend_parts {
     int begin, end;         // tokens that any row sees
     int first, last;        // the same in whole tiles of 16
 };
-
-SIMD_INLINE index padded(index n, index to = 16) { return (n + to - 1) / to * to; }
 
 struct seen_range {
     int begin, end;          // from the first to the last token that any row sees
@@ -40,20 +38,19 @@ SIMD seen_range seen_tokens(const attention_block& block) {
 }
 
 SIMD attend_parts divide_scratch(const attention_block& block) {
+    const float_attention_scratch parts =
+        lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);
     attend_parts s{};
-    s.stride = padded(block.tokens, attention_value_tokens);
-    s.out_stride = padded(block.v.dim);
-    s.scores = block.scratch;
-    s.out = s.scores + block.count * s.stride;
-    float* rows = s.out + block.count * s.out_stride;
-    s.states = reinterpret_cast<softmax_state*>(rows);
-    s.ranges = reinterpret_cast<int*>(rows + 2 * block.count);
-    const index k_dim = padded(block.k.dim);
-    s.keys = rows + 16 * block.count;
-    s.key_scales = s.keys + 16 * k_dim;
-    s.value_scales = s.key_scales + k_dim;
-    const index scales = s.stride * ((block.v.dim + group_size - 1) / group_size);
-    s.values = s.value_scales + 2 * scales;
+    s.stride = parts.score_stride;
+    s.out_stride = parts.out_stride;
+    s.scores = block.scratch + parts.scores;
+    s.out = block.scratch + parts.out;
+    s.states = reinterpret_cast<softmax_state*>(block.scratch + parts.states);
+    s.ranges = reinterpret_cast<int*>(block.scratch + parts.ranges);
+    s.keys = block.scratch + parts.keys;
+    s.key_scales = block.scratch + parts.key_scales;
+    s.value_scales = block.scratch + parts.value_scales;
+    s.values = block.scratch + parts.values;
     const seen_range seen = seen_tokens(block);
     s.begin = seen.begin;
     s.end = seen.end;
@@ -415,8 +412,8 @@ SIMD_INLINE void weigh_rows(const float* p, const attend_parts& s, const float* 
 template <int bits>
 SIMD void weigh_widened(const attention_block& block, const attend_parts& s) {
     const row_tiles cut = cut_rows(block, value_rows_max, s.ranges);
-    for (int t0 = s.begin; t0 < s.end; t0 += attention_value_tokens) {
-        const int t1 = s.end - t0 < attention_value_tokens ? s.end : t0 + attention_value_tokens;
+    for (int t0 = s.begin; t0 < s.end; t0 += attention_tile_tokens) {
+        const int t1 = s.end - t0 < attention_tile_tokens ? s.end : t0 + attention_tile_tokens;
         widen_values<bits>(block.v, s, t0, t1);
         for (int tile = 0; tile < cut.tiles; ++tile) {
             int from = t0, to = t1;

@@ -4,7 +4,7 @@
 // A phase keeps its sums in registers; inlined into one function they would spill each other.
 #define SIMD_PHASE SIMD __attribute__((noinline))
 
-constexpr int tile_tokens = attention_value_tokens;
+constexpr int tile_tokens = attention_tile_tokens;
 constexpr int strip_rows_max = 24;                    // rows that go through a tile together
 constexpr int tile_lanes = tile_tokens / lane_count;  // registers of one row's scores
 constexpr index tile_bytes = 4 * tile_tokens;         // a word for each token or element of a group
@@ -29,7 +29,7 @@ struct asked_rows {
     int row;                  // whose products ask: the first that sees the tile; -1: not known yet
 };
 
-/// Where the parts of the scratch lie, as attention_scratch_floats counts them.
+/// The parts of the scratch, as tiled_attention_scratch says, and the tile at work.
 struct level_parts {
     std::int8_t* q;       // [count][k.dim], in the order of the keys
     float* q_scales;      // [count][k groups], for scores to base 2
@@ -50,36 +50,34 @@ struct level_parts {
 };
 
 SIMD level_parts divide_level_scratch(const attention_block& block) {
-    const index rows = block.count, k_groups = block.k.dim / group_size;
-    const index v_groups = block.v.dim / group_size;
-    float* next = block.scratch;
-    // Whole registers, so that the last one of a part is stored without a mask.
-    const auto take = [&next](index floats) {
-        float* part = next;
-        next += (floats + lane_count - 1) / lane_count * lane_count;
-        return part;
+    const tiled_attention_scratch parts =
+        lay_out_tiled_attention(block.count, block.k.dim, block.v.dim);
+    float* const start = block.scratch;
+    const auto bytes = [start](index offset) {
+        return reinterpret_cast<std::byte*>(start + offset);
+    };
+    const auto shorts = [start](index offset) {
+        return reinterpret_cast<std::int16_t*>(start + offset);
+    };
+    const auto fixed = [start, shorts](const tiled_attention_scratch::fixed& of) {
+        return fixed_values{shorts(of.sizes), shorts(of.centres), start + of.size_units,
+                            start + of.centre_units};
     };
     level_parts s{};
-    s.q = reinterpret_cast<std::int8_t*>(take(rows * block.k.dim / 4));
-    s.q_scales = take(rows * k_groups);
-    s.q_sums = take(rows * k_groups);
-    s.peaks = take(rows);
-    s.sums = take(rows * lane_count);
-    s.centres = take(rows * v_groups * lane_count);
-    s.out = take(rows * block.v.dim);
-    s.keys = reinterpret_cast<std::byte*>(take(tile_lanes * lane_count * block.k.dim / 4));
-    s.key_scales = take(2 * k_groups * tile_tokens);
-    s.values = reinterpret_cast<std::byte*>(take(tile_lanes * lane_count * block.v.dim / 4));
-    s.value_sizes = take(2 * v_groups * tile_tokens);
-    s.flips = reinterpret_cast<std::uint8_t*>(take(v_groups * tile_tokens / 4));
-    const auto take_fixed = [&take, v_groups](fixed_values& values) {
-        values.sizes = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
-        values.centres = reinterpret_cast<std::int16_t*>(take(v_groups * tile_tokens / 2));
-        values.size_units = take(v_groups);
-        values.centre_units = take(v_groups);
-    };
-    take_fixed(s.whole);
-    take_fixed(s.part);
+    s.q = reinterpret_cast<std::int8_t*>(start + parts.q);
+    s.q_scales = start + parts.q_scales;
+    s.q_sums = start + parts.q_sums;
+    s.peaks = start + parts.peaks;
+    s.sums = start + parts.sums;
+    s.centres = start + parts.centres;
+    s.out = start + parts.out;
+    s.keys = bytes(parts.keys);
+    s.key_scales = start + parts.key_scales;
+    s.values = bytes(parts.values);
+    s.value_sizes = start + parts.value_sizes;
+    s.flips = reinterpret_cast<std::uint8_t*>(start + parts.flips);
+    s.whole = fixed(parts.whole);
+    s.part = fixed(parts.part);
     s.seen = seen_tokens(block);
     return s;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/attention_scratch.hpp"
 #include "tests/engine/kernels/support.hpp"
 
 namespace semantic::engine::kernel_tests {
@@ -50,6 +51,7 @@ struct attention_case {
     struct result {
         std::vector<softmax_state> states;
         std::vector<float> out;
+        bool inside_scratch = false;  // nothing behind the scratch was written
     };
     /// next_tokens: of the frame that is named as the next one, which is this one again; 0: none.
     result run(const kernel_table& table, int first, int count, int next_tokens = 0) const {
@@ -59,9 +61,11 @@ struct attention_case {
         result made{{states.begin() + first, states.begin() + first + count},
                     {out.begin() + static_cast<std::ptrdiff_t>(f * vd),
                      out.begin() + static_cast<std::ptrdiff_t>((f + n) * vd)}};
-        buffer<float> scratch(
-            attention_scratch_floats(count, shape.tokens, shape.k_dim, shape.v_dim));
-        std::fill(scratch.begin(), scratch.end(), std::numeric_limits<float>::quiet_NaN());
+        const std::size_t needed =
+            attention_scratch_floats(count, shape.tokens, shape.k_dim, shape.v_dim);
+        buffer<float> scratch(needed + guard_floats);
+        std::fill_n(scratch.begin(), needed, std::numeric_limits<float>::quiet_NaN());
+        std::fill(scratch.begin() + needed, scratch.end(), guard_value);
         attention_block block;
         std::unique_ptr<test_rows> rows;
         block.count = count;
@@ -85,6 +89,8 @@ struct attention_case {
             block.next_tokens = next_tokens;
         }
         table.attend(block);
+        made.inside_scratch = std::all_of(scratch.begin() + needed, scratch.end(),
+                                          [](float x) { return x == guard_value; });
         return made;
     }
 
@@ -128,6 +134,9 @@ struct attention_case {
     std::size_t groups(int dim) const {
         return shape.bits == 16 ? 0 : size(shape.tokens, dim / 64);
     }
+
+    static constexpr std::size_t guard_floats = 256;
+    static constexpr float guard_value = 12345.0f;
 
     attention_shape shape;
     float scale = 0.11f;

@@ -341,6 +341,8 @@ TEST_P(kernel_table_of, attention_equals_scalar) {
     for (const attention_shape& shape : attention_shapes()) {
         const attention_case c(shape, ++seed);
         const auto a = c.run(scalar_, 0, shape.count), b = c.run(*table_, 0, shape.count);
+        ASSERT_TRUE(a.inside_scratch && b.inside_scratch)
+            << shape.bits << " bit, dim " << shape.k_dim << ", tokens " << shape.tokens;
         ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size()))
             << shape.bits << " bit, dim " << shape.k_dim << ", tokens " << shape.tokens;
         ASSERT_TRUE(std::isfinite(a.states[0].sum));

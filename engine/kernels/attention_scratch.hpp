@@ -1,0 +1,135 @@
+#pragma once
+// Where the parts of attention_block::scratch lie. One function for each way to attend gives all
+// offsets and the end, for callers that make room as for kernels that work in it.
+// Thread: pure. Nothing here allocates.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "engine/kernels/kernels.hpp"
+
+namespace semantic::engine {
+
+/// Tokens of K and V that attention unpacks at a time: 64 x 64 floats fill a third of a 48 KiB L1.
+/// At 4 bit the weights are rounded tile by tile, which makes this a part of the definition.
+inline constexpr int attention_tile_tokens = 64;
+
+/// Numbers parts one after the other, in whole registers of 16 floats: the last register of a part
+/// is stored without a mask, and every part begins on a cache line if the first one does.
+class scratch_counter {
+  public:
+    /// Returns: the offset of a part of `floats` floats.
+    constexpr std::ptrdiff_t add(std::ptrdiff_t floats) noexcept {
+        const std::ptrdiff_t begin = end_;
+        end_ += padded(floats);
+        return begin;
+    }
+    constexpr std::ptrdiff_t end() const noexcept { return end_; }
+    static constexpr std::ptrdiff_t padded(std::ptrdiff_t n, std::ptrdiff_t to = 16) noexcept {
+        return (n + to - 1) / to * to;
+    }
+
+  private:
+    std::ptrdiff_t end_ = 0;
+};
+
+/// Scratch of attention at 8 and 16 bit, offsets in floats.
+struct float_attention_scratch {
+    std::ptrdiff_t score_stride;  // floats from one row of scores to the next
+    std::ptrdiff_t out_stride;  // floats from one row of output, or one token's values, to the next
+    std::ptrdiff_t scores;      // [count][score_stride], then the weights p in their place
+    std::ptrdiff_t out;         // [count][out_stride]
+    std::ptrdiff_t states;      // softmax_state [count]
+    std::ptrdiff_t ranges;      // int [at most count][2]
+    std::ptrdiff_t keys;        // one key tile: [k_dim][16 tokens], floats or fewer bytes
+    std::ptrdiff_t key_scales;  // [k groups][16], then biases alike
+    std::ptrdiff_t value_scales;  // [score_stride][v groups], then biases alike
+    std::ptrdiff_t values;        // [attention_tile_tokens][out_stride]
+    std::ptrdiff_t end;
+};
+
+constexpr float_attention_scratch lay_out_float_attention(int count, int tokens, int k_dim,
+                                                          int v_dim) noexcept {
+    const std::ptrdiff_t rows = count;
+    const std::ptrdiff_t k_groups = (k_dim + group_size - 1) / group_size;
+    const std::ptrdiff_t v_groups = (v_dim + group_size - 1) / group_size;
+    scratch_counter parts;
+    float_attention_scratch s{};
+    s.score_stride = scratch_counter::padded(tokens, attention_tile_tokens);
+    s.out_stride = scratch_counter::padded(v_dim);
+    s.scores = parts.add(rows * s.score_stride);
+    s.out = parts.add(rows * s.out_stride);
+    s.states = parts.add(rows * 2);
+    s.ranges = parts.add(rows * 2);
+    s.keys = parts.add(lane_count * scratch_counter::padded(k_dim));
+    s.key_scales = parts.add(2 * k_groups * lane_count);
+    s.value_scales = parts.add(2 * s.score_stride * v_groups);
+    s.values = parts.add(attention_tile_tokens * s.out_stride);
+    s.end = parts.end();
+    return s;
+}
+
+/// Scratch of attention at 4 bit, offsets in floats.
+struct tiled_attention_scratch {
+    /// |scale| and centre of a tile's values as integers, see fixed_values.
+    struct fixed {
+        std::ptrdiff_t sizes;         // int16 [v groups][64]
+        std::ptrdiff_t centres;       // the same
+        std::ptrdiff_t size_units;    // [v groups]
+        std::ptrdiff_t centre_units;  // [v groups]
+    };
+    std::ptrdiff_t q;            // int8 [count][k_dim], in the order of the keys
+    std::ptrdiff_t q_scales;     // [count][k groups]
+    std::ptrdiff_t q_sums;       // the same
+    std::ptrdiff_t peaks;        // [count]
+    std::ptrdiff_t sums;         // [count][16]
+    std::ptrdiff_t centres;      // [count][v groups][16]
+    std::ptrdiff_t out;          // [count][v_dim]
+    std::ptrdiff_t keys;         // bytes [k groups][16][64 tokens][4]
+    std::ptrdiff_t key_scales;   // [k groups][64], then biases alike
+    std::ptrdiff_t values;       // bytes [v groups][16 quads][64][4 tokens]
+    std::ptrdiff_t value_sizes;  // [v groups][64], then centres alike
+    std::ptrdiff_t flips;        // bytes [v groups][64]
+    fixed whole, part;
+    std::ptrdiff_t end;
+};
+
+/// Requires: k_dim and v_dim are multiples of 64; others are counted as the next one.
+constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
+                                                          int v_dim) noexcept {
+    const std::ptrdiff_t rows = count, tile = attention_tile_tokens;
+    const std::ptrdiff_t k_groups = (k_dim + group_size - 1) / group_size;
+    const std::ptrdiff_t v_groups = (v_dim + group_size - 1) / group_size;
+    scratch_counter parts;
+    tiled_attention_scratch s{};
+    s.q = parts.add(rows * k_groups * group_size / 4);
+    s.q_scales = parts.add(rows * k_groups);
+    s.q_sums = parts.add(rows * k_groups);
+    s.peaks = parts.add(rows);
+    s.sums = parts.add(rows * lane_count);
+    s.centres = parts.add(rows * v_groups * lane_count);
+    s.out = parts.add(rows * v_groups * group_size);
+    s.keys = parts.add(tile * k_groups * group_size / 4);
+    s.key_scales = parts.add(2 * k_groups * tile);
+    s.values = parts.add(tile * v_groups * group_size / 4);
+    s.value_sizes = parts.add(2 * v_groups * tile);
+    s.flips = parts.add(v_groups * tile / 4);
+    for (tiled_attention_scratch::fixed* of : {&s.whole, &s.part}) {
+        of->sizes = parts.add(v_groups * tile / 2);
+        of->centres = parts.add(v_groups * tile / 2);
+        of->size_units = parts.add(v_groups);
+        of->centre_units = parts.add(v_groups);
+    }
+    s.end = parts.end();
+    return s;
+}
+
+/// Floats that attention_block::scratch needs, whatever its bits; grows with each argument.
+constexpr std::size_t attention_scratch_floats(int count, int tokens, int k_dim,
+                                               int v_dim) noexcept {
+    return static_cast<std::size_t>(
+        std::max(lay_out_float_attention(count, tokens, k_dim, v_dim).end,
+                 lay_out_tiled_attention(count, k_dim, v_dim).end));
+}
+
+}  // namespace semantic::engine
