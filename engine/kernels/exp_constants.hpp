@@ -1,5 +1,6 @@
 #pragma once
 // Numbers that every table shares. exp(x) = 2^n * P(r), n = round(x / ln 2), r = x - n ln 2.
+// Numbers in parentheses are formulas of ARITHMETIC.md.
 
 namespace semantic::engine {
 
@@ -24,31 +25,31 @@ inline constexpr float exp_coefficients[exp_coefficient_count] = {1.384360599e-0
                                                                   1.0f,
                                                                   1.0f};
 
-/// 2^x = 2^n * P(r), n = round(x), r = x - n. Highest power first; exactly 1 at r = 0. Minimax on
-/// +-1/2, relative error below 1.1e-4.
+/// (8): 2^x = 2^n * P(r), n = round(x), r = x - n. Highest power first; exactly 1 at r = 0.
+/// Minimax on +-1/2, relative error below 1.1e-4.
 inline constexpr int exp2_coefficient_count = 4;
 inline constexpr float exp2_coefficients[exp2_coefficient_count] = {
     5.500893295e-02f, 2.422109842e-01f, 6.932829022e-01f, 1.0f};
-/// 2^x of what is below stands at 2^-64, so that no factor of it is too small for a float.
+/// Least exponent of (8), so that no product with a factor is too small for a float.
 inline constexpr float exp2_lowest = -64.0f;
 inline constexpr float exp_ln2 = 0.693147181f;
 
-// Weights of attention at 4 bit: 2^x of 0 >= x >= -16 in 16-bit integers.
+// Weights of attention at 4 bit, (9) and (10): 2^x of 0 >= x >= -16 in 16-bit integers.
 inline constexpr int weight_step_bits = 11;     // binary digits of x behind the point
 inline constexpr float weight_steps = 2048.0f;  // of x from one power of two to the next
-inline constexpr int weight_one = 32767;        // what a weight of 1 is
+inline constexpr int weight_one = 32767;        // a weight of 1 as an integer
 inline constexpr float weight_unit = 1.0f / weight_one;
 /// 2^-r = 1 - r * (c[0] - r * (c[1] - r * c[2])) for 0 <= r < 1, as parts of 2^16. Relative error
 /// below 1.1e-4, with the rounding of each step.
 inline constexpr int weight_coefficients[3] = {45325, 15153, 2599};
-inline constexpr float peak_step = 32.0f;  // what peaks are multiples of
+inline constexpr float peak_step = 32.0f;  // (6): running maxima are multiples of this
 inline constexpr int centre_one =
     16383;                             // the largest centre: 4 of them times weight_one are an int
 inline constexpr int level_one = 255;  // the largest level
-/// What a level stands for beside values of size 1; two products by parts of 2^15 lead to it.
+/// (16): a level of 1 beside a largest |scale| of 1; two products in parts of 2^15 lead to it.
 inline constexpr float level_size =
     static_cast<float>(32768.0 / weight_one * 32768.0 / weight_one / level_one);
-/// What 1 of the sum of weights times centres stands for, beside a largest centre of 1.
+/// (14): a sum of weights times centres of 1 beside a largest centre of 1.
 inline constexpr float weighed_centre = static_cast<float>(1.0 / centre_one / weight_one);
 
 /// -2 sqrt(2 / pi), and that times 0.044715: the tanh form of GELU is x / (1 + exp(-2u)).

@@ -162,39 +162,19 @@ struct kernel_table {
     void (*quantize_kv)(const float* x, int dim, int bits, std::byte* row, half* scales,
                         half* biases);
 
-    /// Scores, softmax and weighted sum of one frame, merged into the running state:
-    /// merge_softmax(state, out, {m_b, l_b}, o_b). K and V have the same bits.
-    /// At 8/16 bit, per row: score t = scale * acc. At 8 bit, per group in order, acc =
-    /// fma(scale_k * scale_q, float(idot), fma(bias_k, sum_q, acc)); at 16 bit, d ascending, acc =
-    /// fma(q[d], k[t, d], acc). m_b = max over the visible tokens; p_t = exp(score_t - m_b); l_b =
-    /// Σ p_t in lane order of t (hidden tokens add 0). o_b[d] = Σ_t p_t * v[t, d], t ascending,
-    /// acc = fma(p_t, v, acc), v = fma(q, scale_v, bias_v).
-    /// At 4 bit integers do the work, and a row goes through the frame by tiles of 64 tokens, in
-    /// order; those of which it sees nothing are left out. x_t to base 2 is acc of the 8-bit rule
-    /// with scale_q and sum_q multiplied by scale * log2 e first. X = max of the visible x; M =
-    /// max(M so far, X / 32 rounded up, times 32), and where M rises, what was summed is multiplied
-    /// by 2^(M before - M). f = 2^(X - M); both by exp2_coefficients, exponents at least -64.
-    /// p_t = exp2_fixed(-s) for s = round-half-even(fma(x_t, 2048, -2048 * X)), at least -32768:
-    /// 2^(x_t - X) in units of 1 / 32767, see weight_coefficients. Σ p_t is exact in each of 16
-    /// partial sums, t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2, which l_i = fma(float(Σ), f /
-    /// 32767, l_i) adds up; l is their fold in lane order.
-    /// Per group of 64 elements, with u = q, or 15 - q where scale_v < 0: v = |scale_v| * (u - 8)
-    /// + centre_v, centre_v = fma(scale_v, scale_v < 0 ? 7 : 8, bias_v). S and C are the largest
-    /// visible |scale| and |centre|; size_t = round(|scale_t| * (32767 / S)), c_t = round(centre_t
-    /// * (16383 / C)), 0 where S or C is. Σ p_t * c_t is exact in the same 16 sums; c_i =
-    /// fma(float(Σ), f * (C * weighed_centre), c_i), folded as l. The level of a token is r_t =
-    /// (p_t * size_t / 2^15) * 255 / 2^15, each rounded half up; idot[d] = Σ r_t * (u[t, d] - 8)
-    /// exact: acc = fma(f * (S * level_size), float(idot), acc). At the end m_b = M * ln 2, l_b =
-    /// l, o_b[d] = acc[d] + c. From the least begin to the greatest end of the rows that see
-    /// anything, every token must hold finite values: a row multiplies those hidden from it by 0.
-    /// All other bytes are never used, so they may be anything.
+    /// Scores, softmax and weighted sum of one frame, merged into the running state. K and V have
+    /// the same bits. ARITHMETIC.md has the formulas: (2), (4) and (5) at 8 bit, (3), (4) and (5)
+    /// at 16. At 4 bit integers do the work, and a row goes through the frame by tiles of 64
+    /// tokens, which is a part of the definition: (2), then (6) to (17). Merged by (18). From the
+    /// least begin to the greatest end of the rows that see anything, every token must hold finite
+    /// values: a row multiplies those hidden from it by 0. All other bytes are never used, so they
+    /// may be anything.
     void (*attend)(const attention_block& block);
-    /// M = max(m_a, m_b); a = exp(m_a - M), b = exp(m_b - M); sum = fma(sum_a, a, sum_b * b);
-    /// out = fma(out_a, a, out_b * b). exp(-inf) is 0, so a state with max -inf contributes
-    /// nothing. Requires: not both empty.
+    /// (18) of ARITHMETIC.md. exp(-inf) is 0, so a state with max -inf contributes nothing.
+    /// Requires: not both empty.
     void (*merge_softmax)(softmax_state& into, float* into_out, const softmax_state& from,
                           const float* from_out, int dim);
-    /// out[i] *= 1 / sum
+    /// out[i] *= 1 / sum, (19)
     void (*finish_softmax)(const softmax_state& state, float* out, int dim);
 
     /// out[i] = exp(x[i]); relative error below 2 ulp over the float range, exp(-inf) = 0. Results

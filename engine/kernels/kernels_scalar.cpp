@@ -1,6 +1,6 @@
-// The definition of every kernel: slow, obvious, never optimised. kernels.hpp states the orders.
-// std::fma compiles to a library call where the baseline instruction set lacks it; that is exact
-// too.
+// The definition of every kernel: slow, obvious, never optimised. kernels.hpp states the orders,
+// ARITHMETIC.md the formulas of attention, which are quoted here by number. std::fma compiles to a
+// library call where the baseline instruction set lacks it; that is exact too.
 
 #include <algorithm>
 #include <bit>
@@ -201,7 +201,7 @@ float exp_one(float x) {
     return x > exp_overflow ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(bits);
 }
 
-/// 2^x for x <= 0.
+/// 2^x for x <= 0, by (8).
 float exp2_one(float x) {
     x = std::fmax(x, exp2_lowest);
     const float shifted = x + exp_magic;
@@ -311,7 +311,8 @@ float kv_value(const kv_rows& kv, index t, index d) {
                     to_float(kv.biases[group]));
 }
 
-/// Of query r and token t. Requires: 4 or 8 bit. `scale`: on the query's scales and sums.
+/// (1) and (2) of query r and token t. Requires: 4 or 8 bit. `scale`: on the query's scales and
+/// sums.
 float quantised_score(const attention_block& block, index r, index t, float scale) {
     const kv_rows& k = block.k;
     const index groups = k.dim / group_size;
@@ -329,6 +330,7 @@ float quantised_score(const attention_block& block, index r, index t, float scal
     return acc;
 }
 
+/// x[t] at 8 or 16 bit.
 float score(const attention_block& block, index r, index t) {
     if (block.k.bits == 8) {
         return block.scale * quantised_score(block, r, t, 1.0f);
@@ -340,6 +342,7 @@ float score(const attention_block& block, index r, index t) {
     return block.scale * acc;
 }
 
+/// (18)
 void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
                    const float* from_out, int dim) {
     const float largest = std::fmax(into.max, from.max);
@@ -351,15 +354,15 @@ void merge_softmax(softmax_state& into, float* into_out, const softmax_state& fr
     }
 }
 
-/// A row's state of one frame of 4 bits, as kernel_table::attend says.
+/// A row's running values M, l, C and O of one frame of 4 bits and one group of values.
 struct level_state {
     float max = -std::numeric_limits<float>::infinity();
     float sums[lane_count] = {};
-    float centres[lane_count] = {};  // of one group of values
+    float centres[lane_count] = {};
     float out[group_size] = {};
 };
 
-/// 2^x in units of 1 / weight_one, for x = -a / weight_steps, 0 <= a <= 32768.
+/// (10): 2^x in units of 1 / weight_one, for x = -a / weight_steps, 0 <= a <= 32768.
 int exp2_fixed(std::uint32_t a) {
     const std::uint32_t fraction = a << (16 - weight_step_bits) & 0xffffu;
     std::uint32_t h = weight_coefficients[2] * fraction >> 16;
@@ -368,17 +371,17 @@ int exp2_fixed(std::uint32_t a) {
     return static_cast<int>(((2u * weight_one - h) >> (a >> weight_step_bits)) + 1) >> 1;
 }
 
-/// a * b / 2^15, rounded half up.
+/// mulr: a * b / 2^15, rounded half up.
 int multiply_rounded(int a, int b) { return (a * b + (1 << 14)) >> 15; }
 
-/// To which partial sum token t of a tile of 64 belongs.
+/// Lane of token t of a tile in the partial sums of (11) and (14).
 index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2; }
 
-/// Adds the weighted values of the tokens [begin, end) of one tile of 64, for one group of
-/// elements. x: their scores to base 2.
+/// (6) to (16): adds the weighted values of the tokens [begin, end) of one tile of 64, for one
+/// group of elements. x: their scores to base 2.
 void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
                  level_state& state) {
-    const float highest = *std::max_element(x, x + (end - begin));
+    const float highest = *std::max_element(x, x + (end - begin));  // (6), (7)
     const float max = std::fmax(state.max, (std::ceil(highest / peak_step) + 0.0f) * peak_step);
     if (state.max < max && state.max > -std::numeric_limits<float>::infinity()) {
         const float factor = exp2_one(state.max - max);
@@ -391,7 +394,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     state.max = max;
     const float factor = exp2_one(highest - max);
 
-    float sizes[attention_tile_tokens], centres[attention_tile_tokens];
+    float sizes[attention_tile_tokens], centres[attention_tile_tokens];  // (12), (13)
     float largest_size = 0.0f, largest_centre = 0.0f;
     for (index t = begin; t < end; ++t) {
         const index at = t * v.row_scales + group, i = t - begin;
@@ -407,6 +410,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     std::int32_t sum[lane_count] = {}, centre[lane_count] = {}, idot[group_size] = {};
     for (index t = begin; t < end; ++t) {
         const index i = t - begin, lane = weight_lane(t % attention_tile_tokens);
+        // (9), (10), and the sums of (11), (14) and (16).
         const float steps = std::nearbyint(std::fma(x[i], weight_steps, highest * -weight_steps));
         const int p = exp2_fixed(static_cast<std::uint32_t>(-std::fmax(steps, -32768.0f)));
         sum[lane] += p;
@@ -430,7 +434,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     }
 }
 
-/// One row of 4-bit keys and values. out: [v.dim]
+/// One row of 4-bit keys and values, to (17). out: [v.dim]
 softmax_state attend_4bit(const attention_block& block, index r, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state result{};
@@ -455,7 +459,7 @@ softmax_state attend_4bit(const attention_block& block, index r, float* out) {
     return result;
 }
 
-/// One row of 8- or 16-bit keys and values. p: room for [tokens]; out: [v.dim]
+/// One row of 8- or 16-bit keys and values, by (4) and (5). p: room for [tokens]; out: [v.dim]
 softmax_state attend_wide(const attention_block& block, index r, float* p, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
@@ -493,6 +497,7 @@ void attend(const attention_block& block) {
     }
 }
 
+/// (19)
 void finish_softmax(const softmax_state& state, float* out, int dim) {
     const float inverse = 1.0f / state.sum;
     for (index d = 0; d < dim; ++d) {
