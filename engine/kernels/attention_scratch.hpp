@@ -71,7 +71,7 @@ constexpr float_attention_scratch lay_out_float_attention(int count, int tokens,
 
 /// Scratch of attention at 4 bit, offsets in floats.
 struct tiled_attention_scratch {
-    /// |scale| and centre of a tile's values as integers, see fixed_values.
+    /// |scale| and centre of a tile's values as integers, see fixed_point_scales.
     struct fixed {
         std::ptrdiff_t sizes;         // int16 [v groups][64]
         std::ptrdiff_t centres;       // the same
@@ -81,7 +81,7 @@ struct tiled_attention_scratch {
     std::ptrdiff_t q;            // int8 [count][k_dim], in the order of the keys
     std::ptrdiff_t q_scales;     // [count][k groups]
     std::ptrdiff_t q_sums;       // the same
-    std::ptrdiff_t peaks;        // [count]
+    std::ptrdiff_t maxima;       // [count]
     std::ptrdiff_t sums;         // [count][16]
     std::ptrdiff_t centres;      // [count][v groups][16]
     std::ptrdiff_t out;          // [count][v_dim]
@@ -89,7 +89,7 @@ struct tiled_attention_scratch {
     std::ptrdiff_t key_scales;   // [k groups][64], then biases alike
     std::ptrdiff_t values;       // bytes [v groups][16 quads][64][4 tokens]
     std::ptrdiff_t value_sizes;  // [v groups][64], then centres alike
-    std::ptrdiff_t flips;        // bytes [v groups][64]
+    std::ptrdiff_t sign_masks;   // bytes [v groups][64]
     fixed whole, part;
     std::ptrdiff_t end;
 };
@@ -105,7 +105,7 @@ constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
     s.q = parts.add(rows * k_groups * group_size / 4);
     s.q_scales = parts.add(rows * k_groups);
     s.q_sums = parts.add(rows * k_groups);
-    s.peaks = parts.add(rows);
+    s.maxima = parts.add(rows);
     s.sums = parts.add(rows * lane_count);
     s.centres = parts.add(rows * v_groups * lane_count);
     s.out = parts.add(rows * v_groups * group_size);
@@ -113,7 +113,7 @@ constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
     s.key_scales = parts.add(2 * k_groups * tile);
     s.values = parts.add(tile * v_groups * group_size / 4);
     s.value_sizes = parts.add(2 * v_groups * tile);
-    s.flips = parts.add(v_groups * tile / 4);
+    s.sign_masks = parts.add(v_groups * tile / 4);
     for (tiled_attention_scratch::fixed* of : {&s.whole, &s.part}) {
         of->sizes = parts.add(v_groups * tile / 2);
         of->centres = parts.add(v_groups * tile / 2);

@@ -42,7 +42,7 @@ inline constexpr float weight_unit = 1.0f / weight_one;
 /// 2^-r = 1 - r * (c[0] - r * (c[1] - r * c[2])) for 0 <= r < 1, as parts of 2^16. Relative error
 /// below 1.1e-4, with the rounding of each step.
 inline constexpr int weight_coefficients[3] = {45325, 15153, 2599};
-inline constexpr float peak_step = 32.0f;  // (6): running maxima are multiples of this
+inline constexpr float maximum_step = 32.0f;  // (6): running maxima are multiples of this
 inline constexpr int centre_one =
     16383;                             // the largest centre: 4 of them times weight_one are an int
 inline constexpr int level_one = 255;  // the largest level

@@ -109,10 +109,10 @@ struct attention_block {
     /// attention_scratch_floats(count, tokens, k.dim, v.dim) floats (attention_scratch.hpp),
     /// 64-byte aligned.
     float* scratch = nullptr;
-    /// The frame of the next call, as far as the caller knows it: a kernel may ask memory for it.
-    /// Null rows: none. Shaped like k and v, whole.
+    /// The frame of the next call, as far as the caller knows it: a kernel may prefetch it. Null
+    /// rows: none. Shaped like k and v, whole.
     kv_rows next_k, next_v;
-    int next_tokens = 0;  // of them that will be read, from the first
+    int next_tokens = 0;  // how many of its tokens will be read, from the first
 };
 
 struct kernel_table {

@@ -69,7 +69,7 @@ SIMD_INLINE void carry(dot_sum<true>& sum) {
                     {_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)});
     sum.pairs = zero_words();
 }
-SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.words); }
+SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_here(sum.words); }
 
 // Each builds on the one before.
 // clang-format off

@@ -132,7 +132,7 @@ SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) { return {_mm512_dpbusd_epi32(s
 
 #include "engine/kernels/simd/vnni.inl"
 
-SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return sum.words; }
+SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return sum.words; }
 SIMD_INLINE v16 to_floats(i16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SIMD_INLINE i16 round_to_words(v16 a) { return {_mm512_cvtps_epi32(a.v)}; }
 SIMD_INLINE int sum_words(i16 a) { return _mm512_reduce_add_epi32(a.v); }
@@ -254,9 +254,9 @@ SIMD_INLINE i16 pack_shorts(i16 a, i16 b) { return {_mm512_packs_epi32(a.v, b.v)
 /// 16 * i + 4 * l to + 3.
 SIMD_INLINE i16 pack_bytes(i16 a, i16 b) { return {_mm512_packus_epi16(a.v, b.v)}; }
 /// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
-/// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
+/// that value_order undoes. sign_masks: a byte of each token, all ones where u = 15 - q.
 SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
-                             const std::byte* d, const std::uint8_t* flips, i16 (&out)[4]) {
+                             const std::byte* d, const std::uint8_t* sign_masks, i16 (&out)[4]) {
     const __m512i ab = load_halves(a, b).v, cd = load_halves(c, d).v;
     // A word of each token in every lane of 128 bits, then a byte of each in every word.
     const __m512i words =
@@ -266,7 +266,7 @@ SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::
     // High nibbles with the sign where it belongs: 16 * (u - 8).
     const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xf0));
     const __m512i sign =
-        _mm512_xor_si512(set1_word(flips).v, _mm512_set1_epi8(static_cast<char>(0x88)));
+        _mm512_xor_si512(set1_word(sign_masks).v, _mm512_set1_epi8(static_cast<char>(0x88)));
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
         const __m512i from = _mm512_add_epi32(words, _mm512_set1_epi32(4 * i));

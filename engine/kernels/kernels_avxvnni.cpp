@@ -24,7 +24,7 @@ SIMD_INLINE i16 add_dots(i16 sums, i16 u, i16 s) {
 
 #include "engine/kernels/simd/vnni.inl"
 
-SIMD_INLINE i16 settled(const dot_sum<true>& sum) { return made_by_here(sum.words); }
+SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_here(sum.words); }
 
 // Each builds on the one before.
 // clang-format off

@@ -355,7 +355,7 @@ void merge_softmax(softmax_state& into, float* into_out, const softmax_state& fr
 }
 
 /// A row's running values M, l, C and O of one frame of 4 bits and one group of values.
-struct level_state {
+struct tile_state {
     float max = -std::numeric_limits<float>::infinity();
     float sums[lane_count] = {};
     float centres[lane_count] = {};
@@ -380,9 +380,10 @@ index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2;
 /// (6) to (16): adds the weighted values of the tokens [begin, end) of one tile of 64, for one
 /// group of elements. x: their scores to base 2.
 void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
-                 level_state& state) {
+                 tile_state& state) {
     const float highest = *std::max_element(x, x + (end - begin));  // (6), (7)
-    const float max = std::fmax(state.max, (std::ceil(highest / peak_step) + 0.0f) * peak_step);
+    const float max =
+        std::fmax(state.max, (std::ceil(highest / maximum_step) + 0.0f) * maximum_step);
     if (state.max < max && state.max > -std::numeric_limits<float>::infinity()) {
         const float factor = exp2_one(state.max - max);
         for (float& value : state.out) value *= factor;
@@ -439,7 +440,7 @@ softmax_state attend_4bit(const attention_block& block, index r, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state result{};
     for (index group = 0; group < block.v.dim / group_size; ++group) {
-        level_state state;
+        tile_state state;
         for (index tile = begin / attention_tile_tokens * attention_tile_tokens; tile < end;
              tile += attention_tile_tokens) {
             const index from = std::max(tile, begin);

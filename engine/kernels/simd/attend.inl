@@ -283,13 +283,13 @@ SIMD void score_all(const attention_block& block, const attend_parts& s) {
 SIMD softmax_state softmax_row(float* scores, int begin, int end, const attend_parts& s) {
     const v16 lowest = set1(-__builtin_inff());
     const int first = begin / lane_count * lane_count;
-    v16 peaks = lowest;
+    v16 maxima = lowest;
     for (int t = first; t < end; t += lane_count) {
         const v16 score = load(scores + t);
         const bool all = t >= begin && t + lane_count <= end;
-        peaks = max(peaks, all ? score : keep(score, begin - t, end - t, lowest));
+        maxima = max(maxima, all ? score : keep(score, begin - t, end - t, lowest));
     }
-    const float peak = largest(peaks);
+    const float peak = largest(maxima);
     v16 sums = set1(0.0f);
     int t = s.first;
     for (; t < first && t < s.last; t += lane_count) {

@@ -1,8 +1,9 @@
-// Attention over one packed frame of 4 bits: the driver. See elements.inl for how this is used, and
-// attend_4bit_tile.inl, _prefetch.inl, _softmax.inl and _products.inl for its parts.
-// 64 tokens of keys and values are unpacked once for all query rows: keys with the token as lane,
-// values with 4 tokens in one word, so that both products are integer ones. A few rows at a time
-// then go from scores to weights to their part of the output without leaving L1.
+// Attention over one packed frame of 4 bits: the driver. See elements.inl for how the files here
+// are used; attend_4bit_tile.inl, _prefetch.inl, _softmax.inl and _products.inl are its parts. A
+// frame is computed tile by tile of 64 tokens. A tile's keys and values are unpacked once for all
+// query rows: keys with the token as lane, values with 4 tokens in one word, so that both products
+// are integer ones. A strip of up to 24 rows then goes from scores to weights to output while its
+// scores and weights stay in L1.
 
 /// Calls phase.operator()<n>() with n = count. Requires: 0 < count <= most.
 template <int most, class Phase>
@@ -26,10 +27,10 @@ SIMD_INLINE void over_rows(int count, const Phase& phase) {
     }
 }
 
-/// `count` rows from r against the tile at t0. whole: they see all of it. Each phase goes over all
-/// rows before the next one starts.
+/// `count` rows from r against the tile at t0. whole: these rows see all of the tile. Each phase
+/// runs for all rows before the next phase starts.
 template <bool packed>
-SIMD_PHASE void attend_strip(const attention_block& block, const level_parts& s, int r, int t0,
+SIMD_PHASE void attend_strip(const attention_block& block, const tile_parts& s, int r, int t0,
                              int count, bool whole) {
     constexpr int most = packed ? packed_rows_max : level_rows_max;
     alignas(64) float x[strip_rows_max * tile_tokens];
@@ -47,39 +48,40 @@ SIMD_PHASE void attend_strip(const attention_block& block, const level_parts& s,
     };
     over_rows<most>(count, [&]<int rows>(int i) SIMD {
         if constexpr (packed) {
-            score_packed<rows>(block, s, r + i, t0, x + i * tile_tokens);
+            qk_packed<rows>(block, s, r + i, t0, x + i * tile_tokens);
         } else {
-            score_tile_rows<rows>(block, s, r + i, x + i * tile_tokens);
+            qk_tile<rows>(block, s, r + i, x + i * tile_tokens);
         }
     });
     if (whole) {
         over_rows<most>(count, [&]<int rows>(int i)
-                                   SIMD { weigh_scores<rows, false>(block, s, rows_from(i)); });
+                                   SIMD { softmax_rows<rows, false>(block, s, rows_from(i)); });
     } else {
         over_rows<1>(
-            count, [&]<int rows>(int i) SIMD { weigh_scores<rows, true>(block, s, rows_from(i)); });
+            count, [&]<int rows>(int i) SIMD { softmax_rows<rows, true>(block, s, rows_from(i)); });
     }
     for (index g = 0; g < block.v.dim / group_size; ++g) {
         if (g > 0) {
-            over_rows<most>(
-                count, [&]<int rows>(int i) SIMD { weigh_again<rows>(block, s, rows_from(i), g); });
+            over_rows<most>(count, [&]<int rows>(int i) SIMD {
+                requantize_weights<rows>(block, s, rows_from(i), g);
+            });
         }
         over_rows<most>(count, [&]<int rows>(int i) SIMD {
             if constexpr (packed) {
-                weigh_packed_levels<rows>(block, s, rows_from(i), g);
+                pv_packed<rows>(block, s, rows_from(i), g);
             } else {
-                weigh_levels<rows>(block, s, rows_from(i), g);
+                pv_tile<rows>(block, s, rows_from(i), g);
             }
         });
     }
 }
 
-/// All rows against the 64 tokens from t0, as many at a time as see something of them.
-SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0) {
+/// All rows against the tile at t0, in strips of neighbours that see the same part of the tile.
+SIMD void attend_tile_rows(const attention_block& block, tile_parts& s, int t0) {
     const int t1 = t0 + tile_tokens;
     const auto attend = [&](int r, int count, bool whole) {
-        if (s.asked.row < 0) {
-            s.asked.row = r;
+        if (s.next.row < 0) {
+            s.next.row = r;
         }
         if (block.count <= packed_rows_max) {
             attend_strip<true>(block, s, r, t0, count, whole);
@@ -87,7 +89,7 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
             attend_strip<false>(block, s, r, t0, count, whole);
         }
     };
-    // Nearly every tile of a long context.
+    // The usual case: nearly every tile of a long context is seen whole by all rows.
     if (s.seen.all_begin <= t0 && s.seen.all_end >= t1) {
         for (int r = 0; r < block.count; r += strip_rows_max) {
             const int left = block.count - r;
@@ -101,7 +103,7 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
     const auto sees_all = [&block, t0, t1](int r) {
         return block.begin[r] <= t0 && block.end[r] >= t1;
     };
-    // Rows that see the same.
+    // Whether two rows see the same part of the tile.
     const auto alike = [&](int a, int b) {
         return sees_all(a) ? sees_all(b)
                            : block.begin[a] == block.begin[b] && block.end[a] == block.end[b];
@@ -117,7 +119,7 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
         }
         const bool whole = sees_all(r);
         if (!whole) {
-            fix_values<false>(block, s, t0, block.begin[r], block.end[r], s.part);
+            to_fixed_point<false>(block, s, t0, block.begin[r], block.end[r], s.part);
         }
         attend(r, count, whole);
         r += count;
@@ -125,7 +127,7 @@ SIMD void attend_tile_rows(const attention_block& block, level_parts& s, int t0)
 }
 
 SIMD void attend_4bit(const attention_block& block) {
-    level_parts s = divide_level_scratch(block);
+    tile_parts s = divide_tiled_scratch(block);
     if (s.seen.begin >= s.seen.end) {
         return;
     }
@@ -136,20 +138,20 @@ SIMD void attend_4bit(const attention_block& block) {
             store(from + i, set1(value));
         }
     };
-    fill(s.peaks, block.count, -__builtin_inff());
+    fill(s.maxima, block.count, -__builtin_inff());
     fill(s.sums, block.count * lane_count, 0.0f);
     fill(s.centres, block.count * groups * lane_count, 0.0f);
     fill(s.out, block.count * dim, 0.0f);
     const int first = s.seen.begin / tile_tokens;
-    s.asked = first_asked(block, (s.seen.end + tile_tokens - 1) / tile_tokens - first);
+    s.next = begin_prefetch(block, (s.seen.end + tile_tokens - 1) / tile_tokens - first);
     for (int t0 = first * tile_tokens; t0 < s.seen.end; t0 += tile_tokens) {
-        ask_for_scales(block.next_k, s.asked);
-        ask_for_scales(block.next_v, s.asked);
+        prefetch_scales(block.next_k, s.next);
+        prefetch_scales(block.next_v, s.next);
         widen_scales(block.k, t0, block.tokens, s.key_scales);
         const bool all = sees_tile(s, t0);
         if (all) {
             split_value_scales<true>(block, s, t0);
-            fix_values<true>(block, s, t0, t0, t0 + tile_tokens, s.whole);
+            to_fixed_point<true>(block, s, t0, t0, t0 + tile_tokens, s.whole);
         } else {
             split_value_scales<false>(block, s, t0);
         }
@@ -158,7 +160,7 @@ SIMD void attend_4bit(const attention_block& block) {
             all ? unpack_values<true>(block, s, t0) : unpack_values<false>(block, s, t0);
         }
         attend_tile_rows(block, s, t0);
-        go_on_asking(block, s.asked);
+        advance_prefetch(block, s.next);
     }
     for (int r = 0; r < block.count; r += lane_count) {
         merge_rows(block, s, r, block.count - r < lane_count ? block.count - r : lane_count);

@@ -1,9 +1,10 @@
-// Attention at 4 bit: the two integer products, queries by keys and weights by values.
+// Attention at 4 bit: the two integer products, Q·K of queries and keys and P·V of weights and
+// values. Numbers in parentheses are formulas of ARITHMETIC.md.
 
-/// x[m, lanes] = scores to base 2 of the rows from r and 16 tokens, once `group` is added. `dots`:
-/// the products of this group, a register for each row.
+/// (2) for one group: adds to the scores x[m] of the rows from r and 16 tokens. `dots`: idot of
+/// (1), a register for each row.
 template <int rows>
-SIMD_INLINE void add_scores(const attention_block& block, const level_parts& s, int r, index group,
+SIMD_INLINE void add_scores(const attention_block& block, const tile_parts& s, int r, index group,
                             int lanes, const i16 (&dots)[rows], float* x) {
     const index groups = block.k.dim / group_size;
     const float* q_scales = s.q_scales + r * groups + group;
@@ -20,15 +21,14 @@ SIMD_INLINE void add_scores(const attention_block& block, const level_parts& s, 
     }
 }
 
-/// x[m] = scores to base 2 of row r + m. Shape: x [rows][64].
+/// Q·K from the unpacked keys: x[m] = scores to base 2 of row r + m. Shape: x [rows][64].
 template <int rows>
-SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts& s, int r,
-                                float* x) {
+SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r, float* x) {
     const index groups = block.k.dim / group_size;
     const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim;
     for (index g = 0; g < groups; ++g, q += group_size) {
         for (int k = 0; k < tile_lanes; k += level_vectors) {
-            ask_for_keys<false>(s.asked, r, g * tile_lanes + k);
+            prefetch_keys<false>(s.next, r, g * tile_lanes + k);
             const std::byte* keys = s.keys + g * tile_words * tile_bytes + k * 64;
             dot_sum<true> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -62,7 +62,7 @@ SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts&
                 i16 sums[rows];
 #pragma GCC unroll 8
                 for (int m = 0; m < rows; ++m) {
-                    sums[m] = settled(dots[m][i]);
+                    sums[m] = materialized(dots[m][i]);
                 }
                 add_scores<rows>(block, s, r, g, k + i, sums, x);
             }
@@ -70,16 +70,16 @@ SIMD_PHASE void score_tile_rows(const attention_block& block, const level_parts&
     }
 }
 
-/// The same of few rows, from the packed keys.
+/// Q·K of few rows, from the packed keys.
 template <int rows>
-SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s, int r, int t0,
-                             float* x) {
+SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int r, int t0,
+                          float* x) {
     const index groups = block.k.dim / group_size;
     for (int lanes = 0; lanes < tile_lanes; ++lanes) {
         const int t = t0 + lanes * lane_count;
         for (index g = 0; g < groups; ++g) {
             const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim + g * group_size;
-            ask_for_keys<true>(s.asked, r, lanes * groups + g);
+            prefetch_keys<true>(s.next, r, lanes * groups + g);
             i16 words[8];
             transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
             dot_sum<true> dots[rows];
@@ -109,14 +109,15 @@ SIMD_PHASE void score_packed(const attention_block& block, const level_parts& s,
     }
 }
 
-/// out[r + m] += unit * Σ levels[m, t] * values[t] of `group`, where unit is the row's own.
+/// P·V from the unpacked values, (16): out[r + m] += factor[m] * unit * Σ levels[m, t] * values[t]
+/// of `group`.
 template <int rows>
-SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
-                             const strip_rows& strip, index group) {
+SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const strip_rows& strip,
+                        index group) {
     float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
     const v16 unit = set1(strip.values->size_units[group] * value_unit);
     for (int k = 0; k < tile_lanes; k += level_vectors) {
-        ask_for_values<false>(s.asked, strip.r, group * tile_lanes + k);
+        prefetch_values<false>(s.next, strip.r, group * tile_lanes + k);
         const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
         dot_sum<true> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -158,10 +159,10 @@ SIMD_PHASE void weigh_levels(const attention_block& block, const level_parts& s,
     }
 }
 
-/// The same of few rows, from the packed values.
+/// P·V of few rows, from the packed values.
 template <int rows>
-SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_parts& s,
-                                    const strip_rows& strip, index group) {
+SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
+                          const strip_rows& strip, index group) {
     dot_sum<true> dots[rows][tile_lanes];
 #pragma GCC unroll 4
     for (int m = 0; m < rows; ++m) {
@@ -173,7 +174,7 @@ SIMD_PHASE void weigh_packed_levels(const attention_block& block, const level_pa
 #pragma GCC unroll 4
     for (int quad = 0; quad < tile_words; ++quad) {
         if (quad % 4 == 0) {
-            ask_for_values<true>(s.asked, strip.r, group * tile_lanes + quad / 4);
+            prefetch_values<true>(s.next, strip.r, group * tile_lanes + quad / 4);
         }
         const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
         i16 v[tile_lanes];

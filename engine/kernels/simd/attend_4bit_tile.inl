@@ -1,55 +1,57 @@
-// Attention at 4 bit: where a tile of 64 tokens lies in the scratch, and how its packed keys and
-// values get there. See attend_4bit.inl for the whole.
+// Attention at 4 bit: the layout of a tile of 64 tokens in the scratch, and the unpacking of keys
+// and values into it. See attend_4bit.inl for the whole. Numbers in parentheses are formulas of
+// ARITHMETIC.md.
 
-// A phase keeps its sums in registers; inlined into one function they would spill each other.
+// A phase keeps its sums in registers. Phases inlined into one function would spill each other's.
 #define SIMD_PHASE SIMD __attribute__((noinline))
 
 constexpr int tile_tokens = attention_tile_tokens;
-constexpr int strip_rows_max = 24;                    // rows that go through a tile together
+constexpr int strip_rows_max = 24;                    // query rows that share a pass over a tile
 constexpr int tile_lanes = tile_tokens / lane_count;  // registers of one row's scores
 constexpr index tile_bytes = 4 * tile_tokens;         // a word for each token or element of a group
 constexpr index tile_words = group_size / 4;          // of a token's group; quads of tokens
 
-/// |scale| and centre of a tile's values as integers, in the order of pack_shorts, and what they
-/// stand for beside weights of weight_one.
-struct fixed_values {
+/// (13): |scale| and centre of a tile's values as integers, in the order of pack_shorts, and the
+/// units that turn their sums back into floats.
+struct fixed_point_scales {
     std::int16_t* sizes;    // [v groups][64]
-    std::int16_t* centres;  // the same
-    float* size_units;      // [v groups], of a level
-    float* centre_units;    // [v groups]
+    std::int16_t* centres;  // [v groups][64]
+    float* size_units;      // [v groups], S * level_size of (16)
+    float* centre_units;    // [v groups], Z * weighed_centre of (14)
 };
 
-/// What a tile asks memory for: as large a part of the next frame as the tile is of this one.
-struct asked_rows {
-    index first, tokens;      // of the next frame
-    const std::byte* keys;    // of `first`
-    const std::byte* values;  // the same
-    index key_step;           // bytes, with the products of one group and 16 tokens
-    index value_step;         // bytes, with those of one group and 16 elements or tokens
-    int row;                  // whose products ask: the first that sees the tile; -1: not known yet
+/// The part of the next frame that a tile prefetches: as large a share as the tile is of this
+/// frame.
+struct frame_prefetch {
+    index first, tokens;      // tokens [first, first + tokens) of the next frame
+    const std::byte* keys;    // of token `first`
+    const std::byte* values;  // of token `first`
+    index key_step;           // bytes for each step of Q·K: one group and 16 tokens
+    index value_step;         // bytes for each step of P·V: one group and 16 elements or tokens
+    int row;  // the first row that sees the tile, whose products prefetch; -1: not known yet
 };
 
 /// The parts of the scratch, as tiled_attention_scratch says, and the tile at work.
-struct level_parts {
-    std::int8_t* q;       // [count][k.dim], in the order of the keys
-    float* q_scales;      // [count][k groups], for scores to base 2
-    float* q_sums;        // the same
-    float* peaks;         // [count] of the frame so far, whole numbers
-    float* sums;          // [count][16] of p
-    float* centres;       // [count][v groups][16] of p * centre
-    float* out;           // [count][v.dim], in the order that value_order undoes
-    std::byte* keys;      // [k groups][16][64 tokens][4]
-    float* key_scales;    // [k groups][64], then biases alike
-    std::byte* values;    // [v groups][16 quads][64][4 tokens]
-    float* value_sizes;   // [v groups][64]: |scale|, then centres alike
-    std::uint8_t* flips;  // [v groups][64]: all ones where a scale is negative
-    fixed_values whole;   // of a tile that a row sees all of
-    fixed_values part;    // of the tokens that one row sees
+struct tile_parts {
+    std::int8_t* q;            // [count][k.dim], in the order of the keys
+    float* q_scales;           // [count][k groups], for scores to base 2
+    float* q_sums;             // the same
+    float* maxima;             // [count], M of (6)
+    float* sums;               // [count][16], l of (11)
+    float* centres;            // [count][v groups][16], C of (14)
+    float* out;                // [count][v.dim], O of (16) in the order that value_order undoes
+    std::byte* keys;           // [k groups][16][64 tokens][4]
+    float* key_scales;         // [k groups][64], then biases alike
+    std::byte* values;         // [v groups][16 quads][64][4 tokens]
+    float* value_sizes;        // [v groups][64]: |scale|, then centres alike
+    std::uint8_t* sign_masks;  // [v groups][64], all ones where a scale is negative
+    fixed_point_scales whole;  // of the whole tile
+    fixed_point_scales part;   // of the tokens that the row at work sees
     seen_range seen;
-    asked_rows asked;  // of the tile at work
+    frame_prefetch next;  // the tile's part of the next frame
 };
 
-SIMD level_parts divide_level_scratch(const attention_block& block) {
+SIMD tile_parts divide_tiled_scratch(const attention_block& block) {
     const tiled_attention_scratch parts =
         lay_out_tiled_attention(block.count, block.k.dim, block.v.dim);
     float* const start = block.scratch;
@@ -60,14 +62,14 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
         return reinterpret_cast<std::int16_t*>(start + offset);
     };
     const auto fixed = [start, shorts](const tiled_attention_scratch::fixed& of) {
-        return fixed_values{shorts(of.sizes), shorts(of.centres), start + of.size_units,
-                            start + of.centre_units};
+        return fixed_point_scales{shorts(of.sizes), shorts(of.centres), start + of.size_units,
+                                  start + of.centre_units};
     };
-    level_parts s{};
+    tile_parts s{};
     s.q = reinterpret_cast<std::int8_t*>(start + parts.q);
     s.q_scales = start + parts.q_scales;
     s.q_sums = start + parts.q_sums;
-    s.peaks = start + parts.peaks;
+    s.maxima = start + parts.maxima;
     s.sums = start + parts.sums;
     s.centres = start + parts.centres;
     s.out = start + parts.out;
@@ -75,7 +77,7 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
     s.key_scales = start + parts.key_scales;
     s.values = bytes(parts.values);
     s.value_sizes = start + parts.value_sizes;
-    s.flips = reinterpret_cast<std::uint8_t*>(start + parts.flips);
+    s.sign_masks = reinterpret_cast<std::uint8_t*>(start + parts.sign_masks);
     s.whole = fixed(parts.whole);
     s.part = fixed(parts.part);
     s.seen = seen_tokens(block);
@@ -83,13 +85,14 @@ SIMD level_parts divide_level_scratch(const attention_block& block) {
 }
 
 /// Whether some row sees each token of the tile at t0.
-SIMD_INLINE bool sees_tile(const level_parts& s, int t0) {
+SIMD_INLINE bool sees_tile(const tile_parts& s, int t0) {
     return s.seen.begin <= t0 && s.seen.end >= t0 + tile_tokens;
 }
 
-/// Queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7, because the even
-/// elements of a packed word are its low nibbles. Their scales and sums for scores to base 2.
-SIMD void prepare_queries(const attention_block& block, const level_parts& s) {
+/// Copies the queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7,
+/// because the even elements of a packed word are its low nibbles. Scales and sums get the factor c
+/// of (2).
+SIMD void prepare_queries(const attention_block& block, const tile_parts& s) {
     const index bytes = static_cast<index>(block.count) * block.k.dim;
     const __m128i evens_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
     const std::int8_t* const from = block.q.q;
@@ -114,7 +117,7 @@ SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out
 }
 
 /// Keys of the 64 tokens from t0.
-SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0) {
+SIMD void unpack_keys(const attention_block& block, const tile_parts& s, int t0) {
     for (int i = 0; i < tile_lanes; ++i) {
         const int t = t0 + i * lane_count;
         std::byte* out = s.keys + i * 64;
@@ -130,10 +133,10 @@ SIMD void unpack_keys(const attention_block& block, const level_parts& s, int t0
     }
 }
 
-/// |scale|, centre and sign of the values of the 64 tokens from t0; 0 where no row sees any.
-/// all: some row sees each.
+/// (12): |scale|, centre and sign of the values of the 64 tokens from t0; 0 for tokens that no row
+/// sees. all: each token is seen by some row.
 template <bool all>
-SIMD_PHASE void split_value_scales(const attention_block& block, const level_parts& s, int t0) {
+SIMD_PHASE void split_value_scales(const attention_block& block, const tile_parts& s, int t0) {
     const kv_rows& v = block.v;
     const index scales = v.dim / group_size * tile_tokens;
     const v16 zero = set1(0.0f);
@@ -148,43 +151,43 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const level_par
         }
         store(s.value_sizes + i, abs(scale));
         store(centres + i, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
-        store_low_bytes(s.flips + i, less_words(scale, zero));
+        store_low_bytes(s.sign_masks + i, less_words(scale, zero));
     }
 }
 
 /// Values of `group` of the 4 tokens from t, which are quad `quad` of a tile, as quad_values.
-SIMD_INLINE void load_quad(const kv_rows& v, const level_parts& s, int t, int quad, index group,
+SIMD_INLINE void load_quad(const kv_rows& v, const tile_parts& s, int t, int quad, index group,
                            i16 (&words)[tile_lanes]) {
     const std::byte* rows = v.rows + group * (group_size / 2);
     const auto row_bytes = static_cast<index>(v.row_bytes);
-    const std::uint8_t* flips = s.flips + group * tile_tokens + 4 * quad;
+    const std::uint8_t* sign_masks = s.sign_masks + group * tile_tokens + 4 * quad;
     const int begin = s.seen.begin, end = s.seen.end;
     if (t >= begin && t + 4 <= end) {
         const std::byte* first = rows + t * row_bytes;
-        quad_values(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes, flips,
-                    words);
+        quad_values(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes,
+                    sign_masks, words);
         return;
     }
     // Unseen tokens have weight 0, so any row that can be read will do.
     const auto any = [&](int token) {
         return rows + (token < begin ? begin : token < end ? token : end - 1) * row_bytes;
     };
-    quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), flips, words);
+    quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), sign_masks, words);
 }
 
 /// Values of the 64 tokens from t0, 4 tokens to a word.
 template <bool all>
-SIMD_PHASE void unpack_values(const attention_block& block, const level_parts& s, int t0) {
+SIMD_PHASE void unpack_values(const attention_block& block, const tile_parts& s, int t0) {
     const auto row_bytes = static_cast<index>(block.v.row_bytes);
     for (index g = 0; g < block.v.dim / group_size; ++g) {
         const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size / 2);
-        const std::uint8_t* flips = s.flips + g * tile_tokens;
+        const std::uint8_t* sign_masks = s.sign_masks + g * tile_tokens;
         std::byte* out = s.values + g * tile_words * tile_bytes;
         for (int quad = 0; quad < tile_words; ++quad) {
             i16 words[tile_lanes];
             if constexpr (all) {
-                quad_values(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes, flips,
-                            words);
+                quad_values(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes,
+                            sign_masks, words);
             } else {
                 load_quad(block.v, s, t0 + 4 * quad, quad, g, words);
             }
@@ -193,20 +196,20 @@ SIMD_PHASE void unpack_values(const attention_block& block, const level_parts& s
                 store_words(out + i * 64, words[i]);
             }
             row += 4 * row_bytes;
-            flips += 4;
+            sign_masks += 4;
             out += tile_bytes;
         }
     }
 }
 
-/// `fixed` of the tokens [from, to) of the tile at t0. Requires: they are seen; if all, that they
-/// are all of it.
+/// (13): `fixed` of the tokens [from, to) of the tile at t0. Requires: these are seen; if all, they
+/// are the whole tile.
 template <bool all>
-SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, int t0, int from,
-                           int to, const fixed_values& fixed) {
+SIMD_PHASE void to_fixed_point(const attention_block& block, const tile_parts& s, int t0, int from,
+                               int to, const fixed_point_scales& fixed) {
     const index groups = block.v.dim / group_size;
-    // x times what makes the largest |x| become `one`. Returns that |x|.
-    const auto fix = [&](const float* x, float one, std::int16_t* out) SIMD {
+    // Scales x so that the largest |x| becomes `one`, and rounds. Returns: that |x|.
+    const auto round_to = [&](const float* x, float one, std::int16_t* out) SIMD {
         v16 kept[tile_lanes];
         v16 most = set1(0.0f);
 #pragma GCC unroll 4
@@ -232,7 +235,7 @@ SIMD_PHASE void fix_values(const attention_block& block, const level_parts& s, i
         const float* sizes = s.value_sizes + g * tile_tokens;
         const float* centres = sizes + groups * tile_tokens;
         const index at = g * tile_tokens;
-        fixed.size_units[g] = fix(sizes, weight_one, fixed.sizes + at) * level_size;
-        fixed.centre_units[g] = fix(centres, centre_one, fixed.centres + at) * weighed_centre;
+        fixed.size_units[g] = round_to(sizes, weight_one, fixed.sizes + at) * level_size;
+        fixed.centre_units[g] = round_to(centres, centre_one, fixed.centres + at) * weighed_centre;
     }
 }

@@ -1,5 +1,5 @@
-// 16 lanes as two registers of 256 bits: what kernels_avx2.cpp and kernels_avxvnni.cpp have in
-// common. They define SIMD, SIMD_INLINE and, behind this, dot_sum: how bytes are multiplied.
+// 16 lanes as two registers of 256 bits, for kernels_avx2.cpp and kernels_avxvnni.cpp. They define
+// SIMD and SIMD_INLINE before this file and, after it, dot_sum: how bytes are multiplied.
 
 struct v16 {
     __m256 a, b;
@@ -171,9 +171,9 @@ SIMD_INLINE v16 load_units(const std::byte* p) {
 SIMD_INLINE i16 add(i16 x, i16 y) {
     return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
 }
-/// x, made by here: the compiler would sum up one row where it is needed, which is behind the
-/// others, and keep what they were made of in memory until then.
-SIMD_INLINE i16 made_by_here(i16 x) {
+/// x, computed at this point: GCC would sink a row's sum to its first use, behind the other rows,
+/// and spill its operands until then.
+SIMD_INLINE i16 materialized_here(i16 x) {
     __asm__("" : "+x"(x.a), "+x"(x.b));
     return x;
 }
@@ -334,10 +334,10 @@ SIMD_INLINE i16 from_eight(i16 x) {
     return {_mm256_sub_epi8(x.a, eight), _mm256_sub_epi8(x.b, eight)};
 }
 /// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
-/// that value_order undoes. flips: a byte of each token, all ones where u = 15 - q.
+/// that value_order undoes. sign_masks: a byte of each token, all ones where u = 15 - q.
 SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
-                             const std::byte* d, const std::uint8_t* flips, i16 (&out)[4]) {
-    const __m256i flip = set1_word(flips).a;
+                             const std::byte* d, const std::uint8_t* sign_masks, i16 (&out)[4]) {
+    const __m256i flip = set1_word(sign_masks).a;
     const i16 ab = load_halves(a, b), cd = load_halves(c, d);
     const __m256i ab_low = _mm256_unpacklo_epi8(ab.a, ab.b);
     const __m256i ab_high = _mm256_unpackhi_epi8(ab.a, ab.b);

@@ -26,16 +26,16 @@ struct quant_span {
     const float* x_sums;
     float* y;
     std::size_t ldy;
-    int lanes_last;               // real rows of the last tile
-    const std::int32_t* offsets;  // of linear_offset: [rows][halves of the groups of this pass]
-    index offset_stride;          // from one row of offsets to the next
-    index offset_group;           // the group that offsets start at
-    std::size_t ahead;            // from a tile to the one whose weights are wanted next; 0: none
+    int lanes_last;                 // real rows of the last tile
+    const std::int32_t* offsets;    // of linear_offset: [rows][halves of the groups of this pass]
+    index offset_stride;            // from one row of offsets to the next
+    index offset_group;             // the group that offsets start at
+    std::size_t prefetch_distance;  // bytes from a tile to the one that is prefetched; 0: none
 };
 
-/// Asks for one record of weights, so that it lies in L2 when its turn comes: the hardware's own
-/// prefetching starts anew with every page.
-SIMD_INLINE void fetch_record(const std::byte* record, std::size_t bytes) {
+/// Prefetches one record of weights into L2: the hardware prefetcher starts anew with every page,
+/// and a tile of a small model is little more than one.
+SIMD_INLINE void prefetch_record(const std::byte* record, std::size_t bytes) {
     for (std::size_t i = 0; i < bytes; i += 64) {
         __builtin_prefetch(record + i, 0, 2);
     }
@@ -99,7 +99,9 @@ SIMD void quant_block(const quant_span& s) {
         for (int t = 0; t < tiles; ++t) {
             packed[t] = s.tile + static_cast<std::size_t>(t) * s.tile_bytes +
                         static_cast<std::size_t>(g) * s.record_bytes + 2 * s.scale_bytes;
-            if (s.ahead > 0) fetch_record(packed[t] - 2 * s.scale_bytes + s.ahead, s.record_bytes);
+            if (s.prefetch_distance > 0)
+                prefetch_record(packed[t] - 2 * s.scale_bytes + s.prefetch_distance,
+                                s.record_bytes);
 #pragma GCC unroll 16
             for (int m = 0; m < rows; ++m) {
                 if constexpr (!four_bit && byte_offset != 0) {
@@ -162,8 +164,8 @@ SIMD_INLINE void half_dots(const std::byte* const (&packed)[tiles], const std::i
     }
 }
 
-/// As quant_block, for mxfp4. The levels are mxfp4_offset too high; the sums start from what takes
-/// that away.
+/// As quant_block, for mxfp4. The levels are mxfp4_offset too high; the sums start from the
+/// negative of what this adds.
 template <int rows, int tiles>
 SIMD void mxfp4_block(const quant_span& s) {
     v16 sums[rows][tiles];
@@ -184,7 +186,8 @@ SIMD void mxfp4_block(const quant_span& s) {
         for (int t = 0; t < tiles; ++t) {
             const std::byte* record = s.tile + static_cast<std::size_t>(t) * s.tile_bytes +
                                       static_cast<std::size_t>(block / 2) * s.record_bytes;
-            if (s.ahead > 0 && block % 2 == 0) fetch_record(record + s.ahead, s.record_bytes);
+            if (s.prefetch_distance > 0 && block % 2 == 0)
+                prefetch_record(record + s.prefetch_distance, s.record_bytes);
             units[t] = record + block % 2 * lane_count;
             packed[t] = record + 2 * lane_count + block % 2 * 256;
 #pragma GCC unroll 16
@@ -240,7 +243,7 @@ SIMD void quant_tiles_of(const quant_span& all, int count) {
         for (int m = 0; m < count;) {
             const int rows = count - m < quant_rows_max ? count - m : quant_rows_max;
             quant_rows<quant_rows_max, tiles, kind>(s, rows);
-            s.ahead = 0;  // the first pass has asked for all
+            s.prefetch_distance = 0;  // the first pass over the rows has prefetched all
             s.offsets += rows * s.offset_stride;
             s.q += rows * s.cols;
             s.x_scales += rows * s.groups;
@@ -281,7 +284,7 @@ SIMD void quant_kind(const packed_matrix& w, int tile_begin, int tile_end, quant
         s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
         s.y = y + static_cast<std::size_t>(tile) * lane_count;
         s.lanes_last = real_lanes(w, tile + tiles - 1);
-        s.ahead = static_cast<std::size_t>(tiles) * s.tile_bytes;
+        s.prefetch_distance = static_cast<std::size_t>(tiles) * s.tile_bytes;
         if (tiles == 1) {
             quant_tiles_of<1, kind>(s, count);
         } else {
@@ -318,8 +321,8 @@ SIMD void half_offsets(const std::int8_t* q, index halves, int by, std::int32_t*
     }
 }
 
-/// Of weights that are multiplied as integers `by` higher than they are. In passes over as many
-/// rows, or over as much of one row, as 32 KB of offsets cover.
+/// linear_quant for weights that are multiplied as integers `by` higher than they are. In passes
+/// over as many rows, or over as much of one row, as 32 KB of offsets cover.
 template <weight_kind kind>
 SIMD void linear_offset(const packed_matrix& w, int tile_begin, int tile_end,
                         const quantized_rows& x, int by, int count, float* y, std::size_t ldy) {
@@ -380,7 +383,7 @@ struct float_span {
     float* y;
     std::size_t ldy;
     int lanes_last;
-    std::size_t ahead;  // as in quant_span
+    std::size_t prefetch_distance;  // as in quant_span
 };
 
 template <int rows, int tiles, weight_kind kind>
@@ -401,7 +404,7 @@ SIMD void float_block(const float_span& s) {
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; ++t) {
             const std::byte* at = s.tile + static_cast<std::size_t>(t) * s.tile_bytes + k * step;
-            if (s.ahead > 0) __builtin_prefetch(at + s.ahead, 0, 2);
+            if (s.prefetch_distance > 0) __builtin_prefetch(at + s.prefetch_distance, 0, 2);
             w[t] = load_weights<kind>(at);
         }
 #pragma GCC unroll 16
@@ -445,7 +448,7 @@ SIMD void float_tiles_of(const float_span& all, int count) {
         for (int m = 0; m < count;) {
             const int rows = count - m < float_rows_max ? count - m : float_rows_max;
             float_rows<float_rows_max, tiles, kind>(s, rows);
-            s.ahead = 0;
+            s.prefetch_distance = 0;
             s.x += rows * s.cols;
             s.y += static_cast<std::size_t>(rows) * s.ldy;
             m += rows;
@@ -462,7 +465,7 @@ SIMD void float_kind(const packed_matrix& w, int tile_begin, int tile_end, const
         s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
         s.y = y + static_cast<std::size_t>(tile) * lane_count;
         s.lanes_last = real_lanes(w, tile + tiles - 1);
-        s.ahead = static_cast<std::size_t>(tiles) * s.tile_bytes;
+        s.prefetch_distance = static_cast<std::size_t>(tiles) * s.tile_bytes;
         if (tiles == 1) {
             float_tiles_of<1, kind>(s, count);
         } else {

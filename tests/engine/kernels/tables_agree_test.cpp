@@ -383,7 +383,7 @@ TEST_P(kernel_table_of, attention_of_a_row_does_not_depend_on_its_neighbours) {
     }
 }
 
-TEST_P(kernel_table_of, attention_does_not_depend_on_the_frame_that_is_asked_for) {
+TEST_P(kernel_table_of, attention_does_not_depend_on_the_frame_that_is_prefetched) {
     unsigned seed = 0;
     for (const attention_shape& shape : attention_shapes()) {
         const attention_case c(shape, ++seed);
