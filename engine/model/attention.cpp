@@ -200,7 +200,7 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
 
 void attention::run_wave(int layer, const query_rows& queries, std::size_t piece_rows) {
     const int count = static_cast<int>(units_.size());
-    // Some frames one after the other, so that each can ask memory for the next.
+    // Some frames one after the other, so that each can prefetch the next.
     const int length = std::clamp(count / (tiles_per_slot_wanted * tasks_.slots()), 1, 8);
     tasks_.run((count + length - 1) / length, true, [&](int task, int slot) {
         const int end = std::min(count, (task + 1) * length);

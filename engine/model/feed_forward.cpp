@@ -30,14 +30,14 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
     const int inner =
         std::max({config.intermediate, mixture.intermediate, mixture.shared_intermediate});
     const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // an expert's may be doubled
-    wide_ = aligned_buffer<float>(2 * area(rows, inner));
+    gate_up_ = aligned_buffer<float>(2 * area(rows, inner));
     linear_scratch_ =
         aligned_buffer<float>(linear_scratch_floats(rows, std::max(config.hidden, inner)));
     if (mixture.experts == 0) return;
     const auto experts = static_cast<std::size_t>(mixture.experts);
     scores_ = aligned_buffer<float>(area(rows_max, mixture.experts));
     gathered_ = aligned_buffer<float>(area(rows, config.hidden));
-    answers_ = aligned_buffer<float>(area(rows, config.hidden));
+    outputs_ = aligned_buffer<float>(area(rows, config.hidden));
     assigned_.resize(experts);
     for (auto& list : assigned_) list.reserve(static_cast<std::size_t>(rows_max));
     order_.resize(experts);
@@ -60,10 +60,10 @@ void feed_forward::whole(const gated_weights& w, const float* x, int count, floa
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
         keep_rounding(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
-                      answers_.data() + area(i, hidden));
+                      outputs_.data() + area(i, hidden));
     });
-    gated(w, gathered_.data(), count, true, answers_.data());
-    std::memcpy(y, answers_.data(), area(count, hidden) * sizeof(float));
+    gated(w, gathered_.data(), count, true, outputs_.data());
+    std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
 /// y = down(act(gate(x)) * up(x)). `doubled`: `count` more rows of x hold what 8-bit rounding takes
@@ -73,8 +73,8 @@ void feed_forward::gated(const gated_weights& w, const float* x, int count, bool
     const int inner = w.gate.matrix.rows, hidden = config_.hidden,
               rows = doubled ? 2 * count : count;
     const std::size_t width = area(1, inner);
-    float* gate = wide_.data();
-    float* up = gate + wide_.count() / 2;
+    float* gate = gate_up_.data();
+    float* up = gate + gate_up_.count() / 2;
     const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
     linear(kernels_, tasks_, jobs, x, rows, hidden, linear_scratch_.data());
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
@@ -203,15 +203,15 @@ void feed_forward::run_expert(const gated_weights& w, const std::vector<assignme
         std::memcpy(to, x + area(rows[static_cast<std::size_t>(i)].row, hidden),
                     width * sizeof(float));
         if (doubled) {
-            keep_rounding(to, hidden, to + area(count, hidden), answers_.data() + area(i, hidden));
+            keep_rounding(to, hidden, to + area(count, hidden), outputs_.data() + area(i, hidden));
         }
     });
-    gated(w, gathered_.data(), count, doubled, answers_.data());
+    gated(w, gathered_.data(), count, doubled, outputs_.data());
     tasks_.for_rows(0, count, hidden, [&](int i) {
         const assignment& to = rows[static_cast<std::size_t>(i)];
-        const float* answer = answers_.data() + area(i, hidden);
+        const float* output = outputs_.data() + area(i, hidden);
         float* sum = y + area(to.row, hidden);
-        for (std::size_t j = 0; j < width; ++j) sum[j] += to.weight * answer[j];
+        for (std::size_t j = 0; j < width; ++j) sum[j] += to.weight * output[j];
     });
 }
 

@@ -47,11 +47,11 @@ class feed_forward {
     const model_config& config_;
     const kernel_table& kernels_;
     const task_runner& tasks_;
-    aligned_buffer<float> wide_;  // gate and up, [rows, intermediate] each
+    aligned_buffer<float> gate_up_;  // gate and up, [rows, intermediate] each
     aligned_buffer<float> linear_scratch_;
     // Mixtures only, where `rows` is twice rows_max.
     aligned_buffer<float> scores_;                   // [rows_max, experts]
-    aligned_buffer<float> gathered_, answers_;       // [rows, hidden]
+    aligned_buffer<float> gathered_, outputs_;       // [rows, hidden]
     std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
     std::vector<int> order_;                         // [experts]
     std::vector<int> groups_;                        // [groups]

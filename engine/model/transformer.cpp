@@ -55,8 +55,8 @@ struct transformer::impl {
     void wait_for(int layer, std::span<const sequence_step> batch) const;
     void attend(int layer);
     float* expand_values(int layer, int begin, int end);
-    void mix_and_expand(int layer);
-    void keep_asked_rows(std::span<const sequence_step> batch);
+    void output_and_mlp(int layer);
+    void keep_logit_rows(std::span<const sequence_step> batch);
     void write_logits(std::span<const sequence_step> batch);
 
     /// Of the widest matrix that attention is made of, and of those that share an input.
@@ -90,8 +90,8 @@ struct transformer::impl {
     const int key_dim;   // of one head's queries and keys in the cache
     const int value_dim;
     const int panel_rows;
-    // An error in a query or behind the attention stays as small as it is, but one in K or V may
-    // push it to the next of 16 levels: correcting those alone halves the error of the logits with
+    // A rounding error in a query or after the attention stays small, but one in K or V may move an
+    // element to the next of 16 levels: correcting those alone halves the error of the logits with
     // 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the smallest
     // matrices. Where a router turns any error into other experts, every product is corrected.
     const bool correct_all;
@@ -107,10 +107,10 @@ struct transformer::impl {
     rope_angles angles_;
     attention attention_;
     feed_forward feed_forward_;
-    // One panel's.
-    aligned_buffer<float> narrow_;  // [panel_rows, hidden]
-    aligned_buffer<float> answer_;  // [panel_rows, hidden], what attention or MLP adds
-    aligned_buffer<float> wide_;    // [panel_rows, q, k and v]
+    // Of one panel of rows.
+    aligned_buffer<float> normed_;  // [panel_rows, hidden], the normalised residual stream
+    aligned_buffer<float> branch_;  // [panel_rows, hidden], what attention or MLP adds to it
+    aligned_buffer<float> qkv_;     // [panel_rows] of q, then of k, then of v
     aligned_buffer<float> linear_scratch_;
     rounding_correction correction_;
     // Of latent attention.
@@ -144,9 +144,9 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       angles_(config, limits.rows_max),
       attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max),
       feed_forward_(config, kernels, tasks, panel_rows),
-      narrow_(area(panel_rows, config.hidden)),
-      answer_(area(panel_rows, config.hidden)),
-      wide_(area(panel_rows, q_width + kv_width)),
+      normed_(area(panel_rows, config.hidden)),
+      branch_(area(panel_rows, config.hidden)),
+      qkv_(area(panel_rows, q_width + kv_width)),
       linear_scratch_(linear_scratch_floats(panel_rows, inputs_max())),
       correction_(kernels, tasks, panel_rows, inputs_max(), outputs_max()),
       head_products_(
@@ -169,16 +169,16 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
         project(layer, true, true);
         wait_for(layer, batch);
         attend(layer);
-        mix_and_expand(layer);
+        output_and_mlp(layer);
     }
-    // Behind the last layer's K and V a row is needed for its logits only.
+    // After K and V of the last layer, only the rows whose logits are wanted go on.
     project(last, false, true);
     wait_for(last, batch);
-    keep_asked_rows(batch);
+    keep_logit_rows(batch);
     if (rows_ > 0) {
         project(last, true, false);
         attend(last);
-        mix_and_expand(last);
+        output_and_mlp(last);
         write_logits(batch);
     }
     for (sequence_step& step : batch) {
@@ -253,7 +253,7 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
     const int count = end - begin;
     const int k_width = kv_width / 2;
-    float* q = wide_.data();
+    float* q = qkv_.data();
     float* k = q + area(panel_rows, q_width);
     float* v = k + area(panel_rows, k_width);
     const linear_job jobs[] = {{&w.q.matrix, q, static_cast<std::size_t>(q_width)},
@@ -264,7 +264,7 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 2u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, tasks, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    linear(kernels, tasks, wanted, normed_.data(), count, config.hidden, linear_scratch_.data());
     correct_projections(wanted, keys_and_values ? 2 : 0, count);
     if (queries) add_bias(w.q, q, count);
     if (keys_and_values) {
@@ -283,7 +283,7 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
                                              bool keys_and_values) {
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
     const int count = end - begin, query_rank = config.latent.query_rank;
-    float* q = wide_.data();
+    float* q = qkv_.data();
     float* latent = q + area(panel_rows, q_width);
     const linear_job from_stream = {&w.q.matrix, q, static_cast<std::size_t>(q_width)};
     const linear_job down = {&w.q_down.matrix, query_latents_.data(),
@@ -295,7 +295,7 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, tasks, wanted, narrow_.data(), count, config.hidden, linear_scratch_.data());
+    linear(kernels, tasks, wanted, normed_.data(), count, config.hidden, linear_scratch_.data());
     correct_projections(wanted, keys_and_values ? 1 : 0, count);
     if (keys_and_values) {
         add_bias(w.kv_down, latent, count);
@@ -319,10 +319,11 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
     place_latent_queries(layer, begin, end, q);
 }
 
-/// Of narrow_, which is used up. The last `cached` jobs go to the cache.
+/// Adds the products of normed_'s rounding error, and overwrites normed_. The outputs of the last
+/// `cached` jobs go to the cache.
 void transformer::impl::correct_projections(std::span<const linear_job> jobs, std::size_t cached,
                                             int count) {
-    correction_.add(correct_all ? jobs : jobs.last(cached), narrow_.data(), count, config.hidden);
+    correction_.add(correct_all ? jobs : jobs.last(cached), normed_.data(), count, config.hidden);
 }
 
 void transformer::impl::place_query(int layer, int row, const float* q) {
@@ -427,27 +428,27 @@ float* transformer::impl::expand_values(int layer, int begin, int end) {
 }
 
 /// The rest of a layer: output projection and MLP, each added to the residual stream.
-void transformer::impl::mix_and_expand(int layer) {
+void transformer::impl::output_and_mlp(int layer) {
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
-    float* answer = answer_.data();
+    float* branch = branch_.data();
     for (int begin = 0; begin < rows_; begin += panel_rows) {
         const int end = std::min(begin + panel_rows, rows_), count = end - begin;
         float* values = expand_values(layer, begin, end);
-        const linear_job job = {&w.o.matrix, answer, static_cast<std::size_t>(config.hidden)};
+        const linear_job job = {&w.o.matrix, branch, static_cast<std::size_t>(config.hidden)};
         linear(kernels, tasks, {&job, 1}, values, count, config.value_width(),
                linear_scratch_.data());
         if (correct_all) correction_.add({&job, 1}, values, count, config.value_width());
-        add_bias(w.o, answer, count);
-        add_to_hidden(begin, end, answer, w.attention_post_norm);
+        add_bias(w.o, branch, count);
+        add_to_hidden(begin, end, branch, w.attention_post_norm);
 
         norm(begin, end, w.mlp_norm);
-        feed_forward_.run(w, narrow_.data(), count, answer);
-        add_to_hidden(begin, end, answer, w.mlp_post_norm);
+        feed_forward_.run(w, normed_.data(), count, branch);
+        add_to_hidden(begin, end, branch, w.mlp_post_norm);
     }
 }
 
-/// Moves the rows whose logits are asked for to the front and forgets the others.
-void transformer::impl::keep_asked_rows(std::span<const sequence_step> batch) {
+/// Moves the rows whose logits are wanted to the front and drops the others.
+void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch) {
     int kept = 0, first = 0;
     for (const sequence_step& step : batch) {
         for (const int index : step.logits_at) {
@@ -473,7 +474,7 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
     const auto vocabulary = static_cast<std::size_t>(config.vocabulary);
     int row = 0;
     for (std::size_t i = 0; i < batch.size();) {
-        // Sequences whose logits lie one behind the other share a pass over the head.
+        // Sequences whose logits are adjacent in memory share a pass over the head.
         float* to = batch[i].logits;
         std::size_t count = batch[i].logits_at.size();
         while (++i < batch.size() &&
@@ -484,7 +485,7 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
         for (; row < end; row += panel_rows) {
             const int rows = std::min(panel_rows, end - row);
             norm(row, row + rows, weights.final_norm);
-            linear(kernels, tasks, weights.head, narrow_.data(), rows, to, vocabulary,
+            linear(kernels, tasks, weights.head, normed_.data(), rows, to, vocabulary,
                    linear_scratch_.data());
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
@@ -492,11 +493,11 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
     }
 }
 
-/// narrow_[0 ...] = norm of the hidden rows [begin, end).
+/// normed_[0 ...] = norm of the hidden rows [begin, end).
 void transformer::impl::norm(int begin, int end, const std::vector<float>& weight) {
     tasks.for_rows(begin, end, config.hidden, [&](int row) {
         kernels.rms_norm(hidden_at(row), weight.data(),
-                         narrow_.data() + area(row - begin, config.hidden), config.hidden,
+                         normed_.data() + area(row - begin, config.hidden), config.hidden,
                          config.norm_eps, config.norm_one_plus);
     });
 }
