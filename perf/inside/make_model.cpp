@@ -1,0 +1,62 @@
+// Writes a model of real geometry with random weights, for the other programs to measure.
+// Run: build/bin/make_model GEOMETRY DIR [--bits 4|8|16] [--layers N] [--seed N]
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string_view>
+
+#include "perf/inside/random_model.hpp"
+
+namespace {
+
+using namespace semantic::perf;
+
+int usage() {
+    std::fprintf(stderr,
+                 "usage: make_model GEOMETRY DIR [--bits 4|8|16] [--layers N] [--seed N]\n"
+                 "Writes a Llama model with random weights to DIR. Geometries:\n");
+    for (const model_geometry& g : known_geometries()) {
+        std::fprintf(stderr, "  %-5.*s %d layers, hidden %d, %d heads, %d KV heads of %d\n",
+                     static_cast<int>(g.name.size()), g.name.data(), g.layers, g.hidden, g.heads,
+                     g.kv_heads, g.head_dim);
+    }
+    return 2;
+}
+
+int run(int argc, char** argv) {
+    if (argc < 3 || argc % 2 == 0) return usage();
+    const auto all = known_geometries();
+    const auto found = std::ranges::find(all, std::string_view(argv[1]), &model_geometry::name);
+    if (found == all.end()) return usage();
+    random_model_options options;
+    options.geometry = *found;
+    options.tokenizer = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    for (int i = 3; i < argc; i += 2) {
+        const std::string_view name = argv[i];
+        const int value = std::atoi(argv[i + 1]);
+        if (name == "--bits" && (value == 4 || value == 8 || value == 16)) {
+            options.bits = value;
+        } else if (name == "--layers" && value >= 1 && value <= found->layers) {
+            options.geometry.layers = value;
+        } else if (name == "--seed" && value >= 0) {
+            options.seed = static_cast<unsigned>(value);
+        } else {
+            return usage();
+        }
+    }
+    write_random_model(options, argv[2]);
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "make_model: %s\n", error.what());
+        return 1;
+    }
+}

@@ -1,0 +1,82 @@
+// Goal: the models that perf measures load, compute and speak like published ones.
+
+#include "perf/inside/random_model.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "engine/text/tokenizer/tokenizer.hpp"
+#include "tests/engine/model/loaded_model.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::engine {
+namespace {
+
+constexpr int vocabulary = 4200;  // more than the embedded tokenizer has
+
+perf::random_model_options small_model(int bits) {
+    return {{"small", 2, 128, 192, 2, 1, 64, vocabulary, 1e5},
+            bits,
+            1,
+            SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny"};
+}
+
+std::string weights_in(const std::string& folder) {
+    std::ifstream in(folder + "/model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(random_model, loads_at_every_width_and_its_logits_are_finite_and_differ) {
+    for (const int bits : {4, 8, 16}) {
+        const tests::temp_dir folder;
+        perf::write_random_model(small_model(bits), folder.path());
+        tests::model_run run;
+        run.folder = folder.path();
+        tests::loaded_model model(run);
+        ASSERT_TRUE(model) << bits;
+        const auto sequence = model.new_sequence();
+        const auto logits = model.logits(*sequence, std::vector<storage::token_id>{5, 4199}, 2);
+        ASSERT_EQ(logits.size(), 2U * vocabulary);
+        for (const float x : logits) ASSERT_TRUE(std::isfinite(x)) << bits;
+        EXPECT_GT(std::set<float>(logits.begin(), logits.end()).size(), 1000U) << bits;
+    }
+}
+
+TEST(random_model, has_a_text_of_its_own_for_every_id) {
+    const tests::temp_dir folder;
+    perf::write_random_model(small_model(4), folder.path());
+    auto words = tokenizer::load(folder.path());
+    ASSERT_TRUE(words) << words.error().what;
+    std::set<std::string> texts;
+    for (int id = 3; id < vocabulary; ++id) {  // behind the special tokens
+        const std::string text(words->bytes(id));
+        EXPECT_FALSE(text.empty()) << id;
+        EXPECT_TRUE(texts.insert(text).second) << id;
+    }
+}
+
+TEST(random_model, one_seed_gives_one_file_and_another_seed_another) {
+    const tests::temp_dir a, b, c;
+    auto options = small_model(4);
+    perf::write_random_model(options, a.path());
+    perf::write_random_model(options, b.path());
+    options.seed = 2;
+    perf::write_random_model(options, c.path());
+    EXPECT_EQ(weights_in(a.path()), weights_in(b.path()));
+    EXPECT_NE(weights_in(a.path()), weights_in(c.path()));
+}
+
+TEST(random_model, a_vocabulary_that_the_tokenizer_exceeds_is_an_error) {
+    const tests::temp_dir folder;
+    auto options = small_model(4);
+    options.geometry.vocabulary = 4095;
+    EXPECT_THROW(perf::write_random_model(options, folder.path()), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace semantic::engine
