@@ -37,8 +37,10 @@ std::set<std::string, std::less<>> known_paths(const tree& files) {
     return known;
 }
 
-/// Whether text in backticks is meant as a file of ours, not as a route, type, program or pattern.
-bool looks_like_path(const std::string& text, const std::set<std::string, std::less<>>& known) {
+/// Whether text in backticks of a README in `folder` is meant as a file of ours, not as a route,
+/// type, program or pattern.
+bool looks_like_path(const std::string& text, const std::string& folder,
+                     const std::set<std::string, std::less<>>& known) {
     static const std::regex path(R"(\.?/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*/?)");
     static const std::regex file(R"([A-Za-z0-9_-]+\.(hpp|cpp|md|sh|mjs|py))");
     // NAME stands for any name.
@@ -47,7 +49,9 @@ bool looks_like_path(const std::string& text, const std::set<std::string, std::l
     }
     if (std::regex_match(text, file)) return true;
     const auto slash = text.find('/');
-    return slash != std::string::npos && known.contains(text.substr(0, slash));
+    if (slash == std::string::npos) return false;
+    const std::string first = text.substr(0, slash);
+    return known.contains(first) || known.contains(folder + first);
 }
 
 /// A README's second line: prose, not a heading, table, list or picture.
@@ -116,7 +120,8 @@ findings readme_paths(const tree& files) {
             const std::string& line = file.lines[i];
             for (std::sregex_iterator it(line.begin(), line.end(), quoted), end; it != end; ++it) {
                 const std::string name = (*it)[1];
-                if (!looks_like_path(name, known) || names_something(known, folder, name)) continue;
+                if (!looks_like_path(name, folder, known) || names_something(known, folder, name))
+                    continue;
                 found.push_back({file.path, i + 1, "names a file that does not exist: " + name});
             }
         }

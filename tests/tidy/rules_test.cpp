@@ -294,6 +294,7 @@ TEST(tidy_rules, a_readme_that_names_a_missing_file_is_found) {
     };
     EXPECT_EQ(only(names("see `storage/pool.cpp`")).line, 2U);
     EXPECT_EQ(names("see `pool.hpp`").size(), 1U);
+    EXPECT_EQ(names("see `files/pool`").size(), 1U);
     // Files, pairs, patterns, routes, types and commands.
     EXPECT_TRUE(
         names("`storage/files/file.cpp` `storage/files/file` `files/file.cpp` `storage/` "
