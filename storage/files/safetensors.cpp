@@ -4,13 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <optional>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 #include "storage/files/strict_json.hpp"
@@ -149,12 +144,6 @@ std::uint64_t load_le64(std::span<const std::byte> bytes) {
     return value;
 }
 
-failure os_failure(const std::string& path, const char* call) {
-    const int code = errno;
-    return {code == ENOENT ? errc::not_found : errc::io,
-            path + ": " + call + ": " + std::strerror(code)};
-}
-
 }  // namespace
 
 std::size_t dtype_bytes(dtype type) noexcept {
@@ -246,57 +235,11 @@ result<safetensors_view> safetensors_view::parse(std::span<const std::byte> file
 }
 
 result<safetensors_file> safetensors_file::open(const std::string& path) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return os_failure(path, "open");
-    struct stat status {};
-    if (::fstat(fd, &status) != 0) {
-        const failure f = os_failure(path, "fstat");
-        ::close(fd);
-        return f;
-    }
-    if (!S_ISREG(status.st_mode)) {
-        ::close(fd);
-        return failure{errc::io, path + ": not a regular file"};
-    }
-    const auto file_bytes = static_cast<std::size_t>(status.st_size);
-    if (file_bytes == 0) {
-        ::close(fd);
-        return corrupt(path + ": the file is empty: incomplete download?");
-    }
-    void* mapped = ::mmap(nullptr, file_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    const failure map_failure = mapped == MAP_FAILED ? os_failure(path, "mmap") : failure{};
-    ::close(fd);
-    if (mapped == MAP_FAILED) return map_failure;
-
-    safetensors_file file;
-    file.bytes_ = {static_cast<const std::byte*>(mapped), file_bytes};
-    auto view = safetensors_view::parse(file.bytes_);
+    auto mapped = mapped_file::open(path);
+    if (!mapped) return mapped.error();
+    auto view = safetensors_view::parse(mapped->bytes());
     if (!view) return failure{view.error().code, path + ": " + view.error().what};
-    file.view_ = std::move(*view);
-    return file;
-}
-
-safetensors_file::safetensors_file(safetensors_file&& other) noexcept
-    : view_(std::move(other.view_)), bytes_(std::exchange(other.bytes_, {})) {}
-
-safetensors_file& safetensors_file::operator=(safetensors_file&& other) noexcept {
-    std::swap(view_, other.view_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-}
-
-safetensors_file::~safetensors_file() {
-    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
-void safetensors_file::drop(std::span<const std::byte> part) const noexcept {
-    ASSERT(part.empty() || (part.data() >= bytes_.data() &&
-                            part.data() + part.size() <= bytes_.data() + bytes_.size()));
-    // Whole pages only: the first and the last may hold a neighbour's bytes.
-    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-    const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
-    const auto end = (reinterpret_cast<std::uintptr_t>(part.data()) + part.size()) / page * page;
-    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+    return safetensors_file(std::move(*mapped), std::move(*view));
 }
 
 std::string safetensors_header(std::span<const tensor_to_write> tensors,

@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "storage/files/file.hpp"
+#include "storage/files/mapped_file.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::storage {
@@ -70,20 +72,17 @@ class safetensors_file {
   public:
     /// Blocks. Errors: not_found, io, corrupt; each names the path.
     static result<safetensors_file> open(const std::string& path);
-    safetensors_file(safetensors_file&&) noexcept;
-    safetensors_file& operator=(safetensors_file&&) noexcept;
-    ~safetensors_file();
 
     const safetensors_view& view() const noexcept { return view_; }
-    std::span<const std::byte> bytes() const noexcept { return bytes_; }
-    /// Tells the kernel that the pages under `part` are no longer needed, so that a loaded model is
-    /// not held twice.
-    void drop(std::span<const std::byte> part) const noexcept;
+    std::span<const std::byte> bytes() const noexcept { return mapped_.bytes(); }
+    /// See mapped_file::drop().
+    void drop(std::span<const std::byte> part) const noexcept { mapped_.drop(part); }
 
   private:
-    safetensors_file() = default;
-    safetensors_view view_;
-    std::span<const std::byte> bytes_;
+    safetensors_file(mapped_file mapped, safetensors_view view)
+        : mapped_(std::move(mapped)), view_(std::move(view)) {}
+    mapped_file mapped_;
+    safetensors_view view_;  // of mapped_'s bytes
 };
 
 struct tensor_to_write {
