@@ -1,0 +1,536 @@
+#include "storage/files/gguf.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "GGUF is read where it lies");
+
+constexpr std::uint32_t magic = 0x46554747;  // "GGUF"
+constexpr std::uint64_t alignment_default = 32;
+constexpr std::uint64_t alignment_max = 1u << 20;
+constexpr std::uint32_t dimensions_max = 4;
+constexpr std::size_t key_bytes_max = 65535;
+constexpr std::size_t name_bytes_max = 256;
+// The least that an entry takes, so that a count is refused before anything is reserved for it.
+constexpr std::uint64_t pair_bytes_min = 8 + 1 + 4 + 1;            // key, type, value
+constexpr std::uint64_t tensor_bytes_min = 8 + 1 + 4 + 8 + 4 + 8;  // name, dimension, type, offset
+
+struct type_row {
+    gguf_type type;
+    gguf_block_size size;
+};
+// Sizes: ggml's block structures (ggml-common.h).
+constexpr std::array<type_row, 30> types = {{
+    {gguf_type::f32, {"F32", 1, 4}},
+    {gguf_type::f16, {"F16", 1, 2}},
+    {gguf_type::q4_0, {"Q4_0", 32, 18}},
+    {gguf_type::q4_1, {"Q4_1", 32, 20}},
+    {gguf_type::q5_0, {"Q5_0", 32, 22}},
+    {gguf_type::q5_1, {"Q5_1", 32, 24}},
+    {gguf_type::q8_0, {"Q8_0", 32, 34}},
+    {gguf_type::q2_k, {"Q2_K", 256, 84}},
+    {gguf_type::q3_k, {"Q3_K", 256, 110}},
+    {gguf_type::q4_k, {"Q4_K", 256, 144}},
+    {gguf_type::q5_k, {"Q5_K", 256, 176}},
+    {gguf_type::q6_k, {"Q6_K", 256, 210}},
+    {gguf_type::iq2_xxs, {"IQ2_XXS", 256, 66}},
+    {gguf_type::iq2_xs, {"IQ2_XS", 256, 74}},
+    {gguf_type::iq3_xxs, {"IQ3_XXS", 256, 98}},
+    {gguf_type::iq1_s, {"IQ1_S", 256, 50}},
+    {gguf_type::iq4_nl, {"IQ4_NL", 32, 18}},
+    {gguf_type::iq3_s, {"IQ3_S", 256, 110}},
+    {gguf_type::iq2_s, {"IQ2_S", 256, 82}},
+    {gguf_type::iq4_xs, {"IQ4_XS", 256, 136}},
+    {gguf_type::i8, {"I8", 1, 1}},
+    {gguf_type::i16, {"I16", 1, 2}},
+    {gguf_type::i32, {"I32", 1, 4}},
+    {gguf_type::i64, {"I64", 1, 8}},
+    {gguf_type::f64, {"F64", 1, 8}},
+    {gguf_type::iq1_m, {"IQ1_M", 256, 56}},
+    {gguf_type::bf16, {"BF16", 1, 2}},
+    {gguf_type::tq1_0, {"TQ1_0", 256, 54}},
+    {gguf_type::tq2_0, {"TQ2_0", 256, 66}},
+    {gguf_type::mxfp4, {"MXFP4", 32, 17}},
+}};
+
+struct value_row {
+    const char* name;
+    std::size_t bytes;  // 0: no fixed size
+};
+constexpr std::array<value_row, 13> value_types = {{{"u8", 1},
+                                                    {"i8", 1},
+                                                    {"u16", 2},
+                                                    {"i16", 2},
+                                                    {"u32", 4},
+                                                    {"i32", 4},
+                                                    {"f32", 4},
+                                                    {"bool", 1},
+                                                    {"string", 0},
+                                                    {"array", 0},
+                                                    {"u64", 8},
+                                                    {"i64", 8},
+                                                    {"f64", 8}}};
+
+std::string shown(std::string_view name) {
+    std::string text = "\"";
+    for (const char c : name.substr(0, 80)) text += c >= ' ' && c <= '~' ? c : '?';
+    return text + "\"";
+}
+
+/// Reads forward through the file. The first complaint is kept; afterwards every read gives zero,
+/// so that callers read straight down and look once.
+class cursor {
+  public:
+    explicit cursor(std::span<const std::byte> file) : file_(file) {}
+
+    template <class T>
+    T take() {
+        T value{};
+        const auto bytes = take_bytes(sizeof(T));
+        if (bytes.size() == sizeof(T)) std::memcpy(&value, bytes.data(), sizeof(T));
+        return value;
+    }
+    std::span<const std::byte> take_bytes(std::uint64_t count) {
+        if (failed()) return {};
+        if (count > left()) {
+            complain("needs " + std::to_string(count) + " bytes at " + std::to_string(at_) +
+                     ", the file has " + std::to_string(file_.size()) + ": incomplete download?");
+            return {};
+        }
+        const auto bytes = file_.subspan(at_, static_cast<std::size_t>(count));
+        at_ += static_cast<std::size_t>(count);
+        return bytes;
+    }
+    std::string_view take_string() {
+        const auto bytes = take_bytes(take<std::uint64_t>());
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    }
+
+    std::uint64_t left() const { return file_.size() - at_; }
+    std::uint64_t at() const { return at_; }
+    bool failed() const { return fault_.has_value(); }
+    /// Requires: failed().
+    const failure& fault() const { return *fault_; }
+    /// What is being read, for the complaint about it.
+    void reading(std::string what) { what_ = std::move(what); }
+    void complain(const std::string& what, errc code = errc::corrupt) {
+        if (!failed()) fault_ = failure{code, what_.empty() ? what : what_ + ": " + what};
+    }
+
+  private:
+    std::span<const std::byte> file_;
+    std::size_t at_ = 0;
+    std::string what_;
+    std::optional<failure> fault_;
+};
+
+gguf_value_type take_type(cursor& in) {
+    const auto number = in.take<std::uint32_t>();
+    if (number < value_types.size()) return static_cast<gguf_value_type>(number);
+    in.complain("there is no value type " + std::to_string(number));
+    return gguf_value_type::u8;
+}
+
+bool take_boolean(cursor& in) {
+    const auto byte = in.take<std::uint8_t>();
+    if (byte > 1) in.complain("a boolean is " + std::to_string(byte));
+    return byte == 1;
+}
+
+gguf_array take_array(cursor& in) {
+    gguf_array out;
+    out.type = take_type(in);
+    const auto count = in.take<std::uint64_t>();
+    if (out.type == gguf_value_type::array) in.complain("arrays of arrays are not read");
+    const std::size_t each = value_types[static_cast<std::size_t>(out.type)].bytes;
+    // A string takes 8 bytes for its length at least.
+    if (count > in.left() / std::max<std::size_t>(each, each == 0 ? 8 : 1)) {
+        in.complain("an array of " + std::to_string(count) + " elements does not fit into the " +
+                    std::to_string(in.left()) + " bytes behind it: incomplete download?");
+    }
+    if (in.failed()) return out;
+    out.count = static_cast<std::size_t>(count);
+    if (out.type == gguf_value_type::string) {
+        out.strings.reserve(out.count);
+        for (std::size_t i = 0; i < out.count && !in.failed(); ++i)
+            out.strings.push_back(in.take_string());
+        return out;
+    }
+    out.packed = in.take_bytes(count * each);
+    if (out.type == gguf_value_type::boolean &&
+        std::any_of(out.packed.begin(), out.packed.end(),
+                    [](std::byte b) { return std::to_integer<int>(b) > 1; })) {
+        in.complain("a boolean in it is neither 0 nor 1");
+    }
+    return out;
+}
+
+gguf_value take_value(cursor& in) {
+    switch (take_type(in)) {
+        case gguf_value_type::u8:
+            return std::uint64_t{in.take<std::uint8_t>()};
+        case gguf_value_type::u16:
+            return std::uint64_t{in.take<std::uint16_t>()};
+        case gguf_value_type::u32:
+            return std::uint64_t{in.take<std::uint32_t>()};
+        case gguf_value_type::u64:
+            return in.take<std::uint64_t>();
+        case gguf_value_type::i8:
+            return std::int64_t{in.take<std::int8_t>()};
+        case gguf_value_type::i16:
+            return std::int64_t{in.take<std::int16_t>()};
+        case gguf_value_type::i32:
+            return std::int64_t{in.take<std::int32_t>()};
+        case gguf_value_type::i64:
+            return in.take<std::int64_t>();
+        case gguf_value_type::f32:
+            return in.take<float>();
+        case gguf_value_type::f64:
+            return in.take<double>();
+        case gguf_value_type::boolean:
+            return take_boolean(in);
+        case gguf_value_type::string:
+            return in.take_string();
+        case gguf_value_type::array:
+            return take_array(in);
+    }
+    return false;
+}
+
+struct file_header {
+    std::uint32_t version = 0;
+    std::uint64_t tensors = 0;
+    std::uint64_t pairs = 0;
+};
+
+file_header take_header(cursor& in) {
+    file_header header;
+    if (in.take<std::uint32_t>() != magic) in.complain("does not begin with GGUF");
+    header.version = in.take<std::uint32_t>();
+    if (header.version == 0x02000000 || header.version == 0x03000000) {
+        in.complain("the file is big-endian, which is not read", errc::incompatible);
+    } else if (header.version != 2 && header.version != 3) {
+        in.complain("is GGUF version " + std::to_string(header.version) + ", read are 2 and 3",
+                    errc::incompatible);
+    }
+    header.tensors = in.take<std::uint64_t>();
+    header.pairs = in.take<std::uint64_t>();
+    if (header.tensors > in.left() / tensor_bytes_min || header.pairs > in.left() / pair_bytes_min)
+        in.complain("the header speaks of " + std::to_string(header.tensors) + " tensors and " +
+                    std::to_string(header.pairs) + " metadata values, which do not fit into " +
+                    std::to_string(in.left()) + " bytes: incomplete download?");
+    return header;
+}
+
+void take_pair(cursor& in, gguf_view& out) {
+    in.reading("a metadata key");
+    const std::string_view key = in.take_string();
+    if (key.empty() || key.size() > key_bytes_max)
+        in.complain("has " + std::to_string(key.size()) + " bytes, allowed are 1 to " +
+                    std::to_string(key_bytes_max));
+    in.reading("metadata " + shown(key));
+    gguf_value value = take_value(in);
+    if (in.failed()) return;
+    if (!out.metadata.emplace(key, std::move(value)).second) in.complain("stands there twice");
+}
+
+/// A tensor as the file describes it, before its bytes are known to be there.
+struct described_tensor {
+    std::string name;
+    gguf_tensor tensor;
+    std::uint64_t offset = 0;  // behind the start of the tensors' bytes
+    std::uint64_t bytes = 0;
+};
+
+/// Returns: the bytes of a tensor, or nothing where they are more than a number holds.
+std::optional<std::uint64_t> tensor_bytes(const gguf_tensor& tensor, const gguf_block_size& block) {
+    std::uint64_t blocks = static_cast<std::uint64_t>(tensor.shape.back()) / block.elements;
+    for (std::size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
+        const auto extent = static_cast<std::uint64_t>(tensor.shape[i]);
+        if (blocks > std::numeric_limits<std::uint64_t>::max() / block.bytes / extent)
+            return std::nullopt;
+        blocks *= extent;
+    }
+    if (blocks > std::numeric_limits<std::uint64_t>::max() / block.bytes) return std::nullopt;
+    return blocks * block.bytes;
+}
+
+void take_shape(cursor& in, gguf_tensor& out) {
+    const auto dimensions = in.take<std::uint32_t>();
+    if (in.failed()) return;
+    if (dimensions < 1 || dimensions > dimensions_max)
+        return in.complain("has " + std::to_string(dimensions) + " dimensions, allowed are 1 to " +
+                           std::to_string(dimensions_max));
+    for (std::uint32_t i = 0; i < dimensions; ++i) {
+        const auto extent = in.take<std::uint64_t>();
+        if (extent < 1 ||
+            extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+            in.complain("dimension " + std::to_string(i) + " is " + std::to_string(extent));
+            return;
+        }
+        out.shape.push_back(static_cast<std::int64_t>(extent));
+    }
+    std::reverse(out.shape.begin(), out.shape.end());
+}
+
+described_tensor take_tensor(cursor& in) {
+    described_tensor out;
+    in.reading("a tensor's name");
+    out.name = in.take_string();
+    if (out.name.empty() || out.name.size() > name_bytes_max)
+        in.complain("has " + std::to_string(out.name.size()) + " bytes, allowed are 1 to " +
+                    std::to_string(name_bytes_max));
+    in.reading("tensor " + shown(out.name));
+    take_shape(in, out.tensor);
+    const auto number = in.take<std::uint32_t>();
+    out.offset = in.take<std::uint64_t>();
+    if (in.failed()) return out;
+    out.tensor.type = static_cast<gguf_type>(number);
+    const gguf_block_size* block = find_block_size(out.tensor.type);
+    if (block == nullptr) {
+        in.complain("its type " + std::to_string(number) + " is not known", errc::incompatible);
+        return out;
+    }
+    if (static_cast<std::uint64_t>(out.tensor.shape.back()) % block->elements != 0) {
+        in.complain("its rows of " + std::to_string(out.tensor.shape.back()) +
+                    " elements are no whole number of " + block->name + " blocks of " +
+                    std::to_string(block->elements));
+        return out;
+    }
+    const auto bytes = tensor_bytes(out.tensor, *block);
+    if (!bytes) in.complain("its shape is too large");
+    out.bytes = bytes.value_or(0);
+    return out;
+}
+
+std::uint64_t alignment_of(cursor& in, const gguf_view& view) {
+    const auto found = view.metadata.find("general.alignment");
+    if (found == view.metadata.end()) return alignment_default;
+    const auto* value = std::get_if<std::uint64_t>(&found->second);
+    in.reading("metadata \"general.alignment\"");
+    if (value == nullptr) {
+        in.complain("is no unsigned whole number");
+    } else if (!std::has_single_bit(*value) || *value > alignment_max) {
+        in.complain("is " + std::to_string(*value) + ", allowed are powers of two up to " +
+                    std::to_string(alignment_max));
+    }
+    return in.failed() ? alignment_default : *value;
+}
+
+/// Gives each tensor its bytes of `data`. Tensors may lie in any order, and with gaps.
+void place_tensors(cursor& in, std::vector<described_tensor>& tensors,
+                   std::span<const std::byte> data, std::uint64_t alignment, gguf_view& out) {
+    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
+    });
+    std::uint64_t end = 0;
+    for (described_tensor& each : tensors) {
+        in.reading("tensor " + shown(each.name));
+        if (each.offset % alignment != 0)
+            in.complain("begins at " + std::to_string(each.offset) + ", which is no multiple of " +
+                        std::to_string(alignment));
+        if (each.offset < end) in.complain("overlaps another one");
+        if (each.offset > data.size() || each.bytes > data.size() - each.offset)
+            in.complain("has " + std::to_string(each.bytes) + " bytes at " +
+                        std::to_string(each.offset) + " of the tensors' " +
+                        std::to_string(data.size()) + ": incomplete download?");
+        if (in.failed()) return;
+        end = each.offset + each.bytes;
+        each.tensor.bytes = data.subspan(static_cast<std::size_t>(each.offset),
+                                         static_cast<std::size_t>(each.bytes));
+        if (!out.tensors.emplace(each.name, std::move(each.tensor)).second)
+            in.complain("stands there twice");
+    }
+}
+
+template <class T>
+T element(std::span<const std::byte> packed, std::size_t index) {
+    T value{};
+    std::memcpy(&value, packed.data() + index * sizeof(T), sizeof(T));
+    return value;
+}
+
+/// Where a file stands among the parts of its model; 0 of 1 for a file that has all.
+struct part_of {
+    std::uint64_t number = 0;
+    std::uint64_t count = 1;
+    std::uint64_t tensors = 0;  // of all parts together
+};
+
+result<part_of> read_part(const gguf_file& file) {
+    const auto read = [&](const char* key, std::uint64_t missing) -> result<std::uint64_t> {
+        const auto found = file.view().metadata.find(key);
+        if (found == file.view().metadata.end()) return missing;
+        if (const auto* value = std::get_if<std::uint64_t>(&found->second)) return *value;
+        const auto* value = std::get_if<std::int64_t>(&found->second);
+        if (value != nullptr && *value >= 0) return static_cast<std::uint64_t>(*value);
+        return failure{errc::corrupt,
+                       file.path() + ": metadata \"" + key + "\": is no whole number from 0"};
+    };
+    const auto number = read("split.no", 0);
+    const auto count = read("split.count", 1);
+    const auto tensors = read("split.tensors.count", file.view().tensors.size());
+    if (!number) return number.error();
+    if (!count) return count.error();
+    if (!tensors) return tensors.error();
+    // Files of one part are written with a count of 0 or 1.
+    part_of part{*number, std::max<std::uint64_t>(*count, 1), *tensors};
+    if (part.count > 99999 || part.number >= part.count)
+        return failure{errc::corrupt, file.path() + ": says that it is part " +
+                                          std::to_string(part.number) + " of " +
+                                          std::to_string(part.count)};
+    return part;
+}
+
+std::string part_path(const std::string& stem, std::uint64_t number, std::uint64_t count) {
+    std::array<char, 32> ending{};
+    std::snprintf(ending.data(), ending.size(), "-%05u-of-%05u.gguf",
+                  static_cast<unsigned>(number + 1), static_cast<unsigned>(count));
+    return stem + ending.data();
+}
+
+/// Returns: "NAME" of "NAME-00001-of-00003.gguf", or nothing where the name does not say `part`.
+std::optional<std::string> stem_of(const std::string& path, const part_of& part) {
+    const std::string ending = part_path("", part.number, part.count);
+    if (!path.ends_with(ending)) return std::nullopt;
+    return path.substr(0, path.size() - ending.size());
+}
+
+result<void> check_parts(const std::vector<gguf_file>& files, std::uint64_t tensors) {
+    std::set<std::string_view> names;
+    for (const gguf_file& file : files) {
+        for (const auto& [name, tensor] : file.view().tensors) {
+            if (!names.insert(name).second)
+                return failure{errc::corrupt,
+                               file.path() + ": tensor " + shown(name) + " is in another part too"};
+        }
+    }
+    if (names.size() != tensors)
+        return failure{errc::corrupt, files.front().path() + ": its parts have " +
+                                          std::to_string(names.size()) + " tensors, it says " +
+                                          std::to_string(tensors)};
+    return {};
+}
+
+}  // namespace
+
+const gguf_block_size* find_block_size(gguf_type type) noexcept {
+    for (const type_row& row : types)
+        if (row.type == type) return &row.size;
+    return nullptr;
+}
+
+const char* to_string(gguf_value_type type) noexcept {
+    return value_types[static_cast<std::size_t>(type)].name;
+}
+
+double gguf_array::number(std::size_t index) const {
+    ASSERT(index < count);
+    switch (type) {
+        case gguf_value_type::u8:
+        case gguf_value_type::boolean:
+            return element<std::uint8_t>(packed, index);
+        case gguf_value_type::i8:
+            return element<std::int8_t>(packed, index);
+        case gguf_value_type::u16:
+            return element<std::uint16_t>(packed, index);
+        case gguf_value_type::i16:
+            return element<std::int16_t>(packed, index);
+        case gguf_value_type::u32:
+            return element<std::uint32_t>(packed, index);
+        case gguf_value_type::i32:
+            return element<std::int32_t>(packed, index);
+        case gguf_value_type::f32:
+            return static_cast<double>(element<float>(packed, index));
+        case gguf_value_type::u64:
+            return static_cast<double>(element<std::uint64_t>(packed, index));
+        case gguf_value_type::i64:
+            return static_cast<double>(element<std::int64_t>(packed, index));
+        case gguf_value_type::f64:
+            return element<double>(packed, index);
+        case gguf_value_type::string:
+        case gguf_value_type::array:
+            break;
+    }
+    ASSERT(!"an array of numbers");
+    return 0;
+}
+
+result<gguf_view> gguf_view::parse(std::span<const std::byte> file) {
+    cursor in(file);
+    gguf_view view;
+    const file_header header = take_header(in);
+    view.version = header.version;
+    for (std::uint64_t i = 0; i < header.pairs && !in.failed(); ++i) take_pair(in, view);
+    std::vector<described_tensor> tensors;
+    for (std::uint64_t i = 0; i < header.tensors && !in.failed(); ++i)
+        tensors.push_back(take_tensor(in));
+    if (in.failed()) return in.fault();
+    const std::uint64_t alignment = alignment_of(in, view);
+    // The bytes of a file without tensors need not begin where they would.
+    const std::uint64_t begin =
+        std::min<std::uint64_t>((in.at() + alignment - 1) / alignment * alignment, file.size());
+    if (!in.failed())
+        place_tensors(in, tensors, file.subspan(static_cast<std::size_t>(begin)), alignment, view);
+    if (in.failed()) return in.fault();
+    return view;
+}
+
+result<gguf_file> gguf_file::open(const std::string& path) {
+    auto mapped = mapped_file::open(path);
+    if (!mapped) return mapped.error();
+    auto view = gguf_view::parse(mapped->bytes());
+    if (!view) return failure{view.error().code, path + ": " + view.error().what};
+    return gguf_file(path, std::move(*mapped), std::move(*view));
+}
+
+result<std::vector<gguf_file>> open_gguf(const std::string& path) {
+    auto named = gguf_file::open(path);
+    if (!named) return named.error();
+    const auto part = read_part(*named);
+    if (!part) return part.error();
+    std::vector<gguf_file> files;
+    if (part->count == 1) {
+        files.push_back(std::move(*named));
+        return files;
+    }
+    const auto stem = stem_of(path, *part);
+    if (!stem)
+        return failure{errc::incompatible,
+                       path + ": is part " + std::to_string(part->number + 1) + " of " +
+                           std::to_string(part->count) +
+                           ", and its name does not end so (-00001-of-00002.gguf): without it the "
+                           "other parts cannot be found"};
+    for (std::uint64_t i = 0; i < part->count; ++i) {
+        if (i == part->number) {
+            files.push_back(std::move(*named));
+            continue;
+        }
+        auto other = gguf_file::open(part_path(*stem, i, part->count));
+        if (!other) return other.error();
+        const auto its = read_part(*other);
+        if (!its) return its.error();
+        if (its->number != i || its->count != part->count || its->tensors != part->tensors)
+            return failure{errc::incompatible, other->path() + ": is part " +
+                                                   std::to_string(its->number + 1) + " of " +
+                                                   std::to_string(its->count) +
+                                                   " by its metadata, not what its name says"};
+        files.push_back(std::move(*other));
+    }
+    if (auto ok = check_parts(files, part->tensors); !ok) return ok.error();
+    return files;
+}
+
+}  // namespace semantic::storage
