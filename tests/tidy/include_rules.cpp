@@ -56,7 +56,7 @@ const std::vector<door> doors_table{
     {"ICU", "unicode/.*", {"engine/text/tokenizer/.*"}},
     {"file system calls",
      "(fcntl|dirent|sys/(stat|statvfs|file|mman))\\.h",
-     {"storage/files/file.cpp", "storage/files/safetensors.cpp", "storage/pool/block_pool.cpp",
+     {"storage/files/file.cpp", "storage/files/mapped_file.cpp", "storage/pool/block_pool.cpp",
       // Maps anonymous memory only: packed weights want huge pages.
       "engine/model/weights/weights.cpp"}},
 };
