@@ -1,0 +1,38 @@
+#pragma once
+// What the blocks of GGUF's quantised tensors mean. Every type that is read comes down to one form:
+// integers of at most 8 bits in groups of 16 or 32, each group with a scale and an offset,
+//     weight = scale * code + offset
+// in float32, in this order of operations. So a block may be repacked for kernels without changing
+// a weight. Stateless; thread: any.
+// Source: ggml's block structures (ggml-common.h) and the reference reader of the gguf package
+// (gguf/quants.py), whose float32 results these are bit for bit.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "storage/files/gguf.hpp"
+
+namespace semantic::engine {
+
+struct decoded_block {
+    std::array<std::int8_t, 256> codes;  // the first `elements` of find_block_size()
+    std::array<float, 16> scales;        // a group
+    std::array<float, 16> offsets;       // a group; 0 where the type has none
+};
+
+struct block_decoder {
+    int group;  // elements that share a scale and an offset: 16 or 32
+    /// Requires: `block` has the type's bytes.
+    void (*decode)(const std::byte* block, decoded_block& out);
+};
+/// Null for floats, integers and the types that this program does not read.
+const block_decoder* find_block_decoder(storage::gguf_type type) noexcept;
+
+/// Whether dequantize() reads the type: floats of 32 and 16 bits, and those with a decoder.
+bool can_dequantize(storage::gguf_type type) noexcept;
+/// `blocks` are whole blocks of `out.size()` elements in all. Requires: can_dequantize(type).
+void dequantize(storage::gguf_type type, std::span<const std::byte> blocks, std::span<float> out);
+
+}  // namespace semantic::engine
