@@ -7,13 +7,14 @@ source etc/build.sh
 
 usage() {
     cat <<HELP
-usage: bash etc/sanitize.sh address|thread [program...]
+usage: bash etc/sanitize.sh address|thread [--quick] [program...]
 
 address  AddressSanitizer and UndefinedBehaviorSanitizer, built into build-debug/; engine_tests runs
          twice: the suites of the kernels with all built so, the others with plain kernels, which
          makes whole models 20 times faster
 thread   ThreadSanitizer, built into build-tsan/; of engine_tests it runs the suites that hand
          nothing to oneTBB, whose own synchronisation is not instrumented
+--quick  builds all programs with plain kernels and runs of engine_tests the suites without a model
 
 Programs: storage_tests, protocol_tests, server_tests, engine_tests and, for address alone,
 emulated_tests; without one, all of them. The exit status is 0 when every test passed and nothing
@@ -21,11 +22,15 @@ was reported.
 HELP
 }
 
-outside_tbb() {
+# Suites of engine_tests that need no model and hand nothing to oneTBB.
+without_model() {
     local IFS=:
     local suites=('save_gate_.*' 'plan_step.*' 'chunk_tokens.*' 'step_cost.*' 'wait_estimate.*'
-        'turn_replay.*' 'match_prefix.*' 'output_parser.*' 'stop_matcher.*' 'utf8_stream.*'
-        'tokenizer.*' 'chat_template.*' 'json_grammar.*' 'output_constraint.*' 'answer_grammar.*')
+        'admission_frames.*' 'decide_*.*' 'frames_to_free.*' 'may_start_*.*' 'next_candidate.*'
+        'turn_replay.*' 'match_prefix.*' 'next_turn.*' 'output_parser.*' 'tool_call_parser.*'
+        'stop_matcher.*' 'utf8_stream.*' 'tokenizer.*' 'chat_template.*' 'json_grammar.*'
+        '*json_schema*' 'output_constraint.*' 'answer_grammar.*' 'sampler.*' 'model_config.*'
+        'rope_frequencies.*')
     echo "${suites[*]}"
 }
 
@@ -69,6 +74,11 @@ thread) preset=tsan ;;
     ;;
 esac
 shift
+quick=no
+if [[ ${1:-} == --quick ]]; then
+    quick=yes
+    shift
+fi
 programs=("$@")
 if ((${#programs[@]} == 0)); then
     programs=(storage_tests protocol_tests server_tests engine_tests)
@@ -78,17 +88,20 @@ fi
 install_missing packages_to_build packages_to_test
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/etc/tsan.supp
-build -DSEMANTIC_SANITIZE_KERNELS=ON -- "${programs[@]}"
+kernels=ON
+[[ $quick == yes ]] && kernels=OFF
+build -DSEMANTIC_SANITIZE_KERNELS="$kernels" -- "${programs[@]}"
 for program in "${programs[@]}"; do
     filter='*'
-    if [[ $program == engine_tests ]]; then
-        [[ $preset == tsan ]] && filter=$(outside_tbb) || filter=$(of_kernels)
-    elif [[ $program == emulated_tests ]]; then
-        filter='*avx512*:*avxvnni*'
-    fi
+    case $program in
+    engine_tests)
+        [[ $preset == tsan || $quick == yes ]] && filter=$(without_model) || filter=$(of_kernels)
+        ;;
+    emulated_tests) filter='*avx512*:*avxvnni*' ;;
+    esac
     run "$program" "$filter"
 done
-if [[ $preset == debug && " ${programs[*]} " == *" engine_tests "* ]]; then
+if [[ $preset == debug && $quick == no && " ${programs[*]} " == *" engine_tests "* ]]; then
     build -DSEMANTIC_SANITIZE_KERNELS=OFF -- engine_tests
     run engine_tests "-$(of_kernels)"
 fi
