@@ -42,7 +42,7 @@ std::set<std::string, std::less<>> known_paths(const tree& files) {
 bool looks_like_path(const std::string& text, const std::string& folder,
                      const std::set<std::string, std::less<>>& known) {
     static const std::regex path(R"(\.?/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*/?)");
-    static const std::regex file(R"([A-Za-z0-9_-]+\.(hpp|cpp|md|sh|mjs|py))");
+    static const std::regex file(R"([A-Za-z0-9_-]+\.(hpp|cpp|inl|md|sh|mjs|py))");
     // NAME stands for any name.
     if (!std::regex_match(text, path) || text.starts_with('/') || text.find("NAME") != text.npos) {
         return false;

@@ -84,9 +84,9 @@ bool is_written_by_hand(const std::string& path) {
     if (std::any_of(data.begin(), data.end(), [&](const char* d) { return path.starts_with(d); })) {
         return false;
     }
-    return ends_with_any(
-        path, {".hpp", ".cpp", ".inl", ".md", ".sh", ".txt", ".mjs", ".js", ".py", ".yaml", ".yml",
-               ".conf", ".service", ".cmake", ".html", ".css", "CMakePresets.json", "/run"});
+    return ends_with_any(path, {".hpp", ".cpp", ".inl", ".md", ".sh", ".txt", ".mjs", ".js", ".py",
+                                ".yaml", ".yml", ".conf", ".service", ".cmake", ".html", ".css",
+                                "CMakePresets.json", "package-lock.json", "/run"});
 }
 
 bool is_foreign_folder(const std::filesystem::path& path, bool at_root) {
