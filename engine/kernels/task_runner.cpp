@@ -18,29 +18,28 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// How long a thread helps before it asks the arena whether anything else waits: other nodes of the
-/// graph get a thread within this time, and coming back costs a thousandth of it.
-constexpr auto stint = std::chrono::milliseconds(1);
-/// Looks at an empty counter, some 80 microseconds of them, before a waiting thread offers its core
-/// to others: on a busy machine it gets it back milliseconds later.
-constexpr int patience = 4000;
-/// After how long a helper that was called and has not come is called again. It comes within 150
-/// microseconds, even out of sleep, or not at all: TBB may miss the call where it comes while the
-/// thread falls asleep (it never promises parallelism), and would leave the caller alone until the
-/// end of the step.
-constexpr auto arrival = std::chrono::microseconds(200);
+/// How long a helper stays before it returns to the arena, so that other nodes of the graph get a
+/// thread within this time. Rejoining costs a thousandth of it.
+constexpr auto help_slice = std::chrono::milliseconds(1);
+/// Spins of a waiting thread before it yields, some 80 microseconds: on a busy machine a thread
+/// that yields gets its core back milliseconds later.
+constexpr int spins_before_yield = 4000;
+/// A helper that was called and is not here after this time is called again. A woken thread arrives
+/// within 150 microseconds or not at all: TBB may miss a call made while the thread falls asleep
+/// (it never promises parallelism), and would leave the caller alone until the end of the step.
+constexpr auto wake_timeout = std::chrono::microseconds(200);
 
-/// Spins for a while, then lets others run between two looks.
-class waiting {
+/// Spins at first, then yields between two looks at what is waited for.
+class spin_wait {
   public:
-    void look_again() {
-        if (++looks_ < patience) {
+    void pause_once() {
+        if (++spins_ < spins_before_yield) {
             pause();
         } else {
             std::this_thread::yield();
         }
     }
-    void found() { looks_ = 0; }
+    void reset() { spins_ = 0; }
 
   private:
     static void pause() {
@@ -48,14 +47,14 @@ class waiting {
         __builtin_ia32_pause();
 #endif
     }
-    int looks_ = 0;
+    int spins_ = 0;
 };
 
 }  // namespace
 
-/// The caller of together() and who helps it. The indices of one piece of work are divided evenly
-/// among the slots; a thread takes those of its own slot and then what others have left, so that
-/// neighbouring tiles of weights are mostly read by one thread, in order.
+/// The caller of together() and its helper threads. The indices of one piece of work are divided
+/// evenly among the slots; a thread takes those of its own slot, then steals from other slots, so
+/// that neighbouring tiles of weights are mostly read by one thread, in order.
 class task_runner::crew {
   public:
     explicit crew(int slots) : places_(static_cast<std::size_t>(slots)) {}
@@ -65,7 +64,7 @@ class task_runner::crew {
         open_.store(true, std::memory_order_release);
     }
 
-    /// Those helpers that never came find nothing to do.
+    /// Helpers that arrive later find nothing to do.
     void close() {
         open_.store(false, std::memory_order_release);
         helpers_->wait();
@@ -86,8 +85,8 @@ class task_runner::crew {
                                                                  std::memory_order_release);
         }
         int done = take_all(0);
-        waiting wait;
-        while (left_.load(std::memory_order_acquire) != done) wait.look_again();
+        spin_wait wait;
+        while (left_.load(std::memory_order_acquire) != done) wait.pause_once();
         if (!failure_) return;
         failed_.clear();
         std::rethrow_exception(std::exchange(failure_, nullptr));
@@ -96,16 +95,17 @@ class task_runner::crew {
   private:
     enum class presence { away, called, here };
 
-    /// A slot's tasks: the next one in the lower half, the end in the upper one. Who adds 1 and
-    /// finds the old value below the end has a task, and until it is done the caller waits, so that
-    /// self_ and call_ are those of this piece of work however late the taker came.
+    /// A slot's tasks: the next index in the lower half of the ticket, the end in the upper half. A
+    /// thread that adds 1 and finds the old index below the end owns that task. The caller waits
+    /// for every task, so self_ and call_ belong to this piece of work however late a thread takes
+    /// one.
     struct alignas(64) place {
         std::atomic<std::uint64_t> ticket{0};
         std::atomic<presence> helper{presence::away};
-        clock::time_point called_at;  // the caller's
+        clock::time_point called_at;  // written and read by the caller alone
     };
 
-    /// So that each slot has a helper or one on its way.
+    /// Calls a helper for each slot that has none here or on its way.
     void call_helpers() {
         if (here_.load(std::memory_order_relaxed) + 1 == static_cast<int>(places_.size())) return;
         for (std::size_t slot = 1; slot < places_.size(); ++slot) {
@@ -116,7 +116,7 @@ class task_runner::crew {
             if (helper == presence::away) {
                 at.helper.store(presence::called, std::memory_order_relaxed);
                 helpers_->run([this, slot] { help(slot); });
-            } else if (now - at.called_at > arrival) {
+            } else if (now - at.called_at > wake_timeout) {
                 helpers_->run([] {});  // any task wakes the thread, which finds the first one, too
             } else {
                 continue;
@@ -128,14 +128,14 @@ class task_runner::crew {
     void help(std::size_t slot) {
         places_[slot].helper.store(presence::here, std::memory_order_relaxed);
         here_.fetch_add(1, std::memory_order_relaxed);
-        const auto end = clock::now() + stint;
-        waiting wait;
+        const auto end = clock::now() + help_slice;
+        spin_wait wait;
         while (open_.load(std::memory_order_acquire) && clock::now() < end) {
             if (const int done = take_all(slot); done > 0) {
                 left_.fetch_sub(done, std::memory_order_release);
-                wait.found();
+                wait.reset();
             } else {
-                wait.look_again();
+                wait.pause_once();
             }
         }
         here_.fetch_sub(1, std::memory_order_relaxed);
@@ -174,7 +174,7 @@ class task_runner::crew {
     void (*call_)(void*, int, int) = nullptr;
     alignas(64) std::atomic<int> left_{0};  // tasks that helpers have not reported
     std::atomic<bool> open_{false};
-    std::atomic<int> here_{0};  // helpers that are
+    std::atomic<int> here_{0};  // helpers at work
     std::atomic_flag failed_;
     std::exception_ptr failure_;
     std::optional<tbb::task_group> helpers_;
