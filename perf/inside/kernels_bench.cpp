@@ -150,7 +150,7 @@ void linear_threaded(benchmark::State& state, weight_kind kind) {
 }
 
 /// Bits, head dimension, query rows, frames of 256 tokens: one after another, as a long context is
-/// read, each asking memory for the next.
+/// read, each prefetching the next.
 void attend_kernel(benchmark::State& state) {
     const int bits = static_cast<int>(state.range(0)), dim = static_cast<int>(state.range(1));
     const int count = static_cast<int>(state.range(2));

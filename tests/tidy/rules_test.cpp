@@ -104,7 +104,7 @@ TEST(tidy_rules, every_library_has_a_door_that_closes) {
         {"engine/model/attention.cpp", "cblas.h"},
         {"engine/kernels/gemm.cpp", "immintrin.h"},
         {"engine/kernels/dispatch.cpp", "arm_neon.h"},
-        {"engine/kernels/simd_linear.inl", "immintrin.h"},
+        {"engine/kernels/simd/linear.inl", "immintrin.h"},
         {"engine/text/output/tool_calls.cpp", "pcre2.h"},
         {"protocol/wire/sse.cpp", "unicode/uchar.h"},
         {"engine/model/transformer.cpp", "fcntl.h"},
