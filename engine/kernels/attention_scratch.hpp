@@ -19,49 +19,54 @@ inline constexpr int attention_tile_tokens = 64;
 class scratch_counter {
   public:
     /// Returns: the offset of a part of `floats` floats.
-    constexpr std::ptrdiff_t add(std::ptrdiff_t floats) noexcept {
-        const std::ptrdiff_t begin = end_;
+    constexpr std::size_t add(std::size_t floats) noexcept {
+        const std::size_t begin = end_;
         end_ += padded(floats);
         return begin;
     }
-    constexpr std::ptrdiff_t end() const noexcept { return end_; }
-    static constexpr std::ptrdiff_t padded(std::ptrdiff_t n, std::ptrdiff_t to = 16) noexcept {
+    constexpr std::size_t end() const noexcept { return end_; }
+    static constexpr std::size_t padded(std::size_t n, std::size_t to = 16) noexcept {
         return (n + to - 1) / to * to;
+    }
+    /// Groups of 64 elements that share a scale.
+    static constexpr std::size_t groups(int dim) noexcept {
+        return (static_cast<std::size_t>(dim) + group_size - 1) / group_size;
     }
 
   private:
-    std::ptrdiff_t end_ = 0;
+    std::size_t end_ = 0;
 };
 
 /// Scratch of attention at 8 and 16 bit, offsets in floats.
 struct float_attention_scratch {
-    std::ptrdiff_t score_stride;  // floats from one row of scores to the next
-    std::ptrdiff_t out_stride;  // floats from one row of output, or one token's values, to the next
-    std::ptrdiff_t scores;      // [count][score_stride], then the weights p in their place
-    std::ptrdiff_t out;         // [count][out_stride]
-    std::ptrdiff_t states;      // softmax_state [count]
-    std::ptrdiff_t ranges;      // int [at most count][2]
-    std::ptrdiff_t keys;        // one key tile: [k_dim][16 tokens], floats or fewer bytes
-    std::ptrdiff_t key_scales;  // [k groups][16], then biases alike
-    std::ptrdiff_t value_scales;  // [score_stride][v groups], then biases alike
-    std::ptrdiff_t values;        // [attention_tile_tokens][out_stride]
-    std::ptrdiff_t end;
+    std::size_t score_stride;  // floats from one row of scores to the next
+    std::size_t out_stride;    // floats from one row of output, or one token's values, to the next
+    std::size_t scores;        // [count][score_stride], then the weights p in their place
+    std::size_t out;           // [count][out_stride]
+    std::size_t states;        // softmax_state [count]
+    std::size_t ranges;        // int [at most count][2]
+    std::size_t keys;          // one key tile: [k_dim][16 tokens], floats or fewer bytes
+    std::size_t key_scales;    // [k groups][16], then biases alike
+    std::size_t value_scales;  // [score_stride][v groups], then biases alike
+    std::size_t values;        // [attention_tile_tokens][out_stride]
+    std::size_t end;
 };
 
 constexpr float_attention_scratch lay_out_float_attention(int count, int tokens, int k_dim,
                                                           int v_dim) noexcept {
-    const std::ptrdiff_t rows = count;
-    const std::ptrdiff_t k_groups = (k_dim + group_size - 1) / group_size;
-    const std::ptrdiff_t v_groups = (v_dim + group_size - 1) / group_size;
+    const auto rows = static_cast<std::size_t>(count);
+    const std::size_t k_groups = scratch_counter::groups(k_dim);
+    const std::size_t v_groups = scratch_counter::groups(v_dim);
     scratch_counter parts;
     float_attention_scratch s{};
-    s.score_stride = scratch_counter::padded(tokens, attention_tile_tokens);
-    s.out_stride = scratch_counter::padded(v_dim);
+    s.score_stride =
+        scratch_counter::padded(static_cast<std::size_t>(tokens), attention_tile_tokens);
+    s.out_stride = scratch_counter::padded(static_cast<std::size_t>(v_dim));
     s.scores = parts.add(rows * s.score_stride);
     s.out = parts.add(rows * s.out_stride);
     s.states = parts.add(rows * 2);
     s.ranges = parts.add(rows * 2);
-    s.keys = parts.add(lane_count * scratch_counter::padded(k_dim));
+    s.keys = parts.add(lane_count * scratch_counter::padded(static_cast<std::size_t>(k_dim)));
     s.key_scales = parts.add(2 * k_groups * lane_count);
     s.value_scales = parts.add(2 * s.score_stride * v_groups);
     s.values = parts.add(attention_tile_tokens * s.out_stride);
@@ -73,33 +78,34 @@ constexpr float_attention_scratch lay_out_float_attention(int count, int tokens,
 struct tiled_attention_scratch {
     /// |scale| and centre of a tile's values as integers, see fixed_point_scales.
     struct fixed {
-        std::ptrdiff_t sizes;         // int16 [v groups][64]
-        std::ptrdiff_t centres;       // the same
-        std::ptrdiff_t size_units;    // [v groups]
-        std::ptrdiff_t centre_units;  // [v groups]
+        std::size_t sizes;         // int16 [v groups][64]
+        std::size_t centres;       // the same
+        std::size_t size_units;    // [v groups]
+        std::size_t centre_units;  // [v groups]
     };
-    std::ptrdiff_t q;            // int8 [count][k_dim], in the order of the keys
-    std::ptrdiff_t q_scales;     // [count][k groups]
-    std::ptrdiff_t q_sums;       // the same
-    std::ptrdiff_t maxima;       // [count]
-    std::ptrdiff_t sums;         // [count][16]
-    std::ptrdiff_t centres;      // [count][v groups][16]
-    std::ptrdiff_t out;          // [count][v_dim]
-    std::ptrdiff_t keys;         // bytes [k groups][16][64 tokens][4]
-    std::ptrdiff_t key_scales;   // [k groups][64], then biases alike
-    std::ptrdiff_t values;       // bytes [v groups][16 quads][64][4 tokens]
-    std::ptrdiff_t value_sizes;  // [v groups][64], then centres alike
-    std::ptrdiff_t sign_masks;   // bytes [v groups][64]
+    std::size_t q;            // int8 [count][k_dim], in the order of the keys
+    std::size_t q_scales;     // [count][k groups]
+    std::size_t q_sums;       // the same
+    std::size_t maxima;       // [count]
+    std::size_t sums;         // [count][16]
+    std::size_t centres;      // [count][v groups][16]
+    std::size_t out;          // [count][v_dim]
+    std::size_t keys;         // bytes [k groups][16][64 tokens][4]
+    std::size_t key_scales;   // [k groups][64], then biases alike
+    std::size_t values;       // bytes [v groups][16 quads][64][4 tokens]
+    std::size_t value_sizes;  // [v groups][64], then centres alike
+    std::size_t sign_masks;   // bytes [v groups][64]
     fixed whole, part;
-    std::ptrdiff_t end;
+    std::size_t end;
 };
 
 /// Requires: k_dim and v_dim are multiples of 64; others are counted as the next one.
 constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
                                                           int v_dim) noexcept {
-    const std::ptrdiff_t rows = count, tile = attention_tile_tokens;
-    const std::ptrdiff_t k_groups = (k_dim + group_size - 1) / group_size;
-    const std::ptrdiff_t v_groups = (v_dim + group_size - 1) / group_size;
+    const auto rows = static_cast<std::size_t>(count);
+    constexpr std::size_t tile = attention_tile_tokens;
+    const std::size_t k_groups = scratch_counter::groups(k_dim);
+    const std::size_t v_groups = scratch_counter::groups(v_dim);
     scratch_counter parts;
     tiled_attention_scratch s{};
     s.q = parts.add(rows * k_groups * group_size / 4);
@@ -127,9 +133,8 @@ constexpr tiled_attention_scratch lay_out_tiled_attention(int count, int k_dim,
 /// Floats that attention_block::scratch needs, whatever its bits; grows with each argument.
 constexpr std::size_t attention_scratch_floats(int count, int tokens, int k_dim,
                                                int v_dim) noexcept {
-    return static_cast<std::size_t>(
-        std::max(lay_out_float_attention(count, tokens, k_dim, v_dim).end,
-                 lay_out_tiled_attention(count, k_dim, v_dim).end));
+    return std::max(lay_out_float_attention(count, tokens, k_dim, v_dim).end,
+                    lay_out_tiled_attention(count, k_dim, v_dim).end);
 }
 
 }  // namespace semantic::engine

@@ -42,8 +42,8 @@ SIMD __attribute__((noinline)) attend_parts divide_scratch(const attention_block
     const float_attention_scratch parts =
         lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);
     attend_parts s{};
-    s.stride = parts.score_stride;
-    s.out_stride = parts.out_stride;
+    s.stride = static_cast<index>(parts.score_stride);
+    s.out_stride = static_cast<index>(parts.out_stride);
     s.scores = block.scratch + parts.scores;
     s.out = block.scratch + parts.out;
     s.states = reinterpret_cast<softmax_state*>(block.scratch + parts.states);

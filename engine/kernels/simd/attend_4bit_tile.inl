@@ -55,10 +55,10 @@ SIMD_PHASE tile_parts divide_tiled_scratch(const attention_block& block) {
     const tiled_attention_scratch parts =
         lay_out_tiled_attention(block.count, block.k.dim, block.v.dim);
     float* const start = block.scratch;
-    const auto bytes = [start](index offset) {
+    const auto bytes = [start](std::size_t offset) {
         return reinterpret_cast<std::byte*>(start + offset);
     };
-    const auto shorts = [start](index offset) {
+    const auto shorts = [start](std::size_t offset) {
         return reinterpret_cast<std::int16_t*>(start + offset);
     };
     const auto fixed = [start, shorts](const tiled_attention_scratch::fixed& of) {

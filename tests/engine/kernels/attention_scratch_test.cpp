@@ -20,22 +20,21 @@ constexpr shape shapes[] = {{1, 1, 64, 64},      {1, 256, 64, 64},     {3, 37, 1
 
 /// A part and what its readers and writers touch, counted here a second time: in floats.
 struct part {
-    std::ptrdiff_t begin;
+    std::size_t begin;
     double floats;
 };
 
 /// Each part begins in a register of its own, behind the end of the one before; the last one ends
 /// at `end`.
-void expect_in_order(const std::vector<part>& parts, std::ptrdiff_t end, const shape& s) {
+void expect_in_order(const std::vector<part>& parts, std::size_t end, const shape& s) {
     double free = 0;
     for (const part& p : parts) {
-        EXPECT_EQ(p.begin % lane_count, 0);
+        EXPECT_EQ(p.begin % lane_count, 0U);
         EXPECT_GE(static_cast<double>(p.begin), free) << s.count << " rows, dim " << s.k_dim;
         free = static_cast<double>(p.begin) + p.floats;
     }
     EXPECT_LE(free, static_cast<double>(end)) << s.count << " rows, dim " << s.k_dim;
-    EXPECT_LE(static_cast<std::size_t>(end),
-              attention_scratch_floats(s.count, s.tokens, s.k_dim, s.v_dim));
+    EXPECT_LE(end, attention_scratch_floats(s.count, s.tokens, s.k_dim, s.v_dim));
 }
 
 TEST(attention_scratch, parts_at_8_and_16_bit_do_not_overlap_and_end_inside) {
@@ -45,7 +44,7 @@ TEST(attention_scratch, parts_at_8_and_16_bit_do_not_overlap_and_end_inside) {
                      v_groups = (s.v_dim + 63) / 64;
         const double tokens = (s.tokens + 63) / 64 * 64.0;  // whole tiles are written
         EXPECT_GE(static_cast<double>(at.score_stride), tokens);
-        EXPECT_GE(at.out_stride, s.v_dim);
+        EXPECT_GE(static_cast<int>(at.out_stride), s.v_dim);
         expect_in_order({{at.scores, count * tokens},
                          {at.out, count * s.v_dim},
                          {at.states, count * sizeof(softmax_state) / 4},
