@@ -129,6 +129,43 @@ findings readme_paths(const tree& files) {
     return found;
 }
 
+findings answered_questions(const tree& files) {
+    static const std::regex heading("\"([A-Z][^\"]*)\"");
+    static const std::regex name("`([a-z]+(_[a-z]+)+)`");
+    std::set<std::string, std::less<>> headings;
+    for (const source& file : files) {
+        if (!file.path.ends_with(".md")) continue;
+        for (const std::string& line : file.lines) {
+            const auto text = line.find_first_not_of('#');
+            if (text != 0 && text != line.npos) headings.insert(line.substr(text + 1));
+        }
+    }
+    const auto is_in_code = [&](const std::string& word) {
+        return std::any_of(files.begin(), files.end(), [&](const source& file) {
+            return std::any_of(file.code.begin(), file.code.end(), [&](const std::string& line) {
+                return find_word(line, word) != std::string_view::npos;
+            });
+        });
+    };
+    findings found;
+    for (const source& file : files) {
+        if (file.path != "tests/QUESTIONS.md") continue;
+        for (std::size_t i = 0; i < file.lines.size(); ++i) {
+            const std::string& line = file.lines[i];
+            for (std::sregex_iterator it(line.begin(), line.end(), heading), end; it != end; ++it) {
+                if (headings.contains((*it)[1].str())) continue;
+                found.push_back(
+                    {file.path, i + 1, "no README has this heading: " + (*it)[1].str()});
+            }
+            for (std::sregex_iterator it(line.begin(), line.end(), name), end; it != end; ++it) {
+                if (is_in_code((*it)[1])) continue;
+                found.push_back({file.path, i + 1, "no source has this name: " + (*it)[1].str()});
+            }
+        }
+    }
+    return found;
+}
+
 findings named_tests(const tree& files) {
     static const std::regex declared(R"(^TEST(_[FP])?\((\w+),\s*(\w*))");
     static const std::regex first_words(R"(^\s+(\w+)\))");

@@ -60,10 +60,11 @@ findings detached_work(const tree& files);      // whatever is spawned is waited
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
 findings document_columns(const tree& files, const std::vector<exception>& allowed);
-findings named_tests(const tree& files);    // tests/README.md promises what is tested
-findings machine_paths(const tree& files);  // nothing depends on where it was written
-findings foreign_hosts(const tree& files);  // nothing depends on one registry of packages
-findings unreachable(const tree& files);    // nothing is dead weight
+findings answered_questions(const tree& files);  // tests/QUESTIONS.md leads to what exists
+findings named_tests(const tree& files);         // tests/README.md promises what is tested
+findings machine_paths(const tree& files);       // nothing depends on where it was written
+findings foreign_hosts(const tree& files);       // nothing depends on one registry of packages
+findings unreachable(const tree& files);         // nothing is dead weight
 
 /// Exceptions that nothing needs any more.
 findings stale(const tree& files, const exceptions& allowed);

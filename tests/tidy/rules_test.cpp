@@ -302,6 +302,17 @@ TEST(tidy_rules, a_readme_that_names_a_missing_file_is_found) {
             .empty());
 }
 
+TEST(tidy_rules, an_answer_that_leads_nowhere_is_found) {
+    const auto readme = make_source("engine/README.md", "# engine\n\n## Prefix rules\n");
+    const auto code = make_source("engine/a.cpp", "int match_prefix();  // not best_match\n");
+    const auto answers = [&](const std::string& text) {
+        return answered_questions({readme, code, make_source("tests/QUESTIONS.md", text + "\n")});
+    };
+    EXPECT_TRUE(answers("see \"Prefix rules\": `match_prefix` says \"no\"").empty());
+    EXPECT_EQ(only(answers("\n\"Prefix\"")).line, 2U);
+    EXPECT_EQ(answers("`best_match`").size(), 1U);
+}
+
 TEST(tidy_rules, a_promise_without_its_test_is_found) {
     const auto code = make_source("tests/storage/pool_test.cpp",
                                   "TEST(pool, keeps) {}\nTEST_F(pool,\n       grows) {}\n");
