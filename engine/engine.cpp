@@ -168,7 +168,7 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
 agent_info local_engine::info_of(const storage::agent_summary& agent) const {
     const std::uint64_t frame_bytes = pool_->layout().frame_bytes();
     return {agent.id,
-            std::string_view(agent.tier) == "hot",
+            agent.tier == storage::memory_tier::hot,
             agent.dirty,
             agent.in_use,
             agent.tokens,
@@ -230,7 +230,7 @@ pool_usage local_engine::pool() const {
     usage.frames_held = pool_->held_count();
     usage.frame_bytes = pool_->layout().frame_bytes();
     for (const storage::agent_summary& agent : store_->list()) {
-        bool hot = std::string_view(agent.tier) == "hot";
+        bool hot = agent.tier == storage::memory_tier::hot;
         (hot ? usage.agents_hot : usage.agents_warm) += 1;
         usage.agents_dirty += agent.dirty ? 1 : 0;
     }

@@ -493,7 +493,7 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
 void scheduler::impl::trim_hot_agents() {
     if (options.max_hot_agents <= 0) return;
     std::vector<storage::agent_summary> hot = store.list();
-    std::erase_if(hot, [](const auto& agent) { return std::string_view(agent.tier) != "hot"; });
+    std::erase_if(hot, [](const auto& agent) { return agent.tier != storage::memory_tier::hot; });
     std::sort(hot.begin(), hot.end(),
               [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
     for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_hot_agents) < hot.size(); ++i)

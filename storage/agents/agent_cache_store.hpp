@@ -46,9 +46,14 @@ struct store_options {
     std::string model{};
 };
 
+enum class memory_tier {
+    hot,   // all that the agent's next token needs is in the pool
+    warm,  // not all of it
+};
+
 struct agent_summary {
     agent_id id;
-    const char* tier;  // "hot": all that its next token needs is in the pool, "warm": not all
+    memory_tier tier;
     int tokens;
     bool dirty;                   // something is not on disk yet
     bool in_use;                  // somebody holds it

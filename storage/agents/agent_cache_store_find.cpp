@@ -50,7 +50,7 @@ shortfall agent_cache_store::why_absent(const agent_id& id) const {
 /// Requires: the mutex is held.
 agent_summary agent_cache_store::impl::summary_of(const agent_id& id, const record& agent) const {
     agent_summary summary{id,
-                          all_hot(*agent.state) ? "hot" : "warm",
+                          all_hot(*agent.state) ? memory_tier::hot : memory_tier::warm,
                           static_cast<int>(agent.state->tokens.size()),
                           agent.dirty,
                           held.contains(id),

@@ -82,9 +82,9 @@ TEST_F(agent_cache_store_test, a_restart_finds_the_agent_with_every_byte) {
     EXPECT_EQ(after->last_used, before->last_used);
     EXPECT_EQ(after->blocks, std::vector<kv_block_parts>(3));
     before.reset();
-    EXPECT_EQ(store->list()[0].tier, std::string("warm"));
+    EXPECT_EQ(store->list()[0].tier, memory_tier::warm);
     expect_whole(*store, "sess_1", tokens);
-    EXPECT_EQ(store->list()[0].tier, std::string("hot"));
+    EXPECT_EQ(store->list()[0].tier, memory_tier::hot);
     EXPECT_EQ(store->probe().blocks_read, 3u);
 }
 

@@ -62,7 +62,7 @@ TEST_F(agent_cache_store_window_test, a_saved_agent_holds_a_window_of_sliding_fr
     put_and_save(*store, "a", some_tokens(403));
     // 51 blocks of one full layer; of two sliding ones the tail and what 10 tokens reach.
     EXPECT_EQ(pool.held_count(), 51u + 2 * 2);
-    EXPECT_EQ(store->list()[0].tier, std::string("hot"));
+    EXPECT_EQ(store->list()[0].tier, memory_tier::hot);
     EXPECT_EQ(fs::exists(sibling(some_tokens(403), 0)), true);
     EXPECT_EQ(restore(*store, "a", some_tokens(403), 403).bytes_read, 0u);
 }

@@ -134,7 +134,7 @@ TEST_F(early_restore_test, first_layers_can_be_used_while_the_last_are_still_on_
     EXPECT_EQ(early.arrival->wait(2, [] { return true; }), outcome::given_up);
     // A sequence copies the block that it goes on in: all of that one is there already.
     for (int layer = 0; layer < 4; ++layer) EXPECT_TRUE(layer_holds(early, 2, layer, 87));
-    EXPECT_STREQ(store->inspect(id_of("a"))->tier, "warm");
+    EXPECT_EQ(store->inspect(id_of("a"))->tier, memory_tier::warm);
     let_go();
     EXPECT_EQ(early.arrival->wait(3, never), outcome::there);
     const auto restored = whole.get();
@@ -142,7 +142,7 @@ TEST_F(early_restore_test, first_layers_can_be_used_while_the_last_are_still_on_
     EXPECT_EQ(restored->arrival, nullptr);
     EXPECT_TRUE(holds(layout, early.blocks, tokens, count));
     EXPECT_EQ(restored->blocks, early.blocks);
-    EXPECT_STREQ(store->inspect(id_of("a"))->tier, "hot");
+    EXPECT_EQ(store->inspect(id_of("a"))->tier, memory_tier::hot);
 }
 
 TEST_F(early_restore_test, a_last_layer_that_is_damaged_fails_the_arrival_and_shortens_the_prefix) {
