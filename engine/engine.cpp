@@ -13,6 +13,7 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/prompt/resolve.hpp"
+#include "engine/prompt/token_text.hpp"
 #include "engine/scheduler/graph.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -271,9 +272,12 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
 storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
                                                 const memory_source& source) {
     source_file file(source);
+    const auto check = [this](const storage::agent_state& state) {
+        return check_token_text(tokenizer_, config_.vocabulary, state);
+    };
     storage::result<int> tokens = 0;
     scheduler_.with_transient_hold([&] {
-        tokens = store_->import_agent(agent, file, config_.vocabulary);
+        tokens = store_->import_agent(agent, file, check);
         if (!tokens) return;
         if (auto saved = store_->save(agent); !saved) tokens = saved.error();
     });

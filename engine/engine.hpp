@@ -166,9 +166,10 @@ class engine {
     virtual storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
                                                         const memory_sink& sink) = 0;
     /// Blocks. Checks a whole file, then makes it the agent's memory, in place of what it had, and
-    /// saves it. Returns: its tokens. Errors: corrupt, incompatible (another model or format),
-    /// bad_value, pool_exhausted, those of `source`: nothing has changed then; io, out_of_space: it
-    /// is remembered, but not saved.
+    /// saves it. Only this agent, and forks of it, run on that memory. Returns: its tokens. Errors:
+    /// corrupt (tokens that do not stand for the text, too), incompatible (another model or
+    /// format), bad_value, pool_exhausted, those of `source`: nothing has changed then; io,
+    /// out_of_space: it is remembered, but not saved.
     virtual storage::result<int> import_agent(const storage::agent_id& agent,
                                               const memory_source& source) = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves

@@ -286,7 +286,7 @@ render_options resolver::options_for(const generation_request& request) const {
     if (opening_of(request.chat).messages.size() == request.chat.messages.size()) return options;
     std::set<std::string, std::greater<>> days;  // the latest first
     for (const storage::agent_summary& other : store_.list(request.tenant))
-        if (auto state = store_.find(other.id))
+        if (auto state = store_.find(other.id); state && !state->is_private())
             if (std::string day = note_of(*state, day_note); !day.empty()) days.insert(day);
     std::size_t tried = 0;
     for (const std::string& day : days) {
@@ -315,7 +315,10 @@ void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const 
     for (std::uint32_t end : ends)
         prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);
     prompt.reuse_tokens = static_cast<int>(reuse);
-    if (reuse > 0) prompt.source = source.state;
+    if (reuse > 0) {
+        prompt.source = source.state;
+        prompt.private_salt = source.state->private_salt;
+    }
     prompt.match = source.match.kind;
 }
 

@@ -29,6 +29,7 @@ struct resolved_prompt {
     std::shared_ptr<const storage::agent_state>
         source{};          // whose blocks are reused; null when none
     int reuse_tokens = 0;  // tokens taken from `source`, always fewer than tokens.size()
+    storage::block_hash private_salt{};  // of `source`: what is computed on top of it has the same
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};

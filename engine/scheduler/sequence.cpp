@@ -205,6 +205,7 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;
+    state.private_salt = work_->prompt->private_salt;
     std::vector<sampled_turn> turns = work_->prompt->turns;
     if (ended_turn_)
         turns.push_back({static_cast<std::uint32_t>(work_->prompt->turn_begin),

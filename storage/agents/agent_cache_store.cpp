@@ -24,7 +24,7 @@ bool frees_frames(const agent_state& state) {
 // --- blocks ---
 
 std::vector<block_hash> agent_cache_store::impl::names_of(const agent_state& state) const {
-    return block_names(options.fingerprint, salt_of(state.id), state.tokens, block_tokens);
+    return block_names(options.fingerprint, salt_of(state), state.tokens, block_tokens);
 }
 
 agent_cache_store::impl::block_place agent_cache_store::impl::place(
@@ -33,7 +33,7 @@ agent_cache_store::impl::block_place agent_cache_store::impl::place(
     const std::size_t count = std::min(as_size(block_tokens), state.tokens.size() - begin);
     const block_hash parent = index == 0 ? block_hash{} : names[index - 1];
     return {names[index],
-            {options.fingerprint, salt_of(state.id), parent,
+            {options.fingerprint, salt_of(state), parent,
              std::span(state.tokens).subspan(begin, count)},
             count == as_size(block_tokens)};
 }
@@ -82,6 +82,7 @@ block_ptr agent_cache_store::impl::find_hot(const agent_state& state, std::size_
 bool agent_cache_store::impl::has(const record& agent, std::size_t index,
                                   const block_place& at) const {
     if (index >= agent.names.size() || agent.names[index] != at.name) return false;
+    if (salt_of(*agent.state) != at.identity.tenant_salt) return false;
     if (index > 0 && agent.names[index - 1] != at.identity.parent) return false;
     const auto own = place(*agent.state, agent.names, index);
     return std::ranges::equal(own.identity.tokens, at.identity.tokens);
@@ -227,6 +228,8 @@ result<agent_cache_store::impl::manifest_plan> agent_cache_store::impl::plan_man
     agent.last_used = state.last_used;
     agent.notes = state.notes;
     if (!options.model.empty()) agent.notes[model_note] = options.model;
+    agent.notes.erase(private_note);
+    if (state.is_private()) agent.notes[private_note] = salt_of(state);
     agent.messages = state.messages;
     manifest_plan plan;
     plan.next.marks = marks_of(state, names);

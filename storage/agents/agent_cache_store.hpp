@@ -86,6 +86,9 @@ struct restored_prefix {
 /// on a layer waits for it first, and nobody may publish the blocks before all layers are there.
 using prefix_begun = std::function<void(restored_prefix)>;
 
+/// Says what is wrong with an imported state, blocks apart.
+using state_check = std::function<result<void>(const agent_state&)>;
+
 struct save_report {
     std::uint64_t bytes_written = 0;
     std::uint64_t manifest_bytes = 0;  // part of bytes_written
@@ -154,7 +157,8 @@ class agent_cache_store {
     /// Returns: the agent's newest published state, or null. Marks nothing as used.
     std::shared_ptr<const agent_state> find(const agent_id& id) const;
 
-    /// Returns: the tenant's agents whose text has most in common with `text`, see prefix_index.
+    /// Returns: the tenant's agents whose text has most in common with `text`, private ones apart,
+    /// see prefix_index.
     /// Looks at texts in RAM only; under a millisecond with 10,000 agents of 8,000 tokens.
     std::vector<prefix_neighbour> closest(const tenant_id& tenant, std::string_view text,
                                           std::size_t count_max) const;
@@ -216,10 +220,11 @@ class agent_cache_store {
     /// wrong, and those of `sink`.
     result<std::uint64_t> export_agent(const agent_id& id, const byte_sink& sink);
     /// Blocks. Checks a file of export_agent() from end to end, then publishes it as `id`,
-    /// replacing what the agent had, dirty. Returns: its tokens. Errors: corrupt, incompatible,
-    /// pool_exhausted, bad_value for a token id of `vocabulary` or more, those of the file; nothing
-    /// has changed then.
-    result<int> import_agent(const agent_id& id, readable_file& file, token_id vocabulary);
+    /// replacing what the agent had, dirty and private (agent_state): nothing can show that KV
+    /// belongs to its tokens. `check` has the last word on tokens and text. Returns: its tokens.
+    /// Errors: corrupt, incompatible, pool_exhausted, those of `check` and of the file; nothing has
+    /// changed then.
+    result<int> import_agent(const agent_id& id, readable_file& file, const state_check& check);
 
     /// Lets go of clean agents' blocks until the pool has `frames` free ones: first those that free
     /// some at once, in tier_policy's order, then others; then of the sliding frames that save()
@@ -240,8 +245,9 @@ class agent_cache_store {
     result<void> create(const agent_id& id);
 
     /// Blocks. Gives `to` the memory of `from`, without its messages, and saves it: the blocks are
-    /// shared, nothing is copied but the manifest. Errors: not_found; bad_value, when there is a
-    /// `to` already; io and out_of_space, when `to` exists in RAM only.
+    /// shared, nothing is copied but the manifest. The fork of a private agent is private with it.
+    /// Errors: not_found; bad_value, when there is a `to` already; io and out_of_space, when `to`
+    /// exists in RAM only.
     result<void> fork(const agent_id& from, const agent_id& to);
 
     /// Returns: all agents, in order of their ids.

@@ -40,7 +40,7 @@ result<std::uint64_t> agent_cache_store::export_agent(const agent_id& id, const 
 }
 
 result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& file,
-                                            token_id vocabulary) {
+                                            const state_check& check) {
     const kv_layout& layout = impl_->pool.layout();
     const auto count = check_agent_file(file, impl_->options.fingerprint, layout);
     if (!count) return count.error();
@@ -49,11 +49,14 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     impl_->make_room_for(id, blocks * static_cast<std::size_t>(layout.layer_count()));
     auto state = read_agent_file(file, id, impl_->options.fingerprint, impl_->pool);
     if (!state) return state.error();
-    const auto foreign =
-        std::ranges::find_if(state->tokens, [&](token_id token) { return token >= vocabulary; });
-    if (foreign != state->tokens.end())
-        return failure{errc::bad_value, "the file has the token id " + std::to_string(*foreign) +
-                                            ", the model has " + std::to_string(vocabulary)};
+    if (auto ok = check(*state); !ok) return ok.error();
+    state->notes.erase(impl::model_note);
+    state->notes.erase(impl::private_note);
+    if (state->notes.size() + impl::own_notes > manifest_notes_max)
+        return failure{errc::corrupt, "it has too many notes"};
+    // Whose KV it is cannot be told from it: nobody else may ever run on these blocks.
+    const std::string salt = random_bytes(state->private_salt.bytes.size());
+    std::ranges::copy(salt, state->private_salt.bytes.begin());
     put(std::move(*state));
     return *count;
 }

@@ -24,6 +24,9 @@ namespace semantic::storage {
 
 using state_ptr = std::shared_ptr<const agent_state>;
 
+/// From the operating system's generator.
+std::string random_bytes(std::size_t count);
+
 inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
                                             const std::vector<block_hash>& second) {
     first.insert(first.end(), second.begin(), second.end());
@@ -93,6 +96,7 @@ struct agent_cache_store::impl {
         result<decoded_manifest> found = failure{errc::not_found, {}};
         std::vector<block_hash> names;  // that it lists
         std::optional<agent_id> id;     // whose it is
+        block_hash private_salt{};      // as in agent_state
         bool ours = false;
     };
     result<void> read_manifests(bool& all_understood);
@@ -187,10 +191,19 @@ struct agent_cache_store::impl {
         const auto& bytes = id.tenant().salt.bytes;
         return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     }
+    /// What the names of a state's blocks are salted with. Valid as long as `state`.
+    std::string_view salt_of(const agent_state& state) const {
+        if (!state.is_private()) return salt_of(state.id);
+        const auto& bytes = state.private_salt.bytes;
+        return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    }
     std::string path_of(const agent_id& id) const { return manifest_path(salt_of(id), id.str()); }
 
-    /// Of an agent's notes, the one that says which weights made its KV.
+    // Notes of the store's own in a manifest: which weights made the KV, and the state's
+    // private_salt, absent where that is zero.
     static constexpr const char* model_note = "model";
+    static constexpr const char* private_note = "private";
+    static constexpr std::size_t own_notes = 2;
     /// So many removed agents are remembered as such.
     static constexpr std::size_t absent_max = 65536;
 

@@ -1,5 +1,6 @@
 // agent_cache_store: what is on disk when the directory is opened.
 
+#include <algorithm>
 #include <random>
 
 #include "storage/agents/agent_cache_store_impl.hpp"
@@ -10,14 +11,14 @@ namespace {
 
 constexpr std::size_t secret_bytes = 32;
 
+}  // namespace
+
 std::string random_bytes(std::size_t count) {
-    std::random_device entropy;  // the operating system's generator
+    std::random_device entropy;
     std::string bytes;
     while (bytes.size() < count) bytes += static_cast<char>(entropy() & 0xff);
     return bytes;
 }
-
-}  // namespace
 
 result<void> agent_cache_store::impl::open() {
     for (const char* each : {"", "/agents", "/blocks"})
@@ -83,7 +84,8 @@ result<void> agent_cache_store::impl::read_manifests(bool& all_understood) {
             if (auto ok = files.unlink(full_path(relative)); !ok) return ok;
         } else if (!entry.is_directory && entry.name.ends_with(".manifest")) {
             quota.add(entry.bytes);
-            found.push_back({relative, entry.bytes, failure{errc::not_found, {}}, {}, {}, false});
+            found.push_back(
+                {relative, entry.bytes, failure{errc::not_found, {}}, {}, {}, {}, false});
         } else {
             const auto bytes =
                 entry.is_directory ? bytes_below(files, full_path(relative)) : entry.bytes;
@@ -105,7 +107,7 @@ void agent_cache_store::impl::read_manifest(read_file& file) const {
     const auto bytes = read_whole(files, full_path(file.relative), manifest_file_bytes_max);
     file.found = bytes ? decode_manifest(*bytes) : result<decoded_manifest>(bytes.error());
     if (!file.found) return;
-    const manifest& agent = file.found->agent;
+    manifest& agent = file.found->agent;
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
     const auto name = agent_id::parse(agent.agent);
     if (!name) {
@@ -113,9 +115,16 @@ void agent_cache_store::impl::read_manifest(read_file& file) const {
         return;
     }
     file.id = name->of(agent.tenant);
+    std::string_view salt = salt_of(*file.id);
+    const auto note = agent.notes.extract(private_note);
+    if (note) {
+        salt = note.mapped();
+        if (salt.size() != file.private_salt.bytes.size()) return;
+        std::ranges::copy(salt, file.private_salt.bytes.begin());
+        if (file.private_salt == block_hash{}) return;
+    }
     file.ours = agent.fingerprint == options.fingerprint && path_of(*file.id) == file.relative &&
-                file.names ==
-                    block_names(options.fingerprint, salt_of(*file.id), agent.tokens, block_tokens);
+                file.names == block_names(options.fingerprint, salt, agent.tokens, block_tokens);
 }
 
 /// Enters it everywhere but in by_text, which is for open() to do.
@@ -159,7 +168,7 @@ result<void> agent_cache_store::impl::index_manifest(read_file file, bool& all_u
     entry.state = std::make_shared<const agent_state>(
         agent_state{id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
                     std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
-                    std::move(agent.notes), std::move(agent.messages)});
+                    std::move(agent.notes), std::move(agent.messages), file.private_salt});
     entry.names = file.names;
     entry.saved = std::move(file.names);
     entry.manifest_bytes = file.bytes;

@@ -238,6 +238,7 @@ state_ptr agent_cache_store::impl::gone_on_from(const agent_state& state, std::s
     if (found == agents.end()) return nullptr;
     const std::vector<token_id>& now = found->second.state->tokens;
     const bool same = now.size() >= tokens &&
+                      found->second.state->private_salt == state.private_salt &&
                       std::equal(now.begin(), now.begin() + static_cast<std::ptrdiff_t>(tokens),
                                  state.tokens.begin());
     return same ? found->second.state : nullptr;

@@ -27,11 +27,15 @@ struct prefix_neighbour {
 
 class prefix_index {
   public:
-    /// Where the owner keeps an agent's newest state. It must stay at its place, with the same id
-    /// and text, until it is removed; what else changes of the state is of no interest here.
+    /// Where the owner keeps an agent's newest state. It must stay at its place, with the same id,
+    /// text and private_salt, until it is removed; what else changes of the state is of no interest
+    /// here.
     using slot = const std::shared_ptr<const agent_state>*;
 
-    void add(slot agent) { texts_.insert(agent); }
+    /// A private state is left out: nobody but its own agent may go on from it.
+    void add(slot agent) {
+        if (!(*agent)->is_private()) texts_.insert(agent);
+    }
     void remove(slot agent) { texts_.erase(agent); }
     std::size_t agent_count() const noexcept { return texts_.size(); }
 

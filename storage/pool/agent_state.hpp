@@ -45,6 +45,12 @@ struct agent_state {
     /// Its answers that can be gone on from, the earliest first; at most `messages_max`, each
     /// within `tokens`.
     std::vector<message_end> messages{};
+    /// Of a memory that was imported, or goes on from one: stands in the names of its blocks where
+    /// the tenant's salt stands in others', so that nobody else ever finds them. Zero for KV that
+    /// was computed here from the first token on.
+    block_hash private_salt{};
+
+    bool is_private() const noexcept { return private_salt != block_hash{}; }
 };
 
 }  // namespace semantic::storage

@@ -32,6 +32,8 @@ class bytes_file final : public readable_file {
     std::string bytes_;
 };
 
+result<void> anything(const agent_state&) { return {}; }
+
 class agent_file_test : public testing::Test {
   protected:
     std::unique_ptr<agent_cache_store> open(const temp_dir& directory,
@@ -72,7 +74,7 @@ TEST_F(agent_file_test, an_exported_agent_is_imported_whole_under_another_name) 
     store->put(original);
     bytes_file file(exported(*store, "a"));
     const auto other = open(away);
-    ASSERT_EQ(other->import_agent(id_of("b"), file, 100000).value(), 21);
+    ASSERT_EQ(other->import_agent(id_of("b"), file, anything).value(), 21);
     const auto found = other->find(id_of("b"));
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->tokens, original.tokens);
@@ -95,7 +97,7 @@ TEST_F(agent_file_test, sliding_layers_travel_whole_though_the_pool_holds_a_wind
     EXPECT_EQ(exported(*store, "a"), whole);
     bytes_file file(whole);
     const auto other = std::move(*agent_cache_store::open(options_for(away.path()), frames));
-    ASSERT_EQ(other->import_agent(id_of("b"), file, 100000).value(), 45);
+    ASSERT_EQ(other->import_agent(id_of("b"), file, anything).value(), 45);
     const auto found = other->find(id_of("b"));
     for (const kv_block_parts& block : found->blocks) EXPECT_NE(block.sliding, nullptr);
     EXPECT_TRUE(holds(sliding, found->blocks, found->tokens, 45));
@@ -147,7 +149,7 @@ TEST_F(agent_file_test, a_damaged_file_is_refused_and_what_was_there_stays) {
         std::string damaged = whole;
         damaged[at] ^= 0x10;
         bytes_file file(damaged);
-        const auto imported = store->import_agent(id_of("b"), file, 100000);
+        const auto imported = store->import_agent(id_of("b"), file, anything);
         ASSERT_FALSE(imported) << at;
         EXPECT_TRUE(imported.error().code == errc::corrupt ||
                     imported.error().code == errc::incompatible ||
@@ -156,26 +158,53 @@ TEST_F(agent_file_test, a_damaged_file_is_refused_and_what_was_there_stays) {
     }
     for (std::size_t kept = 0; kept < whole.size(); kept += 101) {
         bytes_file file(whole.substr(0, kept));
-        EXPECT_EQ(store->import_agent(id_of("b"), file, 100000).error().code, errc::corrupt);
+        EXPECT_EQ(store->import_agent(id_of("b"), file, anything).error().code, errc::corrupt);
     }
     EXPECT_EQ(pool.free_count(), free_before);
 }
 
 TEST_F(agent_file_test, a_file_of_another_model_is_incompatible) {
     bytes_file file(example());
-    const auto imported = open(away, "another")->import_agent(id_of("b"), file, 100000);
+    const auto imported = open(away, "another")->import_agent(id_of("b"), file, anything);
     ASSERT_FALSE(imported);
     EXPECT_EQ(imported.error().code, errc::incompatible);
     EXPECT_NE(imported.error().what.find("fingerprint"), std::string::npos);
 }
 
-TEST_F(agent_file_test, a_token_that_the_model_does_not_know_is_refused) {
-    const token_id largest = std::ranges::max(some_tokens(21));
+TEST_F(agent_file_test, what_the_engine_refuses_changes_nothing) {
     const auto store = open(away);
+    store->put(make_state(pool, "b", some_tokens(9, 3)));
     bytes_file file(example());
-    EXPECT_EQ(store->import_agent(id_of("b"), file, largest).error().code, errc::bad_value);
-    EXPECT_EQ(store->find(id_of("b")), nullptr);
-    EXPECT_TRUE(store->import_agent(id_of("b"), file, largest + 1));
+    const auto refused = store->import_agent(id_of("b"), file, [](const agent_state& state) {
+        EXPECT_EQ(state.tokens, some_tokens(21));
+        return result<void>(failure{errc::bad_value, "not a token of this model"});
+    });
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().what, "not a token of this model");
+    EXPECT_EQ(store->find(id_of("b"))->tokens, some_tokens(9, 3));
+}
+
+// Goal: an agent that was taken in can be saved; the store has notes of its own beside a file's.
+TEST_F(agent_file_test, as_many_notes_are_taken_as_a_manifest_has_room_for) {
+    const auto with_notes = [&](std::size_t count) {
+        agent_state state = make_state(pool, "a", some_tokens(21));
+        state.notes.clear();
+        while (state.notes.size() < count) state.notes[std::to_string(state.notes.size())] = "x";
+        std::string bytes;
+        EXPECT_TRUE(write_agent_file(
+            state, fingerprint_of("model"), layout, [&](std::span<const std::byte> more) {
+                bytes.append(reinterpret_cast<const char*>(more.data()), more.size());
+                return result<void>();
+            }));
+        return bytes_file(bytes);
+    };
+    store_options options = options_for(away.path());
+    options.model = "weights";
+    const auto store = std::move(*agent_cache_store::open(options, pool));
+    bytes_file most = with_notes(254), more = with_notes(255);
+    ASSERT_TRUE(store->import_agent(id_of("b"), most, anything));
+    ASSERT_TRUE(store->save(id_of("b")));
+    EXPECT_EQ(store->import_agent(id_of("b"), more, anything).error().code, errc::corrupt);
 }
 
 TEST_F(agent_file_test, what_it_replaces_gives_way_to_it_in_a_pool_that_does_not_hold_both) {
@@ -183,9 +212,9 @@ TEST_F(agent_file_test, what_it_replaces_gives_way_to_it_in_a_pool_that_does_not
     block_pool frames(layout, layout.frame_bytes() * layout.frames_for(25, 0));
     const auto store = std::move(*agent_cache_store::open(options_for(away.path()), frames));
     store->put(make_state(frames, "b", some_tokens(20, 3)));
-    EXPECT_EQ(store->import_agent(id_of("b"), file, 100000).error().code, errc::pool_exhausted);
+    EXPECT_EQ(store->import_agent(id_of("b"), file, anything).error().code, errc::pool_exhausted);
     ASSERT_TRUE(store->save(id_of("b")));
-    ASSERT_EQ(store->import_agent(id_of("b"), file, 100000).value(), 21);
+    ASSERT_EQ(store->import_agent(id_of("b"), file, anything).value(), 21);
     EXPECT_EQ(store->find(id_of("b"))->tokens, some_tokens(21));
 }
 
@@ -193,7 +222,7 @@ TEST_F(agent_file_test, what_does_not_fit_the_pool_is_refused_with_both_numbers)
     bytes_file file(example());
     block_pool tiny(layout, layout.frame_bytes() * 4);
     const auto store = std::move(*agent_cache_store::open(options_for(away.path()), tiny));
-    const auto imported = store->import_agent(id_of("b"), file, 100000);
+    const auto imported = store->import_agent(id_of("b"), file, anything);
     ASSERT_FALSE(imported);
     EXPECT_EQ(imported.error().code, errc::pool_exhausted);
 }

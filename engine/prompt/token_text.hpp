@@ -1,0 +1,17 @@
+#pragma once
+// Whether the tokens of a memory that comes from outside stand for its text. Pure.
+
+#include "engine/text/tokenizer/tokenizer.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine {
+
+/// Each token must stand for the bytes of the text that it is said to add, or, where the tokenizer
+/// rewrites text (normalisation, a space in front, an unknown character), be what the tokenizer
+/// makes of them; the last one ends the text. Linear in the text's length. Errors: bad_value for an
+/// id of `vocabulary` or more, corrupt naming the first token and byte that differ.
+storage::result<void> check_token_text(const tokenizer& words, int vocabulary,
+                                       const storage::agent_state& state);
+
+}  // namespace semantic::engine
