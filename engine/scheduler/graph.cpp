@@ -478,6 +478,10 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
         auto report = store.save(agent, extent);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
         if (waiting != 0) gate->saved(waiting, report.has_value());
+        if (std::string what = store.take_warning(); !what.empty()) {
+            warn(std::move(what));
+            save_refused.store(true);  // what was on disk may be so no more
+        }
         trim_hot_agents();
         if (save_refused.exchange(false))
             for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);

@@ -299,9 +299,13 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
     auto room = make_disk_room(bytes_to_write(state, names) + plan.bytes.size());
     if (!room) return room.error();
     save_report report;
+    std::optional<failure> lost;
     for (std::size_t i = 0; i < names.size(); ++i) {
         // A block that is only on disk is saved already; if its file is damaged, nobody here can
         // mend it.
+        if (state.blocks[i].full == nullptr && !blocks.is_known(names[i], kv_part::full))
+            lost = failure{errc::io, full_path(block_path(names[i], kv_part::full)) +
+                                         ": the file is gone, and the block is not in memory"};
         for (const kv_part part : kv_parts) {
             const block_ptr& block = state.blocks[i].at(part);
             if (block == nullptr) continue;
@@ -313,6 +317,7 @@ result<save_report> agent_cache_store::impl::write_out(const std::string& relati
             report.blocks_written += *written == 0 ? 0 : 1;
         }
     }
+    if (lost) return *lost;
     if (auto ok = blocks.make_lasting(names); !ok) return ok.error();
     const auto ok = plan.append ? append_manifest(files, full_path(relative), plan.bytes)
                                 : replace_file(files, full_path(relative), plan.bytes);
@@ -401,46 +406,64 @@ void agent_cache_store::put_unfinished(agent_state state) {
 }
 
 result<save_report> agent_cache_store::save(const agent_id& id, save_extent extent) {
-    const std::string relative = impl_->path_of(id);
-    const impl::turn mine(*impl_, relative);
+    const impl::turn mine(*impl_, impl_->path_of(id));
+    impl::repairs left;
+    auto report = impl_->save_once(id, extent);
+    while (!report && impl_->can_mend(report.error(), left)) report = impl_->save_once(id, extent);
+    if (report) return report;
+    ++impl_->probe.save_failures;
+    if (report.error().code == errc::out_of_space) ++impl_->probe.saves_out_of_space;
+    std::lock_guard lock(impl_->mutex);
+    if (const auto found = impl_->agents.find(id); found != impl_->agents.end())
+        found->second.save_failed = found->second.dirty;
+    return report;
+}
+
+/// Requires: the agent's turn.
+result<save_report> agent_cache_store::impl::save_once(const agent_id& id, save_extent extent) {
+    const std::string relative = path_of(id);
+    if (auto ok = look_for_files(id, relative); !ok) return ok.error();
     state_ptr state;
     std::vector<block_hash> names;
-    std::uint64_t version = 0, file_bytes = 0;
-    std::optional<impl::journal> before;
+    std::uint64_t version = 0, file_bytes = 0, stock = 0;
+    std::optional<journal> before;
     {
-        std::lock_guard lock(impl_->mutex);
-        const auto found = impl_->agents.find(id);
-        if (found == impl_->agents.end() || !found->second.dirty) return save_report{};
+        std::lock_guard lock(mutex);
+        const auto found = agents.find(id);
+        if (found == agents.end() || !found->second.dirty) return save_report{};
+        stock = stock_taken;
         state = found->second.state;
         names = found->second.names;
         version = found->second.version;
         file_bytes = found->second.manifest_bytes;
-        if (extent == save_extent::full_blocks) state = impl_->without_tail(state, names);
+        if (extent == save_extent::full_blocks) state = without_tail(state, names);
         if (state == nullptr) return save_report{};
         // Whatever goes wrong from here on, the file may then end with anything.
         before = std::exchange(found->second.appendable, std::nullopt);
     }
-    impl_->blocks.retain(names);
-    auto plan = impl_->plan_manifest(*state, names, before, file_bytes);
+    blocks.retain(names);
+    auto plan = plan_manifest(*state, names, before, file_bytes);
     auto report =
-        plan ? impl_->write_out(relative, *state, names, *plan) : result<save_report>(plan.error());
+        plan ? write_out(relative, *state, names, *plan) : result<save_report>(plan.error());
     std::vector<block_hash> dropped;
     state_ptr with_passed;  // ends after the mutex is released
     {
-        std::lock_guard lock(impl_->mutex);
-        impl::record& agent = impl_->agents.find(id)->second;
+        std::lock_guard lock(mutex);
+        record& agent = agents.find(id)->second;
+        if (report && stock != stock_taken) {
+            quota.remove(plan->bytes.size());
+            report = failure{errc::not_found, options.directory + ": files went away meanwhile"};
+        }
         agent.save_failed = !report;
-        with_passed = impl_->let_go_of_passed(agent, true);
+        with_passed = let_go_of_passed(agent, true);
         if (!report) {
             agent.attempted = concatenated(std::move(agent.attempted), names);
-            ++impl_->probe.save_failures;
-            if (report.error().code == errc::out_of_space) ++impl_->probe.saves_out_of_space;
             return report;
         }
-        impl::foreign_manifest replaced = impl_->take_foreign(relative);
+        foreign_manifest replaced = take_foreign(relative);
         dropped = concatenated(std::exchange(agent.saved, std::move(names)), replaced.names);
-        impl_->quota.remove(replaced.bytes);
-        if (!plan->append) impl_->quota.remove(agent.manifest_bytes);
+        quota.remove(replaced.bytes);
+        if (!plan->append) quota.remove(agent.manifest_bytes);
         agent.manifest_bytes = plan->file_bytes;
         agent.appendable = std::move(plan->next);
         if (agent.version == version && extent == save_extent::everything) {
@@ -449,7 +472,7 @@ result<save_report> agent_cache_store::save(const agent_id& id, save_extent exte
             agent.pinned.clear();
         }
     }
-    impl_->blocks.release(dropped);
+    blocks.release(dropped);
     return report;
 }
 

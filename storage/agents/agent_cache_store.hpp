@@ -256,6 +256,9 @@ class agent_cache_store {
     std::vector<agent_summary> list(const tenant_id& tenant) const;
     tenant_usage usage(const tenant_id& tenant) const;
     std::optional<agent_summary> inspect(const agent_id& id) const;
+    /// Returns: what befell the directory since the last call, in a sentence for the log; empty:
+    /// nothing. Agents that were saved may be dirty again then.
+    std::string take_warning();
     /// Returns: those that are not all on disk, the hardest to do without first (tier_policy).
     std::vector<agent_id> dirty_agents() const;
     const store_probe& probe() const noexcept;

@@ -103,6 +103,21 @@ struct agent_cache_store::impl {
     void read_manifest(read_file& file) const;
     result<void> index_manifest(read_file file, bool& all_understood);
 
+    // --- a directory that is taken away ---
+    result<void> make_directories();
+    result<void> keep_directory();
+    result<void> look_for_files(const agent_id& id, const std::string& relative);
+    void take_stock();
+    bool is_lost(const record& agent, bool lacks_manifest) const;
+    /// What may still be done for a save that fails.
+    struct repairs {
+        bool is_first = true;
+        int removals = 16;  // of agents, one after the other
+        int renewals = 2;   // of directories
+        std::set<std::string> in_vain;
+    };
+    bool can_mend(const failure& fault, repairs& left);
+
     // --- blocks ---
     std::vector<block_hash> names_of(const agent_state& state) const;
     block_place place(const agent_state& state, const std::vector<block_hash>& names,
@@ -166,6 +181,7 @@ struct agent_cache_store::impl {
                                  const std::vector<block_hash>& names) const;
     result<save_report> write_out(const std::string& relative, const agent_state& state,
                                   const std::vector<block_hash>& names, const manifest_plan& plan);
+    result<save_report> save_once(const agent_id& id, save_extent extent);
     foreign_manifest take_foreign(const std::string& relative);
 
     // --- removing ---
@@ -215,6 +231,7 @@ struct agent_cache_store::impl {
     disk_quota quota;
     block_files blocks;
     file_workers workers;
+    std::mutex directory_mutex;  // held while a directory that is gone is made anew
     std::unique_ptr<directory_lock> directory;
     std::string secret;  // of the directory; from open() on it stays as it is
 
@@ -228,6 +245,9 @@ struct agent_cache_store::impl {
     std::unordered_map<agent_id, int> held;           // by how many pins
     std::map<std::string, foreign_manifest> foreign;  // by manifest path
     std::map<std::string, shortfall> absent;          // by manifest path
+    std::uint64_t stock_taken = 0;                    // how often files were found to be gone
+    // Agents that were made dirty by that since take_warning(); none: that has not happened.
+    std::optional<std::size_t> to_save_again;
 };
 
 /// While it lives, nobody else saves or removes the agent with this manifest.

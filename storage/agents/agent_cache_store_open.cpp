@@ -21,14 +21,9 @@ std::string random_bytes(std::size_t count) {
 }
 
 result<void> agent_cache_store::impl::open() {
-    for (const char* each : {"", "/agents", "/blocks"})
-        if (auto ok = files.make_directory(options.directory + each); !ok) return ok;
-    auto lock = files.lock(full_path("lock"));
-    if (!lock) {
-        if (lock.error().code != errc::locked) return lock.error();
-        return failure{errc::locked,
-                       options.directory + ": another process uses this cache directory"};
-    }
+    if (auto ok = make_directories(); !ok) return ok;
+    auto lock = files.lock(options.directory);
+    if (!lock) return lock.error();
     directory = std::move(*lock);
     if (auto ok = quota.set_budget(options.disk_budget_bytes); !ok) return ok;
     if (auto ok = read_secret(); !ok) return ok;

@@ -104,7 +104,10 @@ bool agent_cache_store::impl::remove_agent(const agent_id& id) {
 result<void> agent_cache_store::impl::unlink_manifest(const std::string& relative) {
     auto gone = files.unlink(full_path(relative));
     if (!gone && gone.error().code != errc::not_found) return gone;
-    return files.sync_directory(full_path("agents"));
+    auto synced = files.sync_directory(full_path("agents"));
+    // Without the directory nothing can come back.
+    if (!synced && synced.error().code == errc::not_found) return {};
+    return synced;
 }
 
 /// Takes an agent that exists out of the index. Requires: the mutex is held.

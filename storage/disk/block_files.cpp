@@ -230,6 +230,41 @@ result<block_file_reader> block_files::open(const block_hash& name, kv_part part
                                    keep_open);
 }
 
+std::size_t block_files::forget_missing(std::span<const block_hash> names) {
+    std::vector<std::pair<block_hash, kv_part>> expected;
+    {
+        std::lock_guard lock(mutex_);
+        for (const block_hash& name : names)
+            for (const kv_part part : kv_parts)
+                if (find(name, part) != nullptr) expected.emplace_back(name, part);
+    }
+    std::size_t gone = 0;
+    for (const auto& [name, part] : expected) {
+        // Where nobody can tell, reading will.
+        if (const auto there = files_.exists(path(name, part)); !there || *there) continue;
+        std::lock_guard lock(mutex_);
+        const file_state* file = find(name, part);
+        if (file == nullptr || busy_.contains(name)) continue;
+        quota_.remove(file->bytes);
+        block_state& files = known_[name];
+        files[index_of(part)].reset();
+        if (files == block_state{}) known_.erase(name);
+        ++probe_.blocks_missing;
+        ++gone;
+    }
+    return gone;
+}
+
+std::size_t block_files::forget_missing() {
+    std::vector<block_hash> names;
+    {
+        std::lock_guard lock(mutex_);
+        for (const auto& [name, files] : known_) names.push_back(name);
+        fan_outs_.clear();  // each is looked for before something is written there
+    }
+    return forget_missing(names);
+}
+
 void block_files::distrust(const block_hash& name, kv_part part) {
     std::lock_guard lock(mutex_);
     if (file_state* file = find(name, part)) file->good = false;

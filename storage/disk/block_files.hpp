@@ -69,6 +69,11 @@ class block_files {
     result<block_file_reader> open(const block_hash& name, kv_part part,
                                    const block_identity& expected, block_pool& pool,
                                    bool keep_open);
+    /// Blocks. Looks for the files that these blocks are known to have, and forgets those that
+    /// somebody has taken away. Returns: how many those are.
+    std::size_t forget_missing(std::span<const block_hash> names);
+    /// Blocks. The same with all files and directories.
+    std::size_t forget_missing();
     /// Says that the file's contents are wrong: the next ensure() writes it again.
     void distrust(const block_hash& name, kv_part part);
 
@@ -82,6 +87,7 @@ class block_files {
         std::uint64_t bytes = 0;
         bool lasting = false;  // its directory was synced since it was made
         bool good = true;
+        bool operator==(const file_state&) const = default;
     };
     using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
 

@@ -106,10 +106,22 @@ class posix_writable final : public writable_file {
 
 class posix_lock final : public directory_lock {
   public:
-    explicit posix_lock(descriptor fd) : fd_(std::move(fd)) {}
+    posix_lock(std::string path, descriptor directory, descriptor file)
+        : path_(std::move(path)), directory_(std::move(directory)), file_(std::move(file)) {}
+
+    bool is_in_place() const override {
+        struct stat named {
+        }, locked{};
+        if (::stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+        return ::fstat(directory_.get(), &locked) != 0 ||
+               (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
+    }
 
   private:
-    descriptor fd_;  // closing it lets go of the flock
+    std::string path_;
+    // Closing them lets go of the flocks.
+    descriptor directory_;
+    descriptor file_;
 };
 
 std::string parent_of(const std::string& path) {
@@ -117,6 +129,16 @@ std::string parent_of(const std::string& path) {
     const std::size_t slash = end == std::string::npos ? end : path.rfind('/', end);
     if (slash == std::string::npos) return end == std::string::npos ? "/" : ".";
     return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+/// Errors: locked, io.
+result<void> take(const descriptor& fd, const std::string& directory, bool is_directory) {
+    if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) == 0) return {};
+    if (errno == EWOULDBLOCK)
+        return failure{errc::locked, directory + ": another process uses this cache directory"};
+    // Network file systems lock files only.
+    if (is_directory && (errno == EBADF || errno == EINVAL || errno == EOPNOTSUPP)) return {};
+    return os_failure(directory, "flock");
 }
 
 class posix_files final : public file_system {
@@ -201,16 +223,27 @@ class posix_files final : public file_system {
         return entries;
     }
 
-    result<std::unique_ptr<directory_lock>> lock(const std::string& path) override {
+    result<bool> exists(const std::string& path) override {
+        struct stat status {};
+        if (::lstat(path.c_str(), &status) == 0) return true;
+        if (errno == ENOENT || errno == ENOTDIR) return false;
+        return os_failure(path, "stat");
+    }
+
+    // The directory itself, because a lock file can be removed and made anew beside its holder; and
+    // the file, for programs that know of nothing else.
+    result<std::unique_ptr<directory_lock>> lock(const std::string& directory) override {
+        descriptor itself(
+            retry([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+        if (itself.get() < 0) return os_failure(directory, "open");
+        if (auto ok = take(itself, directory, true); !ok) return ok.error();
+        const std::string path = directory + "/lock";
         constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-        descriptor fd(retry([&] { return ::open(path.c_str(), flags, file_mode); }));
-        if (fd.get() < 0) return os_failure(path, "open");
-        if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
-            if (errno == EWOULDBLOCK)
-                return failure{errc::locked, path + ": another process holds this lock"};
-            return os_failure(path, "flock");
-        }
-        return std::unique_ptr<directory_lock>(new posix_lock(std::move(fd)));
+        descriptor file(retry([&] { return ::open(path.c_str(), flags, file_mode); }));
+        if (file.get() < 0) return os_failure(path, "open");
+        if (auto ok = take(file, directory, false); !ok) return ok.error();
+        return std::unique_ptr<directory_lock>(
+            new posix_lock(directory, std::move(itself), std::move(file)));
     }
 
     result<disk_space> space(const std::string& path) override {

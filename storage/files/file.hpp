@@ -39,6 +39,9 @@ class writable_file {
 class directory_lock {
   public:
     virtual ~directory_lock() = default;
+    /// Blocks. Returns: false when the directory that was locked is gone, or another one has its
+    /// name.
+    virtual bool is_in_place() const = 0;
 };
 
 struct directory_entry {
@@ -70,9 +73,11 @@ class file_system {
     virtual result<void> make_directory(const std::string& path) = 0;
     /// Returns: regular files and directories, sorted by name; no "." and "..".
     virtual result<std::vector<directory_entry>> list(const std::string& path) = 0;
-    /// Takes the lock file for this process. Errors: locked, naming the file, when another holder
-    /// lives.
-    virtual result<std::unique_ptr<directory_lock>> lock(const std::string& path) = 0;
+    /// Returns: whether there is anything of that name. Errors: io.
+    virtual result<bool> exists(const std::string& path) = 0;
+    /// Takes the directory, and the file `lock` in it, for this process. Errors: locked, naming
+    /// the directory, when another holder lives.
+    virtual result<std::unique_ptr<directory_lock>> lock(const std::string& directory) = 0;
     virtual result<disk_space> space(const std::string& path) = 0;
 };
 

@@ -222,6 +222,8 @@ result<std::unique_ptr<storage::readable_file>> fault_file_system::open(const st
 result<std::unique_ptr<storage::writable_file>> fault_file_system::create(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("create " + path); !ok) return ok.error();
+    if (files_max_ && !live_.contains(path) && live_.size() >= *files_max_)
+        return failure{errc::out_of_space, path + ": no inode is left"};
     auto file = real_.create(path);
     if (!file) return file.error();
     auto& entry = live_[path];
@@ -286,8 +288,20 @@ result<std::vector<storage::directory_entry>> fault_file_system::list(const std:
     return real_.list(path);
 }
 
-result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(const std::string& path) {
-    return real_.lock(path);
+result<bool> fault_file_system::exists(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (down_) return down("exists " + path);
+    return real_.exists(path);
+}
+
+result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(
+    const std::string& directory) {
+    return real_.lock(directory);
+}
+
+void fault_file_system::set_files_max(std::optional<std::size_t> count) {
+    std::lock_guard lock(mutex_);
+    files_max_ = count;
 }
 
 void fault_file_system::set_read_only(bool read_only) {

@@ -43,6 +43,9 @@ class fault_file_system final : public storage::file_system {
     std::vector<std::string> opened() const;
     /// What space() tells from now on, whatever the disk really has.
     void set_space(storage::disk_space space);
+    /// From now on a new file is refused for want of space where there are `count` already, as
+    /// where no inodes are left; none: no bound.
+    void set_files_max(std::optional<std::size_t> count);
     /// Changing operations since the last fail_at() or reset().
     int operations() const;
     void reset();
@@ -70,8 +73,9 @@ class fault_file_system final : public storage::file_system {
     storage::result<void> sync_directory(const std::string& path) override;
     storage::result<void> make_directory(const std::string& path) override;
     storage::result<std::vector<storage::directory_entry>> list(const std::string& path) override;
+    storage::result<bool> exists(const std::string& path) override;
     storage::result<std::unique_ptr<storage::directory_lock>> lock(
-        const std::string& path) override;
+        const std::string& directory) override;
     storage::result<storage::disk_space> space(const std::string& path) override;
 
   private:
@@ -107,6 +111,7 @@ class fault_file_system final : public storage::file_system {
     int fail_read_at_ = 0;
     fault kind_ = fault::io_error;
     std::optional<storage::disk_space> space_;
+    std::optional<std::size_t> files_max_;
     std::vector<std::string> opened_;
     std::function<void(const std::string&)> before_unlink_;
     std::function<void(const std::string&, std::uint64_t)> before_read_;

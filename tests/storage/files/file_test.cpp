@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,7 +40,7 @@ TEST(posix_file_system, files_are_0600_and_directories_0700_whatever_the_umask) 
     file_system& files = posix_file_system();
     ASSERT_TRUE(files.make_directory(directory / "a/b/c"));
     ASSERT_TRUE(write_file(files, directory / "a/b/c/file", "text"));
-    ASSERT_TRUE(files.lock(directory / "lock"));
+    ASSERT_TRUE(files.lock(directory.path()));
     ::umask(before);
     EXPECT_EQ(mode_of(directory / "a"), 0700u);
     EXPECT_EQ(mode_of(directory / "a/b/c"), 0700u);
@@ -89,13 +91,47 @@ TEST(posix_file_system, lists_files_and_directories_by_name) {
 TEST(posix_file_system, a_second_lock_is_refused_until_the_first_lets_go) {
     const temp_dir directory;
     file_system& files = posix_file_system();
-    auto first = files.lock(directory / "lock");
+    auto first = files.lock(directory.path());
     ASSERT_TRUE(first);
-    const auto second = files.lock(directory / "lock");
+    const auto second = files.lock(directory.path());
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, errc::locked);
     first->reset();
-    EXPECT_TRUE(files.lock(directory / "lock"));
+    EXPECT_TRUE(files.lock(directory.path()));
+}
+
+TEST(posix_file_system,
+     a_lock_holds_without_its_file_and_beside_programs_that_know_the_file_alone) {
+    const temp_dir directory;
+    file_system& files = posix_file_system();
+    {
+        const auto held = files.lock(directory.path());
+        ASSERT_TRUE(held);
+        std::filesystem::remove(directory / "lock");
+        EXPECT_EQ(files.lock(directory.path()).error().code, errc::locked);
+    }
+    const int fd = ::open((directory / "lock").c_str(), O_RDWR | O_CREAT, 0600);
+    ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+    EXPECT_EQ(files.lock(directory.path()).error().code, errc::locked);
+    ::close(fd);
+    EXPECT_TRUE(files.lock(directory.path()));
+}
+
+TEST(posix_file_system, a_lock_knows_whether_its_directory_is_still_there) {
+    const temp_dir directory;
+    file_system& files = posix_file_system();
+    const std::string inner = directory / "inner";
+    ASSERT_TRUE(files.make_directory(inner));
+    const auto held = files.lock(inner);
+    ASSERT_TRUE(held);
+    EXPECT_TRUE((*held)->is_in_place());
+    EXPECT_TRUE(*files.exists(inner + "/lock"));
+    std::filesystem::remove_all(inner);
+    EXPECT_FALSE((*held)->is_in_place());
+    EXPECT_FALSE(*files.exists(inner + "/lock"));
+    ASSERT_TRUE(files.make_directory(inner));
+    EXPECT_FALSE((*held)->is_in_place());
+    EXPECT_TRUE(files.lock(inner));
 }
 
 TEST(posix_file_system, a_full_device_is_out_of_space) {
