@@ -13,6 +13,7 @@
 
 #include "server/handlers/routes.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/start_failure.hpp"
 #include "server/runtime/tokens.hpp"
 #include "server/runtime/version.hpp"
 #include "server/runtime/workers.hpp"
@@ -45,10 +46,23 @@ std::string authority(const std::string& host, std::uint16_t port) {
     return name + ":" + std::to_string(port);
 }
 
+/// The terminal is gone; who starts a server to outlive it (nohup) has it ignore that.
+bool heeds_hangup() {
+    struct sigaction now {};
+    return ::sigaction(SIGHUP, nullptr, &now) != 0 || now.sa_handler != SIG_IGN;
+}
+
+const char* name_of(int signal) {
+    if (signal == SIGHUP) return "SIGHUP";
+    return signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
 }  // namespace
 
 struct app::signals {
-    explicit signals(net::io_context& context) : set(context, SIGTERM, SIGINT) {}
+    explicit signals(net::io_context& context) : set(context, SIGTERM, SIGINT) {
+        if (heeds_hangup()) set.add(SIGHUP);
+    }
     net::signal_set set;
     int received = 0;
 };
@@ -101,12 +115,21 @@ int app::run() {
               "listening on " + authority(options_.settings.host, port_) + ", loading the model");
     tasks_.spawn(listener_.executor(), listener_.run(), "accepting connections");
     auto guard = net::make_work_guard(context_);
-    loader_ = std::thread([this] { load_engine(); });
     std::vector<std::thread> threads;
-    for (int i = 1; i < options_.settings.io_threads; ++i)
-        threads.emplace_back([this] { context_.run(); });
+    const auto join = [&] {
+        for (std::thread& thread : threads) thread.join();
+    };
+    try {
+        for (int i = 1; i < options_.settings.io_threads; ++i)
+            threads.emplace_back([this] { context_.run(); });
+        loader_ = std::thread([this] { load_engine(); });
+    } catch (...) {
+        context_.stop();
+        join();
+        throw;
+    }
     context_.run();
-    for (std::thread& thread : threads) thread.join();
+    join();
     return exit_status_.load();
 }
 
@@ -125,7 +148,7 @@ void app::load_engine() {
         }
         why = loaded.error().what;
     } catch (const std::exception& error) {
-        why = error.what();
+        why = start_failure(error);
     }
     net::post(context_, [this, why] { on_load_failed(why); });
 }
@@ -178,7 +201,7 @@ void app::wait_for_signal() {
             log_event(log_level::warning, "second signal: leaving at once");
             std::_Exit(128 + number);
         }
-        log_event(log_level::info, number == SIGTERM ? "SIGTERM: stopping" : "SIGINT: stopping");
+        log_event(log_level::info, std::string(name_of(number)) + ": stopping");
         begin_stop();
         wait_for_signal();
     });

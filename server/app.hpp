@@ -4,7 +4,6 @@
 // and makes the others; stop() and port() may be called from any thread.
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <atomic>
 #include <functional>
@@ -20,6 +19,7 @@
 #include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
+#include "storage/files/worker_pool.hpp"
 
 namespace semantic::server {
 
@@ -32,7 +32,7 @@ struct app_options {
     http_limits limits;  // body_bytes_max and connections_max are taken from `settings`
     engine_loader load;
     std::string cache_directory;  // for the line that says what runs
-    bool handle_signals = true;   // SIGTERM and SIGINT stop the server
+    bool handle_signals = true;   // SIGTERM, SIGINT and SIGHUP stop the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
     std::ostream* err = nullptr;  // where a failure goes; null: nowhere
     bool show_progress = false;   // `err` is a terminal
@@ -71,8 +71,8 @@ class app {
 
     app_options options_;
     context context_;
-    boost::asio::thread_pool workers_;    // long parses, token counts, the drain
-    boost::asio::thread_pool transfers_;  // agents' files on their way out
+    storage::worker_pool workers_;    // long parses, token counts, the drain
+    storage::worker_pool transfers_;  // agents' files on their way out
     default_seed seed_;
     server_probe probe_;
     turns_in_flight turns_;

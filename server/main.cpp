@@ -7,6 +7,7 @@
 #include "server/config/model_path.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
 
 namespace {
@@ -49,9 +50,7 @@ int serve(const server::config& settings, const char* argv0) {
     return app.run();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
+int run(int argc, char** argv) try {
     server::parsed_config parsed = server::parse_config({argv + 1, argv + argc});
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
     if (parsed.action == server::config_action::version)
@@ -65,6 +64,18 @@ int main(int argc, char** argv) try {
     server::stop_logging();
     return status;
 } catch (const std::exception& error) {
-    std::cerr << "semantic-server: " << error.what() << std::endl;
+    server::stop_logging();
+    std::cerr << "semantic-server: " << server::start_failure(error) << std::endl;
     return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const int status = run(argc, argv);
+    if (status == 0) return status;
+    // What failed for want of memory may fail for ever in the exit handlers of libraries: OpenBLAS
+    // waits there for a thread that asks for memory until it gets some.
+    std::cout.flush();
+    std::_Exit(status);
 }

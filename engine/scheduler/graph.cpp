@@ -152,7 +152,12 @@ struct scheduler::impl {
             emit->try_put({{work, std::move(last)}});
         });
         graph->reserve_wait();
-        host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
+        try {
+            host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
+        } catch (...) {
+            graph->release_wait();  // its destructor waits, and nobody else would end that
+            throw;
+        }
     }
 
     void build();

@@ -2,12 +2,13 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/thread_pool.hpp>
 
 #include <condition_variable>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "storage/files/worker_pool.hpp"
 
 namespace semantic::storage {
 
@@ -37,7 +38,7 @@ struct agent_strands::impl {
     std::condition_variable idle;
     std::unordered_map<agent_id, line> lines;
     std::size_t pending = 0;
-    asio::thread_pool threads;  // last: its threads end before what they use
+    worker_pool threads;  // last: its threads end before what they use
 };
 
 agent_strands::agent_strands(std::size_t thread_count, std::size_t pending_max)
@@ -53,7 +54,9 @@ bool agent_strands::post(const agent_id& agent, std::function<void()> job) {
     std::lock_guard lock(state->mutex);
     if (state->pending >= state->pending_max) return false;
     const auto line =
-        state->lines.try_emplace(agent, impl::line{asio::make_strand(state->threads)}).first;
+        state->lines
+            .try_emplace(agent, impl::line{asio::make_strand(state->threads.get_executor())})
+            .first;
     ++line->second.pending;
     ++state->pending;
     // Posted under the mutex, so that two callers' jobs are queued in the order in which they were

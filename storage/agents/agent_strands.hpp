@@ -13,7 +13,8 @@ namespace semantic::storage {
 
 class agent_strands {
   public:
-    /// Starts `thread_count` threads. At most `pending_max` jobs wait or run at any time.
+    /// Starts `thread_count` threads. At most `pending_max` jobs wait or run at any time. Throws
+    /// std::system_error where a thread is refused.
     agent_strands(std::size_t thread_count, std::size_t pending_max);
     /// Waits for every job.
     ~agent_strands();

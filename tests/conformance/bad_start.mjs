@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { free_port, main, make_folder, run_to_end, Server } from './harness.mjs';
+import { free_port, launch, main, make_folder, run_to_end, Server } from './harness.mjs';
 
 const model = process.env.CONFORMANCE_MODEL;
 const weights = 'model.safetensors';
@@ -58,6 +58,25 @@ async function refused(args, culprit) {
   assert.match(lines[0], culprit);
 }
 
+/** Whatever room there is, a start serves or ends with a reason: it never hangs. */
+async function start_in_little_room(kilobytes) {
+  const args = ['--cache-dir', make_folder(), '--cache-budget-mb', '64', '--io-threads', '4'];
+  const port = ['--port', String(await free_port())];
+  const { child, output, ended } = launch([...args, ...port], `ulimit -v ${kilobytes}`);
+  let late = false;
+  const limit = setTimeout(() => {
+    late = true;
+    child.kill('SIGKILL');
+  }, 30_000);
+  child.stdout.once('data', () => child.kill('SIGTERM'));
+  const { code, err } = await ended;
+  clearTimeout(limit);
+  assert.ok(!late, `with ulimit -v ${kilobytes} neither ready nor ended:\n${err}`);
+  if (code === 0) return assert.match(output.out, /listening/);
+  assert.equal(code, 1, `ulimit -v ${kilobytes}: ${err}`);
+  assert.match(err.trimEnd().split('\n').at(-1), /^semantic-server: .+/);
+}
+
 const refuses_model = (harm, culprit) => refused(['--model', harmed_model(harm)], culprit);
 
 await main({
@@ -97,6 +116,10 @@ await main({
   'an address that is not of this machine': () => refused(['--host', '192.0.2.1'], /192\.0\.2\.1/),
   'an unknown flag': () => refused(['--colour', 'red'], /--colour/),
   'a bad value': () => refused(['--port', '70000'], /port.*70000/),
+  async 'a system that refuses memory or threads'() {
+    for (let kilobytes = 160_000; kilobytes <= 700_000; kilobytes += 30_000)
+      await start_in_little_room(kilobytes);
+  },
   'a cache directory that is a file': () =>
     refused(['--cache-dir', process.argv[1]], /bad_start\.mjs/),
 });

@@ -70,12 +70,14 @@ export function free_port() {
   });
 }
 
-/** Starts the binary with these arguments and nothing of the caller's own configuration. */
-export function launch(args) {
+/** Starts the binary with these arguments and nothing of the caller's own configuration, behind a
+ *  shell command where there is one (`ulimit -v 600000`). */
+export function launch(args, first) {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(SEMANTIC_|ANTHROPIC_|OPENAI_)/.test(name)),
   );
-  const [command, ...rest] = [...tied, binary, ...args];
+  const shell = first ? ['bash', '-c', `${first}; exec "$0" "$@"`] : [];
+  const [command, ...rest] = [...shell, ...tied, binary, ...args];
   const child = spawn(command, rest, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const output = { out: '', err: '' };
   child.stdout.on('data', (bytes) => (output.out += bytes));
@@ -104,12 +106,12 @@ export function run_to_end(args, ms = START_MS) {
 
 export class Server {
   /** Resolves when the server says that it is ready. */
-  static async start({ cache, args = [] }) {
+  static async start({ cache, args = [], first }) {
     const server = new Server();
     server.port = await free_port();
     server.url = `http://127.0.0.1:${server.port}`;
     const own = ['--port', String(server.port), '--cache-dir', cache, '--cache-budget-mb', '256'];
-    Object.assign(server, launch([...own, ...args]));
+    Object.assign(server, launch([...own, ...args], first));
     const give_up = Date.now() + START_MS;
     while (!(await server.is_ready())) {
       if (!running.has(server.child) || Date.now() > give_up) {
@@ -133,8 +135,8 @@ export class Server {
   }
 
   /** Asks the server to end; resolves with {code, signal, out, err}. */
-  stop() {
-    this.child.kill('SIGTERM');
+  stop(signal = 'SIGTERM') {
+    this.child.kill(signal);
     return within(this.ended, STOP_MS, 'stopping the server');
   }
 

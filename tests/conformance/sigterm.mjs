@@ -83,6 +83,22 @@ await main({
     await second.stop();
   },
 
+  async 'SIGHUP ends a server as SIGTERM does, but for one that was started to ignore it'() {
+    const cache = make_folder();
+    const first = await Server.start({ cache });
+    const told = [user('My dog is called Biscuit.')];
+    const answer = await first.ask('term', told);
+    const { code, signal, err } = await first.stop('SIGHUP');
+    assert.deepEqual({ code, signal }, { code: 0, signal: null }, err);
+    assert.match(err, /SIGHUP: stopping/);
+
+    const second = await Server.start({ cache, first: 'trap "" HUP' });
+    second.child.kill('SIGHUP');
+    told.push(assistant(text_of(answer)), user('What is my dog called?'));
+    assert.match(text_of(await second.ask('term', told)), /Biscuit/);
+    await second.stop();
+  },
+
   async 'an idle server ends at once and leaves no process behind'() {
     const server = await Server.start({ cache: make_folder() });
     const start = Date.now();

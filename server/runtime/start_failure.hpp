@@ -1,0 +1,13 @@
+#pragma once
+// Why a start failed, for the one line on stderr.
+
+#include <exception>
+#include <string>
+
+namespace semantic::server {
+
+/// Returns: what `error` says; where the system has refused a thread or memory, which limits that
+/// may be of.
+std::string start_failure(const std::exception& error);
+
+}  // namespace semantic::server
