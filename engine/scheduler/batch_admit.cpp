@@ -45,19 +45,30 @@ void count_usage(const prompt_usage& usage, engine_probe& probe) {
 }  // namespace
 
 std::optional<failed> batch::refusal(const job& work) const {
+    auto unknown = [&](token_id token, const char* sentence, request_part at_fault) {
+        failed why{failure_kind::bad_request, "token " + std::to_string(token) + sentence +
+                                                  ": this model's tokens are 0 to " +
+                                                  std::to_string(options_.vocabulary - 1)};
+        why.at_fault = at_fault;
+        return why;
+    };
+    auto is_unknown = [&](token_id token) { return token < 0 || token >= options_.vocabulary; };
     for (const token_bias& bias : work.request.sampling.biases)
-        if (bias.token < 0 || bias.token >= options_.vocabulary)
-            return failed{failure_kind::bad_request,
-                          "token " + std::to_string(bias.token) +
-                              " cannot be biased: this model's tokens are 0 to " +
-                              std::to_string(options_.vocabulary - 1)};
+        if (is_unknown(bias.token))
+            return unknown(bias.token, " cannot be biased", request_part::biases);
+    for (token_id token : work.request.ending.stop_tokens)
+        if (is_unknown(token))
+            return unknown(token, " cannot end an answer", request_part::stop_tokens);
     int tokens = static_cast<int>(work.prompt->tokens.size());
     if (tokens < options_.answers.context_tokens_max) return std::nullopt;
     return failed{failure_kind::too_large,
                   "the prompt has " + std::to_string(tokens) +
                       " tokens; with room for an answer, this model and cache budget hold " +
                       std::to_string(options_.answers.context_tokens_max) +
-                      " tokens a conversation"};
+                      " tokens a conversation",
+                  {},
+                  request_part::prompt,
+                  prompt_excess{tokens, options_.answers.context_tokens_max}};
 }
 
 void batch::add(job_ptr work) {

@@ -261,13 +261,18 @@ storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
     transient_holds.fetch_add(1);
-    auto give_up = [&](failure_kind kind, std::string what) {
+    auto give_up = [&](failure_kind kind, std::string what,
+                       request_part at_fault = request_part::unsaid) {
         release_hold();
-        std::get<1>(out).try_put({{work, failed{kind, std::move(what)}}});
+        std::get<1>(out).try_put({{work, failed{kind, std::move(what), {}, at_fault}}});
     };
     try {
         auto form = grammars.of(work->request);
-        if (!form) return give_up(failure_kind::bad_request, form.error().what);
+        if (!form)
+            return give_up(failure_kind::bad_request, form.error().what,
+                           work->request.form.what == output_form::kind::json
+                               ? request_part::form
+                               : request_part::tools);
         auto prompt = resolve_prompt(*work);
         if (!prompt) {
             bool is_lost = prompt.error().code == storage::errc::not_found;

@@ -1,6 +1,7 @@
 #include "engine/scheduler/sequence.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -9,6 +10,17 @@
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {
+
+namespace {
+
+std::vector<token_id> stop_tokens_of(const answer_rules& rules, const ending_params& wanted) {
+    std::vector<token_id> all = rules.stop_tokens;
+    all.insert(all.end(), wanted.stop_tokens.begin(), wanted.stop_tokens.end());
+    std::ranges::sort(all);
+    return all;
+}
+
+}  // namespace
 
 sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts> blocks, int known,
                    storage::block_pool& pool, const tokenizer& words, const answer_rules& rules,
@@ -27,10 +39,10 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
       prompt_tokens_(static_cast<int>(tokens_.size())),
       sampler_(work_->request.sampling.or_else(rules.sampling), seed_of_choice(seed_, choice),
                words.vocabulary(), tokens_),
+      stop_tokens_(stop_tokens_of(rules, work_->request.ending)),
       stops_(work_->request.stop_sequences) {
     if (work_->form.rules)
-        constraint_.emplace(work_->form.rules, tokenizer_, *work_->form.vocabulary,
-                            rules_.stop_tokens);
+        constraint_.emplace(work_->form.rules, tokenizer_, *work_->form.vocabulary, stop_tokens_);
 }
 
 sequence_view sequence::view() const {
@@ -62,12 +74,13 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
     ++output_tokens_;
     last_token_ = token;
     sampler_.take(token);
+    const std::size_t known = tokens_.size();
     out.ended = take(token, out.text);
-    if (work_->request.top_scores && out.ended != stop_reason::end_turn)
-        out.scores = scores_of(logits, token);
-    if (out.ended && *out.ended != stop_reason::stop_sequence) {
+    const bool is_stop_token = tokens_.size() == known;
+    if (work_->request.top_scores && !is_stop_token) out.scores = scores_of(logits, token);
+    if (out.ended && stop_sequence_.empty()) {
         // A character that the limit cut in two is left out: half of it is nothing anyone can show.
-        if (*out.ended == stop_reason::end_turn) {
+        if (is_stop_token) {
             stop_matcher::output rest = stops_.push(utf8_.finish());
             out.text += rest.text;
         }
@@ -79,10 +92,22 @@ sequence::accepted sequence::accept(std::span<const float> logits) {
 // Where the model strayed before it will stray again: then only what the form allows is drawn from,
 // and not everything first.
 token_id sequence::draw_freely(std::span<const float> logits) {
+    const std::span<const float> open = without_ends(logits);
     if (constraint_ && constraint_->knows_mask())
-        if (auto allowed = constraint_->masked(logits); !allowed.empty())
+        if (auto allowed = constraint_->masked(open); !allowed.empty())
             return sampler_.sample(allowed, tokens_.size());
-    return sampler_.sample(logits, tokens_.size());
+    return sampler_.sample(open, tokens_.size());
+}
+
+std::span<const float> sequence::without_ends(std::span<const float> logits) {
+    const ending_params& wanted = work_->request.ending;
+    const bool none_ends = output_tokens_ < wanted.min_tokens;
+    if (!none_ends && !wanted.ignores_end) return logits;
+    open_logits_.assign(logits.begin(), logits.end());
+    for (token_id token : none_ends ? stop_tokens_ : rules_.stop_tokens)
+        if (auto index = static_cast<std::size_t>(token); index < open_logits_.size())
+            open_logits_[index] = -std::numeric_limits<float>::infinity();
+    return open_logits_;
 }
 
 // A token that the answer's form does not allow is drawn again from those that it does: with the
@@ -101,10 +126,15 @@ token_id sequence::draw(std::span<const float> logits) {
     }
     if (!constraint_) return token;
     if (!constraint_->allows(token)) {
-        std::span<const float> allowed = constraint_->masked(logits);
-        if (allowed.empty())
-            throw std::runtime_error("the model's vocabulary cannot write what must come next");
-        token = sampler_.sample(allowed, tokens_.size() | second_draw);
+        auto draw_allowed = [&](std::span<const float> from) {
+            std::span<const float> allowed = constraint_->masked(from);
+            if (allowed.empty())
+                throw std::runtime_error("the model's vocabulary cannot write what must come next");
+            return sampler_.sample(allowed, tokens_.size() | second_draw);
+        };
+        token = draw_allowed(without_ends(logits));
+        // Only an end may come here, and it was held back.
+        if (!constraint_->allows(token)) token = draw_allowed(logits);
     }
     constraint_->take(token);
     return token;
@@ -125,6 +155,8 @@ std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
         ended_turn_ = true;
         return stop_reason::end_turn;
     }
+    if (std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token))
+        return stop_reason::stop_sequence;
     std::string_view bytes = tokenizer_.bytes(token);
     tokens_.push_back(token);
     text_ += bytes;

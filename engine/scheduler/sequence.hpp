@@ -90,6 +90,9 @@ class sequence {
     void end_thinking();
     token_id draw(std::span<const float> logits);
     token_id draw_freely(std::span<const float> logits);
+    /// `logits` with those of tokens that may not end the answer yet at -infinity; valid until the
+    /// next call.
+    std::span<const float> without_ends(std::span<const float> logits);
     std::optional<stop_reason> take(token_id token, std::string& shown);
     token_scores scores_of(std::span<const float> logits, token_id token) const;
 
@@ -109,6 +112,8 @@ class sequence {
     bool ended_turn_ = false;  // by a stop token: the text holds all that was sampled
     token_id last_token_ = 0;
     sampler sampler_;
+    const std::vector<token_id> stop_tokens_;  // the model's and the request's, sorted
+    std::vector<float> open_logits_;           // scratch of without_ends()
     std::optional<output_constraint> constraint_;
     utf8_stream utf8_;
     stop_matcher stops_;

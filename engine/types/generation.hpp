@@ -72,6 +72,13 @@ struct thinking_params {
     std::optional<int> budget_tokens;   // the reasoning ends behind this many tokens of the answer
 };
 
+/// What ends an answer beside its stop strings and its limits.
+struct ending_params {
+    int min_tokens = 0;                   // no token ends the answer before it has so many
+    bool ignores_end = false;             // the model does not end its turn
+    std::vector<token_id> stop_tokens{};  // end the answer too, and are no part of it
+};
+
 struct generation_request {
     /// Who asks. Only this tenant's memories are looked at and extended.
     storage::tenant_id tenant{};
@@ -96,6 +103,8 @@ struct generation_request {
     bool append = false;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
+    /// Gives way to the form: an answer that is whole, and cannot go on, ends.
+    ending_params ending{};
     output_form form{};
     sampling_params sampling;
     thinking_params thinking;
@@ -185,9 +194,9 @@ struct choice_finished {
 /// Sent once, last; nothing follows.
 struct finished {
     stop_reason why = stop_reason::end_turn;  // of the first choice, or what ended all of them
-    std::string stop_sequence;                // which one, when why is stop_sequence
-    int output_tokens = 0;  // sampled, stop tokens included, of all choices together
-    bool saved = false;     // the agent's memory is on disk
+    std::string stop_sequence;  // which one, when why is stop_sequence; empty: a stop token
+    int output_tokens = 0;      // sampled, stop tokens included, of all choices together
+    bool saved = false;         // the agent's memory is on disk
 };
 enum class failure_kind {
     bad_request,
@@ -198,10 +207,20 @@ enum class failure_kind {
     thread_lost,  // the answer that the request continues is not known, or not any more
 };
 /// Sent once, last, instead of `finished`.
+/// By how much a prompt is too long.
+struct prompt_excess {
+    std::int64_t tokens = 0;      // of the prompt
+    int context_tokens = 0;       // that a prompt and its answer may have together
+    bool is_lower_bound = false;  // the prompt was not tokenised: it has at least so many
+};
+/// What of a request is at fault.
+enum class request_part { unsaid, prompt, form, tools, biases, stop_tokens };
 struct failed {
     failure_kind kind = failure_kind::internal;
     std::string what;
     std::optional<std::chrono::seconds> retry_after{};  // overloaded: when there may be a place
+    request_part at_fault = request_part::unsaid;
+    std::optional<prompt_excess> excess{};  // too_large
 };
 using generation_event =
     std::variant<queued, admitted, token_text, choice_finished, finished, failed>;

@@ -461,10 +461,11 @@ TEST(engine, a_prompt_that_can_never_fit_is_refused_with_both_numbers) {
     auto said = run(*engine, ask("a", chat_of({long_paste(60)})));
     ASSERT_TRUE(said->failed);
     EXPECT_EQ(said->failed->kind, failure_kind::too_large);
+    EXPECT_EQ(said->failed->at_fault, request_part::prompt);
+    const int tokens = *engine->count_tokens(chat_of({long_paste(60)}), {});
     EXPECT_NE(said->failed->what.find("512"), std::string::npos);
-    EXPECT_NE(said->failed->what.find(
-                  std::to_string(*engine->count_tokens(chat_of({long_paste(60)}), {}))),
-              std::string::npos);
+    EXPECT_NE(said->failed->what.find(std::to_string(tokens)), std::string::npos);
+    EXPECT_EQ(said->failed->excess.value().tokens, tokens);
     EXPECT_TRUE(run(*engine, ask("b", chat_of({"Hello."})))->finished)
         << "a refusal must not hurt the next";
 }

@@ -116,6 +116,7 @@ TEST(engine_window, a_pool_too_small_for_every_block_holds_a_conversation_by_its
     ASSERT_TRUE(refused->failed);
     EXPECT_EQ(refused->failed->kind, failure_kind::too_large);
     EXPECT_NE(refused->failed->what.find("1024"), std::string::npos) << refused->failed->what;
+    EXPECT_EQ(refused->failed->excess.value().context_tokens, 1024);
 }
 
 TEST(engine_window, choices_slide_each_by_itself_and_the_first_is_remembered_whole) {

@@ -196,5 +196,92 @@ TEST(sampling, a_bias_can_force_a_token_and_one_that_the_model_does_not_have_is_
     }
 }
 
+TEST(sampling, no_token_ends_an_answer_that_must_be_longer) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const auto chat = chat_of({"My dog is called Biscuit."});
+    auto free = run(*engine, ask("a", chat));
+    ASSERT_EQ(free->finished->why, stop_reason::end_turn);
+    const int length = free->finished->output_tokens;  // with the token that ends it
+    for (int min_tokens : {length - 1, length, length + 7}) {
+        generation_request request = ask("b" + std::to_string(min_tokens), chat);
+        request.ending.min_tokens = min_tokens;
+        auto held = run(*engine, request);
+        ASSERT_TRUE(held->finished);
+        EXPECT_GE(held->finished->output_tokens, min_tokens + 1) << "the end is one more";
+        EXPECT_EQ(held->tokens == free->tokens, min_tokens < length);
+    }
+}
+
+TEST(sampling, an_answer_that_ignores_its_end_goes_on_to_its_limit) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    generation_request request = ask("a", chat_of({"My dog is called Biscuit."}), 40);
+    request.ending.ignores_end = true;
+    auto said = run(*engine, request);
+    ASSERT_TRUE(said->finished);
+    EXPECT_EQ(said->finished->why, stop_reason::max_tokens);
+    EXPECT_EQ(said->finished->output_tokens, 40);
+    request.agent = *storage::agent_id::parse("b");
+    request.ending.stop_tokens = {said->tokens[5]};
+    auto stopped = run(*engine, request);
+    EXPECT_EQ(stopped->finished->why, stop_reason::stop_sequence)
+        << "the request's own stop tokens end it all the same";
+}
+
+TEST(sampling, a_stop_token_of_the_request_ends_the_answer_and_is_no_part_of_it) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const auto chat = chat_of({"My dog is called Biscuit."});
+    auto whole = run(*engine, ask("a", chat));
+    ASSERT_GT(whole->tokens.size(), 4u);
+    generation_request request = ask("b", chat);
+    request.ending.stop_tokens = {whole->tokens[3]};
+    auto cut = run(*engine, request);
+    ASSERT_TRUE(cut->finished);
+    EXPECT_EQ(cut->finished->why, stop_reason::stop_sequence);
+    EXPECT_EQ(cut->finished->stop_sequence, "");
+    EXPECT_EQ(cut->finished->output_tokens, 4);
+    EXPECT_TRUE(whole->text.starts_with(cut->text)) << cut->text;
+    EXPECT_LT(cut->text.size(), whole->text.size());
+    request.ending.stop_tokens = {engine->info().vocabulary};
+    auto refused = run(*engine, request);
+    ASSERT_TRUE(refused->failed);
+    EXPECT_EQ(refused->failed->kind, failure_kind::bad_request);
+    EXPECT_EQ(refused->failed->at_fault, request_part::stop_tokens);
+}
+
+TEST(sampling, a_json_answer_that_is_whole_ends_though_it_should_be_longer) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    generation_request request = ask("a", chat_of({"Yes or no?"}), 60);
+    request.form.what = output_form::kind::json;
+    request.form.schema_json = R"({"type":"object","properties":{"a":{"const":1}},)"
+                               R"("required":["a"],"additionalProperties":false})";
+    request.ending.min_tokens = 50;
+    auto said = run(*engine, request);
+    ASSERT_TRUE(said->finished) << said->failed->what;
+    EXPECT_EQ(said->finished->why, stop_reason::end_turn);
+    EXPECT_EQ(said->text.substr(0, 4), "{\"a\"") << said->text;
+}
+
+TEST(sampling, a_form_that_no_answer_can_be_held_to_is_refused_with_the_part_at_fault) {
+    tests::temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    generation_request request = ask("a", chat_of({"Yes or no?"}));
+    request.form.what = output_form::kind::json;
+    request.form.schema_json = R"({"$ref":"#/nowhere"})";
+    auto form = run(*engine, request);
+    ASSERT_TRUE(form->failed);
+    EXPECT_EQ(form->failed->kind, failure_kind::bad_request);
+    EXPECT_EQ(form->failed->at_fault, request_part::form);
+    request.form = {};
+    request.form.what = output_form::kind::calls;
+    request.chat.tools = {{"f", "", R"({"$ref":"#/nowhere"})", true}};
+    auto tools = run(*engine, request);
+    ASSERT_TRUE(tools->failed);
+    EXPECT_EQ(tools->failed->at_fault, request_part::tools);
+}
+
 }  // namespace
 }  // namespace semantic::engine
