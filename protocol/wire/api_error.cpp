@@ -134,8 +134,26 @@ boost::json::value openai_code(const failure& f) {
     return nullptr;
 }
 
-boost::json::object anthropic_error(const failure& f) {
-    boost::json::object error{{"type", anthropic_type(f.code)}, {"message", f.what}};
+/// Clients match the vendors' words for a prompt that is too long, and read the numbers in them, to
+/// shorten the conversation and go on.
+std::string message_of(dialect d, const failure& f) {
+    if (!f.excess || d == dialect::native) return f.what;
+    const std::string tokens = std::to_string(f.excess->tokens);
+    const int context = f.excess->context_tokens;
+    std::string message;
+    if (d == dialect::openai)
+        message = "This model's maximum context length is " + std::to_string(context) +
+                  " tokens. However, your messages resulted in " + tokens + " tokens.";
+    else  // the answer takes one token at least
+        message = "prompt is too long: " + tokens + " tokens > " + std::to_string(context - 1) +
+                  " maximum";
+    if (f.excess->is_lower_bound)
+        message += " (the prompt has at least so many tokens, by its size)";
+    return message;
+}
+
+boost::json::object anthropic_error(dialect d, const failure& f) {
+    boost::json::object error{{"type", anthropic_type(f.code)}, {"message", message_of(d, f)}};
     if (!f.error_code.empty()) error["details"] = boost::json::object{{"error_code", f.error_code}};
     return error;
 }
@@ -191,18 +209,18 @@ std::string error_body(dialect d, const failure& f, std::string_view request_id)
     switch (d) {
         case dialect::anthropic:
             body["type"] = "error";
-            body["error"] = anthropic_error(f);
+            body["error"] = anthropic_error(d, f);
             if (!request_id.empty()) body["request_id"] = request_id;
             break;
         case dialect::openai:
             body["error"] = boost::json::object{
-                {"message", f.what},
+                {"message", message_of(d, f)},
                 {"type", openai_type(f.code)},
                 {"param", f.path.empty() ? boost::json::value() : boost::json::value(f.path)},
                 {"code", openai_code(f)}};
             break;
         case dialect::native:
-            body["error"] = anthropic_error(f);
+            body["error"] = anthropic_error(d, f);
             break;
     }
     return to_text(body);

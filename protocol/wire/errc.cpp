@@ -94,11 +94,31 @@ errc code_of(storage::errc code) {
     return errc::internal;
 }
 
+/// The field as chat completions call it, whose errors alone have a place for it.
+const char* path_of(engine::request_part part) {
+    switch (part) {
+        case engine::request_part::unsaid:
+            return "";
+        case engine::request_part::prompt:
+            return "messages";
+        case engine::request_part::form:
+            return "response_format";
+        case engine::request_part::tools:
+            return "tools";
+        case engine::request_part::biases:
+            return "logit_bias";
+        case engine::request_part::stop_tokens:
+            return "stop_token_ids";
+    }
+    return "";
+}
+
 }  // namespace
 
 failure from_engine(const engine::failed& f) {
-    bool is_thread = f.kind == engine::failure_kind::thread_lost;
-    return {code_of(f.kind), f.what, {}, is_thread ? "thread_not_found" : "", f.retry_after};
+    const bool is_thread = f.kind == engine::failure_kind::thread_lost;
+    return {code_of(f.kind), f.what,  path_of(f.at_fault), is_thread ? "thread_not_found" : "",
+            f.retry_after,   f.excess};
 }
 
 failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what, {}, {}}; }

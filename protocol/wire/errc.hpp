@@ -45,6 +45,7 @@ struct failure {
     std::string
         error_code;  // vendor's machine-readable code ("thread_unsupported_request"), or empty
     std::optional<std::chrono::seconds> retry_after{};  // where waiting cures it, if known
+    std::optional<engine::prompt_excess> excess{};      // prompt_too_long: said in vendors' words
 };
 
 template <class T>

@@ -99,6 +99,45 @@ TEST(api_error, openai_codes_are_the_vendors) {
     EXPECT_EQ(code_of(errc::rate_limited), "rate_limit_exceeded");
 }
 
+TEST(api_error, a_prompt_that_is_too_long_is_said_in_the_words_that_clients_compact_on) {
+    engine::failed refused{engine::failure_kind::too_large, "needs 600, has 512"};
+    refused.at_fault = engine::request_part::prompt;
+    refused.excess = engine::prompt_excess{600, 512};
+    auto error_of = [&](dialect d) {
+        return boost::json::parse(error_body(d, from_engine(refused), "")).at("error");
+    };
+    EXPECT_EQ(error_of(dialect::anthropic).at("message").as_string(),
+              "prompt is too long: 600 tokens > 511 maximum");
+    EXPECT_EQ(error_of(dialect::anthropic).at("type").as_string(), "invalid_request_error");
+    EXPECT_EQ(error_of(dialect::openai).at("message").as_string(),
+              "This model's maximum context length is 512 tokens. However, your messages resulted "
+              "in 600 tokens.");
+    EXPECT_EQ(error_of(dialect::openai).at("code").as_string(), "context_length_exceeded");
+    EXPECT_EQ(error_of(dialect::openai).at("param").as_string(), "messages");
+    EXPECT_EQ(error_of(dialect::native).at("message").as_string(), "needs 600, has 512");
+    refused.excess->is_lower_bound = true;
+    const std::string honest = " (the prompt has at least so many tokens, by its size)";
+    EXPECT_EQ(error_of(dialect::anthropic).at("message").as_string(),
+              "prompt is too long: 600 tokens > 511 maximum" + honest);
+    EXPECT_TRUE(std::string(error_of(dialect::openai).at("message").as_string()).ends_with(honest));
+}
+
+TEST(api_error, a_refusal_by_the_engine_names_the_parameter_at_fault) {
+    using engine::request_part;
+    auto param_of = [](request_part part) {
+        engine::failed refused{engine::failure_kind::bad_request, "no"};
+        refused.at_fault = part;
+        auto body = boost::json::parse(error_body(dialect::openai, from_engine(refused), ""));
+        return body.at("error").at("param");
+    };
+    EXPECT_TRUE(param_of(request_part::unsaid).is_null());
+    EXPECT_EQ(param_of(request_part::prompt).as_string(), "messages");
+    EXPECT_EQ(param_of(request_part::form).as_string(), "response_format");
+    EXPECT_EQ(param_of(request_part::tools).as_string(), "tools");
+    EXPECT_EQ(param_of(request_part::biases).as_string(), "logit_bias");
+    EXPECT_EQ(param_of(request_part::stop_tokens).as_string(), "stop_token_ids");
+}
+
 TEST(api_error, error_in_a_stream_is_a_named_event_except_for_openai) {
     failure f{errc::overloaded, "full", "", ""};
     EXPECT_EQ(error_event(dialect::anthropic, f, "req_1"),
