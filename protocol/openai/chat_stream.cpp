@@ -131,8 +131,9 @@ std::string chat_stream::on_admitted(const engine::admitted& event) {
     agent_ = event.agent.str();
     std::string bytes;
     for (std::size_t i = 0; i < choices_.size(); ++i) {
-        json::object chunk =
-            delta_chunk(options_, i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+        // No text yet, not even an empty one: clients open a part for it, before a tool call too.
+        json::object chunk = delta_chunk(options_, i, {{"role", "assistant"}, {"content", nullptr}},
+                                         nullptr, nullptr);
         if (i == 0) chunk["semantic"] = memory_object(agent_, usage_);
         bytes += event_of(std::move(chunk));
     }

@@ -132,6 +132,13 @@ class reply {
     mutable std::string reason_;
 };
 
+TEST(chat_stream, the_first_chunk_has_no_text_for_which_a_client_would_open_a_part) {
+    reply r;
+    auto first = chunks_of(r.admitted());
+    ASSERT_EQ(first.size(), 1u);
+    EXPECT_TRUE(delta_of(first[0]).at("content").is_null());
+}
+
 TEST(chat_stream, chunks_of_a_text_answer_come_in_the_vendors_order) {
     reply r;
     r.admitted();
@@ -140,7 +147,7 @@ TEST(chat_stream, chunks_of_a_text_answer_come_in_the_vendors_order) {
     r.finished(ending(stop_reason::end_turn));
     auto chunks = chunks_of(r.bytes());
     ASSERT_EQ(chunks.size(), 4u);
-    EXPECT_EQ(json::serialize(delta_of(chunks[0])), R"({"role":"assistant","content":""})");
+    EXPECT_EQ(json::serialize(delta_of(chunks[0])), R"({"role":"assistant","content":null})");
     EXPECT_EQ(json::serialize(delta_of(chunks[1])), R"({"content":"Hel"})");
     EXPECT_EQ(json::serialize(delta_of(chunks[2])), R"({"content":"lo"})");
     EXPECT_EQ(json::serialize(delta_of(chunks[3])), "{}");
@@ -414,7 +421,8 @@ TEST(chat_stream, choices_have_roles_texts_calls_and_ends_of_their_own) {
         const json::object& delta = choice.at("delta").as_object();
         EXPECT_FALSE(ends.contains(index)) << "behind its end";
         if (delta.contains("role")) roles[index] += delta.at("role").as_string();
-        if (delta.contains("content")) texts[index] += delta.at("content").as_string();
+        if (const auto* piece = delta.if_contains("content"))
+            texts[index] += piece->is_string() ? std::string(piece->as_string()) : "";
         if (!choice.at("finish_reason").is_null())
             ends[index] = choice.at("finish_reason").as_string();
     }
@@ -510,7 +518,8 @@ json::object folded(const std::string& bytes) {
         reason = choice_of(chunk).at("finish_reason");
         const json::object& delta = delta_of(chunk);
         if (const auto* role = delta.if_contains("role")) message["role"] = *role;
-        if (const auto* piece = delta.if_contains("content")) text += piece->as_string();
+        if (const auto* piece = delta.if_contains("content"); piece && piece->is_string())
+            text += piece->as_string();
         const auto* list = delta.if_contains("tool_calls");
         if (!list) continue;
         const json::object& call = list->as_array().at(0).as_object();
