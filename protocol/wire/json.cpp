@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 namespace semantic::protocol {
 
@@ -196,6 +197,61 @@ std::string number_text(double number) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+/// The 16 bits of "\uXXXX" at `at`, or nothing when that is no such escape.
+std::optional<unsigned> utf16_escape(std::string_view text, std::size_t at) {
+    constexpr std::size_t length = 6;
+    if (at + length > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
+    unsigned unit = 0;
+    const char* last = text.data() + at + length;
+    auto [end, fault] = std::from_chars(text.data() + at + 2, last, unit, 16);
+    if (fault != std::errc() || end != last) return std::nullopt;
+    return unit;
+}
+
+/// Each escaped half of a character without its other half becomes U+FFFD, of the same length.
+/// Outside of strings, where a backslash is a mistake, nothing is made right by it.
+std::string without_lone_surrogates(std::string text) {
+    auto is_first = [](unsigned unit) { return unit >= 0xD800 && unit < 0xDC00; };
+    auto is_second = [](unsigned unit) { return unit >= 0xDC00 && unit < 0xE000; };
+    for (std::size_t i = text.find('\\'); i < text.size(); i = text.find('\\', i)) {
+        auto unit = utf16_escape(text, i);
+        if (!unit) {
+            i += 2;
+            continue;
+        }
+        auto next = utf16_escape(text, i + 6);
+        const bool is_pair = is_first(*unit) && next && is_second(*next);
+        if (!is_pair && (is_first(*unit) || is_second(*unit))) text.replace(i + 2, 4, "fffd");
+        i += is_pair ? 12 : 6;
+    }
+    return text;
+}
+
+struct parsing {
+    json::value value;
+    json::error_code ec;
+    std::size_t used = 0;  // bytes read
+    bool has_too_many_values = false;
+};
+
+parsing parse_text(std::string_view text, const json_limits& limits) {
+    json::parse_options options;
+    options.max_depth = limits.depth_max;
+    json::basic_parser<value_builder> parser(options, limits.values_max);
+    parsing done;
+    done.used = parser.write_some(false, text.data(), text.size(), done.ec);
+    if (!done.ec && done.used < text.size()) done.ec = json::error::extra_data;
+    if (!done.ec) done.value = parser.handler().release();
+    done.has_too_many_values = parser.handler().has_too_many_values();
+    return done;
+}
+
+}  // namespace
+
 result<json::value> parse_json(std::string_view text, const json_limits& limits) {
     if (text.size() > limits.bytes_max)
         return failure{errc::body_too_large,
@@ -203,14 +259,15 @@ result<json::value> parse_json(std::string_view text, const json_limits& limits)
                            std::to_string(limits.bytes_max) + " are accepted",
                        {},
                        {}};
-    json::parse_options options;
-    options.max_depth = limits.depth_max;
-    json::basic_parser<value_builder> parser(options, limits.values_max);
-    json::error_code ec;
-    std::size_t used = parser.write_some(false, text.data(), text.size(), ec);
-    if (!ec && used < text.size()) ec = json::error::extra_data;
-    if (!ec) return parser.handler().release();
-    if (parser.handler().has_too_many_values())
+    const std::size_t skipped = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
+    text.remove_prefix(skipped);
+    parsing done = parse_text(text, limits);
+    // The library says no more than that something is wrong; a second look is for bad bodies alone.
+    if (done.ec && !done.has_too_many_values)
+        if (std::string mended = without_lone_surrogates(std::string(text)); mended != text)
+            done = parse_text(mended, limits);
+    if (!done.ec) return std::move(done.value);
+    if (done.has_too_many_values)
         return failure{
             errc::bad_value,
             "the body has more than " + std::to_string(limits.values_max) + " JSON values",
@@ -219,13 +276,14 @@ result<json::value> parse_json(std::string_view text, const json_limits& limits)
     if (text.empty())
         return failure{
             errc::malformed_json, "the body is empty; a JSON object is expected", {}, {}};
-    std::string why = ec == json::error::too_deep
+    std::string why = done.ec == json::error::too_deep
                           ? "nested deeper than " + std::to_string(limits.depth_max) + " levels"
-                          : ec.message();
-    return failure{errc::malformed_json,
-                   "the body is not valid JSON: " + why + " at byte " + std::to_string(used),
-                   {},
-                   {}};
+                          : done.ec.message();
+    return failure{
+        errc::malformed_json,
+        "the body is not valid JSON: " + why + " at byte " + std::to_string(done.used + skipped),
+        {},
+        {}};
 }
 
 std::string to_text(const json::value& value) {

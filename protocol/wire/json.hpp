@@ -23,7 +23,8 @@ struct json_limits {
 };
 
 /// Errors: body_too_large; malformed_json (says at which byte); bad_value for too many values.
-/// Numbers keep their full precision; invalid UTF-8 is malformed.
+/// Numbers keep their full precision; invalid UTF-8 is malformed. A byte order mark in front is
+/// skipped, an escaped half of a UTF-16 pair is read as U+FFFD.
 result<boost::json::value> parse_json(std::string_view text, const json_limits& limits);
 /// Compact JSON, keys in their order, numbers in their shortest decimal form ("0.5", never "5E-1").
 std::string to_text(const boost::json::value& value);

@@ -56,14 +56,59 @@ TEST(parse_json, as_many_values_as_allowed_are_read_and_one_more_is_refused) {
 
 TEST(parse_json, what_is_not_one_json_value_is_malformed_and_says_where) {
     EXPECT_EQ(fault_of("").what, "the body is empty; a JSON object is expected");
-    for (std::string_view text : {"{", "{\"a\":1,}", "[1 2]", "nul", "01", "1.", "\"a", "{} {}",
-                                  "{'a':1}", "// c\n1", "NaN", "1e999", "\"\x01\"", "\"\\ud800\"",
-                                  "\"\xff\"", "\"\xc0\x80\"", "\xef\xbb\xbf{}"}) {
+    for (std::string_view text : {"{",
+                                  "{\"a\":1,}",
+                                  "[1 2]",
+                                  "nul",
+                                  "01",
+                                  "1.",
+                                  "\"a",
+                                  "{} {}",
+                                  "{'a':1}",
+                                  "// c\n1",
+                                  "NaN",
+                                  "1e999",
+                                  "\"\x01\"",
+                                  "\"\xff\"",
+                                  "\"\xc0\x80\"",
+                                  "\"\xed\xa0\x80\"",
+                                  "\"\\ud8\"",
+                                  "\"\\udzzz\"",
+
+                                  "\xef\xbb\xbf\xef\xbb\xbf{}",
+                                  "{}\xef\xbb\xbf"}) {
         failure f = fault_of(text);
         EXPECT_EQ(f.code, errc::malformed_json) << text;
         EXPECT_NE(f.what.find(" at byte "), std::string::npos) << f.what;
     }
     EXPECT_NE(fault_of("{\"a\":1,}").what.find("at byte 7"), std::string::npos);
+}
+
+TEST(parse_json, a_byte_order_mark_in_front_is_skipped) {
+    EXPECT_EQ(to_text(parsed("\xef\xbb\xbf{}")), "{}");
+    EXPECT_EQ(fault_of("\xef\xbb\xbf").what, "the body is empty; a JSON object is expected");
+    EXPECT_NE(fault_of("\xef\xbb\xbf{\"a\":1,}").what.find("at byte 10"), std::string::npos);
+}
+
+TEST(parse_json, half_of_a_character_becomes_the_replacement_character) {
+    struct row {
+        const char* text;
+        const char* read;
+    };
+    for (const row& r :
+         {row{R"("\ud800")", "\xef\xbf\xbd"}, row{R"("\uDFFF")", "\xef\xbf\xbd"},
+          row{R"("a\ud83db")",
+              "a\xef\xbf\xbd"
+              "b"},
+          row{R"("\ud83d\ud83d\ude00")", "\xef\xbf\xbd\xf0\x9f\x98\x80"},
+          row{R"("\ud83d\ude00\ude00")", "\xf0\x9f\x98\x80\xef\xbf\xbd"},
+          row{R"("\ud83d\n")", "\xef\xbf\xbd\n"}, row{R"("\\ud800\ud800")", "\\ud800\xef\xbf\xbd"},
+          row{R"("\ud800\u0041")",
+              "\xef\xbf\xbd"
+              "A"}})
+        EXPECT_EQ(parsed(r.text).as_string(), r.read) << r.text;
+    EXPECT_EQ(to_text(parsed(R"({"\ud800":1})")), "{\"\xef\xbf\xbd\":1}");
+    EXPECT_EQ(fault_of(R"(["\ud800",])").what.find("the body is not valid JSON"), 0u);
 }
 
 TEST(to_text, keeps_order_and_plain_numbers) {
