@@ -3,7 +3,6 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 
@@ -16,7 +15,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t limit_default = 20;
-constexpr std::size_t limit_max = 1'000;
 
 /// RFC 3339 in UTC: "2026-11-20T12:00:00Z".
 std::string time_text(std::int64_t unix_seconds) {
@@ -32,6 +30,34 @@ std::string time_text(std::int64_t unix_seconds) {
     return text;
 }
 
+json::object supported(bool is) { return {{"supported", is}}; }
+
+/// What the newest SDK reads; what it does not know yet is left out.
+json::object capabilities(const model_card& model) {
+    const json::object no = supported(false);
+    const json::object thinks = supported(model.thinks);
+    return {{"batch", no},
+            {"citations", no},
+            {"code_execution", no},
+            {"context_management", no},
+            {"effort", json::object{{"supported", model.has_effort},
+                                    {"low", supported(model.has_effort)},
+                                    {"medium", supported(model.has_effort)},
+                                    {"high", supported(model.has_effort)},
+                                    {"xhigh", no},
+                                    {"max", no}}},
+            {"image_input", no},
+            {"pdf_input", no},
+            {"server_tools",
+             json::object{{"supported", false}, {"code_execution", no}, {"web_search", no}}},
+            {"structured_outputs", supported(true)},
+            {"thinking", json::object{{"supported", model.thinks},
+                                      {"types", json::object{{"adaptive", thinks},
+                                                             {"between_tools", no},
+                                                             {"disabled", supported(true)},
+                                                             {"enabled", thinks}}}}}};
+}
+
 json::object card(const model_card& model) {
     return {{"id", model.id},
             {"object", "model"},
@@ -40,39 +66,30 @@ json::object card(const model_card& model) {
             {"created", model.created_unix},
             {"created_at", time_text(model.created_unix)},
             {"owned_by", "semantic"},
-            {"max_input_tokens", model.max_input_tokens}};
-}
-
-failure bad_query(const char* name, const std::string& sentence) {
-    return {errc::bad_value, std::string(name) + ": " + sentence, name, {}};
-}
-
-result<std::size_t> parse_limit(const std::optional<std::string>& text) {
-    if (!text) return limit_default;
-    std::size_t limit = 0;
-    auto [end, fault] = std::from_chars(text->data(), text->data() + text->size(), limit);
-    if (fault != std::errc() || end != text->data() + text->size() || limit < 1 ||
-        limit > limit_max)
-        return bad_query("limit",
-                         "must be a whole number between 1 and " + std::to_string(limit_max));
-    return limit;
+            {"lifecycle", "active"},
+            {"deprecated_at", nullptr},
+            {"retires_at", nullptr},
+            {"line", nullptr},
+            {"max_input_tokens", model.max_input_tokens},
+            {"max_tokens", model.max_tokens},
+            {"capabilities", capabilities(model)}};
 }
 
 result<std::size_t> index_of(const std::vector<model_card>& models, const char* name,
                              const std::string& id) {
     auto found =
         std::find_if(models.begin(), models.end(), [&](const auto& m) { return m.id == id; });
-    if (found == models.end()) return bad_query(name, "there is no such model");
+    if (found == models.end()) return bad_parameter(name, "there is no such model");
     return static_cast<std::size_t>(found - models.begin());
 }
 
 }  // namespace
 
 result<std::string> models_body(const std::vector<model_card>& models, const models_query& query) {
-    auto limit = parse_limit(query.limit);
+    auto limit = parse_page_limit(query.limit, limit_default);
     if (!limit) return limit.error();
     if (query.after_id && query.before_id)
-        return bad_query("before_id", "cannot be given together with after_id");
+        return bad_parameter("before_id", "cannot be given together with after_id");
     std::size_t first = 0;
     std::size_t last = std::min(models.size(), *limit);
     bool has_more = last < models.size();

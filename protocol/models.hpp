@@ -16,6 +16,9 @@ struct model_card {
     std::string display_name;
     std::int64_t created_unix = 0;
     int max_input_tokens = 0;
+    int max_tokens = 0;       // that a request may ask for
+    bool thinks = false;      // reasoning can be switched on
+    bool has_effort = false;  // reasoning has steps
 };
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.

@@ -3,6 +3,9 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <span>
+
+#include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::agents {
 
@@ -81,10 +84,23 @@ std::string created_body(const agent_card& agent, std::string_view model, std::s
     return to_text(body);
 }
 
-std::string list_body(const std::vector<agent_card>& agents, std::string_view model) {
+result<std::string> list_body(std::vector<agent_card> agents, std::string_view model,
+                              const list_query& query) {
+    auto limit = parse_page_limit(query.limit, agents.size());
+    if (!limit) return limit.error();
+    std::ranges::sort(agents, {}, &agent_card::id);
+    auto first = agents.begin();
+    if (query.after) {
+        if (auto id = named(*query.after, "after"); !id) return id.error();
+        first = std::ranges::upper_bound(agents, *query.after, {}, &agent_card::id);
+    }
+    const auto behind = static_cast<std::size_t>(agents.end() - first);
     json::array list;
-    for (const agent_card& agent : agents) list.push_back(object_of(agent, model));
-    return to_text(json::object{{"agents", std::move(list)}, {"total", agents.size()}});
+    for (const agent_card& agent : std::span(first, std::min(behind, *limit)))
+        list.push_back(object_of(agent, model));
+    const bool has_more = list.size() < behind;
+    return to_text(json::object{
+        {"agents", std::move(list)}, {"total", agents.size()}, {"has_more", has_more}});
 }
 
 std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory) {

@@ -54,8 +54,15 @@ result<std::optional<storage::agent_id>> parse_name(std::string_view body,
 std::string agent_body(const agent_card& agent, std::string_view model);
 /// `parent`: whose memory the new agent has, or empty.
 std::string created_body(const agent_card& agent, std::string_view model, std::string_view parent);
-/// {"agents":[...],"total":n}
-std::string list_body(const std::vector<agent_card>& agents, std::string_view model);
+/// Query parameters, percent-decoded; absent ones are empty optionals.
+struct list_query {
+    std::optional<std::string> limit;  // 1 to 1,000; absent: all
+    std::optional<std::string> after;  // only agents behind this name, whether or not there is such
+};
+/// By name: {"agents":[...],"total":n,"has_more":b}; `total` counts those of all pages.
+/// Errors: bad_value naming the query parameter.
+result<std::string> list_body(std::vector<agent_card> agents, std::string_view model,
+                              const list_query& query);
 std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory);
 /// What an import has made of an agent.
 std::string imported_body(const storage::agent_id& agent, int tokens);

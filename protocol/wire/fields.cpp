@@ -1,6 +1,7 @@
 #include "protocol/wire/fields.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace semantic::protocol {
 
@@ -46,6 +47,23 @@ result<std::string> bounded_at(const json_cursor& object, std::string_view key,
     auto field = object.at(key);
     if (!field) return field.error();
     return parse_bounded(*field, bytes_max);
+}
+
+failure bad_parameter(const char* name, std::string_view sentence) {
+    return {errc::bad_value, std::string(name).append(": ").append(sentence), name, {}};
+}
+
+result<std::size_t> parse_page_limit(const std::optional<std::string>& text,
+                                     std::size_t otherwise) {
+    constexpr std::size_t limit_max = 1'000;
+    if (!text) return otherwise;
+    std::size_t limit = 0;
+    const char* last = text->data() + text->size();
+    auto [end, fault] = std::from_chars(text->data(), last, limit);
+    if (fault != std::errc() || end != last || limit < 1 || limit > limit_max)
+        return bad_parameter("limit",
+                             "must be a whole number between 1 and " + std::to_string(limit_max));
+    return limit;
 }
 
 std::string without_billing_line(std::string system) {

@@ -2,6 +2,7 @@
 // What the dialects' parsers have in common: strings with a bound, lists with a bound, names. Pure.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,11 @@ result<std::string> string_at(const json_cursor& object, std::string_view key);
 /// The field `key` as parse_bounded() takes it. Errors: missing_field, bad_value.
 result<std::string> bounded_at(const json_cursor& object, std::string_view key,
                                std::size_t bytes_max);
+
+/// What is wrong with a query parameter: "NAME: SENTENCE".
+failure bad_parameter(const char* name, std::string_view sentence);
+/// The items a page may have, from the query parameter `limit`: 1 to 1,000. Errors: bad_value.
+result<std::size_t> parse_page_limit(const std::optional<std::string>& text, std::size_t otherwise);
 
 /// A system text without the line of accounting that some clients write at its head: it changes
 /// from request to request, says nothing to a model, and would part every prompt from the memory

@@ -127,7 +127,9 @@ net::awaitable<reply> evict(const services& with, const request& incoming) {
 }  // namespace
 
 response get_agents(const services& with, const request& incoming) {
-    return json_response(agents::list_body(cards_of(with, incoming), model_of(with)));
+    const agents::list_query query{incoming.query("limit"), incoming.query("after")};
+    auto body = agents::list_body(cards_of(with, incoming), model_of(with), query);
+    return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
 
 // Every block of every agent of the client is looked at: milliseconds where there are thousands.

@@ -1,5 +1,9 @@
 #include "server/handlers/models.hpp"
 
+#include <utility>
+
+#include "engine/text/template/template_families.hpp"
+#include "protocol/answer_request.hpp"
 #include "protocol/models.hpp"
 
 namespace semantic::server {
@@ -8,7 +12,12 @@ namespace {
 
 std::vector<protocol::model_card> cards(const services& with) {
     const engine::model_info& info = with.engines.get()->info();
-    return {{info.id, info.id, info.created_unix, info.context_tokens_max}};
+    const engine::template_family* family = engine::find_template_family(info.chat_template);
+    protocol::model_card card{info.id, info.id, info.created_unix, info.context_tokens_max};
+    card.max_tokens = protocol::request_limits().max_tokens_max;
+    card.thinks = family != nullptr && !family->thinking_end.empty();
+    card.has_effort = info.chat_template == "harmony";
+    return {std::move(card)};
 }
 
 response reply_with(const request& to, protocol::result<std::string> body) {

@@ -76,7 +76,8 @@ await main({
     assert.equal(agents[0].tier, 'hot');
     assert.ok(agents[0].ram_bytes > 0 && agents[0].file_size_bytes > 0);
     assert.ok(Math.abs(agents[0].last_accessed - Date.now() / 1000) < 300);
-    assert.deepEqual(await expect(200, server, 'GET', '/v1/agents/list'), { agents, total });
+    const listed = await expect(200, server, 'GET', '/v1/agents/list');
+    assert.deepEqual(listed, { agents, total, has_more: false });
     await server.stop();
   },
 

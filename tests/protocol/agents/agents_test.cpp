@@ -80,12 +80,37 @@ TEST(created_body, names_the_parent_of_a_fork_only) {
     EXPECT_EQ(fork.at("parent_agent_id").as_string(), "p");
 }
 
-TEST(list_body, has_every_agent_in_order_and_their_number) {
-    EXPECT_EQ(list_body({}, "tiny"), R"({"agents":[],"total":0})");
-    auto two = json::parse(list_body({card("a", true), card("b", false)}, "tiny"));
+/// "a b of 3" for a page, with a + where there is more.
+std::string page(const list_query& query) {
+    auto body = list_body({card("c", true), card("a", true), card("b", false)}, "tiny", query);
+    if (!body) return body.error().what;
+    auto value = json::parse(*body);
+    std::string names;
+    for (const auto& agent : value.at("agents").as_array())
+        names.append(agent.at("agent_id").as_string()).append(" ");
+    return names + "of " + std::to_string(value.at("total").to_number<int>()) +
+           (value.at("has_more").as_bool() ? "+" : "");
+}
+
+TEST(list_body, has_every_agent_by_name_and_their_number) {
+    EXPECT_EQ(*list_body({}, "tiny", {}), R"({"agents":[],"total":0,"has_more":false})");
+    auto two = json::parse(*list_body({card("b", false), card("a", true)}, "tiny", {}));
     EXPECT_EQ(two.at("total").to_number<int>(), 2);
     EXPECT_EQ(two.at("agents").at(0).at("agent_id").as_string(), "a");
     EXPECT_EQ(two.at("agents").at(1).at("tier").as_string(), "warm");
+}
+
+TEST(list_body, pages_follow_each_other_though_an_agent_goes_in_between) {
+    EXPECT_EQ(page({}), "a b c of 3");
+    EXPECT_EQ(page({"2", {}}), "a b of 3+");
+    EXPECT_EQ(page({"2", "b"}), "c of 3");
+    EXPECT_EQ(page({"1", "aa"}), "b of 3+") << "there is no agent aa";
+    EXPECT_EQ(page({{}, "c"}), "of 3");
+    EXPECT_EQ(page({"3", {}}), "a b c of 3");
+    EXPECT_EQ(page({"1000", {}}), "a b c of 3");
+    for (const char* limit : {"0", "1001", "-1", "x", ""})
+        EXPECT_EQ(page({limit, {}}), "limit: must be a whole number between 1 and 1000") << limit;
+    EXPECT_TRUE(page({{}, "../x"}).starts_with("after: ")) << page({{}, "../x"});
 }
 
 TEST(stats_body, counts_add_up_and_capacity_stands_beside_them) {
