@@ -55,6 +55,19 @@ std::optional<response> refuse_without_engine(const services& with, const reques
     return error_response(incoming, {errc::overloaded, std::move(what), {}, {}}, 503);
 }
 
+/// Says which path was meant where only a slash at the end is too much.
+protocol::failure no_such_path(const services& with, const request& incoming) {
+    const std::string path = incoming.path.substr(0, 200);
+    std::string what = "there is no " + path + " here";
+    if (path.size() > 1 && path.ends_with('/')) {
+        const std::string meant = path.substr(0, path.find_last_not_of('/') + 1);
+        const route_match match = match_route(with.routes, incoming.method, meant);
+        if (match.found != nullptr || !match.allow.empty())
+            what += "; without the slash at its end, " + meant + " is";
+    }
+    return {errc::not_found, std::move(what), {}, {}};
+}
+
 }  // namespace
 
 route_match begin_request(const services& with, request& incoming) {
@@ -74,10 +87,7 @@ std::optional<response> refuse_early(const services& with, const request& incomi
     bool is_known = match.found != nullptr || !match.allow.empty();
     if (incoming.method == "OPTIONS" && (is_known || incoming.path == "*"))
         return options_response(incoming, match.allow);
-    if (!is_known)
-        return error_response(
-            incoming,
-            {errc::not_found, "there is no " + incoming.path.substr(0, 200) + " here", {}, {}});
+    if (!is_known) return error_response(incoming, no_such_path(with, incoming));
     if (match.found == nullptr) {
         response reply = error_response(
             incoming, {errc::method_not_allowed, "this path takes " + match.allow, {}, {}});

@@ -70,6 +70,13 @@ TEST(router, errors_speak_the_dialect_of_the_path) {
     EXPECT_EQ(dialect_of("/v1/models/x", false), dialect::openai);
     EXPECT_EQ(dialect_of("/v1/models/x", true), dialect::anthropic);
     EXPECT_EQ(dialect_of("/health", false), dialect::native);
+    for (const char* path : {"/v1/files", "/v1/skills/x", "/v1", "/v1/nowhere/at/all"}) {
+        EXPECT_EQ(dialect_of(path, true), dialect::anthropic) << path;
+        EXPECT_EQ(dialect_of(path, false), dialect::native) << path;
+    }
+    EXPECT_EQ(dialect_of("/v1/agents/x", true), dialect::native);
+    EXPECT_EQ(dialect_of("/health", true), dialect::native);
+    EXPECT_EQ(dialect_of("/v1/chat/completions", true), dialect::openai);
 }
 
 TEST(request, query_parameters_are_decoded) {

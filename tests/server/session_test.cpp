@@ -98,6 +98,18 @@ TEST(session, unknown_route_and_wrong_method_speak_the_dialect) {
     EXPECT_EQ(client.request(get("/nowhere")).status, 404);
 }
 
+TEST(session, a_path_with_a_slash_too_much_is_told_which_was_meant) {
+    test_server server;
+    server.ready();
+    http_reply reply = http_client(server.port()).request(post("/v1/messages/", "{}"));
+    EXPECT_EQ(reply.status, 404);
+    EXPECT_NE(reply.body.find(R"("type":"not_found_error")"), std::string::npos) << reply.body;
+    EXPECT_NE(reply.body.find("without the slash at its end, /v1/messages is"), std::string::npos)
+        << reply.body;
+    reply = http_client(server.port()).request(get("/v1/nowhere/"));
+    EXPECT_EQ(reply.body.find("slash"), std::string::npos) << reply.body;
+}
+
 TEST(session, keys_are_asked_for_when_configured) {
     app_options options = test_server::default_options();
     options.settings.api_keys = {"k1", "k2"};
