@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/types/generation.hpp"
@@ -23,7 +25,9 @@ struct request_limits {
     std::size_t tools_max = 1'000;
     std::size_t name_bytes_max = 128;  // of a tool
     std::size_t id_bytes_max = 512;    // model, tool call ids, user ids
+    std::size_t stops_max = 64;
     std::size_t stop_bytes_max = 1'024;
+    std::size_t stop_tokens_max = 1'024;
     std::size_t biases_max = 1'024;
     int max_tokens_max = 1'000'000;
 };
@@ -33,6 +37,7 @@ struct answer_request {
     engine::conversation chat;
     int max_tokens = 0;  // 0 fills the cache and answers nothing
     std::vector<std::string> stop_sequences;
+    engine::ending_params ending;
     engine::output_form form;
     engine::sampling_params sampling;
     engine::thinking_params thinking;
@@ -49,11 +54,31 @@ struct answer_request {
 };
 
 /// temperature, top_p, top_k, min_p, the penalties, logit_bias and seed, each with its own bounds.
-/// Errors: bad_value.
+/// What other servers take for "off" is off: top_k -1, seed -1, top_p 0 (the likeliest token
+/// alone). Errors: bad_value.
 result<engine::sampling_params> parse_sampling(const json_cursor& root,
                                                const request_limits& limits, std::int64_t seed_min);
-/// A list of 0 to `count_max` stop strings. Errors: bad_value.
-result<std::vector<std::string>> parse_stops(const json_cursor& list, std::size_t count_max,
+/// min_tokens, ignore_eos and stop_token_ids. `max_tokens`: the request's. Errors: bad_value.
+result<engine::ending_params> parse_ending(const json_cursor& root, int max_tokens,
+                                           const request_limits& limits);
+/// The token limit, under whichever of `keys` the client has it. -1 is no limit, which is the limit
+/// of the limits. Returns: nothing when none of them is there. Errors: bad_value, also when two of
+/// them differ.
+result<std::optional<int>> parse_max_tokens(const json_cursor& root,
+                                            std::initializer_list<std::string_view> keys,
+                                            const request_limits& limits);
+/// A list of 0 to limits.stops_max stop strings; empty ones stop nothing and are left out.
+/// Errors: bad_value.
+result<std::vector<std::string>> parse_stop_list(const json_cursor& list,
+                                                 const request_limits& limits);
+/// One stop string, or a list of them.
+result<std::vector<std::string>> parse_stops(const json_cursor& field,
                                              const request_limits& limits);
+
+/// Fields by which other servers let a request change its answer in ways that this one does not
+/// know. Errors: unsupported, for one that is there and asks for something.
+result<void> refuse_foreign_fields(const json_cursor& root);
+/// The same for one field. `why`: what the client can do instead.
+result<void> refuse_field(const json_cursor& root, std::string_view key, std::string_view why);
 
 }  // namespace semantic::protocol

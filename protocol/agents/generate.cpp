@@ -20,7 +20,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr int max_tokens_default = 256;
-constexpr std::size_t stops_max = 16;
 
 result<bool> flag_at(const json_cursor& root, std::string_view key, bool otherwise) {
     auto field = root.find(key);
@@ -28,15 +27,11 @@ result<bool> flag_at(const json_cursor& root, std::string_view key, bool otherwi
     return field->as_bool();
 }
 
-/// One stop string, or a list of them.
 result<std::vector<std::string>> parse_stop(const json_cursor& root, const request_limits& limits) {
     auto field = root.find("stop");
     if (!field) field = root.find("stop_sequences");
     if (!field) return std::vector<std::string>();
-    if (!field->value().is_string()) return parse_stops(*field, stops_max, limits);
-    auto text = parse_bounded(*field, limits.stop_bytes_max);
-    if (!text) return text.error();
-    return std::vector<std::string>{std::move(*text)};
+    return parse_stops(*field, limits);
 }
 
 result<void> parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
@@ -85,12 +80,12 @@ result<void> parse_chat(const json_cursor& root, const request_limits& limits,
 
 result<generate_request> parse_root(const json_cursor& root, const request_limits& limits) {
     generate_request request;
-    request.max_tokens = max_tokens_default;
-    if (auto field = root.find("max_tokens")) {
-        auto tokens = field->as_integer(0, limits.max_tokens_max);
-        if (!tokens) return tokens.error();
-        request.max_tokens = static_cast<int>(*tokens);
-    }
+    if (auto ok = refuse_foreign_fields(root); !ok) return ok.error();
+    if (auto ok = refuse_field(root, "chat_template_kwargs", "is not supported; see thinking"); !ok)
+        return ok.error();
+    auto max_tokens = parse_max_tokens(root, {"max_tokens", "n_predict"}, limits);
+    if (!max_tokens) return max_tokens.error();
+    request.max_tokens = max_tokens->value_or(max_tokens_default);
     auto append = flag_at(root, "append", false);
     if (!append) return append.error();
     request.append = *append;
@@ -103,7 +98,10 @@ result<generate_request> parse_root(const json_cursor& root, const request_limit
     auto stops = parse_stop(root, limits);
     if (!stops) return stops.error();
     request.stop_sequences = std::move(*stops);
-    auto sampling = parse_sampling(root, limits, 0);
+    auto ending = parse_ending(root, request.max_tokens, limits);
+    if (!ending) return ending.error();
+    request.ending = std::move(*ending);
+    auto sampling = parse_sampling(root, limits, -1);
     if (!sampling) return sampling.error();
     request.sampling = std::move(*sampling);
     auto thinking = flag_at(root, "thinking", false);
@@ -123,7 +121,7 @@ const char* finish_reason(engine::stop_reason why, bool called) {
 /// what follows.
 json::object ending(const engine::finished& event, int prompt_tokens, bool called) {
     json::value sequence;
-    if (event.why == engine::stop_reason::stop_sequence) sequence = event.stop_sequence;
+    if (!event.stop_sequence.empty()) sequence = event.stop_sequence;
     return {{"tokens_generated", event.output_tokens},
             {"finish_reason", finish_reason(event.why, called)},
             {"stop_sequence", std::move(sequence)},

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/anthropic/client_tools.hpp"
 #include "protocol/anthropic/thinking_signature.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -13,7 +14,13 @@ namespace semantic::protocol::anthropic {
 
 namespace {
 
+/// Clients match the vendor's words for a picture or a PDF that it cannot read, and go on without.
 failure only_text(const json_cursor& block, std::string_view type) {
+    if (type == "image")
+        return block.fail(errc::unsupported, "Could not process image: this model takes text only");
+    if (type == "document")
+        return block.fail(errc::unsupported,
+                          "The PDF specified was not valid: this model takes text only");
     return block.fail(errc::unsupported,
                       "only text is supported here, found a block of type " + quoted(type));
 }
@@ -61,6 +68,84 @@ result<std::string> parse_plain_text(const json_cursor& content, const messages_
     return joined;
 }
 
+/// An element with a line of its own for each tag, as models are used to see documents.
+void append_element(std::string& to, std::string_view tag, std::string_view text) {
+    to.append("<").append(tag).append(">").append(text).append("</").append(tag).append(">\n");
+}
+
+/// Appends an element for the field, if the document has it.
+result<void> append_field(std::string& to, const json_cursor& block, std::string_view key) {
+    auto field = block.find(key);
+    if (!field) return {};
+    auto text = field->as_string();
+    if (!text) return text.error();
+    if (!text->empty()) append_element(to, key, *text);
+    return {};
+}
+
+/// The text of a document's source. Errors: also unsupported, for a PDF in whatever form.
+result<std::string> parse_source(const json_cursor& block, const messages_limits& limits) {
+    auto source = block.at("source");
+    if (!source) return source.error();
+    auto type = type_of(*source);
+    if (!type) return type.error();
+    if (*type == "text") return string_at(*source, "data");
+    if (*type != "content") return only_text(block, "document");
+    auto content = source->at("content");
+    if (!content) return content.error();
+    return parse_plain_text(*content, limits);
+}
+
+result<std::string> parse_document(const json_cursor& block, const messages_limits& limits) {
+    auto content = parse_source(block, limits);
+    if (!content) return content.error();
+    std::string text = "<document>\n";
+    for (std::string_view key : {"title", "context"})
+        if (auto ok = append_field(text, block, key); !ok) return ok.error();
+    append_element(text, "content", *content);
+    return text + "</document>";
+}
+
+result<std::string> parse_search_result(const json_cursor& block, const messages_limits& limits) {
+    std::string text = "<search_result>\n";
+    for (std::string_view key : {"title", "source"})
+        if (auto ok = append_field(text, block, key); !ok) return ok.error();
+    auto list = block.at("content");
+    if (!list) return list.error();
+    auto content = parse_plain_text(*list, limits);
+    if (!content) return content.error();
+    append_element(text, "content", *content);
+    return text + "</search_result>";
+}
+
+/// A block of text that a user or a tool hands over.
+result<std::string> parse_text_block(const json_cursor& block, std::string_view type,
+                                     const messages_limits& limits) {
+    if (type == "text") return string_at(block, "text");
+    if (type == "document") return parse_document(block, limits);
+    if (type == "search_result") return parse_search_result(block, limits);
+    return only_text(block, type);
+}
+
+/// A string, or a list of such blocks, joined by line breaks.
+result<std::string> parse_result_content(const json_cursor& content,
+                                         const messages_limits& limits) {
+    if (!content.value().is_array()) return parse_plain_text(content, limits);
+    auto count = parse_count(content, limits.blocks_per_message_max);
+    if (!count) return count.error();
+    std::string joined;
+    for (std::size_t i = 0; i < *count; ++i) {
+        json_cursor block = content.item(i);
+        auto type = type_of(block);
+        if (!type) return type.error();
+        auto text = parse_text_block(block, *type, limits);
+        if (!text) return text.error();
+        if (i > 0) joined += '\n';
+        joined += *text;
+    }
+    return joined;
+}
+
 result<engine::role> parse_role(const json_cursor& message) {
     auto field = message.at("role");
     if (!field) return field.error();
@@ -92,7 +177,7 @@ result<engine::content_part> parse_tool_result(const json_cursor& block,
     if (!id) return id.error();
     part.tool_call_id = *id;
     if (auto content = block.find("content")) {
-        auto text = parse_plain_text(*content, limits);
+        auto text = parse_result_content(*content, limits);
         if (!text) return text.error();
         part.text = std::move(*text);
     }
@@ -118,6 +203,12 @@ result<std::optional<engine::content_part>> parse_block(const json_cursor& block
     if (!type) return type.error();
     if (*type == "text") {
         auto text = string_at(block, "text");
+        if (!text) return text.error();
+        return part_or_nothing(engine::text_part{std::move(*text)});
+    }
+    if (*type == "document" || *type == "search_result") {
+        if (from != engine::role::user) return misplaced(block, *type, "user");
+        auto text = parse_text_block(block, *type, limits);
         if (!text) return text.error();
         return part_or_nothing(engine::text_part{std::move(*text)});
     }
@@ -206,23 +297,37 @@ result<std::vector<engine::message>> parse_message_list(const json_cursor& root,
     return messages;
 }
 
+/// What the type says of a tool: all of it, for those that the vendor defines and the client runs.
+result<engine::tool_definition> parse_tool_type(const json_cursor& tool) {
+    auto type = tool.find("type");
+    if (!type) return engine::tool_definition{};
+    auto text = type->as_string();
+    if (!text) return text.error();
+    if (*text == "custom") return engine::tool_definition{};
+    if (auto known = client_tool(*text)) return std::move(*known);
+    return type->fail(errc::unsupported, "this server runs no tools of its own, found " +
+                                             quoted(*text) + "; supported are custom tools and " +
+                                             "the client's bash, text_editor and memory");
+}
+
 result<engine::tool_definition> parse_tool(const json_cursor& tool, const messages_limits& limits) {
     if (auto object = tool.as_object(); !object) return object.error();
-    if (auto type = tool.find("type")) {
-        auto text = type->as_string();
-        if (!text) return text.error();
-        if (*text != "custom")
-            return type->fail(errc::unsupported, "only custom tools are supported, found " +
-                                                     quoted(*text) +
-                                                     "; this server runs no tools of its own");
-    }
-    engine::tool_definition definition;
+    auto typed = parse_tool_type(tool);
+    if (!typed) return typed.error();
+    engine::tool_definition definition = std::move(*typed);
+    const bool is_defined = !definition.parameters_json.empty();
     auto name = bounded_at(tool, "name", limits.name_bytes_max);
     if (!name) return name.error();
     if (!is_tool_name(*name))
         return tool.at("name")->fail(
             errc::bad_value, "may contain only letters, digits, - and _, is " + quoted(*name));
     definition.name = std::move(*name);
+    if (auto flag = tool.find("strict")) {
+        auto is_strict = flag->as_bool();
+        if (!is_strict) return is_strict.error();
+        definition.strict = *is_strict;
+    }
+    if (is_defined) return definition;
     if (auto description = tool.find("description")) {
         auto text = description->as_string();
         if (!text) return text.error();
@@ -232,11 +337,6 @@ result<engine::tool_definition> parse_tool(const json_cursor& tool, const messag
     if (!schema) return schema.error();
     if (auto object = schema->as_object(); !object) return object.error();
     definition.parameters_json = to_text(schema->value());
-    if (auto flag = tool.find("strict")) {
-        auto is_strict = flag->as_bool();
-        if (!is_strict) return is_strict.error();
-        definition.strict = *is_strict;
-    }
     return definition;
 }
 

@@ -69,6 +69,7 @@ stop_fields stop_of(const engine::finished& event, bool has_tool_calls) {
         case engine::stop_reason::max_tokens:
             return {"max_tokens", nullptr};
         case engine::stop_reason::stop_sequence:
+            if (event.stop_sequence.empty()) return {"stop_sequence", nullptr};
             return {"stop_sequence", json::string(event.stop_sequence)};
         case engine::stop_reason::context_full:
             return {"model_context_window_exceeded", nullptr};

@@ -16,6 +16,9 @@ namespace {
 
 /// Fields that may not be lost in silence: without them the request means something else.
 result<void> refuse_what_changes_the_meaning(const json_cursor& root) {
+    if (auto ok = refuse_foreign_fields(root); !ok) return ok;
+    if (auto ok = refuse_field(root, "chat_template_kwargs", "is not supported; see thinking"); !ok)
+        return ok;
     if (auto servers = root.find("mcp_servers")) {
         auto count = parse_count(*servers, std::numeric_limits<std::size_t>::max());
         if (!count) return count.error();
@@ -226,20 +229,23 @@ result<messages_request> parse_root(const json_cursor& root, const messages_limi
     auto model = parse_model(root, limits);
     if (!model) return model.error();
     request.model = std::move(*model);
-    auto max_tokens_field = root.at("max_tokens");
-    if (!max_tokens_field) return max_tokens_field.error();
-    auto max_tokens = max_tokens_field->as_integer(0, limits.max_tokens_max);
+    auto max_tokens = parse_max_tokens(root, {"max_tokens", "n_predict"}, limits);
     if (!max_tokens) return max_tokens.error();
-    request.max_tokens = static_cast<int>(*max_tokens);
+    if (!*max_tokens)
+        return failure{errc::missing_field, "max_tokens: field required", "max_tokens", {}};
+    request.max_tokens = **max_tokens;
     auto chat = parse_chat(root, request.thread, limits, tools_of);
     if (!chat) return chat.error();
     request.chat = std::move(*chat);
     if (auto list = root.find("stop_sequences")) {
-        auto stops = parse_stops(*list, limits.stop_sequences_max, limits);
+        auto stops = parse_stop_list(*list, limits);
         if (!stops) return stops.error();
         request.stop_sequences = std::move(*stops);
     }
-    auto sampling = parse_sampling(root, limits, 0);
+    auto ending = parse_ending(root, request.max_tokens, limits);
+    if (!ending) return ending.error();
+    request.ending = std::move(*ending);
+    auto sampling = parse_sampling(root, limits, -1);
     if (!sampling) return sampling.error();
     request.sampling = std::move(*sampling);
     auto thinking = parse_thinking(root);

@@ -17,7 +17,6 @@ namespace semantic::protocol::anthropic {
 
 struct messages_limits : request_limits {
     std::size_t blocks_per_message_max = 10'000;
-    std::size_t stop_sequences_max = 16;
 };
 
 /// Asks for the tools of a message thread by its latest answer. Errors: not_found, with the

@@ -54,6 +54,7 @@ result<void> refuse_modalities(const json_cursor& root) {
 }
 
 result<void> refuse_what_changes_the_answer(const json_cursor& root) {
+    if (auto ok = refuse_foreign_fields(root); !ok) return ok;
     if (auto ok = refuse_modalities(root); !ok) return ok;
     if (auto search = root.find("web_search_options"))
         return search->fail(errc::unsupported, "this server does not search the web");
@@ -81,41 +82,6 @@ result<std::optional<storage::agent_id>> parse_agent(const json_cursor& root) {
     return std::optional<storage::agent_id>();
 }
 
-/// Both spellings may be there, as some clients send them, but may not contradict each other.
-result<int> parse_max_tokens(const json_cursor& root, const chat_limits& limits) {
-    std::optional<std::int64_t> found;
-    for (std::string_view key : {"max_completion_tokens", "max_tokens"}) {
-        auto field = root.find(key);
-        if (!field) continue;
-        auto value = field->as_integer(0, limits.max_tokens_max);
-        if (!value) return value.error();
-        if (found && *found != *value)
-            return field->fail(errc::bad_value, "contradicts max_completion_tokens, which is " +
-                                                    std::to_string(*found) + "; this one is " +
-                                                    std::to_string(*value));
-        found = *value;
-    }
-    return static_cast<int>(found.value_or(limits.max_tokens_max));
-}
-
-/// One stop string, or a list of them.
-result<std::vector<std::string>> parse_stop(const json_cursor& root, const chat_limits& limits) {
-    std::vector<std::string> stops;
-    auto field = root.find("stop");
-    if (!field) return stops;
-    if (field->value().is_string()) {
-        auto stop = parse_bounded(*field, limits.stop_bytes_max);
-        if (!stop) return stop.error();
-        stops.push_back(std::move(*stop));
-        return stops;
-    }
-    if (!field->value().is_array())
-        return field->fail(errc::bad_value,
-                           std::string("expected a string or a list of strings, found ") +
-                               kind_name(field->value()));
-    return parse_stops(*field, limits.stops_max, limits);
-}
-
 /// `none` switches reasoning off where the model can; the finer steps of other models become the
 /// nearest of the three that there are.
 result<engine::thinking_params> parse_thinking(const json_cursor& root) {
@@ -139,6 +105,27 @@ result<engine::thinking_params> parse_thinking(const json_cursor& root) {
                                quoted(*text));
     }
     return thinking;
+}
+
+/// What a template is told beside the conversation. Of all that, there is a switch for reasoning.
+result<void> parse_template_options(const json_cursor& root, engine::thinking_params& thinking) {
+    auto options = root.find("chat_template_kwargs");
+    if (!options) return {};
+    auto object = options->as_object();
+    if (!object) return object.error();
+    for (const auto& option : **object)
+        if (option.key() != "enable_thinking" && !option.value().is_null())
+            return options->at(option.key())
+                ->fail(errc::unsupported,
+                       "this server tells chat templates of enable_thinking alone");
+    auto field = options->find("enable_thinking");
+    if (!field) return {};
+    auto enabled = field->as_bool();
+    if (!enabled) return enabled.error();
+    if (root.find("reasoning_effort") && thinking.enabled.value_or(true) != *enabled)
+        return field->fail(errc::bad_value, "contradicts reasoning_effort");
+    thinking.enabled = *enabled;
+    return {};
 }
 
 /// {"type": "function", "function": {"name": ...}}: the one tool to call.
@@ -236,18 +223,25 @@ result<chat_request> parse_root(const json_cursor& root, const chat_limits& limi
     auto agent = parse_agent(root);
     if (!agent) return agent.error();
     request.agent = std::move(*agent);
-    auto max_tokens = parse_max_tokens(root, limits);
+    auto max_tokens =
+        parse_max_tokens(root, {"max_completion_tokens", "max_tokens", "n_predict"}, limits);
     if (!max_tokens) return max_tokens.error();
-    request.max_tokens = *max_tokens;
-    auto stops = parse_stop(root, limits);
-    if (!stops) return stops.error();
-    request.stop_sequences = std::move(*stops);
+    request.max_tokens = max_tokens->value_or(limits.max_tokens_max);
+    if (auto field = root.find("stop")) {
+        auto stops = parse_stops(*field, limits);
+        if (!stops) return stops.error();
+        request.stop_sequences = std::move(*stops);
+    }
+    auto ending = parse_ending(root, request.max_tokens, limits);
+    if (!ending) return ending.error();
+    request.ending = std::move(*ending);
     auto sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     if (!sampling) return sampling.error();
     request.sampling = std::move(*sampling);
     auto thinking = parse_thinking(root);
     if (!thinking) return thinking.error();
     request.thinking = std::move(*thinking);
+    if (auto ok = parse_template_options(root, request.thinking); !ok) return ok.error();
     auto top_scores = parse_logprobs(root, limits);
     if (!top_scores) return top_scores.error();
     request.top_scores = *top_scores;

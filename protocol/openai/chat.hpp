@@ -15,7 +15,6 @@ namespace semantic::protocol::openai {
 struct chat_limits : request_limits {
     std::size_t parts_per_message_max = 10'000;
     std::size_t tool_calls_per_message_max = 1'000;
-    std::size_t stops_max = 4;
     int choices_max = 128;
     int top_logprobs_max = 20;
 };

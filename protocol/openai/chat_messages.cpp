@@ -36,6 +36,8 @@ result<std::string> parse_part(const json_cursor& part, wire_role from) {
     if (!type) return type.error();
     if (*type == "text") return string_at(part, "text");
     if (*type == "refusal" && from == wire_role::assistant) return string_at(part, "refusal");
+    if (*type == "image_url")
+        return part.fail(errc::unsupported, "Could not process image: this model takes text only");
     return part.fail(errc::unsupported,
                      "only text is supported here, found a part of type " + quoted(*type));
 }

@@ -70,10 +70,10 @@ TEST(parse_generate, what_contradicts_itself_or_lies_out_of_range_is_refused_by_
              row{R"({"append":1,"prompt":"x"})", errc::bad_value, "append: "},
              row{R"({"stream":"yes","prompt":"x"})", errc::bad_value, "stream: "},
              row{R"({"thinking":{},"prompt":"x"})", errc::bad_value, "thinking: "},
-             row{R"({"max_tokens":-1,"prompt":"x"})", errc::bad_value, "max_tokens: "},
+             row{R"({"max_tokens":-2,"prompt":"x"})", errc::bad_value, "max_tokens: "},
              row{R"({"max_tokens":1000001,"prompt":"x"})", errc::bad_value, "max_tokens: "},
              row{R"({"temperature":2.5,"prompt":"x"})", errc::bad_value, "temperature: "},
-             row{R"({"stop":"","prompt":"x"})", errc::bad_value, "stop: "},
+             row{R"({"stop":5,"prompt":"x"})", errc::bad_value, "stop: "},
              row{R"({"messages":[]})", errc::bad_value, "messages: "},
              row{R"({"messages":[{"role":"user","content":"a"},
                                  {"role":"assistant","content":"b"}]})",
@@ -88,16 +88,6 @@ TEST(parse_generate, what_contradicts_itself_or_lies_out_of_range_is_refused_by_
         EXPECT_EQ(request.error().code, r.code) << r.body;
         EXPECT_TRUE(request.error().what.starts_with(r.starts)) << request.error().what;
     }
-}
-
-TEST(parse_generate, stop_strings_are_taken_up_to_their_limit) {
-    auto with = [](int count) {
-        std::string list;
-        for (int i = 0; i < count; ++i) list += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\"";
-        return parse_generate(R"({"prompt":"x","stop":[)" + list + "]}");
-    };
-    EXPECT_TRUE(with(16));
-    EXPECT_FALSE(with(17));
 }
 
 TEST(generate_stream, an_answer_that_failed_says_nothing_more) {

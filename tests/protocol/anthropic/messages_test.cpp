@@ -1,5 +1,7 @@
 #include "protocol/anthropic/messages.hpp"
 
+#include <boost/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -174,6 +176,38 @@ TEST(parse_messages, blocks_of_every_text_kind_are_kept_in_order) {
               "user: [go on]\n");
 }
 
+TEST(parse_messages, documents_and_search_results_of_text_are_read_as_text) {
+    const std::string plain =
+        R"({"type":"document","source":{"type":"text","media_type":"text/plain","data":"one"}})";
+    const std::string whole =
+        R"({"type":"document","title":"T","context":"C","citations":{"enabled":true},)"
+        R"("source":{"type":"content","content":[{"type":"text","text":"a"},)"
+        R"({"type":"text","text":"b"}]}})";
+    const std::string string = R"({"type":"document","title":"","context":null,)"
+                               R"("source":{"type":"content","content":"two"}})";
+    const std::string found = R"({"type":"search_result","title":"T","source":"http://x",)"
+                              R"("content":[{"type":"text","text":"three"}]})";
+    const std::string as_text[] = {
+        "<document>\n<content>one</content>\n</document>",
+        "<document>\n<title>T</title>\n<context>C</context>\n<content>a\nb</content>\n"
+        "</document>",
+        "<document>\n<content>two</content>\n</document>",
+        "<search_result>\n<title>T</title>\n<source>http://x</source>\n<content>three</content>\n"
+        "</search_result>"};
+    const std::string all = plain + "," + whole + "," + string + "," + found;
+    auto asked = parsed(body("", R"([{"role":"user","content":[)" + all + "]}]"));
+    ASSERT_EQ(asked.chat.messages.at(0).parts.size(), 4u);
+    for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_EQ(std::get<engine::text_part>(asked.chat.messages[0].parts[i]).text, as_text[i]);
+    auto result = parsed(body("", R"([{"role":"user","content":[{"type":"tool_result",)"
+                                  R"("tool_use_id":"t","content":[{"type":"text","text":"x"},)" +
+                                      all + "]}]}]"));
+    std::string joined = "x";
+    for (const std::string& text : as_text) joined += "\n" + text;
+    const auto& part = result.chat.messages.at(0).parts.at(0);
+    EXPECT_EQ(std::get<engine::tool_result_part>(part).text, joined);
+}
+
 TEST(parse_messages, tool_results_stay_in_place_between_texts) {
     messages_request request = parsed(body("", R"([{"role":"user","content":[
         {"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"t","content":"y"},)"
@@ -216,6 +250,46 @@ TEST(parse_messages, tool_schema_keeps_its_order_and_numbers) {
               R"("a":{"maximum":1.0}}})");
     EXPECT_EQ(request.chat.tools[1].description, "");
     EXPECT_EQ(request.chat.tools[1].parameters_json, "{}");
+}
+
+TEST(parse_messages, tools_that_the_client_runs_come_with_the_arguments_that_the_vendor_knows) {
+    struct row {
+        const char* type;
+        const char* name;
+        std::vector<std::string> has;
+        std::vector<std::string> has_not;
+    };
+    const std::vector<std::string> editing{"\"view\",\"create\",\"str_replace\",\"insert\"",
+                                           "\"path\"",
+                                           "\"old_str\"",
+                                           "\"new_str\"",
+                                           "\"insert_line\"",
+                                           "\"view_range\""};
+    for (const row& r :
+         {row{"bash_20250124", "bash", {"\"command\"", "\"restart\""}, {"\"path\""}},
+          row{"text_editor_20250124", "str_replace_editor", {"\"undo_edit\""}, {"\"insert_text\""}},
+          row{"text_editor_20250728", "str_replace_based_edit_tool", editing, {"\"undo_edit\""}},
+          row{"text_editor_20991231", "my_editor", {"\"insert_text\""}, {"\"undo_edit\""}},
+          row{"memory_20250818", "memory", {"\"rename\"", "\"old_path\""}, {"\"undo_edit\""}}}) {
+        SCOPED_TRACE(r.type);
+        auto request = parsed(body(std::string(R"(,"tools":[{"type":")") + r.type +
+                                   R"(","name":")" + r.name + R"(","max_characters":100}])"));
+        ASSERT_EQ(request.chat.tools.size(), 1u);
+        const engine::tool_definition& tool = request.chat.tools[0];
+        EXPECT_EQ(tool.name, r.name);
+        EXPECT_FALSE(tool.description.empty());
+        EXPECT_FALSE(tool.strict);
+        auto schema = parse_json(tool.parameters_json, {});
+        ASSERT_TRUE(schema) << tool.parameters_json;
+        EXPECT_EQ(schema->at("type").as_string(), "object");
+        for (const std::string& part : r.has)
+            EXPECT_NE(tool.parameters_json.find(part), std::string::npos) << part;
+        for (const std::string& part : r.has_not)
+            EXPECT_EQ(tool.parameters_json.find(part), std::string::npos) << part;
+    }
+    EXPECT_TRUE(parsed(body(R"(,"tools":[{"type":"bash_20250124","name":"bash","strict":true}])"))
+                    .chat.tools.at(0)
+                    .strict);
 }
 
 TEST(parse_messages, tool_choice_limits_the_calls_of_the_reply) {

@@ -93,7 +93,8 @@ TEST(parse_chat, parts_other_than_text_are_400_with_the_path) {
         {asking("{}"), missing, "messages.0.content.0.type", "field required"},
         {asking(R"({"type":"text"})"), missing, "messages.0.content.0.text", "field required"},
         {asking(R"({"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}})"),
-         unsupported, "messages.0.content.1", only_text + "\"image_url\""},
+         unsupported, "messages.0.content.1",
+         "Could not process image: this model takes text only"},
         {asking(R"({"type":"input_audio","input_audio":{}})"), unsupported, "messages.0.content.0",
          only_text + "\"input_audio\""},
         {asking(R"({"type":"refusal","refusal":"no"})"), unsupported, "messages.0.content.0",
@@ -165,9 +166,8 @@ TEST(parse_chat, bad_sampling_rules_are_400_with_the_path) {
         {with(R"("temperature":2.1)"), bad, "temperature", "must be between 0 and 2, is 2.1"},
         {with(R"("temperature":-0.1)"), bad, "temperature", "must be between 0 and 2, is -0.1"},
         {with(R"("temperature":"hot")"), bad, "temperature", "expected a number, found a string"},
-        {with(R"("top_p":0)"), bad, "top_p", "must be greater than 0"},
         {with(R"("top_p":1.01)"), bad, "top_p", "must be between 0 and 1, is 1.01"},
-        {with(R"("top_k":-1)"), bad, "top_k", "must be between 0 and 2147483647, is -1"},
+        {with(R"("top_k":-2)"), bad, "top_k", "must be between -1 and 2147483647, is -2"},
         {with(R"("seed":1.5)"), bad, "seed", "expected an integer, found 1.5"},
         {with(R"("min_p":-0.01)"), bad, "min_p", "must be between 0 and 1, is -0.01"},
         {with(R"("min_p":1.01)"), bad, "min_p", "must be between 0 and 1, is 1.01"},
@@ -221,11 +221,9 @@ TEST(parse_chat, bad_settings_are_400_with_the_path) {
          "expected a boolean, found a number"},
         {with(R"("stop":7)"), bad, "stop",
          "expected a string or a list of strings, found a number"},
-        {with(R"("stop":"")"), bad, "stop", "must not be empty"},
-        {with(R"("stop":["x",""])"), bad, "stop.1", "must not be empty"},
-        {with(R"("max_tokens":-1)"), bad, "max_tokens", "must be between 0 and 1000000, is -1"},
+        {with(R"("max_tokens":-2)"), bad, "max_tokens", "must be between -1 and 1000000, is -2"},
         {with(R"("max_completion_tokens":1000001)"), bad, "max_completion_tokens",
-         "must be between 0 and 1000000, is 1000001"},
+         "must be between -1 and 1000000, is 1000001"},
         {with(R"("max_completion_tokens":8,"max_tokens":9)"), bad, "max_tokens",
          "contradicts max_completion_tokens, which is 8; this one is 9"},
         {with(R"("parallel_tool_calls":"no")"), bad, "parallel_tool_calls",
@@ -325,8 +323,6 @@ TEST(chat_limits, every_list_is_accepted_at_its_limit_and_refused_one_above) {
             biases += (i ? ",\"" : "\"") + std::to_string(i) + "\":1";
         return with("\"logit_bias\":{" + biases + "}");
     });
-    expect_limit(4, {}, "stop: may have 4 items, has 5",
-                 [](std::size_t n) { return with("\"stop\":[" + repeated("\"x\"", n) + "]"); });
 }
 
 TEST(chat_limits, every_name_is_accepted_at_its_length_and_refused_one_byte_longer) {
