@@ -1,6 +1,5 @@
 #pragma once
-// Typed reading of one JSON object of a model's configuration. Used by model_config.cpp and
-// rope_config.cpp only.
+// Typed reading of one JSON object of a model's configuration. Used by the sources of config/ only.
 // Owner: the reader, on its stack. Thread: one.
 
 #include <boost/json.hpp>

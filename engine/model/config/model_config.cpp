@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "engine/model/config/config_fields.hpp"
+#include "engine/model/config/families.hpp"
+#include "engine/model/config/mixture_config.hpp"
 #include "engine/model/config/quantization_config.hpp"
 #include "engine/model/config/rope_config.hpp"
 #include "storage/files/file.hpp"
@@ -19,115 +21,6 @@ namespace {
 using storage::errc;
 using storage::failure;
 using storage::result;
-
-/// Which layers see a window only, where `layer_types` does not say.
-enum class window_rule { never, behind_max_window_layers, all_but_every_nth, all_but_every_second };
-
-/// What a family's config class assumes when a field is missing, and what no field says. One row a
-/// family; code below never asks which family it is. Source: transformers, configuration_*.py and
-/// modeling_*.py (read 2026-11).
-struct family_defaults {
-    const char* model_type;
-    int vocabulary = 32000;
-    int hidden = 4096;
-    int intermediate = 11008;
-    int layers = 32;
-    int heads = 32;
-    int kv_heads = 0;  // 0: as many as heads
-    int head_dim = 0;  // 0: hidden / heads
-    int context = 2048;
-    double norm_eps = 1e-6;
-    rope_defaults rope = {};
-    bool tied_head = false;
-    int eos = -1;  // none
-    window_rule windows = window_rule::never;
-    int window = 4096;
-    bool always_qkv_bias = false;
-    bool attention_bias = false;
-    bool may_have_mlp_bias = false;
-    bool qk_norm = false;
-    bool sinks = false;
-    bool norm_one_plus = false;
-    bool post_norms = false;
-    bool scaled_embedding = false;
-    double query_scalar = 0.0;  // 0: head_dim
-    const char* activation_field = "hidden_act";
-    const char* activation_name = "silu";
-    activation_kind activation = activation_kind::silu;
-    int experts = 0;
-    int experts_per_token = 0;  // 0: the file must say
-    bool latent = false;        // latent attention, and experts that are routed to or shared
-    const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
-};
-constexpr family_defaults families[] = {
-    {.model_type = "llama", .eos = 2, .may_have_mlp_bias = true},
-    {.model_type = "qwen2",
-     .vocabulary = 151936,
-     .intermediate = 22016,
-     .kv_heads = 32,
-     .context = 32768,
-     .windows = window_rule::behind_max_window_layers,
-     .always_qkv_bias = true},
-    {.model_type = "qwen3",
-     .vocabulary = 151936,
-     .intermediate = 22016,
-     .kv_heads = 32,
-     .head_dim = 128,
-     .context = 32768,
-     .windows = window_rule::behind_max_window_layers,
-     .qk_norm = true},
-    {.model_type = "gemma3_text",
-     .vocabulary = 262208,
-     .hidden = 2304,
-     .intermediate = 9216,
-     .layers = 26,
-     .heads = 8,
-     .kv_heads = 4,
-     .head_dim = 256,
-     .context = 131072,
-     .rope = {.theta = 1e6, .theta_sliding = 10000.0},
-     .tied_head = true,
-     .eos = 1,
-     .windows = window_rule::all_but_every_nth,
-     .qk_norm = true,
-     .norm_one_plus = true,
-     .post_norms = true,
-     .scaled_embedding = true,
-     .query_scalar = 256.0,
-     .activation_field = "hidden_activation",
-     .activation_name = "gelu_pytorch_tanh",
-     .activation = activation_kind::gelu_tanh},
-    {.model_type = "gemma3", .text_model_type = "gemma3_text"},
-    {.model_type = "gpt_oss",
-     .vocabulary = 201088,
-     .hidden = 2880,
-     .intermediate = 2880,
-     .layers = 36,
-     .heads = 64,
-     .kv_heads = 8,
-     .head_dim = 64,
-     .context = 131072,
-     .norm_eps = 1e-5,
-     .rope = {.theta = 150000.0,
-              .scaling = R"({"rope_type": "yarn", "factor": 32.0, "truncate": false,
-                             "original_max_position_embeddings": 4096})"},
-     .windows = window_rule::all_but_every_second,
-     .window = 128,
-     .attention_bias = true,
-     .sinks = true,
-     .activation = activation_kind::swiglu_clamped,
-     .experts = 128,
-     .experts_per_token = 4},
-    {.model_type = "deepseek_v2",
-     .vocabulary = 102400,
-     .eos = 2,
-     .may_have_mlp_bias = true,
-     .experts = 64,
-     .latent = true},
-};
-
-constexpr int dimension_max = 1 << 20;
-constexpr int vocabulary_max = 1 << 22;
 
 /// Adds the ids of `eos_token_id`, a number or a list of them. Returns: whether the field was
 /// there, even as null.
@@ -308,54 +201,6 @@ void read_mlp(fields& in, const family_defaults& family, model_config& out) {
     }
 }
 
-/// Experts chosen by the softmax over all, beside an MLP that every token takes.
-void read_routed_mixture(fields& in, const family_defaults& family, model_config& out) {
-    mixture_config& mixture = out.mixture;
-    mixture.fused = false;
-    mixture.softmax_over_all = true;
-    mixture.experts = in.integer("n_routed_experts", family.experts, 1, 4096);
-    if (!in.has("num_experts_per_tok")) in.complain("num_experts_per_tok is missing");
-    mixture.per_token = in.integer("num_experts_per_tok", 1, 1, mixture.experts);
-    mixture.intermediate = in.integer("moe_intermediate_size", 1407, 1, dimension_max);
-    const bool none = in.raw().contains("n_shared_experts") && !in.has("n_shared_experts");
-    mixture.shared_intermediate =
-        mixture.intermediate * (none ? 0 : in.integer("n_shared_experts", 2, 0, 1024));
-    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
-    if (const std::string by = in.string("scoring_func", "softmax"); by != "softmax")
-        in.refuse("scoring_func", json::value(by), "supported is softmax");
-    // Implementations differ in what they make of it, and no published model has it.
-    if (in.boolean("norm_topk_prob", false))
-        in.refuse("norm_topk_prob", true, "supported is false");
-    const std::string method = in.string("topk_method", "greedy");
-    if (method == "greedy") return;
-    if (method != "group_limited_greedy") {
-        return in.refuse("topk_method", json::value(method),
-                         "supported are greedy and group_limited_greedy");
-    }
-    mixture.groups = in.integer("n_group", 1, 1, mixture.experts);
-    mixture.groups_per_token = in.integer("topk_group", 1, 1, mixture.groups);
-    if (mixture.experts % mixture.groups != 0) {
-        return in.refuse("n_group", json::value(mixture.groups),
-                         "it must divide n_routed_experts " + std::to_string(mixture.experts));
-    }
-    const int within = mixture.experts / mixture.groups * mixture.groups_per_token;
-    if (mixture.per_token > within) {
-        in.refuse("num_experts_per_tok", json::value(mixture.per_token),
-                  "the groups of a token have " + std::to_string(within) + " experts");
-    }
-}
-
-void read_mixture(fields& in, const family_defaults& family, model_config& out) {
-    if (family.experts == 0) return;
-    if (family.latent) return read_routed_mixture(in, family, out);
-    out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
-    out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));
-    out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
-    out.mixture.per_token =
-        in.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);
-    out.mixture.intermediate = out.intermediate;
-}
-
 model_config read_config(fields& in, const family_defaults& family) {
     for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping"}) {
         if (in.has(name)) in.refuse(name, *in.find(name), "logits are not capped");
@@ -391,13 +236,6 @@ result<json::object> parse_object(const std::string& file, std::string_view text
     return std::move(value->get_object());
 }
 
-const family_defaults* find_family(std::string_view model_type) {
-    for (const family_defaults& family : families) {
-        if (model_type == family.model_type) return &family;
-    }
-    return nullptr;
-}
-
 failure incompatible(std::string what) { return {errc::incompatible, std::move(what)}; }
 
 }  // namespace
@@ -431,7 +269,7 @@ result<model_config> model_config::parse(std::string_view config_json,
     const family_defaults* family = find_family(model_type);
     if (family == nullptr) {
         std::string known;
-        for (const family_defaults& each : families) {
+        for (const family_defaults& each : model_families()) {
             known += (known.empty() ? "" : ", ") + std::string(each.model_type);
         }
         return incompatible("config.json: model_type is \"" + model_type + "\": supported are " +

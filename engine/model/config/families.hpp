@@ -1,0 +1,60 @@
+#pragma once
+// The families of models: what transformers' config class of each assumes when a field of
+// config.json is missing, and what no field says. Used by the sources of config/ only.
+
+#include <span>
+#include <string_view>
+
+#include "engine/model/config/model_config.hpp"
+#include "engine/model/config/rope_config.hpp"
+
+namespace semantic::engine {
+
+inline constexpr int dimension_max = 1 << 20;
+inline constexpr int vocabulary_max = 1 << 22;
+
+/// Which layers see a window only, where `layer_types` does not say.
+enum class window_rule { never, behind_max_window_layers, all_but_every_nth, all_but_every_second };
+
+/// What a family's config class assumes when a field is missing, and what no field says. One row a
+/// family; code below never asks which family it is. Source: transformers, configuration_*.py and
+/// modeling_*.py (read 2026-11).
+struct family_defaults {
+    const char* model_type;
+    int vocabulary = 32000;
+    int hidden = 4096;
+    int intermediate = 11008;
+    int layers = 32;
+    int heads = 32;
+    int kv_heads = 0;  // 0: as many as heads
+    int head_dim = 0;  // 0: hidden / heads
+    int context = 2048;
+    double norm_eps = 1e-6;
+    rope_defaults rope = {};
+    bool tied_head = false;
+    int eos = -1;  // none
+    window_rule windows = window_rule::never;
+    int window = 4096;
+    bool always_qkv_bias = false;
+    bool attention_bias = false;
+    bool may_have_mlp_bias = false;
+    bool qk_norm = false;
+    bool sinks = false;
+    bool norm_one_plus = false;
+    bool post_norms = false;
+    bool scaled_embedding = false;
+    double query_scalar = 0.0;  // 0: head_dim
+    const char* activation_field = "hidden_act";
+    const char* activation_name = "silu";
+    activation_kind activation = activation_kind::silu;
+    int experts = 0;
+    int experts_per_token = 0;  // 0: the file must say
+    bool latent = false;        // latent attention, and experts that are routed to or shared
+    const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
+};
+
+std::span<const family_defaults> model_families();
+/// Null when there is none of that model_type.
+const family_defaults* find_family(std::string_view model_type);
+
+}  // namespace semantic::engine

@@ -1,0 +1,59 @@
+#include "engine/model/config/mixture_config.hpp"
+
+#include <string>
+
+namespace semantic::engine {
+
+namespace {
+
+/// Experts chosen by the softmax over all, beside an MLP that every token takes.
+void read_routed_mixture(fields& in, const family_defaults& family, model_config& out) {
+    mixture_config& mixture = out.mixture;
+    mixture.fused = false;
+    mixture.softmax_over_all = true;
+    mixture.experts = in.integer("n_routed_experts", family.experts, 1, 4096);
+    if (!in.has("num_experts_per_tok")) in.complain("num_experts_per_tok is missing");
+    mixture.per_token = in.integer("num_experts_per_tok", 1, 1, mixture.experts);
+    mixture.intermediate = in.integer("moe_intermediate_size", 1407, 1, dimension_max);
+    const bool none = in.raw().contains("n_shared_experts") && !in.has("n_shared_experts");
+    mixture.shared_intermediate =
+        mixture.intermediate * (none ? 0 : in.integer("n_shared_experts", 2, 0, 1024));
+    mixture.scale = static_cast<float>(in.real("routed_scaling_factor", 1.0, 0.0, 1e6));
+    if (const std::string by = in.string("scoring_func", "softmax"); by != "softmax")
+        in.refuse("scoring_func", json::value(by), "supported is softmax");
+    // Implementations differ in what they make of it, and no published model has it.
+    if (in.boolean("norm_topk_prob", false))
+        in.refuse("norm_topk_prob", true, "supported is false");
+    const std::string method = in.string("topk_method", "greedy");
+    if (method == "greedy") return;
+    if (method != "group_limited_greedy") {
+        return in.refuse("topk_method", json::value(method),
+                         "supported are greedy and group_limited_greedy");
+    }
+    mixture.groups = in.integer("n_group", 1, 1, mixture.experts);
+    mixture.groups_per_token = in.integer("topk_group", 1, 1, mixture.groups);
+    if (mixture.experts % mixture.groups != 0) {
+        return in.refuse("n_group", json::value(mixture.groups),
+                         "it must divide n_routed_experts " + std::to_string(mixture.experts));
+    }
+    const int within = mixture.experts / mixture.groups * mixture.groups_per_token;
+    if (mixture.per_token > within) {
+        in.refuse("num_experts_per_tok", json::value(mixture.per_token),
+                  "the groups of a token have " + std::to_string(within) + " experts");
+    }
+}
+
+}  // namespace
+
+void read_mixture(fields& in, const family_defaults& family, model_config& out) {
+    if (family.experts == 0) return;
+    if (family.latent) return read_routed_mixture(in, family, out);
+    out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
+    out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));
+    out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);
+    out.mixture.per_token =
+        in.integer("num_experts_per_tok", family.experts_per_token, 1, out.mixture.experts);
+    out.mixture.intermediate = out.intermediate;
+}
+
+}  // namespace semantic::engine
