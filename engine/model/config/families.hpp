@@ -14,7 +14,14 @@ inline constexpr int dimension_max = 1 << 20;
 inline constexpr int vocabulary_max = 1 << 22;
 
 /// Which layers see a window only, where `layer_types` does not say.
-enum class window_rule { never, behind_max_window_layers, all_but_every_nth, all_but_every_second };
+enum class window_rule {
+    never,
+    behind_max_window_layers,
+    all_but_every_nth,
+    all_but_every_second,
+    every_layer,           // unless sliding_window is null
+    every_layer_if_asked,  // by use_sliding_window
+};
 
 /// What a family's config class assumes when a field is missing, and what no field says. One row a
 /// family; code below never asks which family it is. Source: transformers, configuration_*.py and
@@ -48,8 +55,9 @@ struct family_defaults {
     const char* activation_name = "silu";
     activation_kind activation = activation_kind::silu;
     int experts = 0;
-    int experts_per_token = 0;  // 0: the file must say
-    bool latent = false;        // latent attention, and experts that are routed to or shared
+    int experts_per_token = 0;    // 0: the file must say
+    int expert_intermediate = 0;  // of experts in tensors of their own; 0: fused, as wide as an MLP
+    bool latent = false;          // latent attention, and experts that are routed to or shared
     const char* text_model_type = nullptr;  // multimodal: `text_config` is of this family
 };
 

@@ -1,5 +1,6 @@
 #include "engine/model/config/mixture_config.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace semantic::engine {
@@ -43,11 +44,61 @@ void read_routed_mixture(fields& in, const family_defaults& family, model_config
     }
 }
 
+/// Experts in tensors of their own, chosen by the softmax over all. Where `norm_topk_prob` says so
+/// their weights add up to one, which makes them a softmax over the chosen.
+void read_separate_mixture(fields& in, const family_defaults& family, model_config& out) {
+    mixture_config& mixture = out.mixture;
+    mixture.fused = false;
+    const char* newer = "num_local_experts";  // as transformers 5 writes num_experts
+    mixture.experts =
+        in.integer(in.has("num_experts") ? "num_experts" : newer, family.experts, 1, 4096);
+    if (in.integer(newer, mixture.experts, 1, 4096) != mixture.experts)
+        in.refuse(newer, *in.find(newer), "num_experts is " + std::to_string(mixture.experts));
+    if (!in.has("num_experts_per_tok") && family.experts_per_token > mixture.experts)
+        return in.complain("num_experts_per_tok is missing");
+    mixture.per_token =
+        in.integer("num_experts_per_tok", family.experts_per_token, 1, mixture.experts);
+    mixture.intermediate =
+        in.integer("moe_intermediate_size", family.expert_intermediate, 1, dimension_max);
+    mixture.softmax_over_all = !in.boolean("norm_topk_prob", false);
+}
+
+/// Takes the layers of `mlp_only_layers` out of `mixture`.
+void leave_out_dense_layers(fields& in, std::vector<bool>& mixture) {
+    const json::value* dense = in.find("mlp_only_layers");
+    if (dense == nullptr) return;
+    if (!dense->is_array()) return in.refuse("mlp_only_layers", *dense, "a list is needed");
+    const auto count = static_cast<std::int64_t>(mixture.size());
+    for (const json::value& layer : dense->get_array()) {
+        if (!layer.is_int64() || layer.get_int64() < 0 || layer.get_int64() >= count)
+            return in.refuse(
+                "mlp_only_layers", layer,
+                "numbers below num_hidden_layers " + std::to_string(count) + " are needed");
+        mixture[static_cast<std::size_t>(layer.get_int64())] = false;
+    }
+}
+
 }  // namespace
+
+std::vector<bool> read_mixture_layers(fields& in, const family_defaults& family, int count) {
+    std::vector<bool> mixture(static_cast<std::size_t>(count), family.experts > 0);
+    if (family.latent) {
+        const int first = in.integer("first_k_dense_replace", 0, 0, 4096);
+        const int every = in.integer("moe_layer_freq", 1, 1, 4096);
+        for (int i = 0; i < count; ++i)
+            mixture[static_cast<std::size_t>(i)] = i >= first && i % every == 0;
+    } else if (family.expert_intermediate > 0) {
+        const int every = in.integer("decoder_sparse_step", 1, 1, 4096);
+        for (int i = 0; i < count; ++i) mixture[static_cast<std::size_t>(i)] = (i + 1) % every == 0;
+        leave_out_dense_layers(in, mixture);
+    }
+    return mixture;
+}
 
 void read_mixture(fields& in, const family_defaults& family, model_config& out) {
     if (family.experts == 0) return;
     if (family.latent) return read_routed_mixture(in, family, out);
+    if (family.expert_intermediate > 0) return read_separate_mixture(in, family, out);
     out.activation_limit = static_cast<float>(in.real("swiglu_limit", 7.0, 0.0, 1e6));
     out.activation_alpha = static_cast<float>(in.real("swiglu_alpha", 1.702, 0.0, 1e6));
     out.mixture.experts = in.integer("num_local_experts", family.experts, 1, 4096);

@@ -168,6 +168,12 @@ std::vector<bool> read_sliding(fields& in, const family_defaults& family, int co
         case window_rule::all_but_every_second:
             every = 2;
             break;
+        case window_rule::every_layer_if_asked:
+            if (!in.boolean("use_sliding_window", false)) return slides;
+            [[fallthrough]];
+        case window_rule::every_layer:
+            if (in.raw().contains("sliding_window") && !in.has("sliding_window")) return slides;
+            break;
     }
     for (int i = first; i < count; ++i) {
         slides[static_cast<std::size_t>(i)] = every == 0 || (i + 1) % every != 0;
@@ -179,12 +185,9 @@ void read_layers(fields& in, const family_defaults& family, model_config& out) {
     const int count = in.integer("num_hidden_layers", family.layers, 1, 4096);
     const layer_ropes ropes = read_rope(in, family.rope, out.context_tokens_max);
     const int window = in.integer("sliding_window", family.window, 1, context_max);
-    const int first_mixture = family.latent ? in.integer("first_k_dense_replace", 0, 0, 4096) : 0;
-    const int mixture_every = family.latent ? in.integer("moe_layer_freq", 1, 1, 4096) : 1;
+    const std::vector<bool> mixtures = read_mixture_layers(in, family, count);
     for (const bool slides : read_sliding(in, family, count)) {
-        const int i = static_cast<int>(out.layers.size());
-        const bool mixture =
-            out.mixture.experts > 0 && i >= first_mixture && i % mixture_every == 0;
+        const bool mixture = mixtures[out.layers.size()];
         out.layers.push_back(slides ? layer_config{window, ropes.sliding, mixture}
                                     : layer_config{0, ropes.full, mixture});
     }

@@ -161,8 +161,9 @@ TEST_P(exactness, another_token_is_seen) {
 
 INSTANTIATE_TEST_SUITE_P(models, exactness,
                          testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "qwen3",
-                                                          "gemma3", "gptoss", "gptoss-mxfp4",
-                                                          "deepseek2", "deepseek2-mlx-8bit"),
+                                                          "qwen3moe", "mistral", "gemma3", "gptoss",
+                                                          "gptoss-mxfp4", "deepseek2",
+                                                          "deepseek2-mlx-8bit"),
                                           testing::Values(4, 8, 16)),
                          [](const auto& each) {
                              std::string name = std::get<0>(each.param);

@@ -32,6 +32,7 @@ struct golden_case {
     const char* weights;         // whose weights, input and logits it shares
     double error_max;            // rms error over the logits' spread, 16-bit KV
     double error_max_q4 = 0.06;  // 4-bit KV; a token of a mixture may be routed differently
+    double error_max_q8 = 0.02;  // 8-bit KV; the same
     friend void PrintTo(const golden_case& c, std::ostream* out) { *out << c.name; }
 };
 
@@ -87,6 +88,23 @@ double relative_error(const std::vector<float>& all, const reference& ref,
     return std::sqrt(difference / n) / std::sqrt(squares / n - sum / n * (sum / n));
 }
 
+/// The same for each position apart; of these, the median. A token that a mixture routes
+/// differently changes its own positions and leaves this as it is.
+double median_error(const std::vector<float>& all, const reference& ref,
+                    const std::vector<float>& expected) {
+    const std::size_t vocabulary = expected.size() / ref.positions.size();
+    std::vector<double> errors;
+    for (std::size_t p = 0; p < ref.positions.size(); ++p) {
+        reference one;
+        one.positions = {ref.positions[p]};
+        const auto first = expected.begin() + static_cast<std::ptrdiff_t>(p * vocabulary);
+        errors.push_back(
+            relative_error(all, one, {first, first + static_cast<std::ptrdiff_t>(vocabulary)}));
+    }
+    std::sort(errors.begin(), errors.end());
+    return errors[errors.size() / 2];
+}
+
 class golden_model : public testing::TestWithParam<golden_case> {
   protected:
     static double error_at(int kv_bits, bool against_q4) {
@@ -109,7 +127,15 @@ TEST_P(golden_model, logits_with_16_bit_kv_are_the_references) {
 
 // 8-bit K and V cost a few tenths of a per cent more.
 TEST_P(golden_model, logits_with_8_bit_kv_are_near_the_references) {
-    EXPECT_LE(error_at(8, false), GetParam().error_max + 0.01);
+    const golden_case& c = GetParam();
+    EXPECT_LE(error_at(8, false), std::max(c.error_max + 0.01, c.error_max_q8));
+    const reference ref = reference::load(c);
+    loaded_model model({golden(c.name), golden(c.weights), 8});
+    ASSERT_TRUE(model);
+    const auto sequence = model.new_sequence();
+    const double median = median_error(model.logits(*sequence, ref.input, 512), ref, ref.logits);
+    std::printf("    %-18s  8-bit KV, median over positions: %.4f %%\n", c.name, 100 * median);
+    EXPECT_LE(median, c.error_max + 0.01);
 }
 
 TEST_P(golden_model, logits_with_4_bit_kv_are_those_of_the_reference_with_4_bit_kv) {
@@ -156,19 +182,19 @@ TEST_P(golden_model, greedy_answers_are_the_references) {
 
 INSTANTIATE_TEST_SUITE_P(
     models, golden_model,
-    testing::Values(golden_case{"llama31", "llama31", 0.01},
-                    golden_case{"llama31-published", "llama31", 0.01},
-                    golden_case{"smollm2", "smollm2", 0.01}, golden_case{"qwen25", "qwen25", 0.01},
-                    golden_case{"qwen3", "qwen3", 0.01}, golden_case{"gemma3", "gemma3", 0.01},
-                    golden_case{"gemma3-published", "gemma3", 0.01},
-                    golden_case{"gptoss", "gptoss", 0.01, 0.25},
-                    golden_case{"gptoss-mxfp4", "gptoss-mxfp4", 0.01, 0.25},
-                    golden_case{"deepseek2", "deepseek2", 0.01, 0.25},
-                    golden_case{"deepseek2-published", "deepseek2", 0.01, 0.25},
-                    golden_case{"deepseek2-grouped", "deepseek2-grouped", 0.01, 0.25},
-                    golden_case{"deepseek2-mlx-8bit", "deepseek2-mlx-8bit", 0.025, 0.25},
-                    golden_case{"mlx-4bit", "mlx-4bit", 0.025},
-                    golden_case{"mlx-8bit", "mlx-8bit", 0.025}),
+    testing::Values(
+        golden_case{"llama31", "llama31", 0.01}, golden_case{"llama31-published", "llama31", 0.01},
+        golden_case{"smollm2", "smollm2", 0.01}, golden_case{"qwen25", "qwen25", 0.01},
+        golden_case{"qwen3", "qwen3", 0.01}, golden_case{"qwen3moe", "qwen3moe", 0.01, 0.25, 0.25},
+        golden_case{"mistral", "mistral", 0.01}, golden_case{"gemma3", "gemma3", 0.01},
+        golden_case{"gemma3-published", "gemma3", 0.01},
+        golden_case{"gptoss", "gptoss", 0.01, 0.25},
+        golden_case{"gptoss-mxfp4", "gptoss-mxfp4", 0.01, 0.25},
+        golden_case{"deepseek2", "deepseek2", 0.01, 0.25},
+        golden_case{"deepseek2-published", "deepseek2", 0.01, 0.25},
+        golden_case{"deepseek2-grouped", "deepseek2-grouped", 0.01, 0.25},
+        golden_case{"deepseek2-mlx-8bit", "deepseek2-mlx-8bit", 0.025, 0.25},
+        golden_case{"mlx-4bit", "mlx-4bit", 0.025}, golden_case{"mlx-8bit", "mlx-8bit", 0.025}),
     [](const auto& each) {
         std::string name = each.param.name;
         for (char& c : name) c = c == '-' ? '_' : c;

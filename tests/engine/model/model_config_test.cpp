@@ -138,7 +138,7 @@ TEST(model_config, an_unknown_family_is_refused_with_the_known_ones) {
     ASSERT_FALSE(config);
     EXPECT_EQ(config.error().what,
               "config.json: model_type is \"mamba\": supported are llama, qwen2, qwen3, "
-              "gemma3_text, gemma3, gpt_oss, deepseek_v2");
+              "qwen3_moe, mistral, gemma3_text, gemma3, gpt_oss, deepseek_v2");
 }
 
 /// `fields` under another family.
@@ -214,6 +214,59 @@ TEST(model_config, windows_come_from_layer_types_or_from_the_familys_rule) {
     EXPECT_NE(refusal_as("qwen3", R"("layer_types": ["chunked_attention"])")
                   .find("layer_types is \"chunked_attention\""),
               std::string::npos);
+}
+
+TEST(model_config, mistral_slides_in_every_layer_unless_its_window_is_null) {
+    const model_config missing = parsed_as("mistral", "");
+    EXPECT_EQ(missing.intermediate, 14336);
+    EXPECT_EQ(missing.kv_heads, 8);
+    EXPECT_EQ(missing.context_tokens_max, 131072);
+    EXPECT_EQ(missing.eos_tokens, std::vector<storage::token_id>{2});
+    for (const layer_config& layer : missing.layers) EXPECT_EQ(layer.window, 4096);
+    for (const layer_config& layer : parsed_as("mistral", R"("sliding_window": null)").layers)
+        EXPECT_EQ(layer.window, 0);
+    EXPECT_EQ(parsed_as("mistral", R"("sliding_window": 1000)").layers[0].window, 1000);
+    EXPECT_EQ(parsed_as("mistral", R"("hidden_size": 5120, "head_dim": 128)").head_dim, 128);
+}
+
+TEST(model_config, qwen3_moe_reads_its_experts_in_either_spelling) {
+    const model_config missing = parsed_as("qwen3_moe", "");
+    EXPECT_EQ(missing.mixture.experts, 128);
+    EXPECT_EQ(missing.mixture.per_token, 8);
+    EXPECT_EQ(missing.mixture.intermediate, 768);
+    EXPECT_TRUE(missing.mixture.softmax_over_all);
+    EXPECT_FALSE(missing.mixture.fused);
+    EXPECT_EQ(missing.mixture.shared_intermediate, 0);
+    EXPECT_TRUE(missing.qk_norm);
+    EXPECT_EQ(missing.layers[0].window, 0);
+    EXPECT_FALSE(parsed_as("qwen3_moe", R"("norm_topk_prob": true)").mixture.softmax_over_all);
+    for (const char* spelling : {R"("num_experts": 16)", R"("num_local_experts": 16)",
+                                 R"("num_experts": 16, "num_local_experts": 16)"})
+        EXPECT_EQ(parsed_as("qwen3_moe", spelling).mixture.experts, 16) << spelling;
+    EXPECT_NE(refusal_as("qwen3_moe", R"("num_experts": 16, "num_local_experts": 8)")
+                  .find("num_local_experts is 8: num_experts is 16"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("qwen3_moe", R"("num_experts": 4)").find("num_experts_per_tok is missing"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("qwen3_moe", R"("num_experts": 4, "num_experts_per_tok": 5)")
+                  .find("num_experts_per_tok is 5: supported are 1 to 4"),
+              std::string::npos);
+}
+
+TEST(model_config, qwen3_moe_has_dense_layers_where_it_says_so) {
+    const model_config c = parsed_as("qwen3_moe", R"("num_hidden_layers": 6,
+        "decoder_sparse_step": 2, "mlp_only_layers": [3])");
+    const bool expected[] = {false, true, false, false, false, true};
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(c.layers[i].mixture, expected[i]) << i;
+    EXPECT_NE(refusal_as("qwen3_moe", R"("num_hidden_layers": 6, "mlp_only_layers": [6])")
+                  .find("mlp_only_layers is 6: numbers below num_hidden_layers 6"),
+              std::string::npos);
+    EXPECT_NE(refusal_as("qwen3_moe", R"("mlp_only_layers": 3)").find("a list is needed"),
+              std::string::npos);
+    EXPECT_EQ(parsed_as("qwen3_moe", R"("use_sliding_window": true, "sliding_window": 50)")
+                  .layers[0]
+                  .window,
+              50);
 }
 
 TEST(model_config, gemma_alternates_windows_and_rope_bases) {
