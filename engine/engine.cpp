@@ -302,6 +302,7 @@ model_info describe(const engine_options& options, const model_config& config,
     info.vocabulary = config.vocabulary;
     info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
     info.kv_bits = layout.recipe().bits;
+    if (options.kv_bits == 0) info.kv_bits_reason = default_kv(config).why;
     info.block_tokens = layout.block_tokens();
     info.weight_bytes = model.weight_bytes();
     info.kv_bytes_per_token = layout.bytes_per_token();
@@ -328,10 +329,19 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
     return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
 }
 
+/// Fewer bits than the model needs are taken, and said.
+void warn_of_kv_bits(const engine_options& options, const model_config& config) {
+    const kv_default own = default_kv(config);
+    if (options.kv_bits == 0 || options.kv_bits >= own.bits || !options.on_warning) return;
+    options.on_warning("kv-bits " + std::to_string(options.kv_bits) +
+                       " is less than this model's default, " + std::to_string(own.bits) + " (" +
+                       std::string(own.why) + "): what it answers may be noise");
+}
+
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,
                                                                 const model_config& config) {
     try {
-        const int bits = options.kv_bits != 0 ? options.kv_bits : default_kv_bits(config);
+        const int bits = options.kv_bits != 0 ? options.kv_bits : default_kv(config).bits;
         storage::kv_layout layout =
             make_kv_layout(config, {bits, options.kv_group_size}, options.block_tokens);
         std::size_t budget =
@@ -356,6 +366,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!form) return unusable("weights: '" + options.weights + "' is not native, q8 or q4");
     auto config = model_config::load(options.model_directory);
     if (!config) return config.error();
+    warn_of_kv_bits(options, *config);
     report("reading tokenizer", 0.02);
     auto words = tokenizer::load(options.model_directory);
     if (!words) return words.error();

@@ -59,20 +59,24 @@ json::object capabilities(const model_card& model) {
 }
 
 json::object card(const model_card& model) {
-    return {{"id", model.id},
-            {"object", "model"},
-            {"type", "model"},
-            {"display_name", model.display_name.empty() ? model.id : model.display_name},
-            {"created", model.created_unix},
-            {"created_at", time_text(model.created_unix)},
-            {"owned_by", "semantic"},
-            {"lifecycle", "active"},
-            {"deprecated_at", nullptr},
-            {"retires_at", nullptr},
-            {"line", nullptr},
-            {"max_input_tokens", model.max_input_tokens},
-            {"max_tokens", model.max_tokens},
-            {"capabilities", capabilities(model)}};
+    json::object object{
+        {"id", model.id},
+        {"object", "model"},
+        {"type", "model"},
+        {"display_name", model.display_name.empty() ? model.id : model.display_name},
+        {"created", model.created_unix},
+        {"created_at", time_text(model.created_unix)},
+        {"owned_by", "semantic"},
+        {"lifecycle", "active"},
+        {"deprecated_at", nullptr},
+        {"retires_at", nullptr},
+        {"line", nullptr},
+        {"max_input_tokens", model.max_input_tokens},
+        {"max_tokens", model.max_tokens},
+        {"capabilities", capabilities(model)},
+        {"kv_bits", model.kv_bits}};
+    if (!model.kv_bits_reason.empty()) object["kv_bits_reason"] = model.kv_bits_reason;
+    return object;
 }
 
 result<std::size_t> index_of(const std::vector<model_card>& models, const char* name,

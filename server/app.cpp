@@ -173,13 +173,14 @@ void app::on_loaded() {
     const engine::model_info& info = engines_.get()->info();
     double pool_mb = static_cast<double>(info.pool_bytes) / (1 << 20);
     char size[128];
-    std::snprintf(size, sizeof size,
-                  "KV %d bit, pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
-                  info.kv_bits, pool_mb, static_cast<unsigned long long>(info.pool_agents_4k),
+    std::snprintf(size, sizeof size, "pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
+                  pool_mb, static_cast<unsigned long long>(info.pool_agents_4k),
                   static_cast<unsigned long long>(info.pool_agents_16k));
+    std::string kv = "KV " + std::to_string(info.kv_bits) + " bit";
+    if (!info.kv_bits_reason.empty()) kv += " because " + info.kv_bits_reason;
     std::string line = "semantic-server " + std::string(server_version) + " listening on http://" +
                        authority(options_.settings.host, port_) + " (model " + info.id +
-                       ", kernels " + info.kernels + ", " + size + ", cache " +
+                       ", kernels " + info.kernels + ", " + kv + ", " + size + ", cache " +
                        options_.cache_directory + ")";
     if (options_.out != nullptr) *options_.out << line << std::endl;
     log_event(log_level::info, "ready: " + line);

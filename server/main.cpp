@@ -14,13 +14,18 @@ namespace {
 
 using namespace semantic;
 
-std::string find_model(const server::config& settings, const char* argv0) {
+/// Returns: --model, else the embedded one's folder; empty when that is not to be found.
+std::string model_directory(const server::config& settings, const char* argv0) {
     if (!settings.model.empty()) return settings.model;
-    std::string embedded = server::find_embedded_model(server::executable_path(argv0));
-    if (embedded.empty())
+    return server::find_embedded_model(server::executable_path(argv0));
+}
+
+std::string find_model(const server::config& settings, const char* argv0) {
+    std::string found = model_directory(settings, argv0);
+    if (found.empty())
         throw std::runtime_error(
             "the embedded model is not beside this program; name one with --model DIR");
-    return embedded;
+    return found;
 }
 
 int serve(const server::config& settings, const char* argv0) {
@@ -55,8 +60,10 @@ int run(int argc, char** argv) try {
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
     if (parsed.action == server::config_action::version)
         return std::cout << "semantic-server " << server::server_version << "\n", 0;
-    if (parsed.action == server::config_action::print_config)
+    if (parsed.action == server::config_action::print_config) {
+        server::take_model_defaults(parsed, model_directory(parsed.values, argv[0]));
         return std::cout << server::print_config(parsed), 0;
+    }
     server::start_logging(parsed.values.log_from, std::clog);
     for (const std::string& warning : parsed.warnings)
         server::log_event(server::log_level::warning, warning);

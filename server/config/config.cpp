@@ -12,6 +12,8 @@
 #include <optional>
 #include <sstream>
 
+#include "engine/model/config/model_config.hpp"
+
 namespace semantic::server {
 
 namespace {
@@ -305,6 +307,17 @@ parsed_config parse_config(const std::vector<std::string>& arguments) {
     }
     check_together(parsed.values);
     return parsed;
+}
+
+void take_model_defaults(parsed_config& parsed, const std::string& model_directory) {
+    if (parsed.values.kv_bits_chosen) return;
+    const auto model = engine::model_config::load(model_directory);
+    if (!model) return;
+    const engine::kv_default chosen = engine::default_kv(*model);
+    parsed.values.kv_bits = chosen.bits;
+    for (config_setting& setting : parsed.settings)
+        if (setting.option->name == "kv-bits" && !chosen.why.empty())
+            setting.source = "default of this model: " + std::string(chosen.why);
 }
 
 std::string help_text() {

@@ -67,8 +67,10 @@ void add_sequence_options(options& given) {
     given.add_compute();
     given.add()("tokens", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON array of token ids; - is standard input");
-    given.add()("kv-bits", po::value<std::string>()->value_name("16|8|4"),
-                "how K and V are kept (default: 4, with latent attention 8)");
+    given.add()(
+        "kv-bits", po::value<std::string>()->value_name("16|8|4"),
+        "how K and V are kept (left out as the server: 4, or 8 where keys have a bias or attention "
+        "is latent)");
     given.add()("chunk", po::value<int>()->default_value(512)->value_name("N"),
                 "tokens prefilled at once; the results do not depend on it");
 }

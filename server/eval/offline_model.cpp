@@ -38,7 +38,7 @@ offline_model::offline_model(const offline_options& options)
                         " tokens do not fit the model's context of " +
                         std::to_string(config_.context_tokens_max));
     }
-    const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv_bits(config_);
+    const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv(config_).bits;
     const auto layout = engine::make_kv_layout(config_, {bits, 64}, block_tokens);
     const auto blocks =
         static_cast<std::size_t>((options.tokens_max + block_tokens - 1) / block_tokens);

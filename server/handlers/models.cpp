@@ -17,6 +17,8 @@ std::vector<protocol::model_card> cards(const services& with) {
     card.max_tokens = protocol::request_limits().max_tokens_max;
     card.thinks = family != nullptr && !family->thinking_end.empty();
     card.has_effort = info.chat_template == "harmony";
+    card.kv_bits = info.kv_bits;
+    card.kv_bits_reason = info.kv_bits_reason;
     return {std::move(card)};
 }
 

@@ -31,7 +31,7 @@ class solo_model {
         : config_(taken(engine::model_config::load(options.model_directory))),
           tokens_max_(tokens_max),
           arena_(options.compute_threads) {
-        const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv_bits(config_);
+        const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv(config_).bits;
         const storage::kv_layout layout =
             engine::make_kv_layout(config_, {bits, options.kv_group_size}, options.block_tokens);
         pool_ = std::make_unique<storage::block_pool>(

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -362,6 +363,26 @@ TEST(config, kv_bits_that_nobody_chose_are_left_to_the_model) {
         make_engine_options(parse({}, {{"SEMANTIC_KV_BITS", "none"}}).values, "/m", "/home/me")
             .kv_bits,
         16);
+}
+
+TEST(config, printed_kv_bits_are_those_that_the_model_gets) {
+    const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/";
+    auto line = [](parsed_config of, const std::string& model) {
+        take_model_defaults(of, model);
+        std::string text = print_config(of);
+        text.erase(0, text.find("kv-bits = "));
+        text.resize(text.find('\n'));
+        text.erase(std::unique(text.begin(), text.end(),
+                               [](char a, char b) { return a == ' ' && b == ' '; }),
+                   text.end());
+        return text;
+    };
+    EXPECT_EQ(line(parse({}, {}), golden + "qwen25"),
+              "kv-bits = 8 # default of this model: its keys have a bias");
+    EXPECT_EQ(line(parse({}, {}), golden + "llama31"), "kv-bits = 4 # default");
+    EXPECT_EQ(line(parse({}, {}), golden + "no-such-model"), "kv-bits = 4 # default");
+    EXPECT_EQ(line(parse({"--kv-bits", "4"}, {}), golden + "qwen25"),
+              "kv-bits = 4 # flag --kv-bits");
 }
 
 TEST(config, help_names_every_option) {

@@ -1,6 +1,6 @@
 #pragma once
-// A model folder with latent attention: the golden DeepSeek-V2's weights, and a token for each
-// byte.
+// Model folders of golden weights and a token for each byte; that of DeepSeek-V2 has latent
+// attention.
 
 #include <boost/json.hpp>
 
@@ -48,10 +48,11 @@ inline std::string byte_tokenizer_json() {
         {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", boost::json::array()}}}});
 }
 
-class latent_model {
+class golden_byte_model {
   public:
-    latent_model() {
-        const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/deepseek2/";
+    /// `folder`: one of tests/golden/models with a vocabulary of 448.
+    explicit golden_byte_model(const std::string& folder) {
+        const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/" + folder + "/";
         for (const char* name : {"config.json", "model.safetensors"})
             std::filesystem::copy_file(golden + name, model_ / name);
         std::ofstream(model_ / "tokenizer.json") << byte_tokenizer_json();
@@ -67,6 +68,11 @@ class latent_model {
 
   private:
     temp_dir model_;
+};
+
+class latent_model : public golden_byte_model {
+  public:
+    latent_model() : golden_byte_model("deepseek2") {}
 };
 
 }  // namespace semantic::tests

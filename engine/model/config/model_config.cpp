@@ -341,7 +341,11 @@ result<std::vector<std::string>> parse_weight_index(std::string_view index_json)
     return std::vector<std::string>(names.begin(), names.end());
 }
 
-int default_kv_bits(const model_config& config) { return config.latent.rank > 0 ? 8 : 4; }
+kv_default default_kv(const model_config& config) {
+    if (config.latent.rank > 0) return {8, "its attention is latent"};
+    if (config.qkv_bias) return {8, "its keys have a bias"};
+    return {};
+}
 
 storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,
                                   int block_tokens) {

@@ -140,9 +140,15 @@ struct model_config {
 /// Errors: corrupt; also when a name would lead out of the model's folder.
 storage::result<std::vector<std::string>> parse_weight_index(std::string_view index_json);
 
-/// Bits of a cached element where nobody chose: 4, and 8 for latents, which every head's keys and
-/// values come from.
-int default_kv_bits(const model_config& config);
+/// Bits of a cached element where nobody chose.
+struct kv_default {
+    int bits = 4;
+    std::string_view why = {};  // "its keys have a bias"; empty where 4 bits do
+};
+
+/// Returns: 4, and 8 for latents, which every head's keys and values come from, and where keys have
+/// a bias: a group's few large channels then leave nothing of the others at 4 bit.
+kv_default default_kv(const model_config& config);
 
 /// The KV geometry of a model: the seeds' ModelCacheSpec.
 storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,

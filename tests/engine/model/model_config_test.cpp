@@ -392,11 +392,22 @@ TEST(model_config, deepseek_v2_lite_has_latents_and_experts_behind_one_dense_lay
     EXPECT_EQ(c.layers[0].rope.amplitude, 1.0);
     const double sharpened = 0.1 * 0.707 * std::log(40.0) + 1.0;
     EXPECT_NEAR(c.attention_scale, sharpened * sharpened / std::sqrt(192.0), 1e-12);
-    EXPECT_EQ(default_kv_bits(c), 8);
-    EXPECT_EQ(default_kv_bits(parsed("")), 4);
+    EXPECT_EQ(default_kv(c).bits, 8);
     // The seeds' way to keep expanded keys and values would take 16 * (192 + 128) elements a layer.
     EXPECT_EQ(make_kv_layout(c, {8, 64}, 256).bytes_per_token(), 27u * (576 + 9 * 4));
     EXPECT_EQ(make_kv_layout(c, {4, 64}, 256).bytes_per_token(), 27u * (288 + 9 * 4));
+}
+
+TEST(model_config, keys_with_a_bias_are_kept_at_8_bits_where_nobody_chose) {
+    const model_config qwen = parsed_as("qwen2", "");
+    EXPECT_EQ(default_kv(qwen).bits, 8);
+    EXPECT_EQ(default_kv(qwen).why, "its keys have a bias");
+    const model_config biased = parsed(R"("attention_bias": true)");
+    EXPECT_EQ(default_kv(biased).bits, 8);
+    for (const char* family : {"llama", "qwen3"}) {
+        EXPECT_EQ(default_kv(parsed_as(family, "")).bits, 4) << family;
+        EXPECT_EQ(default_kv(parsed_as(family, "")).why, "") << family;
+    }
 }
 
 TEST(model_config, deepseek_v2_takes_its_own_defaults) {
