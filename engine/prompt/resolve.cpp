@@ -298,6 +298,20 @@ render_options resolver::options_for(const generation_request& request) const {
     return options;
 }
 
+// A prompt that has all up to the last answer is a turn: the next one, or the last one again.
+// Where that answer begins, its note says if it was complete; families with channels begin inside
+// of an answer anew.
+bool resolver::is_branch(const generation_request& request, std::string_view text) const {
+    auto own = request.agent_may_branch ? own_memory(request) : nullptr;
+    if (!own || own->tokens.empty()) return false;
+    std::size_t last_answer = std::min(own->text.rfind(template_.turn_begin()), own->text.size());
+    const auto turns = turns_in(*own, own->text.size());
+    if (!turns.empty()) last_answer = std::min<std::size_t>(last_answer, turns.back().begin);
+    if (storage::common_prefix_bytes(own->text, text) >= last_answer) return false;
+    return text.size() < own->text.size() ||
+           note_of(*own, tools_note) != notes_of(request.chat).at(tools_note);
+}
+
 void resolver::tokenise(resolved_prompt& prompt, const candidate& source) const {
     std::size_t reuse = source.match.tokens;
     std::size_t known = reuse + (source.match.kind == match_kind::exact ? 1 : 0);
@@ -350,11 +364,12 @@ storage::result<resolved_prompt> resolver::resolve(
     auto rendered = render(request, options);
     if (!rendered) return rendered.error();
     const candidate& source = rendered->source;
-    bool continues = !request.agent && source.state && is_whole(source.match.kind) &&
+    const bool is_named = request.agent && !is_branch(request, rendered->text);
+    bool continues = !is_named && source.state && is_whole(source.match.kind) &&
                      is_anonymous(source.state->id) && !busy(source.state->id);
-    resolved_prompt prompt{request.agent ? *request.agent
-                           : continues   ? source.state->id
-                                         : new_anonymous_id().of(request.tenant),
+    resolved_prompt prompt{is_named    ? *request.agent
+                           : continues ? source.state->id
+                                       : new_anonymous_id().of(request.tenant),
                            std::move(rendered->text)};
     auto own = own_memory(request);
     const bool appended = request.append && own && !own->tokens.empty();

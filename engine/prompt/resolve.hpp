@@ -108,6 +108,8 @@ class resolver {
                                             const storage::agent_state& state,
                                             rendering& best) const;
     std::shared_ptr<const storage::agent_state> own_memory(const generation_request& request) const;
+    /// Whether a session's request is no turn of the conversation that its agent remembers.
+    bool is_branch(const generation_request& request, std::string_view text) const;
     void tokenise(resolved_prompt& prompt, const candidate& source) const;
     /// Says where the turn that is asked for begins, and which before it the model wrote.
     void mark_turns(resolved_prompt& prompt, const candidate& source) const;

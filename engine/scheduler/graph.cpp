@@ -225,17 +225,18 @@ void scheduler::impl::on_resolve(const resolve_message& message,
             begin(m->work, out);
         }
     } else if (auto* r = std::get_if<released>(&message)) {
-        auto busy = agent_queues.find(r->work->prompt->agent);
+        const storage::agent_id& agent = r->work->prompt->agent;
+        auto busy = agent_queues.find(agent);
         std::deque<job_ptr> next = std::move(busy->second);
         agent_queues.erase(busy);
-        // The first of them makes the agent busy again (or fails, and then the next one's turn is
-        // now).
+        // The first of them makes the agent busy again. One that fails, or branches off to another
+        // agent, leaves its turn to the next.
         while (!next.empty()) {
             job_ptr work = next.front();
             next.pop_front();
             begin(work, out);
-            if (work->prompt) {
-                agent_queues[work->prompt->agent] = std::move(next);
+            if (work->prompt && work->prompt->agent == agent) {
+                agent_queues[agent] = std::move(next);
                 break;
             }
         }

@@ -85,6 +85,11 @@ struct generation_request {
     /// Whose memory this extends; its tenant is the request's. Absent: the engine finds the longest
     /// stored prefix or makes a new `msg_…` agent.
     std::optional<storage::agent_id> agent;
+    /// `agent` is a session, in whose name clients also ask for titles, summaries and probes. Such
+    /// a request, which does not continue the session's conversation and is shorter or has other
+    /// tools, is a branch: resolved as if it had no agent, it reuses what it shares and replaces
+    /// nothing.
+    bool agent_may_branch = false;
     /// Whose memory a new `agent` starts from, when that shares most of what it was asked.
     std::optional<storage::agent_id> parent{};
     /// Name of the first choice's answer: when that is complete, engine::find_message() knows where

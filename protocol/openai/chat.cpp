@@ -68,18 +68,17 @@ result<void> refuse_what_changes_the_answer(const json_cursor& root) {
     return {};
 }
 
+/// prompt_cache_key names nobody: applications share one between conversations, and these are found
+/// by their content.
 result<std::optional<storage::agent_id>> parse_agent(const json_cursor& root) {
-    for (std::string_view key : {"session_id", "prompt_cache_key"}) {
-        auto field = root.find(key);
-        if (!field) continue;
-        auto text = field->as_string();
-        if (!text) return text.error();
-        if (text->empty()) return field->fail(errc::bad_value, "must not be empty");
-        auto agent = storage::agent_id::parse("oai_" + std::string(*text));
-        if (!agent) return field->fail(errc::bad_value, agent.error().what);
-        return std::optional(std::move(*agent));
-    }
-    return std::optional<storage::agent_id>();
+    auto field = root.find("session_id");
+    if (!field) return std::optional<storage::agent_id>();
+    auto text = field->as_string();
+    if (!text) return text.error();
+    if (text->empty()) return field->fail(errc::bad_value, "must not be empty");
+    auto agent = storage::agent_id::parse("oai_" + std::string(*text));
+    if (!agent) return field->fail(errc::bad_value, agent.error().what);
+    return std::optional(std::move(*agent));
 }
 
 /// `none` switches reasoning off where the model can; the finer steps of other models become the

@@ -22,7 +22,7 @@ struct chat_limits : request_limits {
 /// `max_tokens` is the limit of the limits when the client names none: the context ends the answer
 /// then.
 struct chat_request : answer_request {
-    /// From the body: `session_id`, else `prompt_cache_key`. Wins over every header.
+    /// From the body's `session_id`. Wins over every header.
     std::optional<storage::agent_id> agent;
     bool include_usage = false;  // a stream ends with a chunk that carries usage
 };

@@ -126,6 +126,7 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
         *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.agent_may_branch = true;
     wanted.parent = std::move(*parent);
     keep_thread(parsed->thread, options.message_id, wanted);
     answer_context asked{with, incoming, client};

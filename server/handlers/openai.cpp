@@ -59,6 +59,7 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
     openai::reply_options options = options_of(*parsed, ids.completion_id(), info);
     auto wanted = parsed->take_generation(parsed->agent ? parsed->agent : std::move(*agent),
                                           answer_deadline(with));
+    wanted.agent_may_branch = true;
     answer_context asked{with, incoming, client};
     if (parsed->stream) {
         openai::chat_stream stream(std::move(options), ids);

@@ -205,7 +205,7 @@ TEST_F(chat, session_id_of_the_body_wins_over_the_header) {
     ask(chat_body(false), "x-session-id: b\r\n");
     ask(chat_body(false));
     EXPECT_EQ(agent_of_request(1), "oai_a");
-    EXPECT_EQ(agent_of_request(2), "oai_k");
+    EXPECT_EQ(agent_of_request(2), "sess_b");
     EXPECT_EQ(agent_of_request(3), "sess_b");
     EXPECT_EQ(agent_of_request(4), "");
 }

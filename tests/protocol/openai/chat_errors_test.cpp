@@ -272,7 +272,6 @@ TEST(parse_chat, session_ids_that_are_no_agent_ids_are_refused) {
         {with(R"("session_id":"a\u0000b")"), bad, "session_id", characters},
         {with(R"("session_id":"")"), bad, "session_id", "must not be empty"},
         {with(R"("session_id":7)"), bad, "session_id", "expected a string, found a number"},
-        {with(R"("prompt_cache_key":"a/b")"), bad, "prompt_cache_key", characters},
     });
 }
 

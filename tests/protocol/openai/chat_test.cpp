@@ -280,10 +280,13 @@ TEST(parse_chat, both_spellings_of_the_token_limit_count) {
     EXPECT_EQ(parsed(body(R"(,"max_tokens":0)")).max_tokens, 0);
 }
 
-TEST(parse_chat, session_id_names_the_agent_and_prompt_cache_key_stands_in_for_it) {
+TEST(parse_chat, session_id_names_the_agent_and_prompt_cache_key_names_nobody) {
     EXPECT_EQ(parsed(body(R"(,"session_id":"a.b:C_9-")")).agent->str(), "oai_a.b:C_9-");
-    EXPECT_EQ(parsed(body(R"(,"prompt_cache_key":"k")")).agent->str(), "oai_k");
     EXPECT_EQ(parsed(body(R"(,"prompt_cache_key":"k","session_id":"s")")).agent->str(), "oai_s");
+    for (const std::string& key : {std::string(R"("k")"), std::string(R"("ada@example.org")"),
+                                   std::string(R"("a b/c")"), '"' + std::string(300, 'k') + '"',
+                                   std::string(R"("")"), std::string("7"), std::string("null")})
+        EXPECT_FALSE(parsed(body(R"(,"prompt_cache_key":)" + key)).agent) << key;
 }
 
 TEST(parse_chat, whole_fields_of_a_generation_are_taken) {
