@@ -30,7 +30,7 @@ without_model() {
         'turn_replay.*' 'match_prefix.*' 'next_turn.*' 'output_parser.*' 'tool_call_parser.*'
         'stop_matcher.*' 'utf8_stream.*' 'tokenizer.*' 'chat_template.*' 'json_grammar.*'
         '*json_schema*' 'output_constraint.*' 'answer_grammar.*' 'sampler.*' 'model_config.*'
-        'rope_frequencies.*')
+        'rope_frequencies.*' '*gguf_*.*' 'resolver_*.*' '*token_text*.*')
     echo "${suites[*]}"
 }
 
