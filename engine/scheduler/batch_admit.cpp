@@ -193,7 +193,7 @@ void batch::begin(const job_ptr& work) {
     running_.push_back(std::move(run));  // last: what failed before does not run
     // The sequence has its own hold on the blocks. Files that nobody else keeps are released later,
     // where deleting may block.
-    if (work->files && work->files->let_go_of_shared()) work->files.reset();
+    if (work->files && work->files->release_shared()) work->files.reset();
 }
 
 std::unique_ptr<sequence> batch::make_sequence(const job_ptr& work) {

@@ -395,7 +395,7 @@ void scheduler::impl::deliver(const emission& message) {
 // Files that no other request keeps are deleted, on the agent's strand.
 void scheduler::impl::release_files(job& work) {
     auto files = std::exchange(work.files, nullptr);
-    if (!files->let_go_of_shared()) (void)post(work.prompt->agent, [files = std::move(files)] {});
+    if (!files->release_shared()) (void)post(work.prompt->agent, [files = std::move(files)] {});
 }
 
 void scheduler::impl::close(const job& work) {

@@ -131,9 +131,9 @@ class agent_cache_store {
             : store_(std::exchange(other.store_, nullptr)), names_(std::move(other.names_)) {}
         kept_files& operator=(kept_files&&) = delete;
         ~kept_files();
-        /// Lets go of those that somebody else keeps too, which deletes nothing and does not block.
+        /// Releases those that somebody else keeps too, which deletes nothing and does not block.
         /// Returns: whether none is left.
-        bool let_go_of_shared();
+        bool release_shared();
 
       private:
         friend class agent_cache_store;

@@ -1,6 +1,6 @@
 #pragma once
 // The full blocks that agents have in the pool, by name, so that whoever computes or reads one
-// again shares it. Owner: agent_cache_store. Thread: whoever holds the store's mutex.
+// again shares it. Owner: agent_index. Thread: not safe; the index's lock guards it.
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
-// Which stored texts have most in common with a prompt. Owner: agent_cache_store. Thread: not safe;
-// the store's index mutex guards it.
+// Which stored texts have most in common with a prompt. Owner: agent_index. Thread: not safe;
+// the index's lock guards it.
 //
 // A tenant's texts are kept in byte order, each under a pointer: the index costs one tree node an
 // agent. In that order a text's common prefix with a prompt only shrinks with the distance from

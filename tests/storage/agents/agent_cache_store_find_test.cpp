@@ -100,13 +100,13 @@ TEST_F(agent_cache_store_find_test, kept_files_stand_in_for_blocks_that_left_the
 TEST_F(agent_cache_store_find_test, kept_files_that_an_agent_keeps_too_are_let_go_of_at_once) {
     const auto store = open();
     put_and_save(*store, "a", some_tokens(21));
-    EXPECT_TRUE(store->keep_files(*store->find(id_of("a")), 21)->let_go_of_shared());
+    EXPECT_TRUE(store->keep_files(*store->find(id_of("a")), 21)->release_shared());
     {
         auto kept = store->keep_files(*store->find(id_of("a")), 21);
         ASSERT_TRUE(kept);
         put_and_save(*store, "a", some_tokens(17));  // the same blocks, another tail
-        EXPECT_FALSE(kept->let_go_of_shared());
-        EXPECT_FALSE(kept->let_go_of_shared());
+        EXPECT_FALSE(kept->release_shared());
+        EXPECT_FALSE(kept->release_shared());
         EXPECT_EQ(block_files_below(directory.path()), 4u);
     }
     EXPECT_EQ(block_files_below(directory.path()), 3u);

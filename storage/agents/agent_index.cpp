@@ -1,0 +1,404 @@
+#include "storage/agents/agent_index.hpp"
+
+#include <algorithm>
+
+#include "storage/agents/tier_policy.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+/// So many removed agents are remembered as such.
+constexpr std::size_t absent_max = 65536;
+
+bool frees_frames(const agent_state& state) {
+    return std::ranges::any_of(state.blocks, [](const kv_block_parts& block) {
+        return block.full.use_count() == 1 || block.sliding.use_count() == 1;
+    });
+}
+
+/// Returns: the former state, null when these are its blocks already.
+state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks) {
+    if (blocks == agent.state->blocks) return nullptr;
+    auto state = std::make_shared<agent_state>(*agent.state);
+    state->blocks = std::move(blocks);
+    return std::exchange(agent.state, std::move(state));
+}
+
+}  // namespace
+
+// --- agents ---
+
+agent_record* agent_index::find(const lock&, const agent_id& id) {
+    const auto found = agents_.find(id);
+    return found == agents_.end() ? nullptr : &found->second;
+}
+
+const agent_record* agent_index::find(const lock&, const agent_id& id) const {
+    const auto found = agents_.find(id);
+    return found == agents_.end() ? nullptr : &found->second;
+}
+
+agent_record& agent_index::add(const lock& locked, agent_record agent) {
+    agent_record& added = add_without_text(locked, std::move(agent));
+    by_text_.add(&added.state);
+    return added;
+}
+
+agent_record& agent_index::add_without_text(const lock&, agent_record agent) {
+    const agent_id id = agent.state->id;
+    const auto [added, is_new] = agents_.emplace(id, std::move(agent));
+    ASSERT(is_new);
+    index_messages(id, nullptr, added->second.state.get());
+    return added->second;
+}
+
+void agent_index::add_texts(const lock&) {
+    for (auto& [id, agent] : agents_) by_text_.add(&agent.state);
+}
+
+agent_record agent_index::take(const lock&, const agent_id& id) {
+    const auto found = agents_.find(id);
+    by_text_.remove(&found->second.state);
+    index_messages(id, found->second.state.get(), nullptr);
+    agent_record agent = std::move(found->second);
+    agents_.erase(found);
+    return agent;
+}
+
+// --- looking up ---
+
+std::optional<message_place> agent_index::find_message(const lock&, const tenant_id& tenant,
+                                                       const std::string& id) const {
+    const auto found = by_message_.find({tenant, id});
+    if (found == by_message_.end()) return std::nullopt;
+    const agent_state& state = *agents_.at(found->second).state;
+    const auto end = std::ranges::find(state.messages, id, &message_end::id);
+    ASSERT(end != state.messages.end());
+    return message_place{state.id, static_cast<int>(end->tokens),
+                         end->tokens == 0 ? 0 : state.token_ends[end->tokens - 1], end->rest,
+                         end->tokens == state.tokens.size()};
+}
+
+state_ptr agent_index::find_same_prefix(const lock&, const agent_state& state,
+                                        std::size_t tokens) const {
+    const auto found = agents_.find(state.id);
+    if (found == agents_.end()) return nullptr;
+    const agent_state& now = *found->second.state;
+    const bool same =
+        now.private_salt == state.private_salt && now.tokens.size() >= tokens &&
+        std::equal(now.tokens.begin(), now.tokens.begin() + static_cast<std::ptrdiff_t>(tokens),
+                   state.tokens.begin());
+    return same ? found->second.state : nullptr;
+}
+
+/// Keeps by_message_ in step with a change of an agent's state; null stands for none.
+void agent_index::index_messages(const agent_id& id, const agent_state* former,
+                                 const agent_state* now) {
+    static const std::vector<message_end> none;
+    const auto& gone = former == nullptr ? none : former->messages;
+    const auto& come = now == nullptr ? none : now->messages;
+    const auto [first_gone, first_come] = std::ranges::mismatch(gone, come);
+    for (auto each = first_gone; each != gone.end(); ++each) {
+        const auto found = by_message_.find({id.tenant(), each->id});
+        if (found != by_message_.end() && found->second == id) by_message_.erase(found);
+    }
+    for (auto each = first_come; each != come.end(); ++each)
+        by_message_.insert_or_assign({id.tenant(), each->id}, id);
+}
+
+// --- states ---
+
+agent_index::outdated agent_index::publish(const lock& locked, agent_state state,
+                                           std::vector<block_hash> names) {
+    outdated out;
+    const agent_id id = state.id;
+    agent_record& agent = agents_[id];
+    pin_passed(agent, names, state.tokens.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto at = shape_.place(state, names, i);
+        for (const kv_part part : kv_parts) {
+            block_ptr& block = state.blocks[i].at(part);
+            if (block == nullptr) continue;
+            auto kept = adopt(locked, at, block);
+            out.duplicates.push_back(std::exchange(block, std::move(kept)));
+        }
+        add_unsaved_sliding(at, state.blocks[i]);
+    }
+    agent.last_used = state.last_used;
+    if (agent.state) by_text_.remove(&agent.state);
+    index_messages(id, agent.state.get(), &state);
+    out.former = std::exchange(agent.state, std::make_shared<const agent_state>(std::move(state)));
+    by_text_.add(&agent.state);
+    agent.names = std::move(names);
+    agent.mark_dirty();
+    agent.save_failed = false;  // this state has not been tried yet
+    out.with_passed = drop_passed(locked, agent, which_passed::saved);
+    return out;
+}
+
+/// A state that is not saved yet relies on the siblings of blocks that its window has passed: they
+/// stay, whatever becomes of the agent that it has them from.
+void agent_index::pin_passed(agent_record& agent, const std::vector<block_hash>& names,
+                             std::size_t tokens) const {
+    if (!shape_.layout().slides()) return;
+    for (std::size_t i = 0; i < std::min(names.size(), shape_.window_start(tokens)); ++i)
+        if (agent.pinned.insert(names[i]).second) {
+            files_.retain({&names[i], 1});
+            agent.attempted.push_back(names[i]);
+        }
+}
+
+/// Sliding frames that the window has passed and no file has yet may be in the pool as part of an
+/// earlier state, of this agent or another: then `block` gets them, to be saved with it.
+void agent_index::add_unsaved_sliding(const block_place& at, kv_block_parts& block) const {
+    constexpr kv_part part = kv_part::sliding;
+    if (!shape_.layout().slides() || block.sliding != nullptr || !at.full) return;
+    if (!files_.is_saved(at.name, part)) block.sliding = blocks_.find(at.name, at.identity, part);
+}
+
+state_ptr agent_index::add_missing_blocks(const lock& locked, agent_record& agent,
+                                          const agent_state& from,
+                                          const std::vector<block_hash>& names) {
+    std::vector<kv_block_parts> blocks = agent.state->blocks;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const auto at = shape_.place(from, names, i);
+        if (!has(agent, i, at)) break;
+        for (const kv_part part : kv_parts) {
+            const block_ptr& block = from.blocks[i].at(part);
+            if (block != nullptr && blocks[i].at(part) == nullptr &&
+                !files_.is_saved(names[i], part))
+                blocks[i].at(part) = adopt(locked, at, block);
+        }
+    }
+    state_ptr former = replace_blocks(agent, std::move(blocks));
+    if (former) agent.mark_dirty();
+    return former;
+}
+
+state_ptr agent_index::add_restored(const lock&, const agent_state& from,
+                                    const std::vector<block_hash>& names,
+                                    const std::vector<kv_block_parts>& restored) {
+    const auto found = agents_.find(from.id);
+    if (found == agents_.end()) return nullptr;
+    agent_record& agent = found->second;
+    agent.last_used = std::chrono::system_clock::now();
+    std::vector<kv_block_parts> blocks = agent.state->blocks;
+    const std::size_t sliding_from = shape_.window_start(agent.state->tokens.size());
+    for (std::size_t i = 0; i < restored.size() && has(agent, i, shape_.place(from, names, i));
+         ++i) {
+        if (blocks[i].full == nullptr) blocks[i].full = restored[i].full;
+        // The window of an earlier place is the running sequence's affair.
+        if (i >= sliding_from && blocks[i].sliding == nullptr)
+            blocks[i].sliding = restored[i].sliding;
+    }
+    return replace_blocks(agent, std::move(blocks));
+}
+
+state_ptr agent_index::drop_blocks(const lock&, agent_record& agent) {
+    return replace_blocks(agent, std::vector<kv_block_parts>(agent.state->blocks.size()));
+}
+
+state_ptr agent_index::drop_passed(const lock&, agent_record& agent, which_passed which) {
+    std::vector<kv_block_parts> kept = agent.state->blocks;
+    const std::size_t passed =
+        std::min(kept.size(), shape_.window_start(agent.state->tokens.size()));
+    for (std::size_t i = 0; i < passed; ++i)
+        if (which == which_passed::all || files_.is_saved(agent.names[i], kv_part::sliding))
+            kept[i].sliding.reset();
+    return replace_blocks(agent, std::move(kept));
+}
+
+// --- blocks ---
+
+block_ptr agent_index::adopt(const lock&, const block_place& at, block_ptr block) {
+    return at.full ? blocks_.adopt(at.name, at.identity, std::move(block)) : block;
+}
+
+block_ptr agent_index::find_block(const lock&, const agent_state& state, const block_part& wanted,
+                                  const block_place& at) const {
+    if (at.full)
+        if (auto block = blocks_.find(at.name, at.identity, wanted.part)) return block;
+    const auto newest = agents_.find(state.id);
+    if (newest == agents_.end() || !has(newest->second, wanted.index, at)) return nullptr;
+    return newest->second.state->blocks[wanted.index].at(wanted.part);
+}
+
+/// Whether this is the agent's block of that number: a name alone proves nothing.
+bool agent_index::has(const agent_record& agent, std::size_t index, const block_place& at) const {
+    if (index >= agent.names.size() || agent.names[index] != at.name) return false;
+    if (shape_.salt_of(*agent.state) != at.identity.tenant_salt) return false;
+    if (index > 0 && agent.names[index - 1] != at.identity.parent) return false;
+    const auto own = shape_.place(*agent.state, agent.names, index);
+    return std::ranges::equal(own.identity.tokens, at.identity.tokens);
+}
+
+void agent_index::mark_damaged(const lock&, const block_hash& name, kv_part part) {
+    for (auto& [id, agent] : agents_)
+        for (std::size_t i = 0; i < agent.names.size(); ++i)
+            if (agent.names[i] == name && agent.state->blocks[i].at(part) != nullptr)
+                agent.mark_dirty();
+}
+
+// --- eviction ---
+
+state_ptr agent_index::evict_clean(const lock& locked, std::chrono::system_clock::time_point now,
+                                   const agent_id* keep) {
+    agent_record* victim = nullptr;
+    std::pair<bool, double> most{false, -1};
+    for (auto& [id, agent] : agents_) {
+        if ((keep != nullptr && id == *keep) || agent.dirty || !shape_.any_hot(*agent.state))
+            continue;
+        // Whose blocks others have too frees nothing, or only together with them.
+        const std::pair score{frees_frames(*agent.state),
+                              dispensability(now - agent.last_used, agent.state->tokens.size())};
+        if (score <= most) continue;
+        most = score;
+        victim = &agent;
+    }
+    return victim == nullptr ? nullptr : drop_blocks(locked, *victim);
+}
+
+state_ptr agent_index::evict_passed_of_failed(const lock& locked) {
+    for (auto& [id, agent] : agents_)
+        if (agent.save_failed)
+            if (auto former = drop_passed(locked, agent, which_passed::all)) return former;
+    return nullptr;
+}
+
+state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
+    const agent_id* oldest = nullptr;
+    for (const auto& [id, agent] : agents_) {
+        if ((keep != nullptr && id == *keep) || !agent.dirty || !agent.save_failed) continue;
+        if (!shape_.any_hot(*agent.state) || held_.contains(id)) continue;
+        if (turns_.contains(shape_.manifest_of(id))) continue;
+        if (oldest == nullptr || agent.last_used < agents_.at(*oldest).last_used) oldest = &id;
+    }
+    if (oldest == nullptr) return nullptr;
+    agent_record agent = take(locked, agent_id(*oldest));
+    const std::string path = shape_.manifest_of(agent.state->id);
+    foreign_manifest left{std::move(agent.saved), agent.manifest_bytes};
+    left.names.insert(left.names.end(), agent.attempted.begin(), agent.attempted.end());
+    if (!left.names.empty() || left.bytes > 0) foreign_[path] = std::move(left);
+    absent_[path] = shortfall::evicted;
+    return std::move(agent.state);
+}
+
+// --- files ---
+
+agent_index::removal agent_index::choose_removal(const lock&,
+                                                 std::chrono::system_clock::time_point now,
+                                                 const std::set<std::string>& in_vain) {
+    removal chosen;
+    const auto is_free = [&](const std::string& path) {
+        return !turns_.contains(path) && !in_vain.contains(path);
+    };
+    for (const auto& [path, manifest_of] : foreign_) {
+        if (is_free(path)) chosen.foreign = path;
+        // Of a later format, or never read: nobody here can tell what it needs.
+        if (manifest_of.names.empty()) chosen.orphans_may_go = false;
+    }
+    double most = -1;
+    for (const auto& [id, each] : agents_) {
+        if (!chosen.foreign.empty()) break;
+        const double score = dispensability(now - each.last_used, each.state->tokens.size());
+        if (score <= most || each.dirty || held_.contains(id) || !is_free(shape_.manifest_of(id)))
+            continue;
+        most = score;
+        chosen.agent = id;
+    }
+    chosen.path = chosen.agent ? shape_.manifest_of(*chosen.agent) : chosen.foreign;
+    if (!chosen.path.empty()) turns_.insert(chosen.path);
+    return chosen;
+}
+
+foreign_manifest agent_index::take_foreign(const lock&, const std::string& path) {
+    absent_.erase(path);
+    const auto found = foreign_.find(path);
+    if (found == foreign_.end()) return {};
+    foreign_manifest taken = std::move(found->second);
+    foreign_.erase(found);
+    return taken;
+}
+
+shortfall agent_index::why_absent(const lock&, const std::string& path) const {
+    const auto found = absent_.find(path);
+    return found == absent_.end() ? shortfall::none : found->second;
+}
+
+void agent_index::set_absent(const lock&, const std::string& path, shortfall why) {
+    if (why != shortfall::evicted || absent_.size() < absent_max) absent_[path] = why;
+}
+
+std::vector<std::string> agent_index::manifests(const lock&) const {
+    std::vector<std::string> paths;
+    for (const auto& [id, agent] : agents_)
+        if (agent.manifest_bytes > 0) paths.push_back(shape_.manifest_of(id));
+    for (const auto& [path, manifest_of] : foreign_) paths.push_back(path);
+    return paths;
+}
+
+foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::string>& gone) {
+    ++reconciliations_;
+    foreign_manifest left;
+    std::size_t made_dirty = 0;
+    for (auto& [id, agent] : agents_) {
+        const std::string path = shape_.manifest_of(id);
+        // Its next manifest is a whole one, wherever the last is.
+        agent.appendable.reset();
+        // One that is being saved or removed keeps its own books.
+        if (gone.contains(path) && !turns_.contains(path)) {
+            left.bytes += std::exchange(agent.manifest_bytes, 0);
+            agent.attempted.insert(agent.attempted.end(), agent.saved.begin(), agent.saved.end());
+            agent.saved.clear();
+        }
+        if (agent.dirty || !can_be_written_again(agent, gone.contains(path))) continue;
+        agent.mark_dirty();
+        agent.save_failed = false;
+        ++made_dirty;
+    }
+    for (const std::string& path : gone) {
+        if (turns_.contains(path) || !foreign_.contains(path)) continue;
+        const foreign_manifest taken = take_foreign(locked, path);
+        left.bytes += taken.bytes;
+        left.names.insert(left.names.end(), taken.names.begin(), taken.names.end());
+    }
+    made_dirty_ = made_dirty_.value_or(0) + made_dirty;
+    return left;
+}
+
+/// Whether the agent is not on disk as it should be, and all that is missing there is in the pool.
+bool agent_index::can_be_written_again(const agent_record& agent, bool lacks_manifest) const {
+    bool lost = lacks_manifest;
+    for (std::size_t i = 0; i < agent.names.size(); ++i)
+        for (const kv_part part : kv_parts) {
+            if (files_.is_known(agent.names[i], part)) continue;
+            const bool is_hot = agent.state->blocks[i].at(part) != nullptr;
+            if (!is_hot && part == kv_part::full) return false;
+            lost = lost || is_hot;
+        }
+    return lost;
+}
+
+void agent_index::release(const lock&, const agent_id& id) {
+    const auto found = held_.find(id);
+    if (--found->second == 0) held_.erase(found);
+}
+
+// --- turns ---
+
+manifest_turn::manifest_turn(agent_index& index, std::string path)
+    : index_(index), path_(std::move(path)) {
+    agent_index::lock locked(index_);
+    index_.turn_ended_.wait(locked.held_, [&] { return !index_.turns_.contains(path_); });
+    index_.turns_.insert(path_);
+}
+
+manifest_turn::~manifest_turn() {
+    const agent_index::lock locked(index_);
+    index_.turns_.erase(path_);
+    index_.turn_ended_.notify_all();
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,256 @@
+#pragma once
+// Which agents are remembered, and what is known of each: by name, by text, by answer, and which of
+// their blocks are in the pool. Pure: no method reads or writes a file or takes a frame, and none
+// waits but manifest_turn. Owner: agent_cache_store. Thread: every method takes the lock that
+// guards it, so none is called without; the lock is never held during I/O.
+//
+// States and blocks that leave the index are returned, for their end frees frames: the caller
+// destroys them behind the lock.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "storage/agents/block_index.hpp"
+#include "storage/agents/prefix_index.hpp"
+#include "storage/agents/state_blocks.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/types/ids.hpp"
+#include "storage/types/message_place.hpp"
+#include "storage/types/shortfall.hpp"
+
+namespace semantic::storage {
+
+/// A full block as a manifest has it: its name, and a sum of its text and where its tokens end.
+struct block_mark {
+    block_hash name;
+    block_hash text;
+    bool operator==(const block_mark&) const = default;
+};
+
+/// A manifest on disk that the next version may be appended to.
+struct manifest_journal {
+    block_hash seal;  // of its last record
+    std::vector<block_mark> marks;
+    std::vector<message_end> messages;
+    std::uint64_t bytes_at_first = 0;  // of the file when it was last written as a whole
+};
+
+/// What the index knows of one agent.
+struct agent_record {
+    state_ptr state;                // the newest
+    std::vector<block_hash> names;  // of the newest state's blocks
+    std::uint64_t version = 0;      // rises whenever the agent becomes dirty
+    bool dirty = false;
+    bool save_failed = false;  // the last save, of a state that is still dirty
+    std::chrono::system_clock::time_point last_used{};
+    std::vector<block_hash> saved;  // retained for the manifest on disk
+    // Retained for manifests whose write failed, perhaps too late to be undone, and for states that
+    // no manifest speaks of yet.
+    std::vector<block_hash> attempted;
+    std::set<block_hash> pinned;  // the latter
+    std::uint64_t manifest_bytes = 0;
+    std::optional<manifest_journal> appendable;  // unknown after an opening or a failed save
+
+    void mark_dirty() {
+        dirty = true;
+        ++version;
+    }
+};
+
+/// A manifest that is not ours to use, or no longer in use.
+struct foreign_manifest {
+    std::vector<block_hash> names;  // what it retains; empty when nobody can tell
+    std::uint64_t bytes = 0;
+};
+
+class agent_index {
+  public:
+    /// What the index must know of block files, and say of them. Called under the lock; no I/O.
+    struct file_books {
+        /// Whether a part of the block is in a good file.
+        std::function<bool(const block_hash&, kv_part)> is_saved;
+        /// Whether it is in a file, good or not.
+        std::function<bool(const block_hash&, kv_part)> is_known;
+        /// Says that the files of these blocks must stay.
+        std::function<void(std::span<const block_hash>)> retain;
+    };
+
+    /// `shape` must live as long.
+    agent_index(const state_blocks& shape, file_books files)
+        : shape_(shape), files_(std::move(files)) {}
+
+    /// The proof that nobody else looks at the index.
+    class lock {
+      public:
+        explicit lock(const agent_index& index) : held_(index.mutex_) {}
+
+      private:
+        friend class manifest_turn;
+        std::unique_lock<std::mutex> held_;
+    };
+
+    // --- agents ---
+    using agent_map = std::unordered_map<agent_id, agent_record>;
+    const agent_map& agents(const lock&) const { return agents_; }
+    /// Returns: null when there is none. What is found by (state's tokens and text, names) changes
+    /// by publish() alone.
+    agent_record* find(const lock&, const agent_id& id);
+    const agent_record* find(const lock&, const agent_id& id) const;
+    /// Requires: there is no such agent.
+    agent_record& add(const lock&, agent_record agent);
+    /// The same without an entry by text, which add_texts() makes for all agents.
+    agent_record& add_without_text(const lock&, agent_record agent);
+    void add_texts(const lock&);
+    /// Takes an agent out. Requires: there is one.
+    agent_record take(const lock&, const agent_id& id);
+
+    // --- looking up ---
+    std::vector<prefix_neighbour> closest(const lock&, const tenant_id& tenant,
+                                          std::string_view text, std::size_t count_max) const {
+        return by_text_.closest(tenant, text, count_max);
+    }
+    std::optional<message_place> find_message(const lock&, const tenant_id& tenant,
+                                              const std::string& id) const;
+    /// Returns: the agent's newest state where its first `tokens` tokens are those of `state`, with
+    /// blocks of the same salt, else null.
+    state_ptr find_same_prefix(const lock&, const agent_state& state, std::size_t tokens) const;
+
+    // --- states ---
+    struct outdated {
+        state_ptr former, with_passed;
+        std::vector<block_ptr> duplicates;
+    };
+    /// Makes `state` the newest of its agent, which need not exist, dirty, and shares its blocks.
+    /// Requires: `names` are its blocks'.
+    outdated publish(const lock&, agent_state state, std::vector<block_hash> names);
+    /// Gives the agent those of another state's blocks that it has neither in the pool nor on disk;
+    /// it is dirty then. Returns: the former state, or null when there are none.
+    state_ptr add_missing_blocks(const lock&, agent_record& agent, const agent_state& from,
+                                 const std::vector<block_hash>& names);
+    /// Makes blocks that were restored of `from` part of its agent's newest state, where that has
+    /// the same ones. Returns: the former state, or null.
+    state_ptr add_restored(const lock&, const agent_state& from,
+                           const std::vector<block_hash>& names,
+                           const std::vector<kv_block_parts>& restored);
+    /// Takes all of a clean agent's blocks out. Returns: the former state, null when it had none.
+    state_ptr drop_blocks(const lock&, agent_record& agent);
+    enum class which_passed { saved, all };
+    /// Takes sliding frames out that the agent's next token does not need. Returns: as above.
+    state_ptr drop_passed(const lock&, agent_record& agent, which_passed which);
+
+    // --- blocks ---
+    /// Returns: the same part of the same block where it is known already, else `block`, which is
+    /// known from now on if it is full.
+    block_ptr adopt(const lock&, const block_place& at, block_ptr block);
+    /// Returns: a part of a state's block from the pool, or null.
+    block_ptr find_block(const lock&, const agent_state& state, const block_part& wanted,
+                         const block_place& at) const;
+    /// Says that the block's file is damaged: agents that have the part in the pool are dirty.
+    void mark_damaged(const lock&, const block_hash& name, kv_part part);
+
+    // --- eviction ---
+    /// Takes the blocks out of the clean agent that is dispensed with most easily (tier_policy),
+    /// first of those that free frames at once. Returns: its former state, null when there is none.
+    state_ptr evict_clean(const lock&, std::chrono::system_clock::time_point now,
+                          const agent_id* keep);
+    /// Takes sliding frames out of an agent whose save has failed. Returns: as above.
+    state_ptr evict_passed_of_failed(const lock&);
+    /// Forgets the agent, unused for longest, whose save has failed and that nobody holds. An older
+    /// version on disk waits for the next opening, or goes with the next removal. Returns: as
+    /// above.
+    state_ptr forget_failed(const lock&, const agent_id* keep);
+
+    // --- files ---
+    struct removal {
+        std::string foreign;            // a manifest of others; empty: none
+        std::optional<agent_id> agent;  // of this index, where there is no such manifest
+        std::string path;               // of either manifest; the caller has its turn
+        bool orphans_may_go = true;     // whether it is known which blocks all manifests need
+    };
+    /// Chooses what the disk can do without most easily; never an agent that is dirty or held, nor
+    /// a manifest of `in_vain` or of a turn.
+    removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
+                           const std::set<std::string>& in_vain);
+    void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
+        foreign_[path] = std::move(manifest);
+    }
+    bool has_foreign(const lock&, const std::string& path) const { return foreign_.contains(path); }
+    /// Takes a manifest that is gone, or about to be, off the books of others'.
+    foreign_manifest take_foreign(const lock&, const std::string& path);
+    /// Why the agent of this manifest is not here; none when that is not known.
+    shortfall why_absent(const lock&, const std::string& path) const;
+    void set_absent(const lock&, const std::string& path, shortfall why);
+
+    /// Returns: the paths of all manifests that are on disk.
+    std::vector<std::string> manifests(const lock&) const;
+    /// Takes manifests of `gone` off the books, and makes the agents dirty that are not on disk as
+    /// they should be and can be written again. Returns: what the manifests of others took and
+    /// retained, and the bytes of the agents'.
+    foreign_manifest reconcile(const lock&, const std::set<std::string>& gone);
+    /// How often that has happened: a save that finds it changed meanwhile has to begin anew.
+    std::uint64_t reconciliations(const lock&) const { return reconciliations_; }
+    /// Returns: how many agents were made dirty by it since the last call; nothing when it has not
+    /// happened.
+    std::optional<std::size_t> take_made_dirty(const lock&) {
+        return std::exchange(made_dirty_, std::nullopt);
+    }
+
+    // --- holding ---
+    void hold(const lock&, const agent_id& id) { ++held_[id]; }
+    void release(const lock&, const agent_id& id);
+    bool is_held(const lock&, const agent_id& id) const { return held_.contains(id); }
+
+  private:
+    friend class manifest_turn;
+    void index_messages(const agent_id& id, const agent_state* former, const agent_state* now);
+    bool has(const agent_record& agent, std::size_t index, const block_place& at) const;
+    void pin_passed(agent_record& agent, const std::vector<block_hash>& names,
+                    std::size_t tokens) const;
+    void add_unsaved_sliding(const block_place& at, kv_block_parts& block) const;
+    bool can_be_written_again(const agent_record& agent, bool lacks_manifest) const;
+
+    const state_blocks& shape_;
+    const file_books files_;
+    mutable std::mutex mutex_;  // guards everything below
+    std::condition_variable turn_ended_;
+    agent_map agents_;
+    prefix_index by_text_;                                              // of every record's state
+    std::map<std::pair<tenant_id, std::string>, agent_id> by_message_;  // likewise
+    block_index blocks_;
+    std::set<std::string> turns_;             // manifests of agents that are being saved or removed
+    std::unordered_map<agent_id, int> held_;  // by how many pins
+    std::map<std::string, foreign_manifest> foreign_;  // by manifest path
+    std::map<std::string, shortfall> absent_;          // by manifest path
+    std::uint64_t reconciliations_ = 0;
+    std::optional<std::size_t> made_dirty_;  // by these; none: there was none
+};
+
+/// While it lives, nobody else saves or removes the agent with this manifest.
+class manifest_turn {
+  public:
+    /// Waits for its turn.
+    manifest_turn(agent_index& index, std::string path);
+    /// Requires: the path is one that choose_removal() has returned.
+    manifest_turn(agent_index& index, std::string path, std::adopt_lock_t)
+        : index_(index), path_(std::move(path)) {}
+    ~manifest_turn();
+    manifest_turn(const manifest_turn&) = delete;
+    manifest_turn& operator=(const manifest_turn&) = delete;
+
+  private:
+    agent_index& index_;
+    const std::string path_;
+};
+
+}  // namespace semantic::storage

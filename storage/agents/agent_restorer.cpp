@@ -1,0 +1,287 @@
+#include "storage/agents/agent_restorer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "storage/types/assert.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+/// Block files that one restore keeps open; of a longer prefix the rest are opened for each piece.
+constexpr std::size_t open_files_max = 64;
+
+struct piece_to_read {
+    std::size_t of;  // among the readers
+    const block_file_reader::piece* what;
+    bool is_first;
+    /// Layer after layer, but for those that come first.
+    int turn() const { return is_first ? -1 : what->layers.front(); }
+};
+
+/// The pieces of all files in the order in which they are read, and how many of each layer there
+/// are.
+struct read_order {
+    std::vector<piece_to_read> pieces;
+    std::vector<int> per_layer;
+};
+
+/// All of the block `first` comes first, then all of them layer by layer.
+read_order order_of(const std::vector<result<block_file_reader>>& readers,
+                    const std::vector<block_part>& missing, std::optional<std::size_t> first,
+                    int layers) {
+    read_order order;
+    order.per_layer.resize(as_size(layers));
+    for (std::size_t k = 0; k < readers.size(); ++k) {
+        if (!readers[k]) continue;
+        for (const block_file_reader::piece& each : readers[k]->pieces()) {
+            order.pieces.push_back({k, &each, missing[k].index == first});
+            for (const int layer : each.layers) ++order.per_layer[as_size(layer)];
+        }
+    }
+    std::ranges::stable_sort(order.pieces, {}, &piece_to_read::turn);
+    return order;
+}
+
+shortfall shortfall_of(errc code) {
+    if (code == errc::not_found) return shortfall::evicted;
+    return code == errc::incompatible ? shortfall::incompatible : shortfall::corrupt;
+}
+
+errc errc_of(shortfall why) {
+    if (why == shortfall::corrupt) return errc::corrupt;
+    return why == shortfall::incompatible ? errc::incompatible : errc::not_found;
+}
+
+}  // namespace
+
+std::optional<restored_prefix> agent_restorer::restore_hot(const agent_state& state, int tokens) {
+    ASSERT(tokens >= 0 && as_size(tokens) <= state.tokens.size());
+    restored_prefix restored;
+    restored.tokens = tokens;
+    restored.blocks.resize(parts_.shape.count_for(as_size(tokens)));
+    for (const auto& [i, part] : parts_.shape.needed_for(tokens)) {
+        if (state.blocks[i].at(part) == nullptr) return std::nullopt;
+        restored.blocks[i].at(part) = state.blocks[i].at(part);
+    }
+    const agent_index::lock locked(parts_.index);
+    if (agent_record* agent = parts_.index.find(locked, state.id))
+        agent->last_used = std::chrono::system_clock::now();
+    return restored;
+}
+
+result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int tokens,
+                                                const prefix_begun& begun) {
+    ASSERT(tokens >= 0 && as_size(tokens) <= wanted.tokens.size());
+    const auto start = std::chrono::steady_clock::now();
+    const std::size_t count = parts_.shape.count_for(as_size(tokens));
+    // While a prompt waited, the agent that it starts from may have gone on, and the file of what
+    // then was the end of its memory is gone: its newest state has the same tokens.
+    state_ptr newest;
+    if (count > 0 && wanted.blocks[count - 1].full == nullptr)
+        newest =
+            parts_.index.find_same_prefix(agent_index::lock(parts_.index), wanted, as_size(tokens));
+    const agent_state& state = newest ? *newest : wanted;
+    restoration work{state, parts_.shape.names_of(state)};
+    ASSERT(state.blocks.size() == work.names.size());
+    work.found.tokens = tokens;
+    work.found.blocks.resize(count);
+    // All but the block that has gone on.
+    std::copy_n(wanted.blocks.begin(), count - (newest ? 1 : 0), work.found.blocks.begin());
+    work.was_read.resize(count);
+    bool is_first = true;
+    for (bool whole = false; !whole; is_first = false) {
+        const auto lost = bring(work, parts_.shape.needed_for(work.found.tokens),
+                                is_first ? begun : prefix_begun());
+        if (!lost) return lost.error();
+        whole = !*lost;
+        if (whole) continue;
+        // The prefix ends before what is lost, and another window is needed there.
+        work.found.blocks.resize(**lost);
+        work.found.tokens = static_cast<int>(**lost * parts_.shape.block_tokens());
+    }
+    work.found.tokens_read = tokens_read(work.found, work.was_read);
+    {
+        state_ptr former;  // ends behind the lock
+        const agent_index::lock locked(parts_.index);
+        former = parts_.index.add_restored(locked, state, work.names, work.found.blocks);
+    }
+    if (work.found.bytes_read > 0) {
+        const auto took = std::chrono::steady_clock::now() - start;
+        parts_.probe.restore_us += static_cast<std::uint64_t>(
+            std::chrono::duration_cast<std::chrono::microseconds>(took).count());
+    }
+    return std::move(work.found);
+}
+
+result<restored_prefix> agent_restorer::restore_whole(const agent_state& state) {
+    const int count = static_cast<int>(state.tokens.size());
+    auto whole = restore(state, count, {});
+    if (!whole) return whole.error();
+    if (whole->tokens != count) return failure{errc_of(whole->why), whole->detail};
+    if (!parts_.shape.layout().slides()) return whole;
+    // Not only those of the window at the end.
+    restoration work{state, parts_.shape.names_of(state), std::move(*whole)};
+    work.was_read.resize(work.found.blocks.size());
+    std::vector<block_part> all;
+    for (std::size_t i = 0; i < work.found.blocks.size(); ++i) all.push_back({i, kv_part::sliding});
+    const auto lost = bring(work, all, {});
+    if (!lost) return lost.error();
+    if (*lost) return failure{errc_of(work.found.why), work.found.detail};
+    return std::move(work.found);
+}
+
+block_ptr agent_restorer::find_hot(const restoration& work, const block_part& part) const {
+    if (const block_ptr& own = work.state.blocks[part.index].at(part.part)) return own;
+    const block_place at = parts_.shape.place(work.state, work.names, part.index);
+    return parts_.index.find_block(agent_index::lock(parts_.index), work.state, part, at);
+}
+
+/// Blocks. Puts what is needed into `work.found`, from the pool or from disk. Returns: the first
+/// block, in the order given, that is lost, if any; then `work.found` says why. Errors:
+/// pool_exhausted.
+result<std::optional<std::size_t>> agent_restorer::bring(restoration& work,
+                                                         const std::vector<block_part>& needed,
+                                                         const prefix_begun& begun) {
+    restored_prefix& restored = work.found;
+    std::vector<block_part> missing;
+    for (const block_part& each : needed) {
+        block_ptr& block = restored.blocks[each.index].at(each.part);
+        if (block == nullptr) block = find_hot(work, each);
+        if (block == nullptr) missing.push_back(each);
+    }
+    frames_taken hand_out;
+    if (begun && !missing.empty())
+        hand_out = [&](const std::vector<block_ptr>& taken,
+                       std::shared_ptr<prefix_arrival> arrival) {
+            restored_prefix early = restored;
+            std::vector<bool> will_be_read = work.was_read;
+            for (std::size_t k = 0; k < missing.size(); ++k) {
+                early.blocks[missing[k].index].at(missing[k].part) = taken[k];
+                will_be_read[missing[k].index] = true;
+            }
+            early.tokens_read = tokens_read(early, will_be_read);
+            early.arrival = std::move(arrival);
+            begun(std::move(early));
+        };
+    std::vector<result<block_read>> reads = read_parts(work, missing, hand_out);
+    std::optional<std::size_t> lost;
+    for (std::size_t k = 0; k < missing.size(); ++k) {
+        const auto [i, part] = missing[k];
+        if (reads[k]) {
+            restored.bytes_read += reads[k]->bytes;
+            work.was_read[i] = true;
+            const auto at = parts_.shape.place(work.state, work.names, i);
+            restored.blocks[i].at(part) =
+                parts_.index.adopt(agent_index::lock(parts_.index), at, std::move(reads[k]->block));
+            continue;
+        }
+        if (lost) continue;
+        const failure& why = reads[k].error();
+        if (why.code == errc::pool_exhausted) return why;
+        lost = i;
+        // A sibling that was never written is no damage.
+        if (part == kv_part::full || parts_.blocks.is_known(work.names[i], part))
+            count_damage(work.names[i], part, why.code);
+        restored.why = shortfall_of(why.code);
+        restored.detail = why.what;
+    }
+    return lost;
+}
+
+/// Blocks. Reads parts of a state's blocks straight into frames, several at a time: first all of
+/// the block that a sequence copies since it goes on in it, then of all of them one layer after the
+/// other.
+std::vector<result<block_read>> agent_restorer::read_parts(const restoration& work,
+                                                           const std::vector<block_part>& missing,
+                                                           const frames_taken& begun) {
+    const kv_layout& layout = parts_.shape.layout();
+    std::size_t frames = 0;
+    for (const block_part& each : missing) frames += layout.layers(each.part).size();
+    room_.free_frames_for(work.state.id, frames);
+    std::vector<result<block_file_reader>> readers(missing.size(), failure{errc::not_found, {}});
+    parts_.workers.run(missing.size(), [&](std::size_t k) {
+        readers[k] = open_file(work, missing[k], k < open_files_max);
+    });
+
+    std::optional<std::size_t> copied;
+    if (as_size(work.found.tokens) % parts_.shape.block_tokens() != 0)
+        copied = work.found.blocks.size() - 1;
+    read_order order = order_of(readers, missing, copied, layout.layer_count());
+    const auto arrival = std::make_shared<prefix_arrival>(std::move(order.per_layer));
+    std::mutex lost_mutex;
+    std::map<std::size_t, failure> lost;  // by index into `missing`
+    for (std::size_t k = 0; k < readers.size(); ++k)
+        if (!readers[k]) lost.emplace(k, readers[k].error());
+    const auto read = [&](std::span<const piece_to_read> some) {
+        parts_.workers.run(some.size(), [&](std::size_t i) {
+            const piece_to_read& each = some[i];
+            const auto ok = readers[each.of]->read(*each.what);
+            if (ok) return arrival->came(each.what->layers);
+            arrival->failed();
+            std::lock_guard locked(lost_mutex);
+            lost.try_emplace(each.of, ok.error());
+        });
+    };
+    const auto firsts =
+        static_cast<std::size_t>(std::ranges::count(order.pieces, true, &piece_to_read::is_first));
+    read(std::span(order.pieces).first(firsts));
+    if (begun && lost.empty()) {
+        std::vector<block_ptr> taken;
+        for (const auto& reader : readers) taken.push_back(reader->block());
+        begun(taken, arrival);
+    }
+    read(std::span(order.pieces).subspan(firsts));
+
+    std::vector<result<block_read>> reads;
+    for (std::size_t k = 0; k < readers.size(); ++k) {
+        if (const auto fault = lost.find(k); fault != lost.end()) {
+            reads.push_back(fault->second);
+            continue;
+        }
+        ++parts_.probe.blocks_read;
+        parts_.probe.bytes_read += readers[k]->file_bytes();
+        reads.push_back(block_read{readers[k]->block(), readers[k]->file_bytes()});
+    }
+    return reads;
+}
+
+/// Blocks. Makes room by evicting clean agents.
+result<block_file_reader> agent_restorer::open_file(const restoration& work, const block_part& part,
+                                                    bool keep_open) {
+    const auto at = parts_.shape.place(work.state, work.names, part.index);
+    auto file = parts_.blocks.open(at.name, part.part, at.identity, parts_.pool, keep_open);
+    // Somebody else may have taken the room.
+    while (!file && file.error().code == errc::pool_exhausted &&
+           room_.free_frames_for(work.state.id, parts_.shape.layout().layers(part.part).size()))
+        file = parts_.blocks.open(at.name, part.part, at.identity, parts_.pool, keep_open);
+    return file;
+}
+
+void agent_restorer::count_damage(const block_hash& name, kv_part part, errc code) {
+    if (code == errc::not_found)
+        ++parts_.probe.blocks_missing;
+    else
+        ++parts_.probe.blocks_corrupt;
+    parts_.blocks.distrust(name, part);
+    // Whoever still has the block in the pool writes the file again.
+    parts_.index.mark_damaged(agent_index::lock(parts_.index), name, part);
+}
+
+/// Returns: how many of the restored tokens are in blocks that were read.
+int agent_restorer::tokens_read(const restored_prefix& restored,
+                                const std::vector<bool>& was_read) const {
+    const std::size_t per_block = parts_.shape.block_tokens();
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < restored.blocks.size(); ++i)
+        if (was_read[i])
+            count += std::min(as_size(restored.tokens), (i + 1) * per_block) - i * per_block;
+    return static_cast<int>(count);
+}
+
+}  // namespace semantic::storage

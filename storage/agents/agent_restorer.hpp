@@ -1,0 +1,60 @@
+#pragma once
+// Brings blocks that are only on disk into the pool: files side by side, layer after layer, checked
+// before anybody else sees them. Owner: agent_cache_store. Thread: methods marked "Blocks." read
+// files, without a lock.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "storage/agents/evictor.hpp"
+#include "storage/agents/store_parts.hpp"
+#include "storage/disk/block_file.hpp"
+#include "storage/pool/prefix_arrival.hpp"
+
+namespace semantic::storage {
+
+class agent_restorer {
+  public:
+    agent_restorer(store_parts& parts, evictor& room) : parts_(parts), room_(room) {}
+
+    /// Blocks. As agent_cache_store::restore().
+    result<restored_prefix> restore(const agent_state& wanted, int tokens,
+                                    const prefix_begun& begun);
+    /// Blocks. The same for all tokens of `state`, with every block's sliding layers. Errors: as
+    /// restore(), and what is lost on disk: corrupt, incompatible, not_found.
+    result<restored_prefix> restore_whole(const agent_state& state);
+    /// As agent_cache_store::restore_hot().
+    std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
+
+  private:
+    /// A state, the names of its blocks, and what is there of it so far.
+    struct restoration {
+        const agent_state& state;
+        const std::vector<block_hash> names;
+        restored_prefix found{};
+        std::vector<bool> was_read{};  // by block
+    };
+    /// Takes the frames of all that is missing, in its order, while they are being filled.
+    using frames_taken =
+        std::function<void(const std::vector<block_ptr>&, std::shared_ptr<prefix_arrival>)>;
+
+    result<std::optional<std::size_t>> bring(restoration& work,
+                                             const std::vector<block_part>& needed,
+                                             const prefix_begun& begun);
+    std::vector<result<block_read>> read_parts(const restoration& work,
+                                               const std::vector<block_part>& missing,
+                                               const frames_taken& begun);
+    result<block_file_reader> open_file(const restoration& work, const block_part& part,
+                                        bool keep_open);
+    block_ptr find_hot(const restoration& work, const block_part& part) const;
+    void count_damage(const block_hash& name, kv_part part, errc code);
+    int tokens_read(const restored_prefix& restored, const std::vector<bool>& was_read) const;
+
+    store_parts& parts_;
+    evictor& room_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,227 @@
+#include "storage/agents/agent_saver.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "storage/disk/manifest.hpp"
+#include "storage/files/checksum.hpp"
+
+namespace semantic::storage {
+
+result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
+    const std::string path = parts_.shape.manifest_of(id);
+    const manifest_turn mine(parts_.index, path);
+    cache_directory::repairs left;
+    auto report = save_once(id, path, extent);
+    while (!report && directory_.repair(report.error(), left)) report = save_once(id, path, extent);
+    if (report) return report;
+    ++parts_.probe.save_failures;
+    if (report.error().code == errc::out_of_space) ++parts_.probe.saves_out_of_space;
+    const agent_index::lock locked(parts_.index);
+    if (agent_record* agent = parts_.index.find(locked, id)) agent->save_failed = agent->dirty;
+    return report;
+}
+
+/// Requires: the agent's turn.
+result<save_report> agent_saver::save_once(const agent_id& id, const std::string& path,
+                                           save_extent extent) {
+    if (auto ok = directory_.check(id, path); !ok) return ok.error();
+    snapshot what = take_snapshot(id, extent);
+    if (what.state == nullptr) return save_report{};
+    parts_.blocks.retain(what.names);
+    auto plan = plan_manifest(what);
+    auto report = plan ? write_out(path, what, *plan) : result<save_report>(plan.error());
+    std::vector<block_hash> dropped;
+    state_ptr with_passed;  // ends behind the lock
+    {
+        const agent_index::lock locked(parts_.index);
+        agent_record& agent = *parts_.index.find(locked, id);
+        if (report && what.reconciliations != parts_.index.reconciliations(locked)) {
+            parts_.quota.remove(plan->bytes.size());
+            report =
+                failure{errc::not_found, parts_.options.directory + ": files went away meanwhile"};
+        }
+        agent.save_failed = !report;
+        with_passed = parts_.index.drop_passed(locked, agent, agent_index::which_passed::saved);
+        if (!report) {
+            // What the manifest needs stays: the file may have been written all the same.
+            agent.attempted = concatenated(std::move(agent.attempted), what.names);
+            return report;
+        }
+        foreign_manifest replaced = parts_.index.take_foreign(locked, path);
+        dropped = concatenated(std::exchange(agent.saved, std::move(what.names)), replaced.names);
+        parts_.quota.remove(replaced.bytes);
+        if (!plan->append) parts_.quota.remove(agent.manifest_bytes);
+        agent.manifest_bytes = plan->file_bytes;
+        agent.appendable = std::move(plan->next);
+        if (agent.version == what.version && extent == save_extent::everything) {
+            agent.dirty = false;
+            dropped = concatenated(std::move(dropped), std::exchange(agent.attempted, {}));
+            agent.pinned.clear();
+        }
+    }
+    parts_.blocks.release(dropped);
+    return report;
+}
+
+/// Requires: the agent's turn.
+agent_saver::snapshot agent_saver::take_snapshot(const agent_id& id, save_extent extent) {
+    const agent_index::lock locked(parts_.index);
+    agent_record* agent = parts_.index.find(locked, id);
+    if (agent == nullptr || !agent->dirty) return {};
+    snapshot what{agent->state,
+                  agent->names,
+                  agent->version,
+                  agent->manifest_bytes,
+                  parts_.index.reconciliations(locked),
+                  {}};
+    if (extent == save_extent::full_blocks) what.state = without_tail(*agent, what.names);
+    // Whatever goes wrong from here on, the file may then end with anything.
+    if (what.state) what.before = std::exchange(agent->appendable, std::nullopt);
+    return what;
+}
+
+/// Returns: the state as far as its blocks are full, `names` cut accordingly; null when that is not
+/// longer than what a manifest has already.
+state_ptr agent_saver::without_tail(const agent_record& agent,
+                                    std::vector<block_hash>& names) const {
+    const std::size_t per_block = parts_.shape.block_tokens();
+    const std::size_t full = agent.state->tokens.size() / per_block;
+    names.resize(full);
+    if (full == 0 || agent.saved.size() > full || agent.saved == names) return nullptr;
+    auto shorter = std::make_shared<agent_state>(*agent.state);
+    shorter->tokens.resize(full * per_block);
+    shorter->token_ends.resize(shorter->tokens.size());
+    shorter->text.resize(shorter->token_ends.back());
+    shorter->blocks.resize(full);
+    std::erase_if(shorter->messages,
+                  [&](const message_end& each) { return each.tokens > shorter->tokens.size(); });
+    return shorter;
+}
+
+std::vector<block_mark> agent_saver::marks_of(const agent_state& state,
+                                              const std::vector<block_hash>& names) const {
+    std::vector<block_mark> marks;
+    const std::size_t per_block = parts_.shape.block_tokens();
+    for (std::size_t i = 0; (i + 1) * per_block <= state.tokens.size(); ++i) {
+        const auto ends = std::span(state.token_ends).subspan(i * per_block, per_block);
+        const std::uint32_t begin = i == 0 ? 0 : state.token_ends[i * per_block - 1];
+        marks.push_back(
+            {names[i], field_hasher()
+                           .add(std::as_bytes(ends))
+                           .add(std::string_view(state.text).substr(begin, ends.back() - begin))
+                           .finish()});
+    }
+    return marks;
+}
+
+/// Returns: a record to append that brings what is new, or the whole file where there is nothing to
+/// append to, or where what was appended has come to be more than a file.
+result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& what) const {
+    const agent_state& state = *what.state;
+    manifest agent;
+    for (std::size_t i = 0; i < what.names.size(); ++i) {
+        const auto at = parts_.shape.place(state, what.names, i);
+        agent.blocks.push_back({at.name, static_cast<int>(at.identity.tokens.size())});
+    }
+    agent.fingerprint = parts_.options.fingerprint;
+    agent.agent = state.id.str();
+    agent.tenant = state.id.tenant();
+    agent.tokens = state.tokens;
+    agent.text = state.text;
+    agent.token_ends = state.token_ends;
+    agent.created = state.created;
+    agent.last_used = state.last_used;
+    agent.notes = state.notes;
+    if (!parts_.options.model.empty()) agent.notes[model_note] = parts_.options.model;
+    agent.notes.erase(private_note);
+    if (state.is_private()) agent.notes[private_note] = parts_.shape.salt_of(state);
+    agent.messages = state.messages;
+    manifest_plan plan;
+    plan.next.marks = marks_of(state, what.names);
+    plan.next.messages = state.messages;
+    if (what.before) {
+        const manifest_journal& before = *what.before;
+        const auto common = std::ranges::mismatch(before.marks, plan.next.marks).in1;
+        const auto kept = static_cast<std::size_t>(common - before.marks.begin());
+        const auto changed = std::ranges::mismatch(before.messages, agent.messages).in1;
+        auto update = encode_update(agent,
+                                    {kept, kept * parts_.shape.block_tokens(),
+                                     static_cast<std::size_t>(changed - before.messages.begin())},
+                                    before.seal);
+        if (!update) return update.error();
+        plan.file_bytes = what.file_bytes + update->bytes.size();
+        // A page on top, so that small agents are not written anew at every turn.
+        if (plan.file_bytes <= 2 * before.bytes_at_first + 4096) {
+            plan.append = true;
+            plan.bytes = std::move(update->bytes);
+            plan.next.seal = update->seal;
+            plan.next.bytes_at_first = before.bytes_at_first;
+            return plan;
+        }
+    }
+    auto whole = encode_manifest(agent);
+    if (!whole) return whole.error();
+    plan.bytes = std::move(whole->bytes);
+    plan.file_bytes = plan.bytes.size();
+    plan.next.seal = whole->seal;
+    plan.next.bytes_at_first = plan.file_bytes;
+    return plan;
+}
+
+/// Returns: an upper bound for the block files that write_blocks() will make.
+std::uint64_t agent_saver::bytes_to_write(const snapshot& what) const {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < what.names.size(); ++i)
+        for (const kv_part part : kv_parts)
+            if (what.state->blocks[i].at(part) != nullptr &&
+                !parts_.blocks.is_good(what.names[i], part))
+                bytes += parts_.blocks.bytes_max(
+                    part, parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
+    return bytes;
+}
+
+result<save_report> agent_saver::write_out(const std::string& relative, const snapshot& what,
+                                           const manifest_plan& plan) {
+    auto room = room_.free_disk(bytes_to_write(what) + plan.bytes.size());
+    if (!room) return room.error();
+    save_report report;
+    if (auto ok = write_blocks(what, *room, report); !ok) return ok.error();
+    if (auto ok = parts_.blocks.make_lasting(what.names); !ok) return ok.error();
+    const std::string path = parts_.full_path(relative);
+    const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
+                                : replace_file(parts_.files, path, plan.bytes);
+    if (!ok) return ok.error();
+    parts_.quota.add(plan.bytes.size());
+    report.bytes_written += plan.bytes.size();
+    ++parts_.probe.manifests_written;
+    parts_.probe.bytes_written += plan.bytes.size();
+    return report;
+}
+
+result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise& room,
+                                       save_report& report) {
+    std::optional<failure> lost;
+    for (std::size_t i = 0; i < what.names.size(); ++i) {
+        // A block that is only on disk is saved already; if its file is damaged, nobody here can
+        // write it again.
+        if (what.state->blocks[i].full == nullptr &&
+            !parts_.blocks.is_known(what.names[i], kv_part::full))
+            lost = failure{errc::io, parts_.full_path(block_path(what.names[i], kv_part::full)) +
+                                         ": the file is gone, and the block is not in memory"};
+        for (const kv_part part : kv_parts) {
+            const block_ptr& block = what.state->blocks[i].at(part);
+            if (block == nullptr) continue;
+            const block_place at = parts_.shape.place(*what.state, what.names, i);
+            const auto written = parts_.blocks.ensure(at.name, at.identity, *block);
+            if (!written) return written.error();
+            room.spend(*written);
+            report.bytes_written += *written;
+            report.blocks_written += *written == 0 ? 0 : 1;
+        }
+    }
+    if (lost) return *lost;
+    return {};
+}
+
+}  // namespace semantic::storage

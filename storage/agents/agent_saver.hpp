@@ -1,0 +1,58 @@
+#pragma once
+// Writes what is new of an agent: block files, then the manifest that needs them, in the order of
+// the commit protocol (FORMAT.md). Owner: agent_cache_store. Thread: save() blocks; calls for one
+// agent take turns.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/agents/cache_directory.hpp"
+#include "storage/agents/evictor.hpp"
+#include "storage/agents/store_parts.hpp"
+
+namespace semantic::storage {
+
+class agent_saver {
+  public:
+    agent_saver(store_parts& parts, evictor& room, cache_directory& directory)
+        : parts_(parts), room_(room), directory_(directory) {}
+
+    /// Blocks. As agent_cache_store::save().
+    result<save_report> save(const agent_id& id, save_extent extent);
+
+  private:
+    /// What is saved: a state as it was when its turn came.
+    struct snapshot {
+        state_ptr state;  // null when there is nothing to save
+        std::vector<block_hash> names;
+        std::uint64_t version = 0;
+        std::uint64_t file_bytes = 0;  // of the manifest on disk
+        std::uint64_t reconciliations = 0;
+        std::optional<manifest_journal> before;
+    };
+    /// The bytes of a save's manifest, and what is known of the file once they are in it.
+    struct manifest_plan {
+        std::string bytes;
+        bool append = false;
+        std::uint64_t file_bytes = 0;  // of the whole file afterwards
+        manifest_journal next;
+    };
+    result<save_report> save_once(const agent_id& id, const std::string& path, save_extent extent);
+    snapshot take_snapshot(const agent_id& id, save_extent extent);
+    state_ptr without_tail(const agent_record& agent, std::vector<block_hash>& names) const;
+    std::vector<block_mark> marks_of(const agent_state& state,
+                                     const std::vector<block_hash>& names) const;
+    result<manifest_plan> plan_manifest(const snapshot& what) const;
+    std::uint64_t bytes_to_write(const snapshot& what) const;
+    result<save_report> write_out(const std::string& relative, const snapshot& what,
+                                  const manifest_plan& plan);
+    result<void> write_blocks(const snapshot& what, disk_quota::promise& room, save_report& report);
+
+    store_parts& parts_;
+    evictor& room_;
+    cache_directory& directory_;
+};
+
+}  // namespace semantic::storage

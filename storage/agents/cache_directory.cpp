@@ -1,0 +1,267 @@
+#include "storage/agents/cache_directory.hpp"
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t secret_bytes = 32;
+
+}  // namespace
+
+std::string random_bytes(std::size_t count) {
+    std::random_device entropy;
+    std::string bytes;
+    while (bytes.size() < count) bytes += static_cast<char>(entropy() & 0xff);
+    return bytes;
+}
+
+// --- opening ---
+
+result<void> cache_directory::open() {
+    if (auto ok = make_directories(); !ok) return ok;
+    auto lock = parts_.files.lock(parts_.options.directory);
+    if (!lock) return lock.error();
+    lock_ = std::move(*lock);
+    if (auto ok = parts_.quota.set_budget(parts_.options.disk_budget_bytes); !ok) return ok;
+    if (auto ok = read_secret(); !ok) return ok;
+    if (auto ok = count_others(); !ok) return ok;
+    if (auto ok = read_manifests(); !ok) return ok;
+    // Ordering the texts waits for no disk, so it is done beside.
+    const auto index_texts = [this] { parts_.index.add_texts(agent_index::lock(parts_.index)); };
+    // A manifest of a later format may need files that this program cannot know of.
+    if (auto ok = parts_.blocks.scan(!all_understood_, parts_.workers, index_texts); !ok) return ok;
+    std::set<std::string> in_vain;
+    while (parts_.quota.is_over_budget())
+        if (!room_.remove_one(in_vain)) break;
+    return {};
+}
+
+result<void> cache_directory::make_directories() {
+    for (const char* each : {"", "/agents", "/blocks"})
+        if (auto ok = parts_.files.make_directory(parts_.options.directory + each); !ok) return ok;
+    return {};
+}
+
+/// Files that are nobody's business here take room all the same.
+result<void> cache_directory::count_others() {
+    const auto entries = parts_.files.list(parts_.options.directory);
+    if (!entries) return entries.error();
+    for (const directory_entry& entry : *entries) {
+        if (entry.is_directory && (entry.name == "agents" || entry.name == "blocks")) continue;
+        const auto bytes = entry.is_directory
+                               ? bytes_below(parts_.files, parts_.full_path(entry.name))
+                               : entry.bytes;
+        if (!bytes) return bytes.error();
+        parts_.quota.add(*bytes);
+    }
+    return {};
+}
+
+result<void> cache_directory::read_secret() {
+    const std::string path = parts_.full_path("secret");
+    auto found = read_whole(parts_.files, path, secret_bytes);
+    if (found && found->size() == secret_bytes) {
+        secret_ = std::move(*found);
+        return {};
+    }
+    if (!found && found.error().code == errc::io) return found.error();
+    // None yet, or not one that was ever written here. With another one the tenants start anew.
+    secret_ = random_bytes(secret_bytes);
+    return replace_file(parts_.files, path, secret_);
+}
+
+result<void> cache_directory::read_manifests() {
+    const auto entries = parts_.files.list(parts_.full_path("agents"));
+    if (!entries) return entries.error();
+    std::vector<read_file> found;
+    for (const directory_entry& entry : *entries) {
+        const std::string relative = "agents/" + entry.name;
+        if (!entry.is_directory && entry.name.ends_with(".tmp")) {
+            if (auto ok = parts_.files.unlink(parts_.full_path(relative)); !ok) return ok;
+        } else if (!entry.is_directory && entry.name.ends_with(".manifest")) {
+            parts_.quota.add(entry.bytes);
+            found.push_back({relative, entry.bytes});
+        } else {
+            const auto bytes = entry.is_directory
+                                   ? bytes_below(parts_.files, parts_.full_path(relative))
+                                   : entry.bytes;
+            if (!bytes) return bytes.error();
+            parts_.quota.add(*bytes);
+        }
+    }
+    parts_.workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
+    std::size_t block_count = 0;
+    for (const read_file& each : found) block_count += each.names.size();
+    parts_.blocks.expect(block_count);
+    for (read_file& each : found)
+        if (auto ok = index_manifest(std::move(each)); !ok) return ok;
+    return {};
+}
+
+/// Everything about one manifest that needs no index. Thread: any.
+void cache_directory::read_manifest(read_file& file) const {
+    const auto bytes =
+        read_whole(parts_.files, parts_.full_path(file.relative), manifest_file_bytes_max);
+    file.found = bytes ? decode_manifest(*bytes) : result<decoded_manifest>(bytes.error());
+    if (!file.found) return;
+    const manifest& agent = file.found->agent;
+    const auto name = agent_id::parse(agent.agent);
+    if (!name) {
+        file.found = failure{errc::corrupt, file.relative + ": agent is not an agent id"};
+        return;
+    }
+    file.id = name->of(agent.tenant);
+    for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
+    file.ours = is_ours(file);
+}
+
+/// Whether a manifest is of this model, under its own name, with the blocks that its tokens have.
+/// Takes the note of its salt out. Thread: any.
+bool cache_directory::is_ours(read_file& file) const {
+    manifest& agent = file.found->agent;
+    std::string_view salt = parts_.shape.salt_of(*file.id);
+    const auto note = agent.notes.extract(private_note);
+    if (note) {
+        salt = note.mapped();
+        if (salt.size() != file.private_salt.bytes.size()) return false;
+        std::ranges::copy(salt, file.private_salt.bytes.begin());
+        if (file.private_salt == block_hash{}) return false;
+    }
+    return agent.fingerprint == parts_.options.fingerprint &&
+           parts_.shape.manifest_of(*file.id) == file.relative &&
+           file.names == parts_.shape.names_of(salt, agent.tokens);
+}
+
+result<void> cache_directory::index_manifest(read_file file) {
+    if (!file.found) return index_unreadable(file);
+    parts_.blocks.retain(file.names);
+    if (!file.ours) {
+        index_foreign(std::move(file));
+        return {};
+    }
+    if (file.found->torn) {
+        ++parts_.probe.manifests_corrupt;
+        ++parts_.probe.manifests_torn;
+    }
+    index_agent(std::move(file));
+    return {};
+}
+
+result<void> cache_directory::index_unreadable(const read_file& file) {
+    const failure& why = file.found.error();
+    if (why.code == errc::incompatible) {
+        ++parts_.probe.manifests_incompatible;
+        all_understood_ = false;
+        const agent_index::lock locked(parts_.index);
+        parts_.index.set_absent(locked, file.relative, shortfall::incompatible);
+        parts_.index.add_foreign(locked, file.relative, {{}, file.bytes});
+        return {};
+    }
+    if (why.code != errc::corrupt) return why;
+    // Nothing in it can be trusted, so nothing is lost with it.
+    ++parts_.probe.manifests_corrupt;
+    if (auto ok = parts_.files.unlink(parts_.full_path(file.relative)); !ok) return ok;
+    parts_.quota.remove(file.bytes);
+    parts_.index.set_absent(agent_index::lock(parts_.index), file.relative, shortfall::corrupt);
+    return {};
+}
+
+/// What belongs to another model, tenant or block size stays as it is, with its blocks, until its
+/// agent is saved anew.
+void cache_directory::index_foreign(read_file file) {
+    ++parts_.probe.manifests_incompatible;
+    const auto& notes = file.found->agent.notes;
+    const auto model = notes.find(model_note);
+    const bool other_model = model != notes.end() && model->second != parts_.options.model;
+    const agent_index::lock locked(parts_.index);
+    parts_.index.set_absent(locked, file.relative,
+                            other_model ? shortfall::model_changed : shortfall::incompatible);
+    parts_.index.add_foreign(locked, file.relative, {std::move(file.names), file.bytes});
+}
+
+void cache_directory::index_agent(read_file file) {
+    manifest& agent = file.found->agent;
+    agent_record entry;
+    entry.last_used = agent.last_used;
+    entry.state = std::make_shared<const agent_state>(agent_state{
+        *file.id, std::move(agent.tokens), std::move(agent.text), std::move(agent.token_ends),
+        std::vector<kv_block_parts>(file.names.size()), agent.created, agent.last_used,
+        std::move(agent.notes), std::move(agent.messages), file.private_salt});
+    entry.names = file.names;
+    entry.saved = std::move(file.names);
+    entry.manifest_bytes = file.bytes;
+    parts_.index.add_without_text(agent_index::lock(parts_.index), std::move(entry));
+}
+
+// --- files that are taken away ---
+
+result<void> cache_directory::check(const agent_id& id, const std::string& manifest) {
+    if (auto ok = keep(); !ok) return ok;
+    std::vector<block_hash> names;
+    bool has_manifest = false;
+    {
+        const agent_index::lock locked(parts_.index);
+        const agent_record* agent = parts_.index.find(locked, id);
+        if (agent == nullptr) return {};
+        names = agent->names;
+        has_manifest = agent->manifest_bytes > 0;
+    }
+    const auto manifest_there = parts_.files.exists(parts_.full_path(manifest));
+    const bool manifest_gone = has_manifest && manifest_there && !*manifest_there;
+    if (parts_.blocks.forget_missing(names) > 0 || manifest_gone) reconcile();
+    return {};
+}
+
+/// Makes the directory anew where it is gone, and takes it before another process does. Errors: as
+/// check().
+result<void> cache_directory::keep() {
+    std::lock_guard one_at_a_time(keep_mutex_);
+    if (lock_->is_in_place()) return {};
+    if (auto ok = make_directories(); !ok) return ok;
+    auto lock = parts_.files.lock(parts_.options.directory);
+    if (!lock) return lock.error();
+    const std::string path = parts_.full_path("secret");
+    const auto found = read_whole(parts_.files, path, secret_.size());
+    if (found ? *found != secret_ : found.error().code != errc::not_found)
+        return failure{errc::io, parts_.options.directory +
+                                     ": another cache directory stands in the place of the one "
+                                     "that this process has opened"};
+    if (!found)
+        if (auto ok = replace_file(parts_.files, path, secret_); !ok) return ok;
+    lock_ = std::move(*lock);
+    reconcile();
+    return {};
+}
+
+/// Looks for every file, forgets those that are gone, and makes the agents dirty that can be
+/// written again. Saves that are under way begin anew.
+void cache_directory::reconcile() {
+    parts_.blocks.forget_missing();
+    std::set<std::string> gone;
+    for (std::string& each : parts_.index.manifests(agent_index::lock(parts_.index)))
+        if (const auto there = parts_.files.exists(parts_.full_path(each)); there && !*there)
+            gone.insert(std::move(each));
+    const foreign_manifest left = parts_.index.reconcile(agent_index::lock(parts_.index), gone);
+    parts_.quota.remove(left.bytes);
+    parts_.blocks.release(left.names);
+}
+
+bool cache_directory::repair(const failure& fault, repairs& left) {
+    if (fault.code == errc::out_of_space) {
+        // What somebody else had may be free again; else the file system is out of what no budget
+        // counts, such as inodes.
+        if (std::exchange(left.is_first, false)) return true;
+        return left.removals-- > 0 && room_.remove_one(left.in_vain);
+    }
+    if (fault.code != errc::not_found || left.renewals-- <= 0) return false;
+    if (!make_directories()) return false;
+    reconcile();
+    return true;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,78 @@
+#pragma once
+// The directory of a store: taking it and reading what is in it, and keeping it when somebody takes
+// files, or all of it, away while the store is open. Owner: agent_cache_store. Thread: open() runs
+// once, before anything else; the rest is safe from any. All of it blocks.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "storage/agents/evictor.hpp"
+#include "storage/agents/store_parts.hpp"
+#include "storage/disk/manifest.hpp"
+
+namespace semantic::storage {
+
+/// From the operating system's generator.
+std::string random_bytes(std::size_t count);
+
+class cache_directory {
+  public:
+    cache_directory(store_parts& parts, evictor& room) : parts_(parts), room_(room) {}
+
+    /// Blocks. As agent_cache_store::open().
+    result<void> open();
+    /// Returns: 32 bytes; from open() on they stay as they are.
+    const std::string& secret() const noexcept { return secret_; }
+
+    /// Blocks. Looks whether the directory is there, and the files that the index says an agent
+    /// has. The directory is made anew where it is gone; agents whose files are gone and can be
+    /// written again are dirty from now on. Errors: locked; io, also where another cache directory
+    /// has its name.
+    result<void> check(const agent_id& id, const std::string& manifest);
+    /// What may still be done for a save that fails.
+    struct repairs {
+        bool is_first = true;
+        int removals = 16;  // of agents, one after the other
+        int renewals = 2;   // of directories
+        std::set<std::string> in_vain;
+    };
+    /// Blocks. Returns: whether a save that failed so may go well when it is repeated.
+    bool repair(const failure& fault, repairs& left);
+
+  private:
+    /// A manifest as it was read, before the index knows of it.
+    struct read_file {
+        std::string relative;
+        std::uint64_t bytes = 0;
+        result<decoded_manifest> found = failure{errc::not_found, {}};
+        std::vector<block_hash> names{};  // that it lists
+        std::optional<agent_id> id{};     // whose it is
+        block_hash private_salt{};        // as in agent_state
+        bool ours = false;
+    };
+    result<void> make_directories();
+    result<void> count_others();
+    result<void> read_secret();
+    result<void> read_manifests();
+    void read_manifest(read_file& file) const;
+    bool is_ours(read_file& file) const;
+    result<void> index_manifest(read_file file);
+    result<void> index_unreadable(const read_file& file);
+    void index_foreign(read_file file);
+    void index_agent(read_file file);
+    result<void> keep();
+    void reconcile();
+
+    store_parts& parts_;
+    evictor& room_;
+    std::string secret_;
+    bool all_understood_ = true;  // no manifest is of another format version
+    std::mutex keep_mutex_;       // held while a directory that is gone is made anew
+    std::unique_ptr<directory_lock> lock_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,46 @@
+#pragma once
+// Makes room: in the pool by letting go of blocks, in the directory by removing files. What goes
+// first is the index's decision (tier_policy). Owner: agent_cache_store. Thread: safe from any;
+// those marked "Blocks." do file I/O, without a lock.
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "storage/agents/store_parts.hpp"
+
+namespace semantic::storage {
+
+class evictor {
+  public:
+    explicit evictor(store_parts& parts) : parts_(parts) {}
+
+    /// As agent_cache_store::make_room().
+    bool free_frames(std::size_t frames, const agent_id* keep);
+    /// Room for what is read of an agent: its own blocks, which may be of another way that it has
+    /// gone since, go last.
+    bool free_frames_for(const agent_id& id, std::size_t frames);
+    /// As agent_cache_store::evict().
+    bool evict(const agent_id& id);
+
+    /// Blocks. Returns: room for `bytes` more, after removing what had to go. Errors: out_of_space
+    /// when nothing more may be removed, io.
+    result<disk_quota::promise> free_disk(std::uint64_t bytes);
+    /// Blocks. Removes what is needed least: a manifest of others, a file that nobody needs, an
+    /// agent. `in_vain` remembers manifests that could not be removed. Returns: false when there is
+    /// nothing.
+    bool remove_one(std::set<std::string>& in_vain);
+    /// Blocks. As agent_cache_store::erase().
+    result<void> erase(const agent_id& id);
+
+  private:
+    bool remove_foreign(const std::string& manifest);
+    bool remove_agent(const agent_id& id, const std::string& manifest);
+    result<void> unlink_manifest(const std::string& relative);
+    std::vector<block_hash> take_files(agent_record& agent);
+
+    store_parts& parts_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,80 @@
+#pragma once
+// Which blocks a state consists of: their names, what identifies each, and which of them a sequence
+// needs. Pure: looks neither into a pool nor at a disk. Thread: immutable, safe from any.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/disk/block_format.hpp"
+#include "storage/pool/agent_state.hpp"
+#include "storage/pool/kv_layout.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+using state_ptr = std::shared_ptr<const agent_state>;
+
+/// Everything about one block of a state but its bytes. Valid as long as the state.
+struct block_place {
+    block_hash name;
+    block_identity identity;
+    bool full = false;
+};
+
+/// One part of the block with this number.
+struct block_part {
+    std::size_t index;
+    kv_part part;
+};
+
+inline std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
+
+class state_blocks {
+  public:
+    /// `layout` must live as long. `tenant_salt`: of the default tenant.
+    state_blocks(const block_hash& fingerprint, std::string tenant_salt, const kv_layout& layout)
+        : fingerprint_(fingerprint), tenant_salt_(std::move(tenant_salt)), layout_(layout) {}
+
+    const kv_layout& layout() const noexcept { return layout_; }
+    std::size_t block_tokens() const { return as_size(layout_.block_tokens()); }
+    /// Returns: how many blocks hold so many tokens.
+    std::size_t count_for(std::size_t tokens) const {
+        return (tokens + block_tokens() - 1) / block_tokens();
+    }
+
+    std::vector<block_hash> names_of(const agent_state& state) const {
+        return names_of(salt_of(state), state.tokens);
+    }
+    std::vector<block_hash> names_of(std::string_view salt, std::span<const token_id> tokens) const;
+    /// Requires: `names` are those of `state`.
+    block_place place(const agent_state& state, const std::vector<block_hash>& names,
+                      std::size_t index) const;
+
+    /// Returns: the first block whose sliding frames a sequence needs to go on behind `tokens`
+    /// tokens.
+    std::size_t window_start(std::size_t tokens) const;
+    /// Returns: what a sequence needs to go on behind `tokens` tokens. The window comes first, from
+    /// its end: what is lost there makes the prefix shorter, and then fewer full layers are needed.
+    std::vector<block_part> needed_for(int tokens) const;
+
+    static bool any_hot(const agent_state& state);
+    /// Whether all that the state's next token needs is in the pool.
+    bool all_hot(const agent_state& state) const;
+
+    /// What everything is named after that an agent has on disk. Valid as long as `id`.
+    std::string_view salt_of(const agent_id& id) const;
+    /// What the names of a state's blocks are salted with. Valid as long as `state`.
+    std::string_view salt_of(const agent_state& state) const;
+    /// Path of the agent's manifest under the cache directory.
+    std::string manifest_of(const agent_id& id) const;
+
+  private:
+    const block_hash fingerprint_;
+    const std::string tenant_salt_;
+    const kv_layout& layout_;
+};
+
+}  // namespace semantic::storage
