@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "server/config/config.hpp"
+#include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
-#include "server/http/listener.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"

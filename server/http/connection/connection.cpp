@@ -1,4 +1,4 @@
-#include "server/http/connection.hpp"
+#include "server/http/connection/connection.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>

@@ -1,4 +1,4 @@
-#include "server/http/session.hpp"
+#include "server/http/connection/session.hpp"
 
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "protocol/agents/agents.hpp"
-#include "server/http/connection.hpp"
+#include "server/http/connection/connection.hpp"
 #include "server/http/middleware.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"

@@ -1,10 +1,10 @@
-#include "server/http/listener.hpp"
+#include "server/http/connection/listener.hpp"
 
 #include <boost/asio/post.hpp>
 
 #include <stdexcept>
 
-#include "server/http/session.hpp"
+#include "server/http/connection/session.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/tokens.hpp"
 
