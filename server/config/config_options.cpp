@@ -263,7 +263,8 @@ const std::array options{
                   key_names, true, set_api_keys, print_api_keys},
     config_option{"cors-origins", "Network", "LIST",
                   "web pages that may use the server: origins separated by commas, loopback for "
-                  "those of this machine, * for all, none",
+                  "those of this machine, * for all, none; without a key also whose names a server "
+                  "on loopback answers to",
                   cors_names, false, set_cors_origins, print_cors_origins},
     config_option{"api-key-file",
                   "Network",

@@ -1,32 +1,24 @@
 #include "server/http/cors.hpp"
 
-#include <algorithm>
-#include <array>
+#include "server/http/hosts.hpp"
 
 namespace semantic::server {
 
 namespace {
 
-/// "http://localhost:3000" -> "localhost"; empty for what is no origin of http.
-std::string_view host_of(std::string_view origin) {
-    for (std::string_view scheme : {"http://", "https://"}) {
-        if (!origin.starts_with(scheme)) continue;
-        origin.remove_prefix(scheme.size());
-        if (origin.starts_with('[')) return origin.substr(0, origin.find(']') + 1);
-        return origin.substr(0, origin.find(':'));
-    }
-    return {};
-}
-
 bool is_loopback(std::string_view origin) {
-    constexpr std::array<std::string_view, 3> names{"localhost", "127.0.0.1", "[::1]"};
-    return std::find(names.begin(), names.end(), host_of(origin)) != names.end();
+    for (std::string_view scheme : {"http://", "https://"})
+        if (origin.starts_with(scheme))
+            return is_loopback_name(host_of_authority(origin.substr(scheme.size())));
+    return false;
 }
 
-/// The page was served by this very server, or by the proxy in front of it.
-bool is_own_page(std::string_view origin, const request& incoming) {
+/// The page was served by this very server, or by the proxy in front of it. A page whose name was
+/// made to resolve to this machine has an origin equal to its `host`, too, hence the second look.
+bool is_own_page(std::string_view origin, const config& settings, const request& incoming) {
     auto host = incoming.field("host");
-    return host && (origin == "http://" + *host || origin == "https://" + *host);
+    return host && (origin == "http://" + *host || origin == "https://" + *host) &&
+           names_this_server(settings, *host);
 }
 
 }  // namespace
@@ -45,7 +37,8 @@ std::optional<response> refuse_foreign_page(const config& settings, const reques
     bool only_reads = incoming.method == "GET" || incoming.method == "HEAD";
     // Whoever has a key was let in by the one who gave it.
     if (!origin || only_reads || needs_key(settings)) return std::nullopt;
-    if (!incoming.allow_origin.empty() || is_own_page(*origin, incoming)) return std::nullopt;
+    if (!incoming.allow_origin.empty() || is_own_page(*origin, settings, incoming))
+        return std::nullopt;
     return error_response(incoming, {protocol::errc::forbidden,
                                      "pages of " + origin->substr(0, 200) +
                                          " may not use this server; --cors-origins says which may",

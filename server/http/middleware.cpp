@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "server/http/cors.hpp"
+#include "server/http/hosts.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace semantic::server {
@@ -84,6 +85,7 @@ route_match begin_request(const services& with, request& incoming) {
 
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match) {
+    if (auto refused = refuse_foreign_host(with.settings, incoming)) return refused;
     bool is_known = match.found != nullptr || !match.allow.empty();
     if (incoming.method == "OPTIONS" && (is_known || incoming.path == "*"))
         return options_response(incoming, match.allow);

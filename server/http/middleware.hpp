@@ -18,8 +18,8 @@ namespace semantic::server {
 /// target and fields are set.
 route_match begin_request(const services& with, request& incoming);
 
-/// What is answered before the body is read, if anything: OPTIONS, no such route, wrong method, a
-/// page that may not, no key, server starting or stopping.
+/// What is answered before the body is read, if anything: another server's name, OPTIONS, no such
+/// route, wrong method, a page that may not, no key, server starting or stopping.
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match);
 

@@ -105,6 +105,8 @@ std::string_view reason_phrase(int status) noexcept {
             return "Unsupported Media Type";
         case 417:
             return "Expectation Failed";
+        case 421:
+            return "Misdirected Request";
         case 422:
             return "Unprocessable Content";
         case 429:

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -152,6 +152,30 @@ await main({
     const gone = 'semantic_clients_gone_total';
     for (let i = 0; i < 100 && !((await server.metrics())[gone] > 0); ++i) await sleep(20);
     assert.ok((await server.metrics())[gone] > 0, `${gone} does not move`);
+  },
+
+  // fetch() would not send another host than the address.
+  async 'a name that the server does not know is refused, and cors-origins makes it known'() {
+    const ask = (port) =>
+      new Promise((resolve, reject) => {
+        const options = { host: '127.0.0.1', port, path: '/v1/models' };
+        const headers = { host: 'semantic.example' };
+        request({ ...options, headers }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        })
+          .on('error', reject)
+          .end();
+      });
+    assert.equal(await ask(new URL(front.url).port), 421);
+    const named = await Server.start({
+      cache: make_folder(),
+      args: ['--cors-origins', 'loopback,https://semantic.example'],
+    });
+    const named_front = await proxy(named);
+    assert.equal(await ask(new URL(named_front.url).port), 200);
+    assert.equal(await named_front.stop(), 0);
+    assert.equal((await named.stop()).code, 0);
   },
 
   async 'health passes the proxy and metrics do not'() {

@@ -53,7 +53,7 @@ TEST(refuse_admin, only_the_key_or_a_lone_user_of_this_machine_may) {
 }
 
 std::string delete_line(const std::string& target) {
-    return "DELETE " + target + " HTTP/1.1\r\nhost: x\r\n\r\n";
+    return "DELETE " + target + " HTTP/1.1\r\nhost: localhost\r\n\r\n";
 }
 
 class admin_api : public ::testing::Test {

@@ -21,7 +21,7 @@ using tests::post;
 
 std::string request_line(const std::string& method, const std::string& target,
                          const std::string& fields = "", const std::string& body = "") {
-    std::string bytes = method + " " + target + " HTTP/1.1\r\nhost: x\r\n" + fields;
+    std::string bytes = method + " " + target + " HTTP/1.1\r\nhost: localhost\r\n" + fields;
     if (method == "PUT") bytes += "content-length: " + std::to_string(body.size()) + "\r\n";
     return bytes + "\r\n" + body;
 }
@@ -311,7 +311,7 @@ TEST_F(agents_api, a_bad_file_is_400_another_models_409_and_none_400) {
 TEST_F(agents_api, a_file_for_a_name_that_none_can_have_is_refused_before_it_is_sent) {
     http_client client(server_.port());
     client.send(
-        "PUT /v1/agents/a%20b/cache HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n"
+        "PUT /v1/agents/a%20b/cache HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n"
         "expect: 100-continue\r\n\r\n");
     EXPECT_EQ(client.read_reply().status, 400);
 }
@@ -330,12 +330,12 @@ TEST(agents_api_limits, an_upload_one_byte_over_the_pool_and_a_body_is_413) {
         client.request(request_line("PUT", "/v1/agents/a/cache", "", std::string(most, 'x')));
     EXPECT_EQ(taken.status, 200) << taken.body;
     http_client other(server.port());
-    other.send("PUT /v1/agents/a/cache HTTP/1.1\r\nhost: x\r\ncontent-length: " +
+    other.send("PUT /v1/agents/a/cache HTTP/1.1\r\nhost: localhost\r\ncontent-length: " +
                std::to_string(most + 1) + "\r\n\r\n");
     EXPECT_EQ(other.read_reply().status, 413) << "before the body is read";
     http_client chunked(server.port());
     chunked.send(
-        "PUT /v1/agents/a/cache HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+        "PUT /v1/agents/a/cache HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n");
     char size[20];
     std::snprintf(size, sizeof size, "%zx\r\n", most + 1);
     chunked.send(size + std::string(most + 1, 'x') + "\r\n0\r\n\r\n");

@@ -372,7 +372,7 @@ TEST_F(messages, side_requests_of_claude_code_leave_the_main_agent_alone) {
 
 TEST_F(messages, claude_codes_probe_and_its_event_log_are_answered) {
     http_client client(server_.port());
-    client.send("HEAD / HTTP/1.1\r\nhost: x\r\n\r\n");
+    client.send("HEAD / HTTP/1.1\r\nhost: localhost\r\n\r\n");
     EXPECT_EQ(client.read_reply(false).status, 200);
     http_reply logged = client.request(post("/api/event_logging/batch", R"({"events":[]})"));
     EXPECT_EQ(logged.status, 200);

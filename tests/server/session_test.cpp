@@ -40,7 +40,8 @@ TEST(session, chunked_body_over_the_limit_is_413) {
     test_server server(small_limits());
     server.ready();
     http_client client(server.port());
-    client.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
+    client.send(
+        "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n");
     std::string chunk = "40000\r\n" + std::string(0x40000, ' ') + "\r\n";
     for (int i = 0; i < 5; ++i) client.send(chunk);
     EXPECT_EQ(client.read_reply().status, 413);
@@ -53,8 +54,9 @@ TEST(session, chunked_upload_is_read) {
     std::string body = message_body(false);
     char size[16];
     std::snprintf(size, sizeof size, "%zx\r\n", body.size());
-    client.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n" +
-                std::string(size) + body + "\r\n0\r\n\r\n");
+    client.send(
+        "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n" +
+        std::string(size) + body + "\r\n0\r\n\r\n");
     EXPECT_EQ(client.read_reply().status, 200);
 }
 
@@ -74,9 +76,11 @@ TEST(session, what_is_not_http_is_400) {
     server.ready();
     for (const char* bytes :
          {"hello\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET  / HTTP/1.1\r\n\r\n",
-          "POST /v1/messages HTTP/1.1\r\ncontent-length: x\r\n\r\n",
-          "POST /v1/messages HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
-          "POST /v1/messages HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"}) {
+          "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: x\r\n\r\n",
+          "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n"
+          "transfer-encoding: chunked\r\n\r\n",
+          "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+          "zz\r\n"}) {
         http_client client(server.port());
         http_reply reply = client.request(bytes);
         EXPECT_EQ(reply.status, 400) << bytes;
@@ -185,7 +189,7 @@ TEST(session, expect_100_continue_is_answered_before_the_body) {
     http_client client(server.port());
     std::string body = message_body(false);
     std::string head =
-        "POST /v1/messages HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: ";
+        "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: ";
     client.send(head + std::to_string(body.size()) + "\r\n\r\n");
     EXPECT_EQ(client.read_head().status, 100);
     client.send(body);
@@ -209,7 +213,7 @@ TEST(session, compressed_bodies_and_other_expectations_are_refused_clearly) {
     // The end of a body in another transfer coding cannot be found.
     for (const char* coding : {"gzip, chunked", "gzip"}) {
         http_client coded(server.port());
-        coded.send("POST /v1/messages HTTP/1.1\r\nhost: x\r\ntransfer-encoding: " +
+        coded.send("POST /v1/messages HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: " +
                    std::string(coding) + "\r\n\r\n1\r\nx\r\n0\r\n\r\n");
         EXPECT_GE(coded.read_reply().status, 400) << coding;
         EXPECT_TRUE(coded.is_closed_by_server()) << coding;
@@ -229,7 +233,7 @@ TEST(session, every_reply_has_a_request_id_under_both_names) {
     const std::string key = "x-api-key: k1\r\n";
     const std::string id = "x-request-id: mine-1\r\n";
     const std::pair<int, std::string> cases[]{
-        {204, "OPTIONS /v1/messages HTTP/1.1\r\nhost: x\r\n" + id + "\r\n"},
+        {204, "OPTIONS /v1/messages HTTP/1.1\r\nhost: localhost\r\n" + id + "\r\n"},
         {400, post("/v1/messages", "{", key + id)},
         {401, post("/v1/messages", "{}", id)},
         {404, get("/v1/messages/nowhere", id)},
@@ -257,16 +261,16 @@ TEST(session, target_with_a_host_in_front_finds_its_route) {
     test_server server;
     server.ready();
     http_client client(server.port());
-    EXPECT_EQ(client.request(get("http://test:80/health/live?x")).status, 200);
-    EXPECT_EQ(client.request(get("http://test")).status, 200);
-    EXPECT_EQ(client.request(get("http://test/nowhere")).status, 404);
+    EXPECT_EQ(client.request(get("http://localhost:80/health/live?x")).status, 200);
+    EXPECT_EQ(client.request(get("http://localhost")).status, 200);
+    EXPECT_EQ(client.request(get("http://localhost/nowhere")).status, 404);
 }
 
 TEST(session, head_has_the_length_but_no_body) {
     test_server server;
     server.ready();
     http_client client(server.port());
-    client.send("HEAD /health/live HTTP/1.1\r\nhost: x\r\n\r\n");
+    client.send("HEAD /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n");
     http_reply head = client.read_reply(false);
     EXPECT_EQ(head.status, 200);
     EXPECT_EQ(head.fields["content-length"], "18");

@@ -127,7 +127,7 @@ void http_client::close(bool abruptly) {
 std::string get(std::string_view target, std::string_view more_fields) {
     return std::string("GET ")
         .append(target)
-        .append(" HTTP/1.1\r\nhost: test\r\n")
+        .append(" HTTP/1.1\r\nhost: localhost\r\n")
         .append(more_fields)
         .append("\r\n");
 }
@@ -135,7 +135,7 @@ std::string get(std::string_view target, std::string_view more_fields) {
 std::string post(std::string_view target, std::string_view body, std::string_view more_fields) {
     return std::string("POST ")
         .append(target)
-        .append(" HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n")
+        .append(" HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
         .append(more_fields)
         .append("content-length: ")
         .append(std::to_string(body.size()))

@@ -1,0 +1,94 @@
+#include "server/http/hosts.hpp"
+
+#include <boost/asio/ip/address.hpp>
+
+#include <algorithm>
+
+namespace semantic::server {
+
+namespace {
+
+namespace ip = boost::asio::ip;
+
+/// "[::1]" and "127.0.0.1" as an address; nothing for a name.
+std::optional<ip::address> address_of(std::string_view host) {
+    if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+    boost::system::error_code error;
+    ip::address address = ip::make_address(host, error);
+    if (error) return std::nullopt;
+    return address;
+}
+
+bool is_loopback(const ip::address& address) {
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+        return ip::make_address_v4(ip::v4_mapped, address.to_v6()).is_loopback();
+    return address.is_loopback();
+}
+
+bool is_host_of(std::string_view origin, std::string_view host) {
+    const std::size_t scheme = origin.find("://");
+    if (scheme == std::string_view::npos) return false;
+    return equal_ignoring_case(host_of_authority(origin.substr(scheme + 3)), host);
+}
+
+/// Who was asked: the value of `host`, or what a target in absolute form says in its place.
+std::optional<std::string> authority_of(const request& incoming) {
+    const std::string_view target = incoming.target;
+    for (std::string_view scheme : {"http://", "https://"})
+        if (target.starts_with(scheme)) {
+            const std::string_view rest = target.substr(scheme.size());
+            return std::string(rest.substr(0, rest.find_first_of("/?")));
+        }
+    return incoming.field("host");
+}
+
+}  // namespace
+
+std::string_view host_of_authority(std::string_view authority) {
+    const std::size_t bracket = authority.starts_with('[') ? authority.find(']') : 0;
+    if (bracket == std::string_view::npos) return {};
+    const std::size_t colon = authority.find(':', bracket);
+    const std::string_view host = authority.substr(0, colon);
+    if (bracket != 0 && host.size() != bracket + 1) return {};
+    if (colon == std::string_view::npos) return host;
+    const std::string_view port = authority.substr(colon + 1);
+    const bool is_port =
+        std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; });
+    return is_port ? host : std::string_view();
+}
+
+bool is_loopback_name(std::string_view host) {
+    if (equal_ignoring_case(host, "localhost")) return true;
+    const auto address = address_of(host);
+    return address && is_loopback(*address);
+}
+
+bool names_this_server(const config& settings, std::string_view authority) {
+    const std::string_view host = host_of_authority(authority);
+    if (host.empty()) return false;
+    const auto address = address_of(host);
+    if (is_loopback_name(host) || equal_ignoring_case(host, settings.host)) return true;
+    if (address && (address == address_of(settings.host) || !serves_this_machine_only(settings)))
+        return true;
+    return std::any_of(
+        settings.cors_origins.begin(), settings.cors_origins.end(),
+        [&](const std::string& origin) { return origin == "*" || is_host_of(origin, host); });
+}
+
+std::optional<response> refuse_foreign_host(const config& settings, const request& incoming) {
+    if (needs_key(settings) || !serves_this_machine_only(settings)) return std::nullopt;
+    const auto authority = authority_of(incoming);
+    // Only programs of before HTTP/1.1 leave it out, and no browser.
+    if (!authority || names_this_server(settings, *authority)) return std::nullopt;
+    const std::string name = authority->substr(0, 200);
+    return error_response(incoming,
+                          {protocol::errc::forbidden,
+                           "this server does not answer as \"" + name +
+                               "\"; --cors-origins with an origin of that host (http://" + name +
+                               ") lets it, and so does a key for all clients (--api-key)",
+                           "host",
+                           {}},
+                          421);
+}
+
+}  // namespace semantic::server

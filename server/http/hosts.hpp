@@ -1,0 +1,33 @@
+#pragma once
+// Which names this server answers to. A page in a browser can have its own name resolved to this
+// machine (DNS rebinding); its requests then look like those of a page of ours, and only their
+// `host` tells them apart. Pure.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/config/config.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+
+namespace semantic::server {
+
+/// "localhost:8001" -> "localhost", "[::1]:8001" -> "[::1]". Empty for what is no host and port.
+std::string_view host_of_authority(std::string_view authority);
+
+/// Whether `host` means this machine on every machine: localhost, 127.0.0.0/8, [::1].
+bool is_loopback_name(std::string_view host);
+
+/// Whether a request for `authority` (the value of `host`) may be meant for this server: a loopback
+/// name, `--host`, the host of an origin in `--cors-origins`, each with any port; everything when
+/// that option is *. A server that other machines reach has every address, too: nobody can have an
+/// address resolved to another one.
+bool names_this_server(const config& settings, std::string_view authority);
+
+/// Returns: 421 for a request whose `host` is another's name. Only a server that listens on
+/// loopback and asks for no key has to tell: everybody may use one that others reach without a
+/// key, and no page has a key.
+std::optional<response> refuse_foreign_host(const config& settings, const request& incoming);
+
+}  // namespace semantic::server
