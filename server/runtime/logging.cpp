@@ -17,6 +17,8 @@
 #include <ostream>
 #include <string>
 
+#include "storage/files/utf8.hpp"
+
 namespace semantic::server {
 
 namespace {
@@ -48,16 +50,30 @@ std::string utc_now() {
     return text;
 }
 
-void append_escaped(std::string& line, std::string_view text) {
+void append_byte(std::string& line, char c) {
     constexpr char digits[] = "0123456789abcdef";
-    for (char c : text) {
-        auto byte = static_cast<unsigned char>(c);
-        if (byte >= 0x20 && byte != 0x7f) {
-            line += c;
+    auto byte = static_cast<unsigned char>(c);
+    line += "\\x";
+    line += digits[byte >> 4];
+    line += digits[byte & 15];
+}
+
+/// A terminal acts on control characters: those of ASCII, and U+0080 to U+009F, which are C2 80 to
+/// C2 9F in UTF-8 and bare bytes elsewhere. In what is not UTF-8 every byte beyond ASCII may be
+/// one.
+void append_escaped(std::string& line, std::string_view text) {
+    const bool is_text = storage::is_utf8(text);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        auto byte = static_cast<unsigned char>(text[i]);
+        const bool is_c1 =
+            byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+        if (is_text && is_c1) {
+            append_byte(line, text[i++]);
+            append_byte(line, text[i]);
+        } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) {
+            append_byte(line, text[i]);
         } else {
-            line += "\\x";
-            line += digits[byte >> 4];
-            line += digits[byte & 15];
+            line += text[i];
         }
     }
 }
