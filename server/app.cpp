@@ -37,7 +37,6 @@ constexpr const char* erase_line = "\r\x1b[K";
 http_limits limits_of(const app_options& options) {
     http_limits limits = options.limits;
     limits.body_bytes_max = options.settings.body_limit_mb << 20;
-    limits.connections_max = options.settings.max_connections;
     return limits;
 }
 

@@ -29,7 +29,7 @@ using engine_loader = std::function<storage::result<std::unique_ptr<engine::engi
 
 struct app_options {
     config settings;
-    http_limits limits;  // body_bytes_max and connections_max are taken from `settings`
+    http_limits limits;  // body_bytes_max is taken from `settings`
     engine_loader load;
     std::string cache_directory;  // for the line that says what runs
     bool handle_signals = true;   // SIGTERM, SIGINT and SIGHUP stop the server

@@ -13,11 +13,10 @@ struct http_limits {
     std::size_t pipelined_bytes_max = 64 * 1024;    // read ahead while an answer is being made
     std::size_t linger_bytes_max =
         64 * 1024 * 1024;  // thrown away before a refused upload is cut off
-    std::size_t connections_max = 1024;
 
     std::chrono::milliseconds idle{120'000};  // between two requests of one connection
-    std::chrono::milliseconds header{
-        15'000};  // from a request's first byte to the end of its header
+    // From a request's first byte to the end of its header; of a new connection also to that byte.
+    std::chrono::milliseconds header{15'000};
     std::chrono::milliseconds body{120'000};  // from the end of the header to the end of the body
     std::chrono::milliseconds write{60'000};  // one reply, or one piece of a stream
     std::chrono::milliseconds linger{5'000};  // for the peer to read a refusal

@@ -2,6 +2,7 @@
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
 #include <algorithm>
@@ -9,6 +10,12 @@
 #include "server/runtime/deadline.hpp"
 
 namespace semantic::server {
+
+namespace {
+
+const boost::system::error_code no_error;
+
+}  // namespace
 
 connection::connection(net::ip::tcp::socket socket, const http_limits& limits, task_group& tasks)
     : limits_(limits),
@@ -40,14 +47,42 @@ void connection::begin_request(bool keep_alive) {
     keep_alive_ = keep_alive;
     streamed_status_ = 0;
     notify_ = nullptr;
+    has_asked_ = true;
+}
+
+void connection::leave() {
+    net::post(executor(), [self = shared_from_this()] {
+        self->mark_gone();
+        boost::system::error_code ignored;  // a socket that is already closed is what we want
+        self->socket_.close(ignored);
+    });
 }
 
 net::awaitable<bool> connection::wait_for_request() {
     if (buffer_.size() > 0) co_return true;
-    deadline limit(socket_, limits_.idle);
+    deadline limit(socket_, has_asked_ ? limits_.idle : limits_.header);
     auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), use_tuple);
     buffer_.commit(count);
     co_return !error && count > 0;
+}
+
+std::string_view connection::read_ahead() const {
+    const auto bytes = buffer_.cdata();
+    return {static_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+net::awaitable<boost::system::error_code> connection::read_header() {
+    constexpr std::string_view end = "\r\n\r\n";
+    std::size_t searched = 0;
+    for (;;) {
+        const std::string_view bytes = read_ahead();
+        const bool is_whole = bytes.find(end, searched) != std::string_view::npos;
+        if (is_whole || bytes.size() >= limits_.header_bytes_max) co_return no_error;
+        searched = bytes.size() < end.size() ? 0 : bytes.size() - end.size();
+        auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), use_tuple);
+        buffer_.commit(count);
+        if (error) co_return error;
+    }
 }
 
 void connection::start_watching() {

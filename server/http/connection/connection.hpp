@@ -9,6 +9,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 
 #include <memory>
+#include <string_view>
 
 #include "server/http/client_link.hpp"
 #include "server/http/limits.hpp"
@@ -33,11 +34,17 @@ class connection final : public client_link, public std::enable_shared_from_this
     void streamed(int status) override { streamed_status_ = status; }
 
     void begin_request(bool keep_alive);
+    /// Closes at once, without a word. From any thread.
+    void leave();
     void end_keep_alive() { keep_alive_ = false; }
     int streamed_status() const { return streamed_status_; }
 
     /// Returns: false when the client left or stayed silent for too long.
     net::awaitable<bool> wait_for_request();
+    /// Reads until the buffer holds a whole header, or as many bytes as one may have.
+    net::awaitable<boost::system::error_code> read_header();
+    /// What the buffer holds. Valid until it changes.
+    std::string_view read_ahead() const;
     /// Starts to read ahead, so that a client that leaves is noticed while nothing is written.
     void start_watching();
     /// What was read ahead stays in the buffer for the next request.
@@ -60,6 +67,7 @@ class connection final : public client_link, public std::enable_shared_from_this
     bool watch_no_more_ = false;
     bool gone_ = false;
     bool keep_alive_ = true;
+    bool has_asked_ = false;
     int streamed_status_ = 0;
     std::function<void()> notify_;
 };

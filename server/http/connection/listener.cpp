@@ -35,7 +35,8 @@ listener::listener(net::io_context& context, const services& with, task_group& s
       sessions_(sessions),
       strand_(net::make_strand(context)),
       acceptor_(strand_),
-      room_(strand_) {}
+      room_(strand_),
+      places_(with.settings.max_connections) {}
 
 void listener::open(const std::string& host, std::uint16_t port) {
     tcp::endpoint endpoint(find_address(context_, host, port), port);
@@ -53,7 +54,14 @@ void listener::open(const std::string& host, std::uint16_t port) {
 std::uint16_t listener::port() const { return acceptor_.local_endpoint().port(); }
 
 net::awaitable<void> listener::wait_for_room() {
-    while (open_sessions_ >= with_.limits.connections_max) {
+    while (acceptor_.is_open() && !places_.has_room()) {
+        if (places_.has_silent()) {
+            // Nobody has to leave before there is a client who could come instead.
+            [[maybe_unused]] auto [error] =
+                co_await acceptor_.async_wait(tcp::acceptor::wait_read, use_tuple);
+            if (!acceptor_.is_open() || places_.has_room()) continue;
+            places_.make_room();
+        }
         room_.expires_at(std::chrono::steady_clock::time_point::max());
         [[maybe_unused]] auto [error] = co_await room_.async_wait(use_tuple);
     }
@@ -75,15 +83,12 @@ net::awaitable<void> listener::run() {
         }
         boost::system::error_code not_set;  // only latency is lost if it fails
         socket.set_option(tcp::no_delay(true), not_set);
-        ++open_sessions_;
         net::any_io_executor executor = socket.get_executor();
-        sessions_.spawn(executor, run_session(tcp::socket(std::move(socket)), &with_, &sessions_),
-                        "a connection", [this] {
-                            net::post(strand_, [this] {
-                                --open_sessions_;
-                                room_.cancel();
-                            });
-                        });
+        auto place = std::make_unique<places::place>(places_);
+        sessions_.spawn(
+            executor,
+            run_session(tcp::socket(std::move(socket)), &with_, &sessions_, std::move(place)),
+            "a connection", [this] { net::post(strand_, [this] { room_.cancel(); }); });
     }
 }
 

@@ -11,6 +11,7 @@
 
 #include "protocol/agents/agents.hpp"
 #include "server/http/connection/connection.hpp"
+#include "server/http/connection/header_rules.hpp"
 #include "server/http/middleware.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"
@@ -38,6 +39,10 @@ bool is_http_fault(boost::system::error_code error) {
     return error.category() == http::make_error_code(http::error::bad_method).category();
 }
 
+response not_http(const request& to, const std::string& why) {
+    return error_response(to, {errc::bad_value, "this is not valid HTTP: " + why, {}, {}}, 400);
+}
+
 read_failure judge(boost::system::error_code error, bool late, const request& to,
                    const http_limits& limits, std::uint64_t body_bytes_max) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -58,9 +63,7 @@ read_failure judge(boost::system::error_code error, bool late, const request& to
         return {error_response(
             to, {errc::request_timeout, "the request did not arrive in time", {}, {}})};
     if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
-    if (is_http_fault(error))
-        return {error_response(
-            to, {errc::bad_value, "this is not valid HTTP: " + error.message(), {}, {}}, 400)};
+    if (is_http_fault(error)) return {not_http(to, error.message())};
     return {};
 }
 
@@ -134,8 +137,11 @@ std::optional<response> refuse_name(const request& incoming, const route_match& 
 /// One request's way through the connection.
 class exchange {
   public:
-    exchange(std::shared_ptr<connection> link, const services& with)
-        : link_(std::move(link)), with_(with), started_(clock::now()) {
+    exchange(std::shared_ptr<connection> link, const services& with, places::place& place)
+        : link_(std::move(link)),
+          with_(with),
+          place_(place),
+          started_(clock::now()) {
         parser_.header_limit(static_cast<std::uint32_t>(with.limits.header_bytes_max));
         // Checked by us once the route is known: the parser would not tell how long the body is.
         parser_.body_limit(boost::none);
@@ -159,6 +165,7 @@ class exchange {
 
     std::shared_ptr<connection> link_;
     const services& with_;
+    places::place& place_;
     clock::time_point started_;
     request_parser parser_;
     request incoming_;
@@ -184,13 +191,23 @@ net::awaitable<bool> exchange::read_header() {
     bool late = false;
     {
         deadline limit(link_->socket(), with_.limits.header);
-        std::tie(error, std::ignore) =
-            co_await http::async_read_header(link_->socket(), link_->buffer(), parser_, use_tuple);
+        error = co_await link_->read_header();
         late = limit.passed();
     }
+    const std::string_view bytes = link_->read_ahead();
+    std::size_t used = 0;
+    if (!error) used = parser_.put(net::buffer(bytes), error);
+    const bool is_folded = has_folded_line(bytes.substr(0, used));
+    link_->buffer().consume(used);
     incoming_ = header_of(parser_);
     match_ = begin_request(with_, incoming_);
     if (error) co_return co_await fail(judged(error, late));
+    std::string fault = is_folded ? "a field goes on in the next line" : fault_of_fields(incoming_);
+    if (!fault.empty()) {
+        read_failure refused{not_http(incoming_, fault)};
+        co_return co_await fail(std::move(refused));
+    }
+    place_.has_asked();
     link_->begin_request(incoming_.keep_alive && !with_.stopping.load());
     co_return true;
 }
@@ -324,13 +341,17 @@ class open_connection {
 }  // namespace
 
 net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* with,
-                                 task_group* tasks) {
+                                 task_group* tasks, std::unique_ptr<places::place> place) {
     open_connection counted(with->probe);
+    const auto held = std::move(place);
     auto link = std::make_shared<connection>(std::move(socket), with->limits, *tasks);
+    held->on_leave([weak = std::weak_ptr<connection>(link)] {
+        if (auto silent = weak.lock()) silent->leave();
+    });
     // Two statements: behind a false && the wait was seen to happen all the same (README.md).
     for (;;) {
         if (!co_await link->wait_for_request()) break;
-        exchange one(link, *with);
+        exchange one(link, *with, *held);
         if (!co_await one.run()) break;
     }
     co_await link->close();

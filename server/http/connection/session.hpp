@@ -7,14 +7,18 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <memory>
+
+#include "server/http/connection/places.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/task_group.hpp"
 
 namespace semantic::server {
 
 /// Reads requests one after the other, answers each, until the client leaves, breaks HTTP, idles
-/// too long, or the server stops. `with` and `tasks` outlive the coroutine.
+/// too long, has to make room before it has asked, or the server stops. `with` and `tasks` outlive
+/// the coroutine.
 boost::asio::awaitable<void> run_session(boost::asio::ip::tcp::socket socket, const services* with,
-                                         task_group* tasks);
+                                         task_group* tasks, std::unique_ptr<places::place> place);
 
 }  // namespace semantic::server

@@ -1,0 +1,134 @@
+// Who may connect when places are short.
+
+#include "server/http/connection/places.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <optional>
+
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+using tests::get;
+using tests::http_client;
+using tests::post;
+
+/// Connections that note when they are told to leave.
+struct crowd {
+    explicit crowd(std::size_t connections_max) : all(connections_max) {}
+    void come() {
+        const std::size_t number = held.size();
+        held.emplace_back(std::in_place, all)->on_leave([this, number] { told.push_back(number); });
+    }
+    places all;
+    std::vector<std::size_t> told;
+    std::deque<std::optional<places::place>> held;
+};
+
+TEST(places, nine_in_ten_are_for_connections_that_have_not_asked) {
+    crowd some(20);
+    for (int i = 0; i < 17; ++i) some.come();
+    EXPECT_TRUE(some.all.has_room());
+    some.come();
+    EXPECT_FALSE(some.all.has_room()) << "18 are silent";
+    some.held[3]->has_asked();
+    EXPECT_TRUE(some.all.has_room());
+    some.come();
+    some.held[4]->has_asked();
+    some.come();
+    EXPECT_FALSE(some.all.has_room()) << "20 are there";
+}
+
+TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
+    crowd some(3);
+    for (int i = 0; i < 3; ++i) some.come();
+    some.held[0]->has_asked();
+    some.all.make_room();
+    EXPECT_EQ(some.told, (std::vector<std::size_t>{1}));
+    EXPECT_FALSE(some.all.has_room()) << "until it is gone";
+    some.held[1].reset();
+    EXPECT_TRUE(some.all.has_room());
+    some.all.make_room();
+    EXPECT_FALSE(some.all.has_silent());
+    some.all.make_room();
+    EXPECT_EQ(some.told, (std::vector<std::size_t>{1, 2}));
+}
+
+TEST(places, who_has_to_leave_before_it_can_be_told_is_told_then) {
+    places one(1);
+    places::place early(one);
+    one.make_room();
+    bool told = false;
+    early.on_leave([&] { told = true; });
+    EXPECT_TRUE(told);
+}
+
+app_options ten_places() {
+    app_options options = test_server::default_options();
+    options.settings.max_connections = 10;
+    return options;
+}
+
+/// How long the server takes to say that it lives.
+std::chrono::milliseconds time_to_health(test_server& server) {
+    const auto before = std::chrono::steady_clock::now();
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("/health")).status, 200);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 before);
+}
+
+class silent_crowd : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(silent_crowd, keeps_nobody_out_at_the_limit_nor_beyond_it) {
+    test_server server(ten_places());
+    server.ready();
+    std::deque<http_client> silent;
+    for (std::size_t count : {9, 10, 11, 30}) {
+        while (silent.size() < count) silent.emplace_back(server.port()).send(GetParam());
+        EXPECT_LT(time_to_health(server).count(), 2000) << count;
+    }
+    // The youngest is still welcome.
+    http_client& youngest = silent.back();
+    youngest.send(std::string(get("/health")).substr(std::string_view(GetParam()).size()));
+    EXPECT_EQ(youngest.read_reply().status, 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(places, silent_crowd,
+                         ::testing::Values("", "G", "GET /health HTTP/1.1\r\n"));
+
+TEST(places, connections_that_have_asked_are_not_cut_off_for_others) {
+    test_server server(ten_places());
+    server.ready();
+    std::deque<http_client> asked;
+    for (int i = 0; i < 9; ++i)
+        EXPECT_EQ(asked.emplace_back(server.port()).request(get("/health/live")).status, 200);
+    http_client working(server.port());
+    working.send(post("/v1/messages", message_body(true)));
+    const auto id = server.engine().wait_for_request(1);
+    std::deque<http_client> silent;
+    for (int i = 0; i < 20; ++i) silent.emplace_back(server.port());
+    server.engine().admit(id);
+    server.engine().finish(id);
+    EXPECT_EQ(working.read_reply().status, 200);
+    for (http_client& one : asked) EXPECT_EQ(one.request(get("/health/live")).status, 200);
+}
+
+TEST(places, a_new_connection_has_the_headers_time_for_its_first_byte) {
+    app_options options = test_server::default_options();
+    options.limits.header = std::chrono::milliseconds(100);
+    test_server server(std::move(options));
+    server.ready();
+    http_client silent(server.port());
+    EXPECT_TRUE(silent.is_closed_by_server());
+    http_client asked(server.port());
+    EXPECT_EQ(asked.request(get("/health/live")).status, 200);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(asked.request(get("/health/live")).status, 200) << "between requests it has longer";
+}
+
+}  // namespace
+}  // namespace semantic::server
