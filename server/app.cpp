@@ -71,6 +71,8 @@ app::app(app_options options)
       context_(options_.settings.io_threads),
       workers_(worker_count),
       transfers_(transfer_count),
+      bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
+              options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       services_{options_.settings,
                 options_.limits,
@@ -83,7 +85,8 @@ app::app(app_options options)
                 waking_,
                 transfers_.get_executor(),
                 options_.cache_directory,
-                seed_},
+                seed_,
+                bodies_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);

@@ -74,6 +74,7 @@ class app {
     storage::worker_pool workers_;    // long parses, token counts, the drain
     storage::worker_pool transfers_;  // agents' files on their way out
     default_seed seed_;
+    body_room bodies_;
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;

@@ -71,12 +71,14 @@ class running_answer {
 // A body beyond this takes longer to parse than an I/O thread may be held.
 constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 
-/// Runs `parse` here, or on another thread when the body is large.
+/// Runs `parse` here, or on another thread when the body is large. The body is gone afterwards.
 template <class Parse>
 net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& with,
                                                         const request& incoming, Parse parse) {
     if (incoming.body.size() <= parse_here_bytes_max) co_return parse();
-    co_return co_await run_on(with.workers, parse);
+    auto parsed = co_await run_on(with.workers, parse);
+    if (incoming.drop_body) incoming.drop_body();
+    co_return parsed;
 }
 
 }  // namespace semantic::server

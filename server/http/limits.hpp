@@ -12,12 +12,16 @@ struct http_limits {
     std::size_t body_bytes_max = 32 * 1024 * 1024;  // of every POST route
     std::size_t pipelined_bytes_max = 64 * 1024;    // read ahead while an answer is being made
     std::size_t linger_bytes_max =
-        64 * 1024 * 1024;  // thrown away before a refused upload is cut off
+        64 * 1024 * 1024;            // thrown away before a refused upload is cut off
+    std::size_t bodies_at_once = 4;  // of body_bytes_max, that half-read bodies have together
+    std::size_t body_bytes_free = 256 * 1024;  // of each body, that are not counted there
 
     std::chrono::milliseconds idle{120'000};  // between two requests of one connection
     // From a request's first byte to the end of its header; of a new connection also to that byte.
     std::chrono::milliseconds header{15'000};
     std::chrono::milliseconds body{120'000};  // from the end of the header to the end of the body
+    // Without a byte, in a body for which others may have to wait.
+    std::chrono::milliseconds body_silence{15'000};
     std::chrono::milliseconds write{60'000};  // one reply, or one piece of a stream
     std::chrono::milliseconds linger{5'000};  // for the peer to read a refusal
     // The engine ends a request at its deadline by itself; this much later the server no longer

@@ -1,6 +1,7 @@
 #pragma once
 // One HTTP request as handlers see it: plain strings, whatever library read them.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,9 @@ struct request {
     std::string parameter;  // the route's {id}, percent-decoded
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
-    std::shared_ptr<spool_file> file;  // in place of `body` where the route takes a file
-    std::string id;                    // request id, echoed in every reply
+    std::function<void()> drop_body{};  // frees `body`: for handlers that have parsed it
+    std::shared_ptr<spool_file> file;   // in place of `body` where the route takes a file
+    std::string id;                     // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.
     std::string allow_origin;
     /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.

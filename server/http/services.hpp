@@ -9,6 +9,7 @@
 #include <string>
 
 #include "server/config/config.hpp"
+#include "server/http/body_room.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
 #include "server/runtime/default_seed.hpp"
@@ -33,6 +34,7 @@ struct services {
     boost::asio::any_io_executor transfers;  // for agents' files, which wait for their client
     const std::string& spool_directory;      // where an upload lies until it is checked
     default_seed& seed;
+    body_room& bodies;
 };
 
 }  // namespace semantic::server

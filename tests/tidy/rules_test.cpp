@@ -117,13 +117,14 @@ TEST(tidy_rules, every_library_has_a_door_that_closes) {
 }
 
 TEST(tidy_rules, doors_let_in_whom_they_are_for) {
-    EXPECT_TRUE(doors({make_source("server/http/connection/session.cpp", "#include <boost/beast.hpp>\n"),
-                       make_source("storage/agents/agent_strands.hpp",
-                                   "#include <boost/asio/strand.hpp>\n"),
-                       make_source("engine/scheduler/graph.cpp", "#include <tbb/flow_graph.h>\n"),
-                       make_source("engine/kernels/kernels_avx2.cpp", "#include <immintrin.h>\n"),
-                       make_source("tests/engine/gemm_test.cpp", "#include <cblas.h>\n")})
-                    .empty());
+    EXPECT_TRUE(
+        doors(
+            {make_source("server/http/connection/session.cpp", "#include <boost/beast.hpp>\n"),
+             make_source("storage/agents/agent_strands.hpp", "#include <boost/asio/strand.hpp>\n"),
+             make_source("engine/scheduler/graph.cpp", "#include <tbb/flow_graph.h>\n"),
+             make_source("engine/kernels/kernels_avx2.cpp", "#include <immintrin.h>\n"),
+             make_source("tests/engine/gemm_test.cpp", "#include <cblas.h>\n")})
+            .empty());
 }
 
 TEST(tidy_rules, column_101_is_one_too_many) {

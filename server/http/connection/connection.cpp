@@ -14,6 +14,7 @@ namespace semantic::server {
 namespace {
 
 const boost::system::error_code no_error;
+constexpr std::string_view header_end = "\r\n\r\n";
 
 }  // namespace
 
@@ -71,14 +72,18 @@ std::string_view connection::read_ahead() const {
     return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::size_t connection::header_bytes() const {
+    const std::size_t at = read_ahead().find(header_end);
+    return at == std::string_view::npos ? at : at + header_end.size();
+}
+
 net::awaitable<boost::system::error_code> connection::read_header() {
-    constexpr std::string_view end = "\r\n\r\n";
     std::size_t searched = 0;
     for (;;) {
         const std::string_view bytes = read_ahead();
-        const bool is_whole = bytes.find(end, searched) != std::string_view::npos;
+        const bool is_whole = bytes.find(header_end, searched) != std::string_view::npos;
         if (is_whole || bytes.size() >= limits_.header_bytes_max) co_return no_error;
-        searched = bytes.size() < end.size() ? 0 : bytes.size() - end.size();
+        searched = bytes.size() - std::min(bytes.size(), header_end.size());
         auto [error, count] = co_await socket_.async_read_some(buffer_.prepare(4096), use_tuple);
         buffer_.commit(count);
         if (error) co_return error;

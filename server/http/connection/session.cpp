@@ -5,17 +5,20 @@
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 #include <vector>
 
 #include "protocol/agents/agents.hpp"
+#include "server/http/body_room.hpp"
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
 #include "server/http/middleware.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/memory.hpp"
 #include "server/runtime/workers.hpp"
 
 namespace semantic::server {
@@ -29,6 +32,10 @@ using clock = std::chrono::steady_clock;
 
 // Of an upload that goes to disk; what memory one takes.
 constexpr std::size_t spool_piece_bytes = 256 * 1024;
+// What one read brings of another body at most.
+constexpr std::size_t body_piece_bytes = 64 * 1024;
+
+const boost::system::error_code no_error;
 
 /// How reading a request ended, apart from success.
 struct read_failure {
@@ -141,7 +148,8 @@ class exchange {
         : link_(std::move(link)),
           with_(with),
           place_(place),
-          started_(clock::now()) {
+          started_(clock::now()),
+          room_(with.bodies) {
         parser_.header_limit(static_cast<std::uint32_t>(with.limits.header_bytes_max));
         // Checked by us once the route is known: the parser would not tell how long the body is.
         parser_.body_limit(boost::none);
@@ -154,6 +162,7 @@ class exchange {
     net::awaitable<bool> read_header();
     net::awaitable<bool> allow_body();
     net::awaitable<bool> read_body();
+    net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> read_file();
     net::awaitable<void> answer();
     net::awaitable<std::optional<response>> call_handler();
@@ -168,8 +177,10 @@ class exchange {
     places::place& place_;
     clock::time_point started_;
     request_parser parser_;
+    body_room::share room_;  // of incoming_.body
     request incoming_;
     route_match match_;
+    std::size_t body_bytes_ = 0;
 };
 
 net::awaitable<bool> exchange::send(response reply) {
@@ -196,7 +207,12 @@ net::awaitable<bool> exchange::read_header() {
     }
     const std::string_view bytes = link_->read_ahead();
     std::size_t used = 0;
-    if (!error) used = parser_.put(net::buffer(bytes), error);
+    if (!error) {
+        // Of a header that is too long, too, the fields are read that fit, for the request's id.
+        const bool is_too_long = link_->header_bytes() > with_.limits.header_bytes_max;
+        used = parser_.put(net::buffer(bytes), error);
+        if (is_too_long) error = http::error::header_limit;
+    }
     const bool is_folded = has_folded_line(bytes.substr(0, used));
     link_->buffer().consume(used);
     incoming_ = header_of(parser_);
@@ -218,22 +234,42 @@ net::awaitable<bool> exchange::allow_body() {
     co_return true;
 }
 
+/// One piece of a body into memory, within `wait`. Returns: false when a reply went out instead.
+net::awaitable<bool> exchange::read_piece(clock::duration wait) {
+    boost::system::error_code error;
+    bool late = false;
+    {
+        deadline limit(link_->socket(), wait);
+        std::tie(error, std::ignore) =
+            co_await http::async_read_some(link_->socket(), link_->buffer(), parser_, use_tuple);
+        late = limit.passed();
+    }
+    if (error) co_return co_await fail(judged(error, late));
+    co_return true;
+}
+
 net::awaitable<bool> exchange::read_body() {
     if (!has_body(parser_) && parser_.is_done()) co_return true;
     // Holds for chunked bodies, whose length nobody announced.
     parser_.body_limit(body_bytes_max(with_, match_));
     if (!co_await allow_body()) co_return false;
     if (match_.found->body == body_class::file) co_return co_await read_file();
-    boost::system::error_code error;
-    bool late = false;
-    {
-        deadline limit(link_->socket(), with_.limits.body);
-        std::tie(error, std::ignore) =
-            co_await http::async_read(link_->socket(), link_->buffer(), parser_, use_tuple);
-        late = limit.passed();
+    const clock::time_point until = clock::now() + with_.limits.body;
+    while (!parser_.is_done()) {
+        const std::size_t next = parser_.get().body().size() + body_piece_bytes;
+        const bool has_room = co_await room_.grow_to(next, until);
+        if (!has_room) co_return co_await fail(judged(no_error, true));
+        clock::duration wait = until - clock::now();
+        if (room_.is_counted()) wait = std::min<clock::duration>(wait, with_.limits.body_silence);
+        const bool goes_on = co_await read_piece(wait);
+        if (!goes_on) co_return false;
     }
-    if (error) co_return co_await fail(judged(error, late));
     incoming_.body = std::move(parser_.get().body());
+    body_bytes_ = incoming_.body.size();
+    incoming_.drop_body = [this] {
+        incoming_.body = {};
+        room_.free();
+    };
     co_return true;
 }
 
@@ -283,6 +319,7 @@ net::awaitable<bool> exchange::run() {
     }
     if (!co_await read_body()) co_return false;
     co_await answer();
+    if (body_bytes_ >= large_request_bytes) give_memory_back(with_.workers);
     co_return link_->keep_alive() && !link_->is_gone();
 }
 

@@ -1,0 +1,68 @@
+#pragma once
+// How many bytes the bodies may have together that are being read or wait to be parsed. Beyond it a
+// body is not read on before another one is gone: what clients send stays in the kernel meanwhile,
+// and then with the clients. Owner: app. Thread: any.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+
+namespace semantic::server {
+
+class body_room {
+  public:
+    /// `each_free`: bytes of every body that are not counted, so that small ones never wait.
+    body_room(std::size_t bytes_max, std::size_t each_free)
+        : bytes_max_(bytes_max), each_free_(each_free) {}
+    body_room(const body_room&) = delete;
+    body_room& operator=(const body_room&) = delete;
+
+    /// What one body takes of `of`, which outlives it. Owner: the session. Thread: one at a time.
+    class share {
+      public:
+        explicit share(body_room& of) : all_(of) {}
+        ~share() { free(); }
+        share(const share&) = delete;
+        share& operator=(const share&) = delete;
+
+        /// Waits until the body may have `bytes` in all. The body that came first never waits, so
+        /// that bodies which need more room than there is do not wait for each other. Returns:
+        /// false when it is not so before `until`.
+        boost::asio::awaitable<bool> grow_to(std::size_t bytes,
+                                             std::chrono::steady_clock::time_point until);
+        /// Whether others may have to wait for this body.
+        bool is_counted() const noexcept { return is_in_line_; }
+        /// The body is gone.
+        void free();
+
+      private:
+        friend body_room;
+        body_room& all_;
+        std::list<share*>::iterator place_{};  // where is_in_line_
+        bool is_in_line_ = false;
+        std::size_t held_ = 0;
+        std::size_t wanted_ = 0;  // 0: does not wait
+        std::shared_ptr<boost::asio::steady_timer> timer_;
+    };
+
+  private:
+    bool fits(const share& one) const;
+    /// Gives `one` what it wants if that fits. Requires: the mutex is held.
+    bool give(share& one);
+    bool ask(share& one, std::size_t bytes, std::shared_ptr<boost::asio::steady_timer> timer);
+    /// Returns: whether `one` has got what it asked for. It does not wait any more.
+    bool settle(share& one);
+
+    const std::size_t bytes_max_;
+    const std::size_t each_free_;
+    std::mutex mutex_;
+    std::size_t held_ = 0;
+    std::list<share*> line_;  // counted bodies, in the order in which they came to be
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,17 @@
+#pragma once
+// What the process keeps of the memory that it does not use.
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstddef>
+
+namespace semantic::server {
+
+// A request of so many bytes took several times that while it was parsed and rendered.
+constexpr std::size_t large_request_bytes = 4 * 1024 * 1024;
+
+/// Gives what large requests have left free in the C library's heaps back to the system, on one of
+/// `workers`: it takes milliseconds. From any thread; several calls at once are one.
+void give_memory_back(const boost::asio::any_io_executor& workers);
+
+}  // namespace semantic::server

@@ -1,0 +1,142 @@
+// What half-read bodies may take together.
+
+#include "server/http/body_room.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "server/runtime/tokens.hpp"
+#include "tests/server/test_server.hpp"
+
+namespace semantic::server {
+namespace {
+
+using namespace std::chrono_literals;
+using tests::answer_with;
+using tests::get;
+using tests::http_client;
+using tests::post;
+using clock = std::chrono::steady_clock;
+
+enum class state { waits, has_it, too_late };
+
+net::awaitable<void> grow(body_room::share* one, std::size_t bytes, clock::time_point until,
+                          state* now) {
+    const bool got = co_await one->grow_to(bytes, until);
+    *now = got ? state::has_it : state::too_late;
+}
+
+class rooms : public ::testing::Test {
+  protected:
+    /// Returns: how it stands once nothing more happens by itself.
+    state* ask(body_room::share& one, std::size_t bytes, clock::duration patience = 1h) {
+        states_.push_back(std::make_unique<state>(state::waits));
+        state* now = states_.back().get();
+        net::co_spawn(context_, grow(&one, bytes, clock::now() + patience, now),
+                      [](std::exception_ptr) {});
+        run();
+        return now;
+    }
+    void run() {
+        context_.restart();
+        context_.poll();
+    }
+    net::io_context context_;
+    std::vector<std::unique_ptr<state>> states_;
+    body_room room_{100, 10};
+};
+
+TEST_F(rooms, bytes_at_the_bound_are_given_and_one_more_waits_until_another_is_gone) {
+    body_room::share a(room_), b(room_), c(room_);
+    EXPECT_EQ(*ask(a, 60), state::has_it);
+    EXPECT_EQ(*ask(b, 40), state::has_it);
+    state* more = ask(b, 41);
+    EXPECT_EQ(*more, state::waits);
+    EXPECT_EQ(*ask(c, 10), state::has_it) << "small bodies are not counted";
+    EXPECT_FALSE(c.is_counted());
+    a.free();
+    run();
+    EXPECT_EQ(*more, state::has_it);
+}
+
+TEST_F(rooms, the_body_that_came_first_never_waits) {
+    body_room::share a(room_), b(room_), c(room_);
+    EXPECT_EQ(*ask(a, 50), state::has_it);
+    EXPECT_EQ(*ask(b, 50), state::has_it);
+    state* second = ask(b, 80);
+    EXPECT_EQ(*second, state::waits);
+    EXPECT_EQ(*ask(a, 300), state::has_it);
+    state* third = ask(c, 20);
+    a.free();
+    run();
+    EXPECT_EQ(*second, state::has_it);
+    EXPECT_EQ(*third, state::has_it);
+}
+
+TEST_F(rooms, who_waits_too_long_gets_nothing_and_takes_nothing) {
+    body_room::share a(room_), b(room_);
+    EXPECT_EQ(*ask(a, 100), state::has_it);
+    EXPECT_EQ(*ask(b, 20, 0s), state::too_late);
+    a.free();
+    body_room::share c(room_);
+    EXPECT_EQ(*ask(c, 100), state::has_it);
+}
+
+app_options two_bodies_of_a_mib() {
+    app_options options = test_server::default_options();
+    options.settings.body_limit_mb = 1;
+    options.limits.bodies_at_once = 2;
+    return options;
+}
+
+constexpr std::size_t large = 900'000;
+
+TEST(body_limits, bodies_beyond_the_room_are_read_when_others_are_gone) {
+    test_server server(two_bodies_of_a_mib());
+    server.ready().engine().on_submit = answer_with({"x"});
+    const std::string whole = post("/v1/messages", message_body(false, std::string(large, 'x')));
+    std::deque<http_client> half;
+    for (int i = 0; i < 8; ++i)
+        half.emplace_back(server.port()).send(whole.substr(0, whole.size() - 1));
+    http_client small(server.port());
+    EXPECT_EQ(small.request(post("/v1/messages", message_body(false))).status, 200);
+    for (http_client& one : half) one.send(whole.substr(whole.size() - 1));
+    for (http_client& one : half) EXPECT_EQ(one.read_reply().status, 200);
+}
+
+TEST(body_limits, a_large_body_that_stays_silent_is_408_and_the_next_is_read) {
+    app_options options = two_bodies_of_a_mib();
+    options.limits.bodies_at_once = 1;
+    options.limits.body_silence = 200ms;
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({"x"});
+    const std::string whole = post("/v1/messages", message_body(false, std::string(large, 'x')));
+    http_client silent(server.port());
+    silent.send(whole.substr(0, whole.size() - 1));
+    http_client next(server.port());
+    EXPECT_EQ(next.request(whole).status, 200);
+    EXPECT_EQ(silent.read_reply().status, 408);
+}
+
+TEST(body_limits, a_body_that_finds_no_room_in_its_time_is_408) {
+    app_options options = two_bodies_of_a_mib();
+    options.limits.bodies_at_once = 1;
+    options.limits.body = 300ms;
+    test_server server(std::move(options));
+    server.ready();
+    server.engine().on_submit = answer_with({"x"});
+    const std::string whole = post("/v1/messages", message_body(false, std::string(large, 'x')));
+    std::deque<http_client> half;
+    for (int i = 0; i < 3; ++i)
+        half.emplace_back(server.port()).send(whole.substr(0, whole.size() - 1));
+    for (http_client& one : half) EXPECT_EQ(one.read_reply().status, 408);
+    http_client after(server.port());
+    EXPECT_EQ(after.request(whole).status, 200);
+}
+
+}  // namespace
+}  // namespace semantic::server
