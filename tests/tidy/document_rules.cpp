@@ -129,6 +129,38 @@ findings readme_paths(const tree& files) {
     return found;
 }
 
+findings sanitized_suites(const tree& files) {
+    static const std::regex declared(R"(^(TEST|TEST_F|TEST_P)\((\w+),)");
+    static const std::regex instance(R"(^INSTANTIATE_TEST_SUITE_P\((\w+),\s*(\w+))");
+    static const std::regex quoted(R"('([^' ]+)\.\*')");
+    std::set<std::string> suites;
+    for (const source& file : files) {
+        for (const std::string& line : file.code) {
+            std::smatch at;
+            if (std::regex_search(line, at, declared)) suites.insert(at[2]);
+            if (std::regex_search(line, at, instance)) {
+                suites.insert(at[1].str() + "/" + at[2].str());
+            }
+        }
+    }
+    findings found;
+    for (const source& file : files) {
+        if (file.path != "etc/sanitize.sh") continue;
+        for (std::size_t i = 0; i < file.lines.size(); ++i) {
+            const std::string& line = file.lines[i];
+            for (std::sregex_iterator it(line.begin(), line.end(), quoted), end; it != end; ++it) {
+                const std::string name = (*it)[1];
+                const std::regex pattern(std::regex_replace(name, std::regex("\\*"), ".*"));
+                const bool known = std::any_of(
+                    suites.begin(), suites.end(),
+                    [&](const std::string& suite) { return std::regex_match(suite, pattern); });
+                if (!known) found.push_back({file.path, i + 1, "no suite has this name: " + name});
+            }
+        }
+    }
+    return found;
+}
+
 findings answered_questions(const tree& files) {
     static const std::regex heading("\"([A-Z][^\"]*)\"");
     static const std::regex name("`([a-z]+(_[a-z]+)+)`");

@@ -60,6 +60,7 @@ findings detached_work(const tree& files);      // whatever is spawned is waited
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
 findings document_columns(const tree& files, const std::vector<exception>& allowed);
+findings sanitized_suites(const tree& files);    // suites that etc/sanitize.sh names exist
 findings answered_questions(const tree& files);  // tests/QUESTIONS.md leads to what exists
 findings named_tests(const tree& files);         // tests/README.md promises what is tested
 findings machine_paths(const tree& files);       // nothing depends on where it was written

@@ -314,6 +314,18 @@ TEST(tidy_rules, an_answer_that_leads_nowhere_is_found) {
     EXPECT_EQ(answers("`best_match`").size(), 1U);
 }
 
+TEST(tidy_rules, a_suite_that_sanitizers_would_miss_is_found) {
+    const auto tests = make_source("tests/engine/a_test.cpp",
+                                   "TEST(plan_step, runs) {}\n"
+                                   "INSTANTIATE_TEST_SUITE_P(cases, mixture, values);\n");
+    const auto lists = [&](const std::string& names) {
+        return sanitized_suites(
+            {tests, make_source("etc/sanitize.sh", "suites=(" + names + ")\n")});
+    };
+    EXPECT_TRUE(lists("'plan_step.*' 'cases/mixture.*' 'plan_*.*' '*mixture.*'").empty());
+    EXPECT_EQ(only(lists("'plan_stop.*'")).line, 1U);
+}
+
 TEST(tidy_rules, a_promise_without_its_test_is_found) {
     const auto code = make_source("tests/storage/pool_test.cpp",
                                   "TEST(pool, keeps) {}\nTEST_F(pool,\n       grows) {}\n");

@@ -63,6 +63,7 @@ TEST(tidy, lines_of_documents_fit_160_columns) {
     EXPECT_CLEAN(document_columns(project(), allowed.documents));
 }
 TEST(tidy, questions_are_answered_by_what_exists) { EXPECT_CLEAN(answered_questions(project())); }
+TEST(tidy, sanitizers_run_suites_that_exist) { EXPECT_CLEAN(sanitized_suites(project())); }
 TEST(tidy, every_promise_has_its_test) { EXPECT_CLEAN(named_tests(project())); }
 TEST(tidy, no_path_belongs_to_one_machine) { EXPECT_CLEAN(machine_paths(project())); }
 TEST(tidy, no_host_of_packages_is_named) { EXPECT_CLEAN(foreign_hosts(project())); }
