@@ -36,10 +36,11 @@ result<void> set_tool_use(answer_request& request, tool_use use, bool several,
     return {};
 }
 
-result<void> set_json_schema(answer_request& request, const json_cursor& schema) {
+result<void> set_json_schema(answer_request& request, const json_cursor& schema, bool is_strict) {
     if (auto object = schema.as_object(); !object) return object.error();
     request.form.what = kind::json;
     request.form.schema_json = to_text(schema.value());
+    request.form.is_strict = is_strict;
     return {};
 }
 

@@ -18,8 +18,9 @@ enum class tool_use { when_wanted, never, always };
 result<void> set_tool_use(answer_request& request, tool_use use, bool several,
                           const std::optional<std::string>& only, const json_cursor& place);
 
-/// The whole text of the answer is JSON that satisfies `schema`. Errors: bad_value when it is no
-/// object.
-result<void> set_json_schema(answer_request& request, const json_cursor& schema);
+/// The whole text of the answer is JSON that satisfies `schema`; what of it no grammar can hold is
+/// refused by the engine if it is strict, else left out and named in the reply. Errors: bad_value
+/// when it is no object.
+result<void> set_json_schema(answer_request& request, const json_cursor& schema, bool is_strict);
 
 }  // namespace semantic::protocol

@@ -7,11 +7,14 @@
 namespace semantic::protocol {
 
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage) {
-    return {{"agent", agent},
-            {"prompt_tokens", usage.prompt_tokens},
-            {"reused_tokens", usage.reused_tokens},
-            {"restored_tokens", usage.restored_tokens},
-            {"miss_reason", engine::to_string(usage.why)}};
+    boost::json::object object{{"agent", agent},
+                               {"prompt_tokens", usage.prompt_tokens},
+                               {"reused_tokens", usage.reused_tokens},
+                               {"restored_tokens", usage.restored_tokens},
+                               {"miss_reason", engine::to_string(usage.why)}};
+    if (!usage.not_held.empty())
+        object["not_held"] = boost::json::array(usage.not_held.begin(), usage.not_held.end());
+    return object;
 }
 
 std::optional<failure> unfinished(const engine::finished& event) {

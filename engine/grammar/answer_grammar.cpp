@@ -3,7 +3,9 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/text/output/json_text.hpp"
@@ -16,6 +18,9 @@ using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
 constexpr std::size_t recent_max = 32;
+// Schemas that are found to be too large one by one, each with a grammar begun anew; then no tool
+// that is not strict is held.
+constexpr std::size_t free_alone_max = 4;
 
 class invalid_form : public std::runtime_error {
   public:
@@ -43,16 +48,27 @@ symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bo
     return states[0];
 }
 
+/// A schema that is not strict and describes too much: its owner's values are free.
+struct free_schema {
+    std::string owner;  // the tool's name; empty: the answer's own schema
+};
+
 // Builds one grammar. The forms of calls are those that engine/text's parsers read.
 class form_builder {
   public:
-    form_builder(const tokenizer& words, std::string_view family, const generation_request& request)
+    /// `free`: owners of schemas that are not to be held. `not_held`: takes what of the others that
+    /// are not strict is not.
+    form_builder(const tokenizer& words, std::string_view family, const generation_request& request,
+                 const std::set<std::string>& free, std::vector<std::string>& not_held)
         : tokenizer_(words),
           family_(family),
           request_(request),
+          free_(free),
+          not_held_(not_held),
           text_(out_, json_spacing::free),
           arguments_(out_, json_spacing::templates) {}
 
+    /// Throws invalid_form, unsupported_schema, free_schema.
     grammar build() && {
         sequence all;
         switch (request_.form.what) {
@@ -107,7 +123,8 @@ class form_builder {
     sequence json_answer() {
         symbol value = text_.any_object();
         if (!request_.form.schema_json.empty())
-            value = text_.of_schema(parsed(request_.form.schema_json, "schema"));
+            value = held(text_, parsed(request_.form.schema_json, "schema"), {},
+                         request_.form.is_strict);
         sequence text{value};
         if (harmony())
             text = sequence{special("<|channel|>")} + out_.literal("final") +
@@ -131,16 +148,45 @@ class form_builder {
         throw invalid_form("there is no tool '" + name + "'");
     }
 
-    // A tool that is not strict may have a schema that cannot be held to; then any object will do.
     symbol arguments(const tool_definition& tool) {
         if (tool.parameters_json.empty()) return arguments_.any_object();
         try {
-            return arguments_.of_schema(
-                parsed(tool.parameters_json, "the schema of its arguments"));
+            auto schema = parsed(tool.parameters_json, "the schema of its arguments");
+            if (boost::json::object* open = schema.if_object(); open && names_no_type(*open))
+                open->emplace("type", "object");
+            return held(arguments_, schema, tool.name, tool.strict);
         } catch (const std::runtime_error& error) {
             if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
+            note(tool.name, error.what());
         }
         return arguments_.any_object();
+    }
+    // Arguments are an object, whether their schema says so or not.
+    static bool names_no_type(const boost::json::object& schema) {
+        return std::ranges::none_of(
+            std::array{"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"},
+            [&](const char* key) { return schema.contains(key); });
+    }
+
+    // What a schema that is not strict says beyond what can be held is left out and noted.
+    symbol held(json_grammar& into, const boost::json::value& schema, const std::string& owner,
+                bool strict) {
+        if (strict) return into.of_schema(schema);
+        if (free_.contains(owner)) {
+            note(owner, grammar_too_large().what());
+            return owner.empty() ? into.any_value() : into.any_object();
+        }
+        std::vector<std::string> without;
+        try {
+            const symbol made = into.of_schema(schema, &without);
+            for (const std::string& each : without) note(owner, each);
+            return made;
+        } catch (const grammar_too_large&) {
+            throw free_schema{owner};
+        }
+    }
+    void note(const std::string& owner, const std::string& what) {
+        not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + what);
     }
 
     symbol one_of_the_calls(std::string_view before, std::string_view between,
@@ -216,6 +262,8 @@ class form_builder {
     const tokenizer& tokenizer_;
     const std::string_view family_;
     const generation_request& request_;
+    const std::set<std::string>& free_;
+    std::vector<std::string>& not_held_;
     json_grammar text_;
     json_grammar arguments_;
 };
@@ -225,6 +273,7 @@ std::string key_of(const generation_request& request) {
     auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
     add(std::to_string(static_cast<int>(request.form.what)));
     add(request.form.schema_json);
+    add(request.form.is_strict ? "strict" : "free");
     add(request.form.several_calls ? "several" : "one");
     add(request.form.calls_too ? "calls too" : "");
     for (const std::string& name : request.form.tools) add(name);
@@ -244,27 +293,35 @@ answer_grammars::answer_grammars(const tokenizer& words, std::string family)
 
 storage::result<held_form> answer_grammars::of(const generation_request& request) {
     if (request.form.what == output_form::kind::free) return held_form{};
-    auto rules = rules_of(request);
-    if (!rules) return rules.error();
+    auto made = rules_of(request);
+    if (!made) return made.error();
     if (!vocabulary_) vocabulary_ = std::make_shared<const vocabulary_trie>(tokenizer_);
-    return held_form{std::move(*rules), vocabulary_};
+    return held_form{(*made)->rules, vocabulary_, (*made)->not_held};
 }
 
-storage::result<std::shared_ptr<const grammar>> answer_grammars::rules_of(
+storage::result<const answer_grammars::known*> answer_grammars::rules_of(
     const generation_request& request) {
     std::string key = key_of(request);
     auto found = std::find_if(recent_.begin(), recent_.end(),
                               [&](const known& entry) { return entry.key == key; });
     if (found != recent_.end()) {
         recent_.splice(recent_.begin(), recent_, found);
-        return recent_.front().rules;
+        return &recent_.front();
     }
+    std::set<std::string> free;
     try {
-        auto made =
-            std::make_shared<const grammar>(form_builder(tokenizer_, family_, request).build());
-        recent_.push_front({std::move(key), std::move(made)});
-        if (recent_.size() > recent_max) recent_.pop_back();
-        return recent_.front().rules;
+        for (;;) try {
+                known made{key, {}, {}};
+                made.rules = std::make_shared<const grammar>(
+                    form_builder(tokenizer_, family_, request, free, made.not_held).build());
+                recent_.push_front(std::move(made));
+                if (recent_.size() > recent_max) recent_.pop_back();
+                return &recent_.front();
+            } catch (const free_schema& too_large) {
+                free.insert(too_large.owner);
+                if (free.size() > free_alone_max)
+                    for (const tool_definition& tool : request.chat.tools) free.insert(tool.name);
+            }
     } catch (const std::runtime_error& error) {
         return storage::failure{storage::errc::bad_value, error.what()};
     }

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/vocabulary_trie.hpp"
@@ -18,6 +19,7 @@ namespace semantic::engine {
 struct held_form {
     std::shared_ptr<const grammar> rules;
     std::shared_ptr<const vocabulary_trie> vocabulary;
+    std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
 };
 
 class answer_grammars {
@@ -26,17 +28,17 @@ class answer_grammars {
     answer_grammars(const tokenizer& words, std::string family);
 
     /// A grammar met lately is not made again.
-    /// Errors: bad_value, naming the schema's place and keyword, a tool that is not there, or a
-    /// family whose models have no tool calls.
+    /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
+    /// there, or a family whose models have no tool calls.
     storage::result<held_form> of(const generation_request& request);
 
   private:
-    storage::result<std::shared_ptr<const grammar>> rules_of(const generation_request& request);
-
     struct known {
         std::string key;
         std::shared_ptr<const grammar> rules;
+        std::vector<std::string> not_held;
     };
+    storage::result<const known*> rules_of(const generation_request& request);
 
     const tokenizer& tokenizer_;
     const std::string family_;

@@ -3,9 +3,11 @@
 // A schema's grammar may allow less than the schema (properties come in the order in which they are
 // declared, numbers have at most 15 digits on each side of the point), never more.
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/grammar/grammar.hpp"
 
@@ -33,8 +35,11 @@ class json_grammar {
 
     grammar_builder::symbol any_value();
     grammar_builder::symbol any_object();
-    /// Throws unsupported_schema, grammar_too_large. `schema` may hold $defs that it refers to.
-    grammar_builder::symbol of_schema(const boost::json::value& schema);
+    /// `schema` may hold $defs that it refers to. `not_held`: takes, by place and keyword, what
+    /// cannot be held to, which then counts for nothing; null: that throws unsupported_schema.
+    /// Throws grammar_too_large.
+    grammar_builder::symbol of_schema(const boost::json::value& schema,
+                                      std::vector<std::string>* not_held = nullptr);
 
     // What the parts below are made of.
     grammar_builder& builder() { return out_; }
@@ -70,14 +75,38 @@ class json_grammar {
 struct number_range {
     std::string least, most;
     bool least_excluded = false, most_excluded = false;
+    int fraction_digits = 15;  // at most; 0: whole numbers
 };
-/// Decimal numbers in a range, without exponent. Throws unsupported_schema when a bound has more
-/// than 15 digits on one side of its point.
-grammar_builder::symbol numbers_in_range(grammar_builder& out, const number_range& range,
-                                         bool fractions);
+/// Decimal numbers in a range, without exponent and with at most 15 digits in front of the point. A
+/// bound beyond these is none. Throws unsupported_schema when a bound leaves no such number, or has
+/// more than 15 digits behind its point.
+grammar_builder::symbol numbers_in_range(grammar_builder& out, const number_range& range);
+/// The same, but multiples of `step`, a decimal above 0. Between two bounds they are listed; else
+/// the step has at most two digits that count (others at its end are 0), and the only bound is 0.
+/// Throws unsupported_schema otherwise, and where more than 1,000 would be listed.
+grammar_builder::symbol multiples_in_range(grammar_builder& out, const number_range& range,
+                                           const std::string& step);
 
 /// A JSON string (its quotes too) whose value an ECMA 262 regular expression finds a match in.
 /// Throws unsupported_schema, naming what of the expression is not supported.
 grammar_builder::symbol strings_matching(json_grammar& out, std::string_view pattern);
+
+struct declared_property {
+    std::string name;
+    grammar_builder::symbol value;
+    bool required = false;
+};
+struct object_rules {
+    std::vector<declared_property> properties;  // in the order in which they are written
+    struct open_end {
+        grammar_builder::symbol key, value;
+    };
+    std::optional<open_end> others{};  // members behind the declared ones
+    int least = 0, most = -1;          // members in all; most < 0: any number
+};
+grammar_builder::symbol objects_of(json_grammar& out, const object_rules& rules);
+/// A key that is none of the declared ones: plain ASCII, so that nothing is spelled in two ways.
+grammar_builder::symbol other_key(grammar_builder& out,
+                                  const std::vector<declared_property>& properties);
 
 }  // namespace semantic::engine

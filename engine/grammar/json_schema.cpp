@@ -1,16 +1,19 @@
-// A JSON Schema (draft 2020-12) as a grammar. What a grammar cannot hold to is refused by name.
+// A JSON Schema (draft 2020-12) as a grammar. What a grammar cannot hold to is named.
 
 #include <boost/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/schema_parts.hpp"
+#include "engine/grammar/string_pattern.hpp"
 #include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
@@ -21,206 +24,139 @@ namespace json = boost::json;
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
-constexpr int depth_max = 64;      // of schemas within schemas
-constexpr int count_max = 10'000;  // minLength, maxItems and their like
+constexpr int depth_max = 64;             // of schemas within schemas, and of $ref behind $ref
+constexpr int count_max = 10'000;         // minLength, maxItems and their like
+constexpr int member_states_max = 5'000;  // of properties times those that are counted
 
-// What other keywords of a schema would take back, or what a grammar would have to count.
-constexpr std::array<std::string_view, 19> unsupported{"not",
-                                                       "if",
-                                                       "then",
-                                                       "else",
-                                                       "contains",
-                                                       "minContains",
-                                                       "maxContains",
-                                                       "uniqueItems",
-                                                       "patternProperties",
-                                                       "propertyNames",
-                                                       "multipleOf",
-                                                       "dependentRequired",
-                                                       "dependencies",
-                                                       "minProperties",
-                                                       "maxProperties",
-                                                       "$dynamicRef",
-                                                       "dependentSchemas",
-                                                       "unevaluatedProperties",
-                                                       "unevaluatedItems"};
-// What only tells people something.
-constexpr std::array<std::string_view, 12> annotations{
-    "title",    "description", "default",  "examples",  "$schema", "$id",
-    "$comment", "deprecated",  "readOnly", "writeOnly", "$anchor", "strict"};
-constexpr std::array<std::string_view, 2> definitions{"$defs", "definitions"};
-
-constexpr std::array<std::string_view, 7> all_types{"object",  "array",   "string", "number",
-                                                    "integer", "boolean", "null"};
-
-// Formats as patterns; others only tell people something, as the specification has it.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 6> formats{{
-    {"date", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"},
-    {"time", "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
-    {"date-time",
-     "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:"
-     "[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},
-    {"uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
-    {"ipv4",
-     "^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])\\.){3}(25[0-5]|2[0-4][0-9]|"
-     "1[0-9][0-9]|[1-9]?[0-9])$"},
-    {"email", "^[a-z0-9]+(\\.[a-z0-9]+){0,3}@[a-z0-9]+(\\.[a-z0-9]+){0,3}\\.[a-z]{2,6}$"},
-}};
-
-template <class List>
-bool among(const List& list, std::string_view name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-std::string_view type_of(const json::value& value) {
-    switch (value.kind()) {
-        case json::kind::object:
-            return "object";
-        case json::kind::array:
-            return "array";
-        case json::kind::string:
-            return "string";
-        case json::kind::bool_:
-            return "boolean";
-        case json::kind::null:
-            return "null";
-        case json::kind::double_: {
-            double number = value.get_double();
-            return number == static_cast<double>(static_cast<std::int64_t>(number)) ? "integer"
-                                                                                    : "number";
-        }
-        default:
-            return "integer";
-    }
-}
-
-bool has_type(const std::set<std::string_view>& types, const json::value& value) {
-    std::string_view type = type_of(value);
-    return types.contains(type) || (type == "integer" && types.contains("number"));
+bool is_schema_list(const json::object& schema, std::string_view key) {
+    const json::value* list = schema.if_contains(key);
+    return list != nullptr && list->is_array();
 }
 
 class schema_compiler {
   public:
-    schema_compiler(json_grammar& out, const json::value& root)
-        : out_(out), builder_(out.builder()), root_(root) {}
+    schema_compiler(json_grammar& out, const json::value& root, std::vector<std::string>* not_held)
+        : out_(out), builder_(out.builder()), root_(root), complaints_(not_held) {}
 
     symbol of(const json::value& schema, const std::string& path) {
-        if (++depth_ > depth_max) refuse(path, "schemas are nested more than 64 deep");
+        if (depth_ == depth_max) {
+            complaints_.give_up(path, "schemas are nested more than 64 deep");
+            return out_.any_value();
+        }
+        ++depth_;
         symbol made = dispatch(schema, path);
         --depth_;
         return made;
     }
 
   private:
-    [[noreturn]] static void refuse(const std::string& path, const std::string& what) {
-        throw unsupported_schema(path + ": " + what);
-    }
-    static std::string shown(const json::value& value) {
-        std::string text = json::serialize(value);
-        return text.size() <= 60 ? text : text.substr(0, 57) + "...";
-    }
-
     symbol dispatch(const json::value& schema, const std::string& path) {
         if (const bool* all = schema.if_bool()) {
-            if (!*all) refuse(path, "no value satisfies the schema false");
+            if (!*all) complaints_.give_up(path, "no value satisfies the schema false");
             return out_.any_value();
         }
         const json::object* object = schema.if_object();
-        if (!object) refuse(path, "a schema is an object, true or false, not " + shown(schema));
+        if (!object) {
+            complaints_.give_up(path, "a schema is an object, true or false, not " + shown(schema));
+            return out_.any_value();
+        }
         for (const auto& [key, value] : *object)
-            if (among(unsupported, key) && !(key == "uniqueItems" && value == false))
-                refuse(path, "'" + std::string(key) + "' is not supported");
+            if (is_unsupported(key))
+                complaints_.give_up(path, "'" + std::string(key) + "' is not supported");
         if (object->contains("$ref")) return reference(*object, path);
-        if (object->contains("allOf")) return of(merged_all(*object, path), path);
-        if (object->contains("anyOf")) return alternatives(*object, "anyOf", path);
-        if (object->contains("oneOf")) return alternatives(*object, "oneOf", path);
-        if (object->contains("const") || object->contains("enum")) return listed(*object, path);
+        if (has_list(*object, "allOf", path)) return of(merged_all(*object, path), path);
+        if (has_list(*object, "anyOf", path)) return alternatives(*object, "anyOf", path);
+        if (has_list(*object, "oneOf", path)) return alternatives(*object, "oneOf", path);
+        if (object->contains("const") || has_list(*object, "enum", path))
+            return listed(*object, path);
         return typed(*object, path);
     }
 
-    // $ref: "#", "#/$defs/name" and any other pointer into the same document.
-    symbol reference(const json::object& schema, const std::string& path) {
-        for (const auto& [key, value] : schema)
-            if (key != "$ref" && !among(annotations, key) && !among(definitions, key))
-                refuse(path, "'" + std::string(key) + "' beside '$ref' is not supported");
-        const json::string* target = schema.at("$ref").if_string();
-        if (!target || !target->starts_with("#"))
-            refuse(path, "'$ref' is not a place in this schema: " + shown(schema.at("$ref")));
-        std::string place(*target);
-        auto [known, added] = references_.try_emplace(place, symbol{});
-        if (!added) return known->second;
+    bool has_list(const json::object& schema, std::string_view key, const std::string& path) {
+        if (!schema.contains(key)) return false;
+        if (is_schema_list(schema, key) && !schema.at(key).get_array().empty()) return true;
+        complaints_.give_up(path, "'" + std::string(key) + "' is not a list with something in it");
+        return false;
+    }
+
+    // What '$ref' names: "#", "#/$defs/name" and any other pointer into the same document; or null.
+    const json::value* target_of(const json::object& schema, const std::string& path) {
+        const json::value& place = schema.at("$ref");
+        if (!place.is_string() || !place.get_string().starts_with("#")) {
+            complaints_.give_up(path, "'$ref' is not a place in this schema: " + shown(place));
+            return nullptr;
+        }
+        const std::string_view pointer = std::string_view(place.get_string()).substr(1);
         boost::system::error_code error;
-        const json::value* found =
-            place == "#" ? &root_ : root_.find_pointer(place.substr(1), error);
-        if (!found) refuse(path, "'$ref' names what is not there: " + place);
+        const json::value* found = pointer.empty() ? &root_ : root_.find_pointer(pointer, error);
+        if (!found) complaints_.give_up(path, "'$ref' names what is not there: " + shown(place));
+        return found;
+    }
+
+    // What stands beside '$ref' counts too.
+    static json::object beside_reference(const json::object& schema) {
+        json::object out;
+        for (const auto& [key, value] : schema)
+            if (key != "$ref" && !says_nothing(key)) out.emplace(key, value);
+        return out;
+    }
+
+    // Each place, with what stands beside the reference to it, is one rule: schemas may hold
+    // themselves.
+    symbol reference(const json::object& schema, const std::string& path) {
+        const json::object beside = beside_reference(schema);
+        const json::value* target = target_of(schema, path);
+        if (!target) return of(beside, path);
+        std::string place(schema.at("$ref").get_string());
+        std::string name = place;
+        if (!beside.empty()) name += " " + json::serialize(beside);
+        auto [known, added] = references_.try_emplace(std::move(name), symbol{});
+        if (!added) return known->second;
         symbol rule = known->second = builder_.new_rule();
-        builder_.add(rule, {of(*found, place)});
+        if (beside.empty() || (!target->is_object() && *target != true)) {
+            builder_.add(rule, {of(*target, place)});
+        } else {
+            const json::object whole = object_at(*target, place);
+            builder_.add(rule, {of(merged(whole, beside, path, complaints_), path)});
+        }
         return rule;
     }
 
-    // Both at once. What one of them says twice over must be the same, properties and required
-    // lists apart.
-    static json::object merged(json::object a, const json::object& b, const std::string& path) {
-        for (const auto& [key, value] : b) {
-            if (among(annotations, key)) continue;
-            auto mine = a.find(key);
-            if (mine == a.end()) {
-                a.emplace(key, value);
-            } else if (key == "required" && mine->value().is_array() && value.is_array()) {
-                for (const json::value& name : value.get_array())
-                    mine->value().get_array().push_back(name);
-            } else if (key == "properties" && mine->value().is_object() && value.is_object()) {
-                for (const auto& [name, property] : value.get_object()) {
-                    auto [it, added] = mine->value().get_object().emplace(name, property);
-                    if (!added && it->value() != property)
-                        refuse(path, "property '" + std::string(name) + "' is described twice");
-                }
-            } else if (mine->value() != value) {
-                refuse(path, "'" + std::string(key) + "' is given twice, " + shown(mine->value()) +
-                                 " and " + shown(value));
-            }
+    // The schema as an object, whatever it refers to.
+    json::object object_at(const json::value& schema, const std::string& path) {
+        json::object out;
+        if (schema.is_object()) {
+            out = schema.get_object();
+        } else if (schema != true) {
+            complaints_.give_up(path, "a schema is an object here, not " + shown(schema));
         }
-        return a;
-    }
-
-    const json::object& object_at(const json::value& schema, const std::string& path) const {
-        const json::object* object = schema.if_object();
-        if (!object) refuse(path, "a schema is an object here, not " + shown(schema));
-        const json::value* target = object->if_contains("$ref");
-        if (!target) return *object;
-        boost::system::error_code error;
-        const json::value* found =
-            target->is_string() && target->get_string().starts_with("#")
-                ? root_.find_pointer(std::string_view(target->get_string()).substr(1), error)
-                : nullptr;
-        if (!found || !found->is_object() || object->size() > 1)
-            refuse(path, "this '$ref' is not supported: " + shown(*target));
-        return found->get_object();
-    }
-
-    const json::array& list_at(const json::object& schema, std::string_view key,
-                               const std::string& path) const {
-        const json::array* list = schema.at(key).if_array();
-        if (!list || list->empty())
-            refuse(path, "'" + std::string(key) + "' is not a list with something in it");
-        return *list;
+        for (int i = 0; out.contains("$ref"); ++i) {
+            const json::value* target = i < depth_max ? target_of(out, path) : nullptr;
+            if (i == depth_max) complaints_.give_up(path, "'$ref' leads to '$ref' without end");
+            out = beside_reference(out);
+            if (target && target->is_object())
+                out = merged(target->get_object(), out, path, complaints_);
+        }
+        return out;
     }
 
     json::value merged_all(const json::object& schema, const std::string& path) {
         json::object out = schema;
         out.erase("allOf");
-        for (const json::value& part : list_at(schema, "allOf", path))
-            out = merged(std::move(out), object_at(part, path + "/allOf"), path);
+        for (const json::value& part : schema.at("allOf").get_array())
+            out = merged(std::move(out), object_at(part, path + "/allOf"), path, complaints_);
         return out;
     }
 
     symbol alternatives(const json::object& schema, std::string_view key, const std::string& path) {
-        json::object base = schema;
-        base.erase(key);
-        for (std::string_view definition : definitions) base.erase(definition);
-        bool bare = std::all_of(base.begin(), base.end(),
-                                [](const auto& m) { return among(annotations, m.key()); });
-        const json::array& list = list_at(schema, key, path);
+        json::object base;
+        bool bare = true;
+        for (const auto& [name, value] : schema) {
+            if (name == key || says_nothing(name)) continue;
+            base.emplace(name, value);
+            bare = false;
+        }
+        const json::array& list = schema.at(key).get_array();
         if (key == "oneOf") require_apart(list, path);
         std::vector<sequence> ways;
         for (std::size_t i = 0; i < list.size(); ++i) {
@@ -228,115 +164,48 @@ class schema_compiler {
             if (bare)
                 ways.push_back({of(list[i], place)});
             else
-                ways.push_back({of(merged(base, object_at(list[i], place), place), place)});
+                ways.push_back(
+                    {of(merged(base, object_at(list[i], place), place, complaints_), place)});
         }
         return builder_.any_of(std::move(ways));
     }
 
     // oneOf: a value that two of them allow would satisfy neither, so it must be plain to see that
     // there is none.
-    void require_apart(const json::array& list, const std::string& path) const {
-        for (std::size_t i = 0; i < list.size(); ++i)
+    void require_apart(const json::array& list, const std::string& path) {
+        std::vector<json::object> each;
+        for (const json::value& one : list) each.push_back(object_at(one, path));
+        for (std::size_t i = 0; i < each.size(); ++i)
             for (std::size_t j = 0; j < i; ++j)
-                if (!apart(object_at(list[i], path), object_at(list[j], path)))
-                    refuse(path,
-                           "'oneOf' is supported where its schemas differ in type, or in a "
-                           "constant of a required property; use 'anyOf'");
-    }
-
-    bool apart(const json::object& a, const json::object& b) const {
-        std::vector<const json::value*> of_a = constants(a), of_b = constants(b);
-        if (!of_a.empty() && !of_b.empty())
-            return std::none_of(of_a.begin(), of_a.end(), [&](const json::value* x) {
-                return std::any_of(of_b.begin(), of_b.end(),
-                                   [&](const json::value* y) { return *x == *y; });
-            });
-        std::set<std::string_view> types_a = types(a, ""), types_b = types(b, "");
-        if (types_a.contains("number")) types_a.insert("integer");
-        if (types_b.contains("number")) types_b.insert("integer");
-        bool shared = std::any_of(types_a.begin(), types_a.end(),
-                                  [&](std::string_view t) { return types_b.contains(t); });
-        if (!shared) return true;
-        if (types_a.size() != 1 || types_b.size() != 1 || *types_a.begin() != "object")
-            return false;
-        const json::value* mine = a.if_contains("properties");
-        const json::value* theirs = b.if_contains("properties");
-        if (!mine || !theirs || !mine->is_object() || !theirs->is_object()) return false;
-        std::set<std::string> needed_a = required(a, ""), needed_b = required(b, "");
-        for (const auto& [name, property] : mine->get_object()) {
-            const json::value* other = theirs->get_object().if_contains(name);
-            if (!other || !property.is_object() || !other->is_object()) continue;
-            if (!needed_a.contains(std::string(name)) || !needed_b.contains(std::string(name)))
-                continue;
-            if (constants(property.get_object()).empty() || constants(other->get_object()).empty())
-                continue;
-            if (apart(property.get_object(), other->get_object())) return true;
-        }
-        return false;
-    }
-
-    static std::vector<const json::value*> constants(const json::object& schema) {
-        std::vector<const json::value*> out;
-        if (const json::value* only = schema.if_contains("const")) out.push_back(only);
-        if (const json::value* list = schema.if_contains("enum"))
-            if (const json::array* values = list->if_array())
-                for (const json::value& value : *values) out.push_back(&value);
-        return out;
+                if (!are_apart(each[i], each[j]))
+                    return complaints_.give_up(
+                        path,
+                        "'oneOf' is supported where its schemas differ in type, or in a "
+                        "constant of a required property; use 'anyOf'");
     }
 
     symbol listed(const json::object& schema, const std::string& path) {
         for (const auto& [key, value] : schema)
-            if (key != "const" && key != "enum" && key != "type" && !among(annotations, key) &&
-                !among(definitions, key))
-                refuse(path,
-                       "'" + std::string(key) + "' beside 'enum' or 'const' is not supported");
-        if (schema.contains("enum")) list_at(schema, "enum", path);
-        std::set<std::string_view> allowed = types(schema, path);
-        std::vector<sequence> ways;
-        for (const json::value* value : constants(schema)) {
-            if (!has_type(allowed, *value)) continue;
+            if (asserts(key))
+                complaints_.give_up(
+                    path, "'" + std::string(key) + "' beside 'enum' or 'const' is not supported");
+        std::set<std::string_view> allowed = types_of(schema, path, complaints_);
+        std::vector<sequence> ways, of_any_type;
+        for (const json::value* value : constants_of(schema)) {
             if (schema.contains("const") && *value != schema.at("const")) continue;
-            ways.push_back(builder_.literal(to_json_text(*value)));
+            auto& list = has_type(allowed, *value) ? ways : of_any_type;
+            list.push_back(builder_.literal(to_json_text(*value)));
         }
-        if (ways.empty()) refuse(path, "no value of 'enum' or 'const' has the type");
+        if (ways.empty()) {
+            complaints_.give_up(path, "no value of 'enum' or 'const' has the type");
+            ways = std::move(of_any_type);
+        }
         return builder_.any_of(std::move(ways));
     }
 
-    // The types that a schema names, or those that its other keywords are about, or all.
-    static std::set<std::string_view> types(const json::object& schema, const std::string& path) {
-        std::set<std::string_view> out;
-        auto take = [&](const json::value& name) {
-            auto known = name.is_string() ? std::find(all_types.begin(), all_types.end(),
-                                                      std::string_view(name.get_string()))
-                                          : all_types.end();
-            if (known == all_types.end()) refuse(path, "'type' is not known: " + shown(name));
-            out.insert(*known);
-        };
-        if (const json::value* type = schema.if_contains("type")) {
-            if (const json::array* list = type->if_array()) {
-                if (list->empty()) refuse(path, "'type' is an empty list");
-                for (const json::value& name : *list) take(name);
-            } else {
-                take(*type);
-            }
-            return out;
-        }
-        auto has = [&](std::initializer_list<std::string_view> keys) {
-            return std::any_of(keys.begin(), keys.end(),
-                               [&](std::string_view key) { return schema.contains(key); });
-        };
-        if (has({"properties", "required", "additionalProperties"})) out.insert("object");
-        if (has({"items", "prefixItems", "minItems", "maxItems"})) out.insert("array");
-        if (has({"pattern", "minLength", "maxLength", "format"})) out.insert("string");
-        if (has({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}))
-            out.insert("number");
-        if (out.empty()) out.insert(all_types.begin(), all_types.end());
-        return out;
-    }
-
     symbol typed(const json::object& schema, const std::string& path) {
-        std::set<std::string_view> allowed = types(schema, path);
-        if (allowed.size() == all_types.size()) return out_.any_value();
+        std::set<std::string_view> allowed = types_of(schema, path, complaints_);
+        if (names_all_types(allowed)) return out_.any_value();
         std::vector<sequence> ways;
         for (std::string_view type : allowed) {
             if (type == "object") ways.push_back({object(schema, path)});
@@ -351,239 +220,307 @@ class schema_compiler {
         return builder_.any_of(std::move(ways));
     }
 
-    // A bound on a count; -1 when there is none.
-    static int count(const json::object& schema, std::string_view key, const std::string& path) {
+    // A bound on a count; `otherwise` when there is none.
+    int count(const json::object& schema, std::string_view key, int otherwise,
+              const std::string& path) {
         const json::value* value = schema.if_contains(key);
-        if (!value) return -1;
+        if (!value) return otherwise;
         boost::system::error_code error;
-        int number = value->to_number<int>(error);
-        if (error || number < 0 || number > count_max)
-            refuse(path, "'" + std::string(key) +
-                             "' is not a whole number from 0 to 10000: " + shown(*value));
-        return number;
+        int number = value->is_number() ? value->to_number<int>(error) : -1;
+        if (!error && number >= 0 && number <= count_max) return number;
+        complaints_.give_up(path, "'" + std::string(key) +
+                                      "' is not a whole number from 0 to 10000: " + shown(*value));
+        return otherwise;
+    }
+    // The upper bound, where it is not below the lower one.
+    int most_of(const json::object& schema, std::string_view key, int least,
+                std::string_view least_key, const std::string& path) {
+        const int most = count(schema, key, -1, path);
+        if (most < 0 || most >= least) return most;
+        complaints_.give_up(
+            path, "'" + std::string(key) + "' is less than '" + std::string(least_key) + "'");
+        return -1;
     }
 
     symbol string(const json::object& schema, const std::string& path) {
-        int least = std::max(0, count(schema, "minLength", path));
-        int most = count(schema, "maxLength", path);
+        const int least = count(schema, "minLength", 0, path);
+        const int most = most_of(schema, "maxLength", least, "minLength", path);
         std::string_view pattern;
         if (const json::value* given = schema.if_contains("pattern")) {
-            if (!given->is_string()) refuse(path, "'pattern' is not a string");
-            pattern = given->get_string();
+            if (given->is_string())
+                pattern = given->get_string();
+            else
+                complaints_.give_up(path, "'pattern' is not a string");
         }
-        if (const json::value* format = schema.if_contains("format"))
-            for (const auto& [name, meaning] : formats)
-                if (*format == json::value(json::string_view(name))) {
-                    if (!pattern.empty())
-                        refuse(path, "'pattern' beside 'format' is not supported");
-                    pattern = meaning;
-                }
-        if (pattern.empty()) {
-            if (least == 0 && most < 0) return out_.string();
-            if (most >= 0 && most < least) refuse(path, "'maxLength' is less than 'minLength'");
-            return builder_.any_of({builder_.literal("\"") +
-                                    builder_.repeat({out_.character()}, least, most) +
-                                    builder_.literal("\"")});
+        std::optional<std::string_view> format;
+        if (const json::value* given = schema.if_contains("format"))
+            format = pattern_of_format(*given);
+        const bool has_length = least > 0 || most >= 0;
+        std::optional<parsed_pattern> parsed;
+        if (!pattern.empty()) parsed = pattern_at(pattern, path);
+        if (parsed && !format && !has_length) {
+            if (auto made = held(path, [&] { return strings_matching(out_, pattern); }))
+                return *made;
+        } else if (format && !parsed && !has_length) {
+            return strings_matching(out_, *format);
+        } else if (parsed || format) {
+            if (auto made = all_of(schema, parsed, format, least, most, path)) return *made;
+            // By the specification a format need not be held, nor a length without end.
+            if (parsed)
+                if (auto made = held(path, [&] { return strings_matching(out_, pattern); }))
+                    return *made;
+            if (format) return strings_matching(out_, *format);
         }
-        if (least > 0 || most >= 0)
-            refuse(path,
-                   "'minLength' and 'maxLength' beside 'pattern' or 'format' are not "
-                   "supported");
+        if (!has_length) return out_.string();
+        return builder_.any_of({builder_.literal("\"") +
+                                builder_.repeat({out_.character()}, least, most) +
+                                builder_.literal("\"")});
+    }
+
+    template <class Make>
+    auto held(const std::string& path, Make make) -> std::optional<decltype(make())> {
         try {
-            return strings_matching(out_, pattern);
+            return make();
         } catch (const unsupported_schema& error) {
-            refuse(path, error.what());
+            complaints_.give_up(path, error.what());
+            return std::nullopt;
+        }
+    }
+    std::optional<parsed_pattern> pattern_at(std::string_view pattern, const std::string& path) {
+        return held(path, [&] { return parse_pattern(pattern); });
+    }
+
+    std::optional<symbol> all_of(const json::object& schema,
+                                 const std::optional<parsed_pattern>& pattern,
+                                 std::optional<std::string_view> format, int least, int most,
+                                 const std::string& path) {
+        std::vector<parsed_pattern> all;
+        if (pattern) all.push_back(*pattern);
+        if (format) all.push_back(parse_pattern(*format));
+        try {
+            return strings_matching_all(out_, all, least, most);
+        } catch (const unsupported_schema& error) {
+            std::string keywords;
+            for (const char* key : {"pattern", "format", "minLength", "maxLength"})
+                if (schema.contains(key))
+                    keywords += (keywords.empty() ? "'" : ", '") + std::string(key) + "'";
+            complaints_.give_up(path, keywords + " together: " + error.what());
+            return std::nullopt;
         }
     }
 
-    // The bound as a plain decimal.
-    static std::string decimal(const json::value& value, std::string_view key,
-                               const std::string& path) {
-        if (const std::int64_t* whole = value.if_int64()) return std::to_string(*whole);
-        if (const std::uint64_t* whole = value.if_uint64()) return std::to_string(*whole);
-        const double* number = value.if_double();
-        if (!number) refuse(path, "'" + std::string(key) + "' is not a number");
-        std::array<char, 400> text{};  // the longest double without exponent has 327 characters
-        auto end = std::to_chars(text.data(), text.data() + text.size(), *number,
-                                 std::chars_format::fixed);
-        return {text.data(), end.ptr};
+    // The number as a plain decimal; nothing when it is none.
+    std::string decimal(const json::object& schema, std::string_view key, const std::string& path) {
+        const json::value* value = schema.if_contains(key);
+        if (!value) return {};
+        if (const std::int64_t* whole = value->if_int64()) return std::to_string(*whole);
+        if (const std::uint64_t* whole = value->if_uint64()) return std::to_string(*whole);
+        if (const double* number = value->if_double()) {
+            std::array<char, 400> text{};  // the longest double without exponent has 327 characters
+            auto end = std::to_chars(text.data(), text.data() + text.size(), *number,
+                                     std::chars_format::fixed);
+            return {text.data(), end.ptr};
+        }
+        complaints_.give_up(path, "'" + std::string(key) + "' is not a number");
+        return {};
+    }
+
+    // The narrower of an inclusive and an exclusive bound.
+    void bound(const json::object& schema, std::string_view inclusive, std::string_view exclusive,
+               bool is_least, const std::string& path, std::string& text, bool& excluded) {
+        text = decimal(schema, inclusive, path);
+        const std::string other = decimal(schema, exclusive, path);
+        if (other.empty()) return;
+        const double mine = text.empty() ? 0.0 : schema.at(inclusive).to_number<double>();
+        const double theirs = schema.at(exclusive).to_number<double>();
+        excluded = text.empty() || (is_least ? theirs >= mine : theirs <= mine);
+        if (excluded) text = other;
     }
 
     symbol number(const json::object& schema, const std::string& path, bool fractions) {
         number_range range;
-        auto bound = [&](std::string_view key, std::string& text, bool& excluded, bool excludes) {
-            const json::value* value = schema.if_contains(key);
-            if (!value) return;
-            if (!text.empty())
-                refuse(path, "an exclusive bound beside an inclusive one is not supported");
-            text = decimal(*value, key, path);
-            excluded = excludes;
-        };
-        bound("minimum", range.least, range.least_excluded, false);
-        bound("exclusiveMinimum", range.least, range.least_excluded, true);
-        bound("maximum", range.most, range.most_excluded, false);
-        bound("exclusiveMaximum", range.most, range.most_excluded, true);
-        if (range.least.empty() && range.most.empty())
-            return fractions ? out_.number() : out_.integer();
-        try {
-            return numbers_in_range(builder_, range, fractions);
-        } catch (const unsupported_schema& error) {
-            refuse(path, error.what());
-        }
+        if (!fractions) range.fraction_digits = 0;
+        bound(schema, "minimum", "exclusiveMinimum", true, path, range.least, range.least_excluded);
+        bound(schema, "maximum", "exclusiveMaximum", false, path, range.most, range.most_excluded);
+        const std::string step = decimal(schema, "multipleOf", path);
+        if (!step.empty())
+            if (auto made = held(path, [&] { return multiples_in_range(builder_, range, step); }))
+                return *made;
+        if (!range.least.empty() || !range.most.empty())
+            if (auto made = held(path, [&] { return numbers_in_range(builder_, range); }))
+                return *made;
+        return fractions ? out_.number() : out_.integer();
     }
 
     symbol array(const json::object& schema, const std::string& path) {
-        int least = std::max(0, count(schema, "minItems", path));
-        int most = count(schema, "maxItems", path);
-        if (most >= 0 && most < least) refuse(path, "'maxItems' is less than 'minItems'");
+        const int least = count(schema, "minItems", 0, path);
+        int most = most_of(schema, "maxItems", least, "minItems", path);
+        if (const json::value* unique = schema.if_contains("uniqueItems");
+            unique && *unique != false && most != 0 && most != 1)
+            complaints_.give_up(path, "'uniqueItems' is not supported");
+        // A list of 'items' is how 'prefixItems' was called.
+        const bool is_old = is_schema_list(schema, "items");
+        const char* first_key = is_old ? "items" : "prefixItems";
+        const json::value* first = schema.if_contains(first_key);
+        const json::value* items = schema.if_contains(is_old ? "additionalItems" : "items");
+        if (first && !first->is_array()) {
+            complaints_.give_up(path, "'prefixItems' is not a list");
+            first = nullptr;
+        }
+        const bool no_more = items && *items == false;
         symbol item = out_.any_value();
-        bool no_more = false;
-        if (const json::value* items = schema.if_contains("items")) {
-            no_more = *items == false;
-            if (items->is_array()) refuse(path, "'items' is a list: use 'prefixItems'");
-            if (!no_more) item = of(*items, path + "/items");
-        }
-        const json::value* first = schema.if_contains("prefixItems");
-        if (!first) {
-            if (no_more) most = 0;
-            return out_.array_of(item, least, most);
-        }
-        if (!first->is_array()) refuse(path, "'prefixItems' is not a list");
-        // All of the first ones, then others as far as they may be.
+        if (items && !no_more) item = of(*items, path + (is_old ? "/additionalItems" : "/items"));
+        const int declared = first ? static_cast<int>(first->get_array().size()) : 0;
+        if (declared == 0) return out_.array_of(item, least, no_more ? 0 : most);
+        const bool has_others = !no_more && (items || least > declared);
+        if (!has_others) most = most < 0 ? declared : std::min(most, declared);
+        if (most >= 0 && least > most)
+            complaints_.give_up(path, "'minItems' is more than the number of 'prefixItems'");
+        return tuple(first->get_array(), path + "/" + first_key, least, most, item);
+    }
+
+    // All of the first ones, as far as there may be so many, then others.
+    symbol tuple(const json::array& first, const std::string& place, int least, int most,
+                 symbol item) {
+        const int declared = static_cast<int>(first.size());
+        const int fixed = most < 0 ? declared : std::min(most, declared);
         sequence all = builder_.literal("[") + out_.blank();
-        const json::array& fixed = first->get_array();
-        auto fixed_count = static_cast<int>(fixed.size());
-        if (most >= 0 && most < fixed_count)
-            refuse(path, "'maxItems' is less than the number of 'prefixItems'");
-        for (std::size_t i = 0; i < fixed.size(); ++i) {
+        for (int i = 0; i < fixed; ++i) {
             if (i > 0) all = all + out_.comma();
-            all = all + of(fixed[i], path + "/prefixItems/" + std::to_string(i));
+            all = all + of(first[static_cast<std::size_t>(i)], place + "/" + std::to_string(i));
         }
-        if (no_more || !schema.contains("items")) most = fixed_count;
-        if (least > fixed_count && most == fixed_count)
-            refuse(path, "'minItems' is more than the number of 'prefixItems'");
-        if (most != fixed_count && fixed_count > 0)
-            all = all + builder_.repeat({out_.comma(), item}, std::max(0, least - fixed_count),
-                                        most < 0 ? -1 : most - fixed_count);
+        if (most != fixed)
+            all = all + builder_.repeat({out_.comma(), item}, std::max(0, least - fixed),
+                                        most < 0 ? -1 : most - fixed);
         return builder_.any_of({all + out_.blank() + builder_.literal("]")});
     }
 
-    static std::set<std::string> required(const json::object& schema, const std::string& path) {
-        std::set<std::string> out;
-        const json::value* list = schema.if_contains("required");
-        if (!list) return out;
-        if (!list->is_array()) refuse(path, "'required' is not a list");
-        for (const json::value& name : list->get_array()) {
-            if (!name.is_string()) refuse(path, "'required' holds what is not a name");
-            out.emplace(name.get_string());
+    symbol object(const json::object& schema, const std::string& path) {
+        object_rules rules;
+        std::set<std::string> needed = required_of(schema, path, complaints_);
+        const json::value* more = schema.if_contains("additionalProperties");
+        bool no_more = more && *more == false;
+        std::optional<symbol> others;
+        if (more && !no_more) others = of(*more, path + "/additionalProperties");
+        auto names = property_names(schema, path);
+        if (const json::value* declared = schema.if_contains("properties")) {
+            if (!declared->is_object()) complaints_.give_up(path, "'properties' is not an object");
+            if (declared->is_object())
+                for (const auto& [name, value] : declared->get_object()) {
+                    std::string key(name);
+                    if (names.only && !names.only->contains(key)) continue;
+                    rules.properties.push_back(
+                        {key, of(value, path + "/properties/" + key), needed.erase(key) > 0});
+                    if (names.only) names.only->erase(key);
+                }
         }
+        const symbol other = others ? *others : out_.any_value();
+        if (names.only) {
+            if (!no_more)
+                for (const std::string& name : *names.only)
+                    rules.properties.push_back({name, other, needed.erase(name) > 0});
+            others.reset();
+            no_more = true;
+        }
+        if (no_more && !needed.empty()) {
+            complaints_.give_up(path, "'required' names '" + *needed.begin() +
+                                          "', which 'properties' lacks and "
+                                          "'additionalProperties' or 'propertyNames' forbids");
+            needed.clear();
+        }
+        for (const std::string& name : needed) rules.properties.push_back({name, other, true});
+        add_others(schema, path, names.key, no_more, others, rules);
+        count_members(schema, path, rules);
+        return objects_of(out_, rules);
+    }
+
+    // What a schema neither declares nor forbids is allowed only where it declares nothing.
+    void add_others(const json::object& schema, const std::string& path,
+                    const std::optional<symbol>& key, bool no_more,
+                    const std::optional<symbol>& others, object_rules& rules) {
+        const bool bare = rules.properties.empty();
+        if (const json::value* patterns = schema.if_contains("patternProperties")) {
+            if (bare && !key && patterns->is_object() && patterns->get_object().size() == 1) {
+                const auto& [pattern, value] = *patterns->get_object().begin();
+                auto made = held(path + "/patternProperties",
+                                 [&] { return strings_matching(out_, std::string(pattern)); });
+                const std::string place = path + "/patternProperties/" + std::string(pattern);
+                if (made) {
+                    rules.others = {*made, of(value, place)};
+                    return;
+                }
+            } else {
+                complaints_.give_up(path, "'patternProperties' is not supported");
+            }
+            if (bare) no_more = false;  // or nothing would be left
+        }
+        if (no_more || (!others && !bare)) return;
+        if (key && !bare)
+            complaints_.give_up(path, "'propertyNames' beside 'properties' is not supported");
+        rules.others = {key && bare ? *key : other_key(builder_, rules.properties),
+                        others ? *others : out_.any_value()};
+    }
+
+    /// What 'propertyNames' allows: those names alone, or keys of a form; nothing where it forbids
+    /// none.
+    struct names_allowed {
+        std::optional<std::set<std::string>> only;
+        std::optional<symbol> key;
+    };
+    names_allowed property_names(const json::object& schema, const std::string& path) {
+        names_allowed out;
+        const json::value* given = schema.if_contains("propertyNames");
+        if (!given) return out;
+        const std::string place = path + "/propertyNames";
+        json::object names = object_at(*given, place);
+        if (names.contains("const") || is_schema_list(names, "enum")) {
+            out.only.emplace();
+            for (const json::value* name : constants_of(names))
+                if (name->is_string()) out.only->emplace(name->get_string());
+            return out;
+        }
+        names["type"] = "string";
+        for (std::string_view key : {"pattern", "minLength", "maxLength", "format"})
+            if (names.contains(key)) {
+                out.key = of(names, place);
+                return out;
+            }
+        for (std::string_view key : {"anyOf", "oneOf", "allOf", "not"})
+            if (names.contains(key))
+                complaints_.give_up(place, "'" + std::string(key) + "' is not supported here");
         return out;
     }
 
-    struct declared_property {
-        std::string name;
-        symbol value;
-        bool required;
-    };
-
-    symbol object(const json::object& schema, const std::string& path) {
-        std::set<std::string> needed = required(schema, path);
-        std::vector<declared_property> properties;
-        if (const json::value* declared = schema.if_contains("properties")) {
-            if (!declared->is_object()) refuse(path, "'properties' is not an object");
-            for (const auto& [name, value] : declared->get_object()) {
-                std::string key(name);
-                properties.push_back(
-                    {key, of(value, path + "/properties/" + key), needed.erase(key) > 0});
-            }
+    void count_members(const json::object& schema, const std::string& path, object_rules& rules) {
+        int least = count(schema, "minProperties", 0, path);
+        int most = most_of(schema, "maxProperties", least, "minProperties", path);
+        const auto declared = static_cast<int>(rules.properties.size());
+        const auto required = static_cast<int>(std::ranges::count_if(
+            rules.properties, [](const declared_property& p) { return p.required; }));
+        if (least <= required) least = 0;
+        if (!rules.others && most >= declared) most = -1;
+        if (std::int64_t{std::max(least, most)} * (declared + 1) > member_states_max) {
+            complaints_.give_up(path,
+                                "'minProperties' or 'maxProperties' this large is not supported");
+            return;
         }
-        const json::value* more = schema.if_contains("additionalProperties");
-        bool no_more = more && *more == false;
-        if (no_more && !needed.empty())
-            refuse(path, "'required' names '" + *needed.begin() +
-                             "', which 'properties' lacks and 'additionalProperties' forbids");
-        std::optional<symbol> others;
-        if (more && !no_more) others = of(*more, path + "/additionalProperties");
-        for (const std::string& name : needed)
-            properties.push_back({name, others ? *others : out_.any_value(), true});
-        // What a schema neither declares nor forbids is allowed only where it declares nothing.
-        if (!more && properties.empty()) others = out_.any_value();
-        return object_of(properties, others);
-    }
-
-    // From the last property to the first: what may follow when nothing, and when something, has
-    // been written.
-    symbol object_of(const std::vector<declared_property>& properties,
-                     const std::optional<symbol>& others) {
-        std::vector<sequence> first{{}}, later{{}};
-        if (others) {
-            sequence member{other_key(properties), out_.colon(), *others};
-            symbol more = builder_.repeat(sequence{out_.comma()} + member, 0, -1);
-            first.push_back(member + more);
-            later = {{more}};
-        }
-        symbol at_first = builder_.any_of(std::move(first));
-        symbol at_later = builder_.any_of(std::move(later));
-        for (auto p = properties.rbegin(); p != properties.rend(); ++p) {
-            sequence member = builder_.literal(quoted(p->name)) + out_.colon() + p->value;
-            std::vector<sequence> now_first{member + at_later};
-            std::vector<sequence> now_later{sequence{out_.comma()} + member + at_later};
-            if (!p->required) {
-                now_first.push_back({at_first});
-                now_later.push_back({at_later});
-            }
-            at_first = builder_.any_of(std::move(now_first));
-            at_later = builder_.any_of(std::move(now_later));
-        }
-        return builder_.any_of({builder_.literal("{") + out_.blank() + at_first + out_.blank() +
-                                builder_.literal("}")});
-    }
-
-    // A key that is none of the declared ones: plain ASCII, so that nothing is spelled in two ways.
-    symbol other_key(const std::vector<declared_property>& properties) {
-        std::set<std::string> names;
-        for (const declared_property& p : properties) names.insert(p.name);
-        return builder_.any_of({builder_.literal("\"") + key_behind("", names)});
-    }
-
-    static byte_set key_bytes() {
-        byte_set set;
-        for (std::size_t c = 0x20; c < 0x7f; ++c) set.set(c);
-        set.reset('"');
-        set.reset('\\');
-        return set;
-    }
-
-    symbol key_behind(const std::string& written, const std::set<std::string>& names) {
-        std::vector<sequence> ways;
-        if (!names.contains(written)) ways.push_back(builder_.literal("\""));
-        byte_set free = key_bytes();
-        std::set<char> next;
-        for (auto name = names.lower_bound(written);
-             name != names.end() && name->starts_with(written); ++name)
-            if (name->size() > written.size()) next.insert((*name)[written.size()]);
-        for (char c : next) {
-            if (!key_bytes().test(static_cast<unsigned char>(c))) continue;
-            free.reset(static_cast<unsigned char>(c));
-            ways.push_back(builder_.literal(std::string(1, c)) + key_behind(written + c, names));
-        }
-        ways.push_back(
-            sequence{builder_.bytes(free), builder_.repeat({builder_.bytes(key_bytes())}, 0, -1)} +
-            builder_.literal("\""));
-        return builder_.any_of(std::move(ways));
+        rules.least = least;
+        rules.most = most;
     }
 
     json_grammar& out_;
     grammar_builder& builder_;
     const json::value& root_;
+    schema_complaints complaints_;
     std::map<std::string, symbol> references_;
     int depth_ = 0;
 };
 
 }  // namespace
 
-grammar_builder::symbol json_grammar::of_schema(const boost::json::value& schema) {
-    return schema_compiler(*this, schema).of(schema, "#");
+grammar_builder::symbol json_grammar::of_schema(const boost::json::value& schema,
+                                                std::vector<std::string>* not_held) {
+    return schema_compiler(*this, schema, not_held).of(schema, "#");
 }
 
 }  // namespace semantic::engine

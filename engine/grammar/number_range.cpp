@@ -25,9 +25,9 @@ magnitude parse(std::string_view text) {
     magnitude out{std::string(text.substr(0, point)), {}};
     if (point < text.size()) out.fraction = text.substr(point + 1);
     while (out.fraction.ends_with('0')) out.fraction.pop_back();
-    if (out.whole.size() > digits_max || out.fraction.size() > digits_max)
+    if (out.fraction.size() > digits_max)
         throw unsupported_schema("the bound " + std::string(text) +
-                                 " has more than 15 digits on one side of its point");
+                                 " has more than 15 digits behind its point");
     return out;
 }
 
@@ -41,8 +41,11 @@ struct limit {
 class decimal_digits {
   public:
     decimal_digits(grammar_builder& out, const limit& least, const std::optional<limit>& most,
-                   bool fractions)
-        : out_(out), least_(least), most_(most), fractions_(fractions) {}
+                   int fraction_digits)
+        : out_(out),
+          least_(least),
+          most_(most),
+          fraction_digits_(static_cast<std::size_t>(fraction_digits)) {}
 
     symbol all() {
         std::vector<grammar::sequence> ways;
@@ -101,7 +104,7 @@ class decimal_digits {
         if (!low && !high) return free_fraction(written);
         std::vector<grammar::sequence> ways;
         if (may_end(written, low, high)) ways.emplace_back();
-        if (fractions_ && written < digits_max) {
+        if (written < fraction_digits_) {
             int from = low ? digit_of(least_.at.fraction, written) : 0;
             int to = high ? digit_of(most_->at.fraction, written) : 9;
             std::vector<grammar::sequence> digits;
@@ -114,8 +117,8 @@ class decimal_digits {
     }
 
     symbol free_fraction(std::size_t written) {
-        if (!fractions_) return out_.any_of({{}});
-        int left = static_cast<int>(digits_max - written);
+        if (fraction_digits_ == 0) return out_.any_of({{}});
+        int left = static_cast<int>(fraction_digits_ - written);
         if (written > 0) return out_.repeat({digit(0, 9)}, 0, left);
         return out_.any_of({{}, out_.literal(".") + out_.repeat({digit(0, 9)}, 1, left)});
     }
@@ -123,15 +126,24 @@ class decimal_digits {
     grammar_builder& out_;
     limit least_;
     std::optional<limit> most_;
-    bool fractions_;
+    std::size_t fraction_digits_;
 };
+
+// A bound that numbers of so many digits can reach; nothing for one that they all keep.
+std::optional<limit> bound_of(const std::string& text, bool excluded, bool is_least) {
+    if (text.empty()) return std::nullopt;
+    limit bound{parse(text), excluded};
+    if (bound.at.whole.size() <= digits_max) return bound;
+    if (text.starts_with('-') != is_least)
+        throw unsupported_schema("the bound " + text + " leaves no number of at most 15 digits");
+    return std::nullopt;
+}
 
 }  // namespace
 
-symbol numbers_in_range(grammar_builder& out, const number_range& range, bool fractions) {
-    std::optional<limit> least, most;
-    if (!range.least.empty()) least = limit{parse(range.least), range.least_excluded};
-    if (!range.most.empty()) most = limit{parse(range.most), range.most_excluded};
+symbol numbers_in_range(grammar_builder& out, const number_range& range) {
+    std::optional<limit> least = bound_of(range.least, range.least_excluded, true);
+    std::optional<limit> most = bound_of(range.most, range.most_excluded, false);
     auto negative = [](const std::string& text, const std::optional<limit>& bound) {
         return bound && text.starts_with('-') && !bound->at.is_zero();
     };
@@ -139,15 +151,13 @@ symbol numbers_in_range(grammar_builder& out, const number_range& range, bool fr
     bool most_below = negative(range.most, most);
     limit zero;
     std::vector<grammar::sequence> ways;
+    auto digits = [&](const limit& from, const std::optional<limit>& to) {
+        return decimal_digits(out, from, to, range.fraction_digits).all();
+    };
     // Below zero the bounds change sides, and zero itself is written without a sign.
-    if (least_below) {
-        limit nearest = most_below ? *most : limit{{}, true};
-        ways.push_back(out.literal("-") + decimal_digits(out, nearest, least, fractions).all());
-    }
-    if (!most_below) {
-        limit nearest = least_below ? zero : *least;
-        ways.push_back({decimal_digits(out, nearest, most, fractions).all()});
-    }
+    if (least_below)
+        ways.push_back(out.literal("-") + digits(most_below ? *most : limit{{}, true}, least));
+    if (!most_below) ways.push_back({digits(least_below ? zero : *least, most)});
     return out.any_of(std::move(ways));
 }
 

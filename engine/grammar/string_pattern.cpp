@@ -1,7 +1,10 @@
+#include "engine/grammar/string_pattern.hpp"
+
+#include <algorithm>
 #include <optional>
 #include <string>
 
-#include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/schema_parts.hpp"
 
 namespace semantic::engine {
 
@@ -9,41 +12,34 @@ namespace {
 
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
+using kind = pattern_node::kind;
 
 constexpr int repetitions_max = 1000;
+constexpr int groups_max = 100;  // within each other
 
-// A set of characters: those of ASCII one by one, all others together or not at all. Where a class
-// such as \W would mean some of the others, it is taken to mean none: fewer strings, never wrong
-// ones.
-struct char_set {
-    std::bitset<128> ascii;
-    bool others = false;
-};
-
-class pattern_compiler {
+class pattern_parser {
   public:
-    pattern_compiler(json_grammar& out, std::string_view pattern)
-        : out_(out), builder_(out.builder()), pattern_(pattern) {}
+    explicit pattern_parser(std::string_view pattern) : pattern_(pattern) {}
 
-    symbol whole() {
-        std::vector<sequence> ways;
+    parsed_pattern whole() {
+        parsed_pattern all;
         do {
-            bool from_start = take("^");
-            sequence inner = concatenation();
-            bool to_end = take("$");
-            sequence way;
-            if (!from_start) way = way + anything();
-            way = way + inner;
-            if (!to_end) way = way + anything();
-            ways.push_back(builder_.literal("\"") + way + builder_.literal("\""));
+            pattern_alternative one;
+            one.from_start = take("^");
+            while (one.from_start && (pattern_.substr(at_).starts_with("(?!") ||
+                                      pattern_.substr(at_).starts_with("(?=")))
+                one.conditions.push_back(condition());
+            one.body = concatenation();
+            one.to_end = take("$");
+            all.push_back(std::move(one));
         } while (take("|"));
         if (at_ < pattern_.size()) refuse("')' without '('");
-        return builder_.any_of(std::move(ways));
+        return all;
     }
 
   private:
     [[noreturn]] void refuse(const std::string& what) const {
-        throw unsupported_schema("pattern '" + std::string(pattern_) + "': " + what +
+        throw unsupported_schema("pattern '" + shortened(pattern_) + "': " + what +
                                  " is not supported");
     }
     bool more() const { return at_ < pattern_.size(); }
@@ -53,28 +49,41 @@ class pattern_compiler {
         at_ += text.size();
         return true;
     }
-    symbol anything() { return builder_.repeat({out_.character()}, 0, -1); }
 
-    symbol alternation() {
-        std::vector<sequence> ways;
-        do ways.push_back(concatenation());
-        while (take("|"));
-        return builder_.any_of(std::move(ways));
+    pattern_condition condition() {
+        pattern_condition out;
+        out.negated = pattern_[at_ + 2] == '!';
+        at_ += 3;
+        out.body = concatenation();
+        out.to_end = take("$");
+        if (!take(")")) refuse("an alternative within '(?=' or '(?!'");
+        return out;
     }
 
-    sequence concatenation() {
-        sequence out;
+    pattern_node alternation() {
+        pattern_node out{.what = kind::choice};
+        do out.parts.push_back(concatenation());
+        while (take("|"));
+        return out;
+    }
+
+    bool ends_condition(std::size_t at) const {
+        return depth_ == 0 && at < pattern_.size() && pattern_[at] == ')';
+    }
+
+    pattern_node concatenation() {
+        pattern_node out{.what = kind::sequence};
         while (more() && peek() != '|' && peek() != ')') {
             // An end mark in front of the end of an alternative belongs to whole().
-            if (peek() == '$' && (at_ + 1 == pattern_.size() || pattern_[at_ + 1] == '|') &&
-                depth_ == 0)
+            if (peek() == '$' && depth_ == 0 &&
+                (at_ + 1 == pattern_.size() || pattern_[at_ + 1] == '|' || ends_condition(at_ + 1)))
                 break;
-            out = out + repeated(atom());
+            out.parts.push_back(repeated(atom()));
         }
         return out;
     }
 
-    sequence repeated(const sequence& unit) {
+    pattern_node repeated(pattern_node unit) {
         int least = 1, most = 1;
         if (take("*")) {
             least = 0, most = -1;
@@ -89,7 +98,7 @@ class pattern_compiler {
         }
         take("?");  // lazy or not, the same strings match
         if (peek() == '*' || peek() == '+') refuse("a repetition of a repetition");
-        return {builder_.repeat(unit, least, most)};
+        return {.what = kind::repeat, .parts = {std::move(unit)}, .least = least, .most = most};
     }
 
     std::optional<int> count() {
@@ -111,32 +120,34 @@ class pattern_compiler {
         return take("}") && (most < 0 || least <= most);
     }
 
-    sequence atom() {
+    pattern_node atom() {
         if (take("(")) {
             if (take("?") && !take(":")) refuse("'(?' other than '(?:'");
-            ++depth_;
-            symbol group = alternation();
+            if (++depth_ > groups_max) refuse("more than 100 groups within each other");
+            pattern_node group = alternation();
             --depth_;
             if (!take(")")) refuse("'(' without ')'");
-            return {group};
+            return group;
         }
-        if (take("[")) return {encoded(bracket())};
+        if (take("[")) return one_of(bracket());
         if (take(".")) {
             char_set set{std::bitset<128>().set(), true};
             set.ascii.reset('\n');
             set.ascii.reset('\r');
-            return {encoded(set)};
+            return one_of(set);
         }
         if (peek() == '^' || peek() == '$') refuse("'^' or '$' within an alternative");
         if (peek() == '*' || peek() == '+' || peek() == '?') refuse("a repetition of nothing");
         if (take("\\")) {
             char_set set;
-            if (named_set(set)) return {encoded(set)};
-            return {encoded(single(escaped_character()))};
+            if (named_set(set)) return one_of(set);
+            return one_of(single(escaped_character()));
         }
         if (static_cast<unsigned char>(peek()) >= 0x80) return beyond_ascii();
-        return {encoded(single(pattern_[at_++]))};
+        return one_of(single(pattern_[at_++]));
     }
+
+    static pattern_node one_of(const char_set& set) { return {.what = kind::set, .set = set}; }
 
     static char_set single(char c) {
         char_set set;
@@ -145,10 +156,10 @@ class pattern_compiler {
     }
 
     // A character of several bytes stands in the JSON as it stands in the pattern.
-    sequence beyond_ascii() {
+    pattern_node beyond_ascii() {
         std::size_t begin = at_++;
         while (more() && (static_cast<unsigned char>(peek()) & 0xc0) == 0x80) ++at_;
-        return builder_.literal(pattern_.substr(begin, at_ - begin));
+        return {.what = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
     }
 
     // \d, \w, \s and their opposites.
@@ -187,6 +198,7 @@ class pattern_compiler {
             for (std::size_t c = 0x1c; c < 0x20; ++c) members.reset(c);
         ++at_;
         set.ascii |= members;
+        set.is_part = set.is_part || (name != 'd' && name != 'w');
         return true;
     }
 
@@ -211,8 +223,9 @@ class pattern_compiler {
             default:
                 break;
         }
-        bool letter_or_digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                               (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
+        bool letter_or_digit =
+            (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (static_cast<unsigned char>(c) >= 0x80) refuse("'\\' before a character beyond ASCII");
         if (letter_or_digit) refuse(std::string("'\\") + c + "'");
         return c;
     }
@@ -250,6 +263,7 @@ class pattern_compiler {
         if (negated) {
             set.ascii.flip();
             set.others = !named;
+            set.is_part = named;
         }
         return set;
     }
@@ -269,44 +283,97 @@ class pattern_compiler {
         for (int c = first; c <= last; ++c) set.ascii.set(static_cast<std::size_t>(c));
     }
 
-    // A character of the set as JSON writes it between quotes.
-    symbol encoded(const char_set& set) {
-        std::vector<sequence> ways;
-        byte_set plain;
-        for (std::size_t c = 0; c < 128; ++c) {
-            if (!set.ascii.test(c)) continue;
-            if (c == '"' || c == '\\')
-                ways.push_back(builder_.literal(std::string("\\") + static_cast<char>(c)));
-            else if (c >= 0x20)
-                plain.set(c);
-            else
-                ways.push_back(builder_.literal(control(c)));
-        }
-        if (plain.any()) ways.push_back({builder_.bytes(plain)});
-        if (set.others) ways.push_back({out_.beyond_ascii()});
-        return builder_.any_of(std::move(ways));
-    }
-
-    static std::string control(std::size_t c) {
-        constexpr std::string_view short_forms = "\b\t\n\f\r";
-        constexpr std::string_view names = "btnfr";
-        auto at = short_forms.find(static_cast<char>(c));
-        if (at != std::string_view::npos) return std::string("\\") + names[at];
-        constexpr std::string_view hex = "0123456789abcdef";
-        return std::string("\\u00") + hex[c / 16] + hex[c % 16];
-    }
-
-    json_grammar& out_;
-    grammar_builder& builder_;
     std::string_view pattern_;
     std::size_t at_ = 0;
     int depth_ = 0;
 };
 
+// One expression, as it stands.
+class pattern_writer {
+  public:
+    explicit pattern_writer(json_grammar& out)
+        : out_(out), builder_(out.builder()), characters_(out) {}
+
+    symbol whole(const parsed_pattern& pattern) {
+        std::vector<sequence> ways;
+        for (const pattern_alternative& one : pattern) {
+            sequence way;
+            if (!one.from_start) way = way + anything();
+            way = way + written(one.body);
+            if (!one.to_end) way = way + anything();
+            ways.push_back(builder_.literal("\"") + way + builder_.literal("\""));
+        }
+        return builder_.any_of(std::move(ways));
+    }
+
+  private:
+    symbol anything() { return builder_.repeat({out_.character()}, 0, -1); }
+
+    sequence written(const pattern_node& node) {
+        switch (node.what) {
+            case kind::set:
+                return {characters_.one_of(node.set)};
+            case kind::text:
+                return builder_.literal(node.text);
+            case kind::repeat:
+                return {builder_.repeat(written(node.parts[0]), node.least, node.most)};
+            case kind::choice: {
+                std::vector<sequence> ways;
+                for (const pattern_node& part : node.parts) ways.push_back(written(part));
+                return {builder_.any_of(std::move(ways))};
+            }
+            case kind::sequence:
+                break;
+        }
+        sequence all;
+        for (const pattern_node& part : node.parts) all = all + written(part);
+        return all;
+    }
+
+    json_grammar& out_;
+    grammar_builder& builder_;
+    character_writer characters_;
+};
+
+std::string escaped_control(std::size_t c) {
+    constexpr std::string_view short_forms = "\b\t\n\f\r";
+    constexpr std::string_view names = "btnfr";
+    auto at = short_forms.find(static_cast<char>(c));
+    if (at != std::string_view::npos) return std::string("\\") + names[at];
+    constexpr std::string_view hex = "0123456789abcdef";
+    return std::string("\\u00") + hex[c / 16] + hex[c % 16];
+}
+
 }  // namespace
 
+parsed_pattern parse_pattern(std::string_view pattern) { return pattern_parser(pattern).whole(); }
+
+symbol character_writer::one_of(const char_set& set) {
+    auto known =
+        std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == set; });
+    if (known != known_.end()) return known->second;
+    std::vector<sequence> ways;
+    byte_set plain;
+    for (std::size_t c = 0; c < 128; ++c) {
+        if (!set.ascii.test(c)) continue;
+        if (c == '"' || c == '\\')
+            ways.push_back(builder_.literal(std::string("\\") + static_cast<char>(c)));
+        else if (c >= 0x20)
+            plain.set(c);
+        else
+            ways.push_back(builder_.literal(escaped_control(c)));
+    }
+    if (plain.any()) ways.push_back({builder_.bytes(plain)});
+    if (set.others) ways.push_back({out_.beyond_ascii()});
+    return known_.emplace_back(set, builder_.any_of(std::move(ways))).second;
+}
+
 symbol strings_matching(json_grammar& out, std::string_view pattern) {
-    return pattern_compiler(out, pattern).whole();
+    const parsed_pattern parsed = parse_pattern(pattern);
+    bool conditional = std::any_of(parsed.begin(), parsed.end(),
+                                   [](const auto& one) { return !one.conditions.empty(); });
+    if (conditional) return strings_matching_all(out, {parsed}, 0, -1);
+    return pattern_writer(out).whole(parsed);
 }
 
 }  // namespace semantic::engine

@@ -207,6 +207,7 @@ std::unique_ptr<sequence> batch::make_sequence(const job_ptr& work) {
 
 void batch::announce(const job_ptr& work) {
     prompt_usage usage = usage_of(*work);
+    usage.not_held = work->form.not_held;
     count_usage(usage, probe_);
     work->prompt->source.reset();
     outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});

@@ -59,6 +59,7 @@ struct output_form {
     };
     kind what = kind::free;
     std::string schema_json{};         // json: what the value satisfies; empty: any object
+    bool is_strict = true;             // or what of the schema cannot be held to is left out
     std::vector<std::string> tools{};  // calls: names of those that may be called; empty: all
     bool calls_too = false;            // json: or tool calls instead
     bool several_calls = true;         // calls: more than one, where the model's family can
@@ -154,6 +155,7 @@ struct prompt_usage {
     int restored_tokens = 0;    // part of reused_tokens that was read from disk for this request
     miss_reason why = miss_reason::none;
     std::string detail;  // for the log: file and fault, or the first differing position
+    std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
 };
 
 enum class stop_reason { end_turn, max_tokens, stop_sequence, context_full, cancelled, deadline };

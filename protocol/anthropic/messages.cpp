@@ -124,7 +124,7 @@ result<void> parse_format(const json_cursor& root, messages_request& request) {
                                         R"(must be "json_schema", is )" + quoted(*type));
     auto schema = format->at("schema");
     if (!schema) return schema.error();
-    return set_json_schema(request, *schema);
+    return set_json_schema(request, *schema, true);
 }
 
 result<std::optional<std::string>> parse_effort(const json_cursor& root) {

@@ -32,7 +32,13 @@ result<void> parse_response_format(const json_cursor& root, chat_request& reques
     if (auto object = described->as_object(); !object) return object.error();
     auto schema = described->at("schema");
     if (!schema) return schema.error();
-    return set_json_schema(request, *schema);
+    bool is_strict = false;
+    if (auto flag = described->find("strict")) {
+        auto value = flag->as_bool();
+        if (!value) return value.error();
+        is_strict = *value;
+    }
+    return set_json_schema(request, *schema, is_strict);
 }
 
 result<void> refuse_modalities(const json_cursor& root) {

@@ -38,6 +38,8 @@ class answer_log {
             line_.append(" miss ").append(to_string(usage.why));
             if (!usage.detail.empty()) line_.append(" (").append(usage.detail).append(")");
         }
+        for (const std::string& each : usage.not_held)
+            log_event(log_level::info, request_.id, "schema not held: " + each);
     }
     void on(const engine::finished& event) {
         line_ += " output " + std::to_string(event.output_tokens);

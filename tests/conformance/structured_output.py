@@ -215,9 +215,16 @@ try:
     openai.chat.completions.create(
         model=MODEL, messages=[{"role": "user", "content": "x"}],
         response_format={"type": "json_schema",
-                         "json_schema": {"name": "n", "schema": {"not": {}}}},
+                         "json_schema": {"name": "n", "strict": True, "schema": {"not": {}}}},
     )  # fmt: skip
     raise AssertionError("'not' was accepted")
 except BadRequestError as error:
     assert "'not' is not supported" in str(error), error
-print("ok: unsupported keywords are refused by name")
+answer = openai.chat.completions.create(
+    model=MODEL, messages=[{"role": "user", "content": "x"}], max_tokens=40,
+    response_format={"type": "json_schema",
+                     "json_schema": {"name": "n", "schema": {"type": "boolean", "not": {}}}},
+)  # fmt: skip
+assert json.loads(answer.choices[0].message.content) in (True, False), answer
+assert answer.semantic["not_held"] == ["#: 'not' is not supported"], answer
+print("ok: unsupported keywords are refused by name, or named where the schema is not strict")

@@ -16,6 +16,8 @@
 namespace semantic::engine {
 namespace {
 
+using strings = std::vector<std::string>;
+
 const tokenizer& words() {
     static const tokenizer made =
         *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
@@ -204,6 +206,75 @@ TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
     EXPECT_NE(refusal("chatml", request).find("schema is not JSON"), std::string::npos);
     request.form.schema_json = R"({"type":"integer","minimum":2,"maximum":1})";
     EXPECT_EQ(refusal("chatml", request), "no finite answer satisfies the schema");
+}
+
+TEST(answer_grammar, a_tool_that_is_not_strict_is_held_to_all_but_what_cannot_be_held) {
+    generation_request request = weather_request({.what = output_form::kind::calls});
+    request.chat.tools[0].strict = false;
+    request.chat.tools[0].parameters_json = R"({"type":"object","properties":{"cities":
+        {"type":"array","items":{"type":"string"},"uniqueItems":true}},"required":["cities"],
+        "additionalProperties":false})";
+    answer_grammars grammars(words(), "chatml");
+    const strings left_out{"tool 'weather': #/properties/cities: 'uniqueItems' is not supported"};
+    auto call = [](const std::string& arguments) {
+        return "<tool_call>\n{\"name\": \"weather\", \"arguments\": " + arguments +
+               "}\n</tool_call>";
+    };
+    for (int time = 0; time < 2; ++time) {  // also where the form was met before
+        auto form = grammars.of(request);
+        ASSERT_TRUE(form);
+        EXPECT_EQ(form->not_held, left_out);
+        EXPECT_TRUE(matches(form->rules, call(R"({"cities": ["Rome"]})")));
+        EXPECT_FALSE(matches(form->rules, call(R"({"cities": [1]})")));
+        EXPECT_FALSE(matches(form->rules, call("{}")));
+    }
+    request.chat.tools[0].strict = true;
+    auto refused = grammars.of(request);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().what, left_out[0]);
+    request.chat.tools[0] = {"weather", "", R"({"not":{}})", false};
+    EXPECT_FALSE(matches(grammars.of(request)->rules, call("1"))) << "arguments are an object";
+    EXPECT_TRUE(matches(grammars.of(request)->rules, call(R"({"a": 1})")));
+}
+
+TEST(answer_grammar, a_schema_that_is_not_strict_is_held_to_all_but_what_cannot_be_held) {
+    generation_request request;
+    request.form = {.what = output_form::kind::json,
+                    .schema_json = R"({"type":"boolean","not":{"const":true}})",
+                    .is_strict = false};
+    auto form = answer_grammars(words(), "gemma3").of(request);
+    ASSERT_TRUE(form);
+    EXPECT_EQ(form->not_held, strings{"#: 'not' is not supported"});
+    EXPECT_TRUE(matches(form->rules, "true"));
+    EXPECT_FALSE(matches(form->rules, "1"));
+    request.form.is_strict = true;
+    EXPECT_FALSE(answer_grammars(words(), "gemma3").of(request));
+}
+
+// Six of them, one more than are found out one by one.
+TEST(answer_grammar, schemas_that_describe_too_much_leave_the_others_held) {
+    generation_request request = weather_request({.what = output_form::kind::calls});
+    std::string large = R"({"type":"array","maxItems":10000,"prefixItems":[)";
+    for (int i = 0; i < 10; ++i)
+        large += std::string(i > 0 ? "," : "") + R"({"type":"string","maxLength":10000})";
+    for (int count : {1, 6}) {
+        request.chat.tools.resize(2);
+        for (int i = 0; i < count; ++i)
+            request.chat.tools.push_back({"large" + std::to_string(i), "",
+                                          R"({"type":"object","properties":{"a":)" + large + "]}}}",
+                                          false});
+        auto form = answer_grammars(words(), "chatml").of(request);
+        ASSERT_TRUE(form) << form.error().what;
+        EXPECT_GE(form->not_held.size(), static_cast<std::size_t>(count));
+        EXPECT_NE(form->not_held[0].find("describes more"), std::string::npos);
+        EXPECT_FALSE(matches(form->rules,
+                             "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n"
+                             "</tool_call>"))
+            << "weather is strict";
+        EXPECT_TRUE(matches(form->rules,
+                            "<tool_call>\n{\"name\": \"large0\", \"arguments\": {\"b\": 1}}\n"
+                            "</tool_call>"));
+    }
 }
 
 TEST(answer_grammar, a_form_met_before_is_not_compiled_again) {

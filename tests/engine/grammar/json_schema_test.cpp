@@ -215,9 +215,19 @@ TEST(json_schema_refusals, name_the_place_and_the_keyword) {
               std::string::npos);
     EXPECT_NE(refusal("false"), "");
     EXPECT_NE(refusal("[1]"), "");
-    EXPECT_NE(
-        refusal(R"({"allOf":[{"minimum":1},{"minimum":2}]})").find("'minimum' is given twice"),
-        std::string::npos);
+    EXPECT_NE(refusal(R"({"allOf":[{"format":"date"},{"format":"time"}]})")
+                  .find("'format' is given twice"),
+              std::string::npos);
+    EXPECT_EQ(refusal(R"({"uniqueItems":true})"), "#: 'uniqueItems' is not supported");
+    EXPECT_NE(refusal(R"({"type":"integer","multipleOf":101})").find("'multipleOf' 101"),
+              std::string::npos);
+    EXPECT_NE(refusal(R"({"type":"number","multipleOf":0})").find("not above 0"),
+              std::string::npos);
+    EXPECT_NE(refusal(R"({"properties":{"a":{}},"minProperties":2501,"additionalProperties":{}})")
+                  .find("'minProperties'"),
+              std::string::npos);
+    EXPECT_NE(refusal(R"({"oneOf":[]})").find("not a list with something in it"),
+              std::string::npos);
     EXPECT_NE(refusal(R"({"type":"string","maxLength":10001})").find("10000"), std::string::npos);
     EXPECT_EQ(refusal(R"({"type":"string","maxLength":10000})"), "");
     EXPECT_NE(refusal(R"({"type":"number","minimum":1e15})").find("15 digits"), std::string::npos);

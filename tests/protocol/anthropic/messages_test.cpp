@@ -323,6 +323,7 @@ TEST(parse_messages, calls_and_formats_that_are_asked_for_arrive) {
     EXPECT_EQ(json.form.what, kind::json);
     EXPECT_EQ(json.form.schema_json, R"({"type":"null"})");
     EXPECT_FALSE(json.form.calls_too);
+    EXPECT_TRUE(json.form.is_strict);
     auto either = parsed(body(tools + R"(,"output_format":{"type":"json_schema","schema":{}})"));
     EXPECT_EQ(either.form.what, kind::json);
     EXPECT_TRUE(either.form.calls_too);

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "protocol/reply_parts.hpp"
+
 namespace semantic::protocol::openai {
 namespace {
 
@@ -243,6 +245,14 @@ TEST(chat_stream, memory_of_the_agent_is_reported_beside_the_vendors_fields) {
     auto last = chunks_of(r.finished(ending(stop_reason::end_turn))).at(0);
     EXPECT_EQ(json::serialize(last.at("semantic")), memory);
     EXPECT_EQ(json::serialize(r.body().at("semantic")), memory);
+}
+
+TEST(memory_object, names_what_of_a_schema_is_not_held_and_only_then) {
+    engine::prompt_usage usage;
+    EXPECT_FALSE(memory_object("a", usage).contains("not_held"));
+    usage.not_held = {"#/a: 'not' is not supported", "#/b: 'if' is not supported"};
+    EXPECT_EQ(json::serialize(memory_object("a", usage).at("not_held")),
+              R"(["#/a: 'not' is not supported","#/b: 'if' is not supported"])");
 }
 
 TEST(chat_stream, every_stop_reason_has_the_vendors_word) {

@@ -267,6 +267,14 @@ TEST(parse_chat, calls_and_formats_that_are_asked_for_arrive) {
                                       R"("json_schema":{"name":"n","schema":{"type":"null"}}})"));
     EXPECT_EQ(either.form.schema_json, R"({"type":"null"})");
     EXPECT_TRUE(either.form.calls_too);
+    EXPECT_FALSE(either.form.is_strict);
+    for (const bool is_strict : {false, true}) {
+        const std::string flag = is_strict ? "true" : "false";
+        auto said = parsed(body(R"(,"response_format":{"type":"json_schema","json_schema":)"
+                                R"({"name":"n","schema":{},"strict":)" +
+                                flag + "}}"));
+        EXPECT_EQ(said.form.is_strict, is_strict);
+    }
 }
 
 TEST(parse_chat, stop_may_be_one_string) {
