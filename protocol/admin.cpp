@@ -17,18 +17,14 @@ constexpr std::size_t model_bytes_max = 4'096;  // a path
 }  // namespace
 
 result<std::optional<std::uint64_t>> parse_seed(std::string_view body, const json_limits& limits) {
-    using seed_or_nothing = std::optional<std::uint64_t>;
-    auto document = parse_json(body, limits);
-    if (!document) return document.error();
-    json_cursor root(*document, "");
-    auto object = root.as_object();
-    if (!object) return object.error();
-    if ((*object)->contains("seed") && (*object)->at("seed").is_null()) return seed_or_nothing();
-    auto field = root.at("seed");
-    if (!field) return field.error();
-    auto seed = field->as_integer(0, std::numeric_limits<std::int64_t>::max());
-    if (!seed) return seed.error();
-    return seed_or_nothing(static_cast<std::uint64_t>(*seed));
+    return read_object(body, limits, [](const json_cursor& root) {
+        std::optional<std::uint64_t> seed;
+        const json_cursor field = root.at("seed");
+        if (!field.value().is_null())
+            seed = static_cast<std::uint64_t>(
+                field.as_integer(0, std::numeric_limits<std::int64_t>::max()));
+        return seed;
+    });
 }
 
 std::string seed_body(std::optional<std::uint64_t> seed) {
@@ -38,20 +34,13 @@ std::string seed_body(std::optional<std::uint64_t> seed) {
 }
 
 result<swap_request> parse_swap(std::string_view body, const json_limits& limits) {
-    auto document = parse_json(body, limits);
-    if (!document) return document.error();
-    json_cursor root(*document, "");
-    if (auto object = root.as_object(); !object) return object.error();
-    swap_request request;
-    auto model = bounded_at(root, "model_id", model_bytes_max);
-    if (!model) return model.error();
-    request.model = std::move(*model);
-    if (auto field = root.find("timeout_seconds")) {
-        auto seconds = field->as_number(1, 300);
-        if (!seconds) return seconds.error();
-        request.timeout_seconds = *seconds;
-    }
-    return request;
+    return read_object(body, limits, [](const json_cursor& root) {
+        swap_request request;
+        request.model = bounded_at(root, "model_id", model_bytes_max);
+        if (auto field = root.find("timeout_seconds"))
+            request.timeout_seconds = field->as_number(1, 300);
+        return request;
+    });
 }
 
 std::string current_body(const loaded_model& model) {

@@ -13,14 +13,14 @@ namespace semantic::protocol {
 enum class tool_use { when_wanted, never, always };
 
 /// Sets the form and the number of calls of `request`, whose tools are parsed already. `only`: the
-/// one tool that may be called, found at `place`; absent: any. Errors: bad_value at `place` when it
-/// is not among the tools, or when calls and a JSON text are asked for at once.
-result<void> set_tool_use(answer_request& request, tool_use use, bool several,
-                          const std::optional<std::string>& only, const json_cursor& place);
+/// one tool that may be called; absent: any. Complains of `place` when it is not among the tools,
+/// or when calls and a JSON text are asked for at once.
+void set_tool_use(answer_request& request, tool_use use, bool several,
+                  const std::optional<std::string>& only, const json_cursor& place);
 
 /// The whole text of the answer is JSON that satisfies `schema`; what of it no grammar can hold is
-/// refused by the engine if it is strict, else left out and named in the reply. Errors: bad_value
-/// when it is no object.
-result<void> set_json_schema(answer_request& request, const json_cursor& schema, bool is_strict);
+/// refused by the engine if it is strict, else left out and named in the reply. Complains when it
+/// is no object.
+void set_json_schema(answer_request& request, const json_cursor& schema, bool is_strict);
 
 }  // namespace semantic::protocol

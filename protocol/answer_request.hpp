@@ -53,32 +53,30 @@ struct answer_request {
         std::optional<std::chrono::steady_clock::time_point> deadline);
 };
 
+// All of these complain of what they read, as json_cursor does.
+
 /// temperature, top_p, top_k, min_p, the penalties, logit_bias and seed, each with its own bounds.
 /// What other servers take for "off" is off: top_k -1, seed -1, top_p 0 (the likeliest token
-/// alone). Errors: bad_value.
-result<engine::sampling_params> parse_sampling(const json_cursor& root,
-                                               const request_limits& limits, std::int64_t seed_min);
-/// min_tokens, ignore_eos and stop_token_ids. `max_tokens`: the request's. Errors: bad_value.
-result<engine::ending_params> parse_ending(const json_cursor& root, int max_tokens,
-                                           const request_limits& limits);
-/// The token limit, under whichever of `keys` the client has it. -1 is no limit, which is the limit
-/// of the limits. Returns: nothing when none of them is there. Errors: bad_value, also when two of
-/// them differ.
-result<std::optional<int>> parse_max_tokens(const json_cursor& root,
-                                            std::initializer_list<std::string_view> keys,
-                                            const request_limits& limits);
+/// alone).
+engine::sampling_params parse_sampling(const json_cursor& root, const request_limits& limits,
+                                       std::int64_t seed_min);
+/// min_tokens, ignore_eos and stop_token_ids. `max_tokens`: the request's.
+engine::ending_params parse_ending(const json_cursor& root, int max_tokens,
+                                   const request_limits& limits);
+/// The token limit, under whichever of `keys` the client has it; where there are several they must
+/// be equal. -1 is no limit, which is the limit of the limits. Returns: nothing when none is there.
+std::optional<int> parse_max_tokens(const json_cursor& root,
+                                    std::initializer_list<std::string_view> keys,
+                                    const request_limits& limits);
 /// A list of 0 to limits.stops_max stop strings; empty ones stop nothing and are left out.
-/// Errors: bad_value.
-result<std::vector<std::string>> parse_stop_list(const json_cursor& list,
-                                                 const request_limits& limits);
+std::vector<std::string> parse_stop_list(const json_cursor& list, const request_limits& limits);
 /// One stop string, or a list of them.
-result<std::vector<std::string>> parse_stops(const json_cursor& field,
-                                             const request_limits& limits);
+std::vector<std::string> parse_stops(const json_cursor& field, const request_limits& limits);
 
-/// Fields by which other servers let a request change its answer in ways that this one does not
-/// know. Errors: unsupported, for one that is there and asks for something.
-result<void> refuse_foreign_fields(const json_cursor& root);
-/// The same for one field. `why`: what the client can do instead.
-result<void> refuse_field(const json_cursor& root, std::string_view key, std::string_view why);
+/// Complains of fields by which other servers let a request change its answer in ways that this one
+/// does not know, when they are there and ask for something.
+void refuse_foreign_fields(const json_cursor& root);
+/// The same of one field. `why`: what the client can do instead.
+void refuse_field(const json_cursor& root, std::string_view key, std::string_view why);
 
 }  // namespace semantic::protocol

@@ -63,13 +63,14 @@ result<std::optional<storage::agent_id>> parse_name(std::string_view body,
     auto document = parse_json(body, limits);
     if (!document) return document.error();
     if (document->is_null()) return name_or_nothing();
-    json_cursor root(*document, "");
-    if (auto object = root.as_object(); !object) return object.error();
+    std::optional<failure> complaint;
+    const json_cursor root(*document, "", complaint);
+    root.as_object();
     auto field = root.find("agent_id");
+    const std::string_view text = field ? field->as_string() : std::string_view();
+    if (complaint) return *complaint;
     if (!field) return name_or_nothing();
-    auto text = field->as_string();
-    if (!text) return text.error();
-    auto id = named(*text, "agent_id");
+    auto id = named(text, "agent_id");
     if (!id) return id.error();
     return name_or_nothing(std::move(*id));
 }

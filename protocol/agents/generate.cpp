@@ -21,92 +21,66 @@ namespace {
 
 constexpr int max_tokens_default = 256;
 
-result<bool> flag_at(const json_cursor& root, std::string_view key, bool otherwise) {
-    auto field = root.find(key);
-    if (!field) return otherwise;
-    return field->as_bool();
-}
-
-result<std::vector<std::string>> parse_stop(const json_cursor& root, const request_limits& limits) {
+std::vector<std::string> parse_stop(const json_cursor& root, const request_limits& limits) {
     auto field = root.find("stop");
     if (!field) field = root.find("stop_sequences");
-    if (!field) return std::vector<std::string>();
-    return parse_stops(*field, limits);
+    return field ? parse_stops(*field, limits) : std::vector<std::string>();
 }
 
-result<void> parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
-                              generate_request& request) {
+void parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
+                      generate_request& request) {
     for (const char* other : {"messages", "system", "tools"})
         if (auto field = root.find(other))
-            return field->fail(errc::bad_value,
-                               "a raw prompt is the whole text; leave this out or send messages");
-    auto text = prompt.as_string();
-    if (!text) return text.error();
-    if (text->empty()) return prompt.fail(errc::bad_value, "must not be empty");
-    request.prompt = std::string(*text);
-    return {};
+            field->fail(errc::bad_value,
+                        "a raw prompt is the whole text; leave this out or send messages");
+    request.prompt = std::string(prompt.as_string());
+    if (request.prompt->empty()) prompt.fail(errc::bad_value, "must not be empty");
 }
 
 /// An answer to one's own words has no place in a chat template.
-result<void> check_last_role(const json_cursor& root, const generate_request& request) {
+void check_last_role(const json_cursor& root, const generate_request& request) {
     const auto& messages = request.chat.messages;
-    if (request.max_tokens == 0 || messages.back().from != engine::role::assistant) return {};
-    const json_cursor list = *root.at("messages");
-    return list.item(list.value().get_array().size() - 1)
+    if (!root.ok() || request.max_tokens == 0 || messages.back().from != engine::role::assistant)
+        return;
+    const json_cursor list = root.at("messages");
+    list.item(list.as_array().size() - 1)
         .fail(errc::unsupported,
               "continuing an assistant message is not supported; the last message must be the "
               "user's");
 }
 
-result<void> parse_chat(const json_cursor& root, const request_limits& limits,
-                        generate_request& request) {
+void parse_chat(const json_cursor& root, const request_limits& limits, generate_request& request) {
     if (!root.find("messages"))
-        return failure{
-            errc::missing_field, "prompt: required, unless there are messages", "prompt", {}};
+        root.place("prompt").fail(errc::missing_field, "required, unless there are messages");
     anthropic::messages_limits chat_limits;
     static_cast<request_limits&>(chat_limits) = limits;
-    auto chat = anthropic::parse_conversation(root, chat_limits);
-    if (!chat) return chat.error();
-    request.chat = std::move(*chat);
+    request.chat = anthropic::parse_conversation(root, chat_limits);
     if (request.append)
         for (const char* first : {"system", "tools"})
             if (auto field = root.find(first))
-                return field->fail(errc::bad_value,
-                                   "stands at the beginning of the agent's memory and cannot be "
-                                   "appended");
-    if (auto ok = check_last_role(root, request); !ok) return ok.error();
-    return set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+                field->fail(errc::bad_value,
+                            "stands at the beginning of the agent's memory and cannot be "
+                            "appended");
+    check_last_role(root, request);
+    set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
 }
 
-result<generate_request> parse_root(const json_cursor& root, const request_limits& limits) {
+generate_request parse_root(const json_cursor& root, const request_limits& limits) {
     generate_request request;
-    if (auto ok = refuse_foreign_fields(root); !ok) return ok.error();
-    if (auto ok = refuse_field(root, "chat_template_kwargs", "is not supported; see thinking"); !ok)
-        return ok.error();
-    auto max_tokens = parse_max_tokens(root, {"max_tokens", "n_predict"}, limits);
-    if (!max_tokens) return max_tokens.error();
-    request.max_tokens = max_tokens->value_or(max_tokens_default);
-    auto append = flag_at(root, "append", false);
-    if (!append) return append.error();
-    request.append = *append;
-    auto stream = flag_at(root, "stream", false);
-    if (!stream) return stream.error();
-    request.stream = *stream;
-    auto prompt = root.find("prompt");
-    auto ok = prompt ? parse_raw_prompt(root, *prompt, request) : parse_chat(root, limits, request);
-    if (!ok) return ok.error();
-    auto stops = parse_stop(root, limits);
-    if (!stops) return stops.error();
-    request.stop_sequences = std::move(*stops);
-    auto ending = parse_ending(root, request.max_tokens, limits);
-    if (!ending) return ending.error();
-    request.ending = std::move(*ending);
-    auto sampling = parse_sampling(root, limits, -1);
-    if (!sampling) return sampling.error();
-    request.sampling = std::move(*sampling);
-    auto thinking = flag_at(root, "thinking", false);
-    if (!thinking) return thinking.error();
-    request.thinking.enabled = *thinking;
+    refuse_foreign_fields(root);
+    refuse_field(root, "chat_template_kwargs", "is not supported; see thinking");
+    request.max_tokens =
+        parse_max_tokens(root, {"max_tokens", "n_predict"}, limits).value_or(max_tokens_default);
+    request.append = flag_at(root, "append");
+    request.stream = flag_at(root, "stream");
+    if (auto prompt = root.find("prompt"))
+        parse_raw_prompt(root, *prompt, request);
+    else
+        parse_chat(root, limits, request);
+    request.stop_sequences = parse_stop(root, limits);
+    request.ending = parse_ending(root, request.max_tokens, limits);
+    request.sampling = parse_sampling(root, limits, -1);
+    request.thinking.enabled = flag_at(root, "thinking");
     return request;
 }
 
@@ -142,11 +116,8 @@ std::string event_of(std::string_view name, json::object fields) {
 }  // namespace
 
 result<generate_request> parse_generate(std::string_view body, const request_limits& limits) {
-    auto document = parse_json(body, limits.json);
-    if (!document) return document.error();
-    json_cursor root(*document, "");
-    if (auto object = root.as_object(); !object) return object.error();
-    return parse_root(root, limits);
+    return read_object(body, limits.json,
+                       [&](const json_cursor& root) { return parse_root(root, limits); });
 }
 
 std::string generate_stream::on_admitted(const engine::admitted& event) {

@@ -10,13 +10,12 @@
 
 namespace semantic::protocol::anthropic {
 
-/// `root` is the whole body. Errors: missing_field, bad_value, unsupported, each with its path.
+/// `root` is the whole body. Complains with missing_field, bad_value, unsupported.
 ///
 /// - Tool results leave their user message and become messages of role `tool`, in place and in
 /// order.
 /// - System blocks are joined by a line break; a system message among the others stays where it is.
 /// - The billing line at the head of a system text or block is left out (without_billing_line).
-result<engine::conversation> parse_conversation(const json_cursor& root,
-                                                const messages_limits& limits);
+engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits);
 
 }  // namespace semantic::protocol::anthropic

@@ -14,262 +14,183 @@ namespace semantic::protocol::openai {
 
 namespace {
 
-result<void> parse_response_format(const json_cursor& root, chat_request& request) {
+void parse_response_format(const json_cursor& root, chat_request& request) {
     auto format = root.find("response_format");
-    if (!format) return {};
-    auto type = string_at(*format, "type");
-    if (!type) return type.error();
-    if (*type == "text") return {};
-    if (*type == "json_object") {
+    if (!format) return;
+    const std::string type = string_at(*format, "type");
+    if (type == "text") return;
+    if (type == "json_object") {
         request.form.what = engine::output_form::kind::json;
-        return {};
+        return;
     }
-    if (*type != "json_schema")
-        return format->at("type")->fail(errc::bad_value,
-                                        R"(must be "text", "json_object" or "json_schema")");
-    auto described = format->at("json_schema");
-    if (!described) return described.error();
-    if (auto object = described->as_object(); !object) return object.error();
-    auto schema = described->at("schema");
-    if (!schema) return schema.error();
-    bool is_strict = false;
-    if (auto flag = described->find("strict")) {
-        auto value = flag->as_bool();
-        if (!value) return value.error();
-        is_strict = *value;
-    }
-    return set_json_schema(request, *schema, is_strict);
+    if (type != "json_schema")
+        format->at("type").fail(errc::bad_value,
+                                R"(must be "text", "json_object" or "json_schema")");
+    const json_cursor described = format->at("json_schema");
+    described.as_object();
+    const json_cursor schema = described.at("schema");
+    set_json_schema(request, schema, flag_at(described, "strict"));
 }
 
-result<void> refuse_modalities(const json_cursor& root) {
-    if (auto audio = root.find("audio"))
-        return audio->fail(errc::unsupported, "audio is not supported");
+void refuse_modalities(const json_cursor& root) {
+    if (auto audio = root.find("audio")) audio->fail(errc::unsupported, "audio is not supported");
     auto list = root.find("modalities");
-    if (!list) return {};
-    auto count = parse_count(*list, std::numeric_limits<std::size_t>::max());
-    if (!count) return count.error();
-    for (std::size_t i = 0; i < *count; ++i) {
-        json_cursor item = list->item(i);
-        auto name = item.as_string();
-        if (!name) return name.error();
-        if (*name != "text")
-            return item.fail(errc::unsupported,
-                             "only \"text\" is supported, found " + quoted(*name));
-    }
-    return {};
+    const std::size_t count =
+        list ? parse_count(*list, std::numeric_limits<std::size_t>::max()) : 0;
+    for (std::size_t i = 0; i < count; ++i)
+        if (const json_cursor item = list->item(i); item.as_string() != "text")
+            item.fail(errc::unsupported,
+                      "only \"text\" is supported, found " + quoted(item.as_string()));
 }
 
-result<void> refuse_what_changes_the_answer(const json_cursor& root) {
-    if (auto ok = refuse_foreign_fields(root); !ok) return ok;
-    if (auto ok = refuse_modalities(root); !ok) return ok;
+void refuse_what_changes_the_answer(const json_cursor& root) {
+    refuse_foreign_fields(root);
+    refuse_modalities(root);
     if (auto search = root.find("web_search_options"))
-        return search->fail(errc::unsupported, "this server does not search the web");
-    if (auto functions = root.find("functions")) {
-        auto count = parse_count(*functions, std::numeric_limits<std::size_t>::max());
-        if (!count) return count.error();
-        if (*count > 0)
-            return functions->fail(errc::unsupported,
-                                   "functions are not supported; send them as tools");
-    }
-    return {};
+        search->fail(errc::unsupported, "this server does not search the web");
+    auto functions = root.find("functions");
+    if (functions && parse_count(*functions, std::numeric_limits<std::size_t>::max()) > 0)
+        functions->fail(errc::unsupported, "functions are not supported; send them as tools");
 }
 
 /// prompt_cache_key names nobody: applications share one between conversations, and these are found
 /// by their content.
-result<std::optional<storage::agent_id>> parse_agent(const json_cursor& root) {
+std::optional<storage::agent_id> parse_agent(const json_cursor& root) {
     auto field = root.find("session_id");
-    if (!field) return std::optional<storage::agent_id>();
-    auto text = field->as_string();
-    if (!text) return text.error();
-    if (text->empty()) return field->fail(errc::bad_value, "must not be empty");
-    auto agent = storage::agent_id::parse("oai_" + std::string(*text));
-    if (!agent) return field->fail(errc::bad_value, agent.error().what);
-    return std::optional(std::move(*agent));
+    if (!field) return std::nullopt;
+    const std::string_view text = field->as_string();
+    if (text.empty()) field->fail(errc::bad_value, "must not be empty");
+    auto agent = storage::agent_id::parse("oai_" + std::string(text));
+    if (agent) return std::move(*agent);
+    field->fail(errc::bad_value, agent.error().what);
+    return std::nullopt;
 }
 
 /// `none` switches reasoning off where the model can; the finer steps of other models become the
 /// nearest of the three that there are.
-result<engine::thinking_params> parse_thinking(const json_cursor& root) {
+engine::thinking_params parse_thinking(const json_cursor& root) {
     engine::thinking_params thinking;
     auto field = root.find("reasoning_effort");
     if (!field) return thinking;
-    auto text = field->as_string();
-    if (!text) return text.error();
-    if (*text == "none") {
+    const std::string_view text = field->as_string();
+    if (text == "none") {
         thinking.enabled = false;
         thinking.effort = "low";
-    } else if (*text == "minimal" || *text == "low") {
+    } else if (text == "minimal" || text == "low") {
         thinking.effort = "low";
-    } else if (*text == "medium") {
+    } else if (text == "medium") {
         thinking.effort = "medium";
-    } else if (*text == "high" || *text == "xhigh" || *text == "max") {
+    } else if (text == "high" || text == "xhigh" || text == "max") {
         thinking.effort = "high";
     } else {
-        return field->fail(errc::bad_value,
-                           R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" +
-                               quoted(*text));
+        field->fail(
+            errc::bad_value,
+            R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" + quoted(text));
     }
     return thinking;
 }
 
 /// What a template is told beside the conversation. Of all that, there is a switch for reasoning.
-result<void> parse_template_options(const json_cursor& root, engine::thinking_params& thinking) {
+void parse_template_options(const json_cursor& root, engine::thinking_params& thinking) {
     auto options = root.find("chat_template_kwargs");
-    if (!options) return {};
-    auto object = options->as_object();
-    if (!object) return object.error();
-    for (const auto& option : **object)
+    if (!options) return;
+    for (const auto& option : options->as_object())
         if (option.key() != "enable_thinking" && !option.value().is_null())
-            return options->at(option.key())
-                ->fail(errc::unsupported,
-                       "this server tells chat templates of enable_thinking alone");
+            options->at(option.key())
+                .fail(errc::unsupported,
+                      "this server tells chat templates of enable_thinking alone");
     auto field = options->find("enable_thinking");
-    if (!field) return {};
-    auto enabled = field->as_bool();
-    if (!enabled) return enabled.error();
-    if (root.find("reasoning_effort") && thinking.enabled.value_or(true) != *enabled)
-        return field->fail(errc::bad_value, "contradicts reasoning_effort");
-    thinking.enabled = *enabled;
-    return {};
+    if (!field) return;
+    const bool enabled = field->as_bool();
+    if (root.find("reasoning_effort") && thinking.enabled.value_or(true) != enabled)
+        field->fail(errc::bad_value, "contradicts reasoning_effort");
+    thinking.enabled = enabled;
 }
 
 /// {"type": "function", "function": {"name": ...}}: the one tool to call.
-result<std::string> parse_named_tool(const json_cursor& choice) {
-    auto type = string_at(choice, "type");
-    if (!type) return type.error();
-    if (*type != "function")
-        return choice.at("type")->fail(errc::unsupported,
-                                       "only \"function\" is supported, found " + quoted(*type));
-    auto function = choice.at("function");
-    if (!function) return function.error();
-    if (auto object = function->as_object(); !object) return object.error();
-    auto name = string_at(*function, "name");
-    if (!name) return name.error();
-    return std::string(*name);
+std::string parse_named_tool(const json_cursor& choice) {
+    const std::string type = string_at(choice, "type");
+    if (type != "function")
+        choice.at("type").fail(errc::unsupported,
+                               "only \"function\" is supported, found " + quoted(type));
+    const json_cursor function = choice.at("function");
+    function.as_object();
+    return string_at(function, "name");
 }
 
-result<void> parse_tool_choice(const json_cursor& root, chat_request& request) {
-    bool several = true;
-    if (auto field = root.find("parallel_tool_calls")) {
-        auto is_parallel = field->as_bool();
-        if (!is_parallel) return is_parallel.error();
-        several = *is_parallel;
-    }
+void parse_tool_choice(const json_cursor& root, chat_request& request) {
+    const bool several = flag_at(root, "parallel_tool_calls", true);
     auto choice = root.find("tool_choice");
     if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
     if (choice->value().is_object()) {
-        auto name = parse_named_tool(*choice);
-        if (!name) return name.error();
+        const std::string name = parse_named_tool(*choice);
         // One tool that must be called is called once, as the vendor does.
-        return set_tool_use(request, tool_use::always, false, *name, *choice);
+        return set_tool_use(request, tool_use::always, false, name, *choice);
     }
-    auto text = choice->as_string();
-    if (!text) return text.error();
+    const std::string_view text = choice->as_string();
     tool_use use = tool_use::when_wanted;
-    if (*text == "none")
+    if (text == "none")
         use = tool_use::never;
-    else if (*text == "required")
+    else if (text == "required")
         use = tool_use::always;
-    else if (*text != "auto")
-        return choice->fail(
-            errc::bad_value,
-            R"(must be "none", "auto", "required" or an object, is )" + quoted(*text));
-    return set_tool_use(request, use, several, std::nullopt, *choice);
+    else if (text != "auto")
+        choice->fail(errc::bad_value,
+                     R"(must be "none", "auto", "required" or an object, is )" + quoted(text));
+    set_tool_use(request, use, several, std::nullopt, *choice);
 }
 
-result<bool> parse_flag(const json_cursor& object, std::string_view key) {
-    auto field = object.find(key);
-    if (!field) return false;
-    return field->as_bool();
-}
-
-result<int> parse_choices(const json_cursor& root, const chat_limits& limits) {
+int parse_choices(const json_cursor& root, const chat_limits& limits) {
     auto field = root.find("n");
-    if (!field) return 1;
-    auto choices = field->as_integer(1, limits.choices_max);
-    if (!choices) return choices.error();
-    return static_cast<int>(*choices);
+    return field ? static_cast<int>(field->as_integer(1, limits.choices_max)) : 1;
 }
 
-result<std::optional<int>> parse_logprobs(const json_cursor& root, const chat_limits& limits) {
-    auto wanted = parse_flag(root, "logprobs");
-    if (!wanted) return wanted.error();
+std::optional<int> parse_logprobs(const json_cursor& root, const chat_limits& limits) {
+    const bool wanted = flag_at(root, "logprobs");
     std::int64_t likeliest = 0;
     if (auto field = root.find("top_logprobs")) {
-        auto count = field->as_integer(0, limits.top_logprobs_max);
-        if (!count) return count.error();
-        if (*count > 0 && !*wanted)
-            return field->fail(errc::bad_value, "may be given only when logprobs is true");
-        likeliest = *count;
+        likeliest = field->as_integer(0, limits.top_logprobs_max);
+        if (likeliest > 0 && !wanted)
+            field->fail(errc::bad_value, "may be given only when logprobs is true");
     }
-    if (!*wanted) return std::optional<int>();
-    return std::optional(static_cast<int>(likeliest));
+    if (!wanted) return std::nullopt;
+    return static_cast<int>(likeliest);
 }
 
-result<void> parse_streaming(const json_cursor& root, chat_request& request) {
-    auto stream = parse_flag(root, "stream");
-    if (!stream) return stream.error();
-    request.stream = *stream;
+void parse_streaming(const json_cursor& root, chat_request& request) {
+    request.stream = flag_at(root, "stream");
     auto options = root.find("stream_options");
-    if (!options) return {};
-    if (auto object = options->as_object(); !object) return object.error();
-    auto include_usage = parse_flag(*options, "include_usage");
-    if (!include_usage) return include_usage.error();
-    request.include_usage = *include_usage;
-    return {};
+    if (!options) return;
+    options->as_object();
+    request.include_usage = flag_at(*options, "include_usage");
 }
 
-result<chat_request> parse_root(const json_cursor& root, const chat_limits& limits) {
+chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     chat_request request;
-    auto model = bounded_at(root, "model", limits.id_bytes_max);
-    if (!model) return model.error();
-    request.model = std::move(*model);
-    if (auto ok = refuse_what_changes_the_answer(root); !ok) return ok.error();
-    auto agent = parse_agent(root);
-    if (!agent) return agent.error();
-    request.agent = std::move(*agent);
-    auto max_tokens =
-        parse_max_tokens(root, {"max_completion_tokens", "max_tokens", "n_predict"}, limits);
-    if (!max_tokens) return max_tokens.error();
-    request.max_tokens = max_tokens->value_or(limits.max_tokens_max);
-    if (auto field = root.find("stop")) {
-        auto stops = parse_stops(*field, limits);
-        if (!stops) return stops.error();
-        request.stop_sequences = std::move(*stops);
-    }
-    auto ending = parse_ending(root, request.max_tokens, limits);
-    if (!ending) return ending.error();
-    request.ending = std::move(*ending);
-    auto sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
-    if (!sampling) return sampling.error();
-    request.sampling = std::move(*sampling);
-    auto thinking = parse_thinking(root);
-    if (!thinking) return thinking.error();
-    request.thinking = std::move(*thinking);
-    if (auto ok = parse_template_options(root, request.thinking); !ok) return ok.error();
-    auto top_scores = parse_logprobs(root, limits);
-    if (!top_scores) return top_scores.error();
-    request.top_scores = *top_scores;
-    auto choices = parse_choices(root, limits);
-    if (!choices) return choices.error();
-    request.choices = *choices;
-    if (auto ok = parse_streaming(root, request); !ok) return ok.error();
-    auto chat = parse_conversation(root, limits);
-    if (!chat) return chat.error();
-    request.chat = std::move(*chat);
-    if (auto ok = parse_response_format(root, request); !ok) return ok.error();
-    if (auto ok = parse_tool_choice(root, request); !ok) return ok.error();
+    request.model = bounded_at(root, "model", limits.id_bytes_max);
+    refuse_what_changes_the_answer(root);
+    request.agent = parse_agent(root);
+    request.max_tokens =
+        parse_max_tokens(root, {"max_completion_tokens", "max_tokens", "n_predict"}, limits)
+            .value_or(limits.max_tokens_max);
+    if (auto field = root.find("stop")) request.stop_sequences = parse_stops(*field, limits);
+    request.ending = parse_ending(root, request.max_tokens, limits);
+    request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
+    request.thinking = parse_thinking(root);
+    parse_template_options(root, request.thinking);
+    request.top_scores = parse_logprobs(root, limits);
+    request.choices = parse_choices(root, limits);
+    parse_streaming(root, request);
+    request.chat = parse_conversation(root, limits);
+    parse_response_format(root, request);
+    parse_tool_choice(root, request);
     return request;
 }
 
 }  // namespace
 
 result<chat_request> parse_chat(std::string_view body, const chat_limits& limits) {
-    auto document = parse_json(body, limits.json);
-    if (!document) return document.error();
-    json_cursor root(*document, "");
-    if (auto object = root.as_object(); !object) return object.error();
-    return parse_root(root, limits);
+    return read_object(body, limits.json,
+                       [&](const json_cursor& root) { return parse_root(root, limits); });
 }
 
 std::string system_fingerprint(std::string_view what) {

@@ -7,13 +7,13 @@
 
 namespace semantic::protocol::openai {
 
-/// `root` is the whole body. Errors: missing_field, bad_value, unsupported, each with its path.
+/// `root` is the whole body. Complains with missing_field, bad_value, unsupported.
 ///
 /// - `developer` is another word for `system`, `function` an older one for `tool`.
 /// - A system message that opens the conversation becomes its system text, as the other dialect
 ///   gives it, so that both find the same memory; later ones stay where they are.
 /// - Text parts of a system or tool message are joined by a line break.
 /// - Arguments of tool calls are rewritten as compact JSON: only their meaning is the client's.
-result<engine::conversation> parse_conversation(const json_cursor& root, const chat_limits& limits);
+engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits);
 
 }  // namespace semantic::protocol::openai

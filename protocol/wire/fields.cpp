@@ -15,38 +15,34 @@ std::string quoted(std::string_view text) {
     return out;
 }
 
-result<std::string> parse_bounded(const json_cursor& field, std::size_t bytes_max) {
-    auto text = field.as_string();
-    if (!text) return text.error();
-    if (text->empty()) return field.fail(errc::bad_value, "must not be empty");
-    if (text->size() > bytes_max)
-        return field.fail(errc::bad_value, "may have " + std::to_string(bytes_max) +
-                                               " bytes, has " + std::to_string(text->size()));
-    return std::string(*text);
+std::string parse_bounded(const json_cursor& field, std::size_t bytes_max) {
+    const std::string_view text = field.as_string();
+    if (text.empty()) field.fail(errc::bad_value, "must not be empty");
+    if (text.size() <= bytes_max) return std::string(text);
+    field.fail(errc::bad_value, "may have " + std::to_string(bytes_max) + " bytes, has " +
+                                    std::to_string(text.size()));
+    return {};
 }
 
-result<std::size_t> parse_count(const json_cursor& field, std::size_t count_max) {
-    auto array = field.as_array();
-    if (!array) return array.error();
-    if ((*array)->size() > count_max)
-        return field.fail(errc::bad_value, "may have " + std::to_string(count_max) +
-                                               " items, has " + std::to_string((*array)->size()));
-    return (*array)->size();
+std::size_t parse_count(const json_cursor& field, std::size_t count_max) {
+    const std::size_t count = field.as_array().size();
+    if (count > count_max)
+        field.fail(errc::bad_value, "may have " + std::to_string(count_max) + " items, has " +
+                                        std::to_string(count));
+    return field.ok() ? count : 0;
 }
 
-result<std::string> string_at(const json_cursor& object, std::string_view key) {
-    auto field = object.at(key);
-    if (!field) return field.error();
-    auto text = field->as_string();
-    if (!text) return text.error();
-    return std::string(*text);
+std::string string_at(const json_cursor& object, std::string_view key) {
+    return std::string(object.at(key).as_string());
 }
 
-result<std::string> bounded_at(const json_cursor& object, std::string_view key,
-                               std::size_t bytes_max) {
-    auto field = object.at(key);
-    if (!field) return field.error();
-    return parse_bounded(*field, bytes_max);
+std::string bounded_at(const json_cursor& object, std::string_view key, std::size_t bytes_max) {
+    return parse_bounded(object.at(key), bytes_max);
+}
+
+bool flag_at(const json_cursor& object, std::string_view key, bool otherwise) {
+    auto field = object.find(key);
+    return field ? field->as_bool() : otherwise;
 }
 
 failure bad_parameter(const char* name, std::string_view sentence) {

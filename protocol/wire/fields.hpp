@@ -14,17 +14,20 @@ namespace semantic::protocol {
 /// A client's text for an error message: enough to recognise it, never a page of it, in quotes.
 std::string quoted(std::string_view text);
 
-/// A string of 1 to `bytes_max` bytes. Errors: bad_value.
-result<std::string> parse_bounded(const json_cursor& field, std::size_t bytes_max);
-/// Returns: how many items. Errors: bad_value, when there are more than `count_max` or it is no
-/// array.
-result<std::size_t> parse_count(const json_cursor& field, std::size_t count_max);
+// All of these complain of what they read and return a default then, as json_cursor does.
 
-/// The field `key`, of any length. Errors: missing_field, bad_value.
-result<std::string> string_at(const json_cursor& object, std::string_view key);
-/// The field `key` as parse_bounded() takes it. Errors: missing_field, bad_value.
-result<std::string> bounded_at(const json_cursor& object, std::string_view key,
-                               std::size_t bytes_max);
+/// A string of 1 to `bytes_max` bytes.
+std::string parse_bounded(const json_cursor& field, std::size_t bytes_max);
+/// Returns: how many items; 0 with a complaint, when there are more than `count_max` or it is no
+/// array. 0 also when something before was wrong: nothing behind it needs to be read.
+std::size_t parse_count(const json_cursor& field, std::size_t count_max);
+
+/// The field `key`, of any length.
+std::string string_at(const json_cursor& object, std::string_view key);
+/// The field `key` as parse_bounded() takes it.
+std::string bounded_at(const json_cursor& object, std::string_view key, std::size_t bytes_max);
+/// The field `key`, or `otherwise` where there is none.
+bool flag_at(const json_cursor& object, std::string_view key, bool otherwise = false);
 
 /// What is wrong with a query parameter: "NAME: SENTENCE".
 failure bad_parameter(const char* name, std::string_view sentence);

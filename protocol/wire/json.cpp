@@ -320,83 +320,97 @@ std::string join(const std::string& path, std::string_view key) {
     return joined.append(key);
 }
 
-failure fail_at(const std::string& path, errc code, std::string_view sentence) {
-    std::string what = path.empty() ? "the body" : path;
-    what.append(": ").append(sentence);
-    return {code, std::move(what), path, {}};
-}
-
-failure wrong_kind(const json_cursor& where, std::string_view expected) {
-    std::string sentence = "expected ";
-    sentence.append(expected).append(", found ").append(kind_name(where.value()));
-    return where.fail(errc::bad_value, sentence);
-}
+const json::value nothing;
+const json::object no_fields;
+const json::array no_items;
 
 }  // namespace
 
-failure json_cursor::fail(errc code, std::string_view sentence) const {
-    return fail_at(path_, code, sentence);
+void json_cursor::fail(errc code, std::string_view sentence, std::string_view error_code) const {
+    if (!ok()) return;
+    std::string what = path_.empty() ? "the body" : path_;
+    what.append(": ").append(sentence);
+    *complaint_ = failure{code, std::move(what), path_, std::string(error_code)};
 }
 
-result<json_cursor> json_cursor::at(std::string_view key) const {
+void json_cursor::wrong_kind(std::string_view expected) const {
+    std::string sentence = "expected ";
+    fail(errc::bad_value, sentence.append(expected).append(", found ").append(kind_name(*value_)));
+}
+
+json_cursor json_cursor::place(std::string_view key) const {
     const json::object* object = value_->if_object();
-    if (!object) return wrong_kind(*this, "an object");
-    const json::value* field = object->if_contains(key);
-    if (!field) return fail_at(join(path_, key), errc::missing_field, "field required");
-    return json_cursor(*field, join(path_, key));
+    const json::value* field = object ? object->if_contains(key) : nullptr;
+    return json_cursor(field ? *field : nothing, join(path_, key), *complaint_);
+}
+
+json_cursor json_cursor::at(std::string_view key) const {
+    const json_cursor found = place(key);
+    if (!as_object().contains(key)) found.fail(errc::missing_field, "field required");
+    return found;
 }
 
 std::optional<json_cursor> json_cursor::find(std::string_view key) const {
     const json::object* object = value_->if_object();
     const json::value* field = object ? object->if_contains(key) : nullptr;
     if (!field || field->is_null()) return std::nullopt;
-    return json_cursor(*field, join(path_, key));
+    return json_cursor(*field, join(path_, key), *complaint_);
 }
 
 json_cursor json_cursor::item(std::size_t index) const {
-    return json_cursor(value_->get_array()[index], join(path_, std::to_string(index)));
+    return json_cursor(value_->get_array()[index], join(path_, std::to_string(index)), *complaint_);
 }
 
-result<const json::object*> json_cursor::as_object() const {
-    if (const json::object* object = value_->if_object()) return object;
-    return wrong_kind(*this, "an object");
+const json::object& json_cursor::as_object() const {
+    if (const json::object* object = value_->if_object()) return *object;
+    wrong_kind("an object");
+    return no_fields;
 }
 
-result<const json::array*> json_cursor::as_array() const {
-    if (const json::array* array = value_->if_array()) return array;
-    return wrong_kind(*this, "an array");
+const json::array& json_cursor::as_array() const {
+    if (const json::array* array = value_->if_array()) return *array;
+    wrong_kind("an array");
+    return no_items;
 }
 
-result<std::string_view> json_cursor::as_string() const {
-    if (const json::string* text = value_->if_string())
-        return std::string_view(text->data(), text->size());
-    return wrong_kind(*this, "a string");
+std::string_view json_cursor::as_string() const {
+    if (const json::string* text = value_->if_string()) return {text->data(), text->size()};
+    wrong_kind("a string");
+    return {};
 }
 
-result<bool> json_cursor::as_bool() const {
+bool json_cursor::as_bool() const {
     if (const bool* flag = value_->if_bool()) return *flag;
-    return wrong_kind(*this, "a boolean");
+    wrong_kind("a boolean");
+    return false;
 }
 
-result<std::int64_t> json_cursor::as_integer(std::int64_t low, std::int64_t high) const {
-    if (!value_->is_number()) return wrong_kind(*this, "an integer");
-    if (value_->is_double() && std::trunc(value_->get_double()) != value_->get_double())
-        return fail(errc::bad_value, "expected an integer, found " + to_text(*value_));
+std::int64_t json_cursor::as_integer(std::int64_t low, std::int64_t high) const {
+    const double* real = value_->if_double();
     json::error_code ec;
-    auto number = value_->to_number<std::int64_t>(ec);
-    if (ec || number < low || number > high)
-        return fail(errc::bad_value, "must be between " + std::to_string(low) + " and " +
-                                         std::to_string(high) + ", is " + to_text(*value_));
-    return number;
+    if (!value_->is_number()) {
+        wrong_kind("an integer");
+    } else if (real && std::trunc(*real) != *real) {
+        fail(errc::bad_value, "expected an integer, found " + to_text(*value_));
+    } else {
+        auto number = value_->to_number<std::int64_t>(ec);
+        if (!ec && number >= low && number <= high) return number;
+        fail(errc::bad_value, "must be between " + std::to_string(low) + " and " +
+                                  std::to_string(high) + ", is " + to_text(*value_));
+    }
+    return low;
 }
 
-result<double> json_cursor::as_number(double low, double high) const {
-    if (!value_->is_number()) return wrong_kind(*this, "a number");
+double json_cursor::as_number(double low, double high) const {
+    if (!value_->is_number()) {
+        wrong_kind("a number");
+        return low;
+    }
     auto number = value_->to_number<double>();
-    if (!(number >= low && number <= high))
-        return fail(errc::bad_value, "must be between " + number_text(low) + " and " +
-                                         number_text(high) + ", is " + to_text(*value_));
-    return number;
+    if (number >= low && number <= high) return number;
+    fail(errc::bad_value, "must be between " + number_text(low) + " and " + number_text(high) +
+                              ", is " + to_text(*value_));
+    return low;
 }
 
 }  // namespace semantic::protocol

@@ -1,6 +1,6 @@
 #pragma once
-// JSON with limits, and typed access to fields whose error says where in the document the fault
-// lies. Pure; no function throws on bad input.
+// JSON with limits, and typed access to fields which says where in the document a fault lies. Pure;
+// no function throws on bad input.
 
 #include <boost/json/value.hpp>
 
@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "protocol/wire/errc.hpp"
 
@@ -32,39 +33,69 @@ std::string to_text(const boost::json::value& value);
 /// "a string", "a number", "an object", ...
 const char* kind_name(const boost::json::value& value) noexcept;
 
-/// A value and where it was found. Views the document: must not outlive it.
+/// A value and where it was found. What a reader does not find as it should be is a complaint, of
+/// which a document keeps the first; a read that complains returns a default. So callers read
+/// straight down and look once at the end.
+/// Views the document and the complaint: must not outlive them.
 class json_cursor {
   public:
-    json_cursor(const boost::json::value& value, std::string path)
-        : value_(&value), path_(std::move(path)) {}
+    json_cursor(const boost::json::value& value, std::string path,
+                std::optional<failure>& complaint)
+        : value_(&value), path_(std::move(path)), complaint_(&complaint) {}
 
     const boost::json::value& value() const noexcept { return *value_; }
     /// "messages.3.content.0.text"; empty at the root.
     const std::string& path() const noexcept { return path_; }
+    /// Whether nothing of the document was wrong so far.
+    bool ok() const noexcept { return !*complaint_; }
 
-    /// Errors: bad_value when this is no object; missing_field.
-    result<json_cursor> at(std::string_view key) const;
-    /// Nothing when the key is absent or null. Requires: this is an object.
+    /// The place of a field, to complain of; at a null when the key is absent.
+    json_cursor place(std::string_view key) const;
+    /// Complains, with bad_value when this is no object and missing_field when it has no such
+    /// field: then the cursor is at a null.
+    json_cursor at(std::string_view key) const;
+    /// Nothing when the key is absent or null, or this is no object.
     std::optional<json_cursor> find(std::string_view key) const;
     /// Requires: this is an array and `index` is inside it.
     json_cursor item(std::size_t index) const;
 
-    /// All of these, errors: bad_value, "PATH: expected a string, found a number".
-    result<const boost::json::object*> as_object() const;
-    result<const boost::json::array*> as_array() const;
-    result<std::string_view> as_string() const;
-    result<bool> as_bool() const;
-    /// Also bad_value outside [low, high]. A number without a fraction counts as an integer.
-    result<std::int64_t> as_integer(std::int64_t low, std::int64_t high) const;
-    /// Also bad_value outside [low, high].
-    result<double> as_number(double low, double high) const;
+    /// All of these complain with bad_value: "PATH: expected a string, found a number". The default
+    /// is empty, false, or `low`.
+    const boost::json::object& as_object() const;
+    const boost::json::array& as_array() const;
+    std::string_view as_string() const;
+    bool as_bool() const;
+    /// Also outside [low, high]. A number without a fraction counts as an integer.
+    std::int64_t as_integer(std::int64_t low, std::int64_t high) const;
+    /// Also outside [low, high].
+    double as_number(double low, double high) const;
 
-    /// A failure at this place: "PATH: SENTENCE".
-    failure fail(errc code, std::string_view sentence) const;
+    /// Complains of this place: "PATH: SENTENCE". `error_code`: the vendor's, or empty.
+    void fail(errc code, std::string_view sentence, std::string_view error_code = {}) const;
 
   private:
+    void wrong_kind(std::string_view expected) const;
+
     const boost::json::value* value_;
     std::string path_;
+    std::optional<failure>* complaint_;
 };
+
+/// Reads a body that is one JSON object. `read` gets a cursor at its root and returns what it says;
+/// it is called for an object alone.
+/// Errors: those of parse_json(); the first complaint.
+template <class Read>
+auto read_object(std::string_view body, const json_limits& limits, Read read)
+    -> result<decltype(read(std::declval<const json_cursor&>()))> {
+    auto document = parse_json(body, limits);
+    if (!document) return document.error();
+    std::optional<failure> complaint;
+    const json_cursor root(*document, "", complaint);
+    root.as_object();
+    if (complaint) return *complaint;
+    auto said = read(root);
+    if (complaint) return *complaint;
+    return said;
+}
 
 }  // namespace semantic::protocol

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <charconv>
+#include <functional>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -130,57 +132,99 @@ TEST(to_text, every_double_survives_reading_and_writing) {
     EXPECT_EQ(to_text(parsed("1e-999")), "0.0");
 }
 
-TEST(json_cursor, errors_carry_the_path_and_what_was_found) {
+/// What `read` complains of, given a cursor at the document's root.
+failure complaint_of(const json::value& document, const std::function<void(json_cursor)>& read,
+                     const std::string& path = "") {
+    std::optional<failure> complaint;
+    read(json_cursor(document, path, complaint));
+    EXPECT_TRUE(complaint);
+    return complaint.value_or(failure{errc::internal, "no complaint", {}, {}});
+}
+
+TEST(json_cursor, complaints_carry_the_path_and_what_was_found) {
     json::value document = parsed(R"({"messages":[{"content":[{"text":7}]}],"n":null})");
-    json_cursor root(document, "");
-    auto text = root.at("messages")->item(0).at("content")->item(0).at("text");
-    ASSERT_TRUE(text);
-    auto fault = text->as_string();
-    ASSERT_FALSE(fault);
-    EXPECT_EQ(fault.error().code, errc::bad_value);
-    EXPECT_EQ(fault.error().what, "messages.0.content.0.text: expected a string, found a number");
-    EXPECT_EQ(fault.error().path, "messages.0.content.0.text");
-    EXPECT_EQ(root.at("gone").error().what, "gone: field required");
-    EXPECT_EQ(root.at("gone").error().code, errc::missing_field);
-    EXPECT_EQ(root.at("n")->as_array().error().what, "n: expected an array, found null");
-    EXPECT_EQ(root.as_string().error().what, "the body: expected a string, found an object");
-    EXPECT_EQ(root.at("messages")->at("x").error().what,
+    failure text = complaint_of(document, [](json_cursor root) {
+        root.at("messages").item(0).at("content").item(0).at("text").as_string();
+    });
+    EXPECT_EQ(text.code, errc::bad_value);
+    EXPECT_EQ(text.what, "messages.0.content.0.text: expected a string, found a number");
+    EXPECT_EQ(text.path, "messages.0.content.0.text");
+    failure gone = complaint_of(document, [](json_cursor root) { root.at("gone"); });
+    EXPECT_EQ(gone.what, "gone: field required");
+    EXPECT_EQ(gone.code, errc::missing_field);
+    auto what = [&](auto read) { return complaint_of(document, read).what; };
+    EXPECT_EQ(what([](json_cursor root) { root.at("n").as_array(); }),
+              "n: expected an array, found null");
+    EXPECT_EQ(what([](json_cursor root) { root.as_string(); }),
+              "the body: expected a string, found an object");
+    EXPECT_EQ(what([](json_cursor root) { root.at("messages").at("x"); }),
               "messages: expected an object, found an array");
+}
+
+TEST(json_cursor, keeps_the_first_complaint_and_reads_defaults_from_then_on) {
+    json::value document = parsed(R"({"a":[],"n":"x"})");
+    std::optional<failure> complaint;
+    json_cursor root(document, "", complaint);
+    EXPECT_EQ(root.at("n").as_string(), "x");
+    EXPECT_TRUE(root.ok());
+    EXPECT_EQ(root.at("a").as_string(), "");
+    EXPECT_FALSE(root.ok());
+    EXPECT_EQ(root.at("gone").at("and").at("more").as_integer(3, 5), 3);
+    EXPECT_EQ(root.at("n").as_number(-1, 5), -1);
+    EXPECT_FALSE(root.at("n").as_bool());
+    EXPECT_TRUE(root.at("n").as_object().empty());
+    EXPECT_TRUE(root.at("n").as_array().empty());
+    root.fail(errc::unsupported, "too late");
+    EXPECT_EQ(complaint->what, "a: expected a string, found an array");
+    EXPECT_EQ(root.at("n").as_string(), "x") << "what is right is read as before";
 }
 
 TEST(json_cursor, absent_and_null_fields_are_both_not_found) {
     json::value document = parsed(R"({"n":null,"x":false})");
-    json_cursor root(document, "");
+    std::optional<failure> complaint;
+    json_cursor root(document, "", complaint);
     EXPECT_FALSE(root.find("n"));
     EXPECT_FALSE(root.find("gone"));
     ASSERT_TRUE(root.find("x"));
-    EXPECT_FALSE(*root.find("x")->as_bool());
+    EXPECT_FALSE(root.find("x")->as_bool());
+    EXPECT_TRUE(root.ok());
 }
 
 TEST(json_cursor, integers_are_exact_and_bounded) {
     json::value document = parsed(R"([5, 5.0, 5.5, "5", 18446744073709551615, 1e300, -1, 6])");
-    json_cursor list(document, "n");
-    EXPECT_EQ(*list.item(0).as_integer(0, 5), 5);
-    EXPECT_EQ(*list.item(1).as_integer(0, 5), 5);
-    EXPECT_EQ(list.item(2).as_integer(0, 9).error().what, "n.2: expected an integer, found 5.5");
-    EXPECT_EQ(list.item(3).as_integer(0, 9).error().what,
-              "n.3: expected an integer, found a string");
-    EXPECT_EQ(list.item(4).as_integer(0, 9).error().what,
-              "n.4: must be between 0 and 9, is 18446744073709551615");
-    EXPECT_EQ(list.item(5).as_integer(0, 9).error().what,
-              "n.5: must be between 0 and 9, is 1e+300");
-    EXPECT_EQ(list.item(6).as_integer(0, 9).error().what, "n.6: must be between 0 and 9, is -1");
-    EXPECT_EQ(list.item(7).as_integer(0, 5).error().what, "n.7: must be between 0 and 5, is 6");
+    std::optional<failure> complaint;
+    json_cursor list(document, "n", complaint);
+    EXPECT_EQ(list.item(0).as_integer(0, 5), 5);
+    EXPECT_EQ(list.item(1).as_integer(0, 5), 5);
+    EXPECT_TRUE(list.ok());
+    auto what = [&](std::size_t index, std::int64_t high) {
+        return complaint_of(
+                   document, [&](json_cursor root) { root.item(index).as_integer(0, high); }, "n")
+            .what;
+    };
+    EXPECT_EQ(what(2, 9), "n.2: expected an integer, found 5.5");
+    EXPECT_EQ(what(3, 9), "n.3: expected an integer, found a string");
+    EXPECT_EQ(what(4, 9), "n.4: must be between 0 and 9, is 18446744073709551615");
+    EXPECT_EQ(what(5, 9), "n.5: must be between 0 and 9, is 1e+300");
+    EXPECT_EQ(what(6, 9), "n.6: must be between 0 and 9, is -1");
+    EXPECT_EQ(what(7, 5), "n.7: must be between 0 and 5, is 6");
 }
 
 TEST(json_cursor, numbers_are_bounded) {
     json::value document = parsed(R"([2, 2.0, 2.01, "2", -0.1])");
-    json_cursor list(document, "t");
-    EXPECT_EQ(*list.item(0).as_number(0, 2), 2.0);
-    EXPECT_EQ(*list.item(1).as_number(0, 2), 2.0);
-    EXPECT_EQ(list.item(2).as_number(0, 2).error().what, "t.2: must be between 0 and 2, is 2.01");
-    EXPECT_EQ(list.item(3).as_number(0, 2).error().what, "t.3: expected a number, found a string");
-    EXPECT_EQ(list.item(4).as_number(0, 2).error().what, "t.4: must be between 0 and 2, is -0.1");
+    std::optional<failure> complaint;
+    json_cursor list(document, "t", complaint);
+    EXPECT_EQ(list.item(0).as_number(0, 2), 2.0);
+    EXPECT_EQ(list.item(1).as_number(0, 2), 2.0);
+    EXPECT_TRUE(list.ok());
+    auto what = [&](std::size_t index) {
+        return complaint_of(
+                   document, [&](json_cursor root) { root.item(index).as_number(0, 2); }, "t")
+            .what;
+    };
+    EXPECT_EQ(what(2), "t.2: must be between 0 and 2, is 2.01");
+    EXPECT_EQ(what(3), "t.3: expected a number, found a string");
+    EXPECT_EQ(what(4), "t.4: must be between 0 and 2, is -0.1");
 }
 
 }  // namespace

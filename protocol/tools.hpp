@@ -1,0 +1,30 @@
+#pragma once
+// The tools of a request, whose lists the dialects spell alike but for where a tool's fields stand.
+// Pure. All of it complains of what it reads, as json_cursor does.
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+#include "protocol/answer_request.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol {
+
+/// A tool's name, description, schema of arguments and `strict`. `schema_key`: what the dialect
+/// calls the schema; `otherwise`: the schema where there is none, or null where one is required.
+engine::tool_definition parse_function(const json_cursor& function, std::string_view schema_key,
+                                       const char* otherwise, const request_limits& limits);
+
+/// How a dialect writes one tool.
+struct tool_form {
+    std::function<engine::tool_definition(const json_cursor& item)> parse;
+    std::function<json_cursor(const json_cursor& item)> name_place;
+};
+/// The list `tools` of the body, no two of which have one name.
+std::vector<engine::tool_definition> parse_tools(const json_cursor& root,
+                                                 const request_limits& limits,
+                                                 const tool_form& form);
+
+}  // namespace semantic::protocol
