@@ -5,7 +5,7 @@ namespace semantic::protocol {
 namespace {
 
 failure bad_header(const char* header, const std::string& sentence) {
-    return {errc::bad_value, std::string("header ") + header + ": " + sentence, header, {}};
+    return {errc::bad_value, std::string("header ") + header + ": " + sentence, header};
 }
 
 result<void> check(const char* header, const std::string& value, bool may_have_colon) {

@@ -16,7 +16,7 @@ namespace {
 result<storage::agent_id> named(std::string_view text, const std::string& path) {
     auto id = storage::agent_id::parse(text);
     if (id) return std::move(*id);
-    return failure{errc::bad_value, path + ": " + id.error().what, path, {}};
+    return failure{errc::bad_value, path + ": " + id.error().what, path};
 }
 
 /// Seconds with their fraction, as clients of the earlier system read them.
@@ -136,17 +136,17 @@ std::string imported_body(const storage::agent_id& agent, int tokens) {
 }
 
 failure no_agent(const storage::agent_id& agent) {
-    return {errc::not_found, "there is no agent " + agent.str(), "agent_id", {}};
+    return {errc::not_found, "there is no agent " + agent.str(), "agent_id"};
 }
 
 failure agent_runs(const storage::agent_id& agent, std::string_view what) {
     std::string sentence = "agent " + agent.str() + " is answering a request; it can be ";
     sentence.append(what).append(" when that has ended");
-    return {errc::conflict, std::move(sentence), "agent_id", {}};
+    return {errc::conflict, std::move(sentence), "agent_id"};
 }
 
 failure import_fault(const storage::failure& f) {
-    if (f.code == storage::errc::corrupt) return {errc::bad_value, f.what, {}, {}};
+    if (f.code == storage::errc::corrupt) return {errc::bad_value, f.what};
     return from_storage(f);
 }
 

@@ -121,6 +121,6 @@ failure from_engine(const engine::failed& f) {
             f.retry_after,   f.excess};
 }
 
-failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what, {}, {}}; }
+failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what}; }
 
 }  // namespace semantic::protocol

@@ -41,9 +41,9 @@ const char* to_string(errc code) noexcept;
 struct failure {
     errc code;
     std::string what;  // one sentence for the client; begins with the JSON path where there is one
-    std::string path;  // JSON path of the field at fault ("messages.3.content"), or empty
-    std::string
-        error_code;  // vendor's machine-readable code ("thread_unsupported_request"), or empty
+    std::string path{};  // JSON path of the field at fault ("messages.3.content"), or empty
+    /// Vendor's machine-readable code ("thread_unsupported_request"), or empty.
+    std::string error_code{};
     std::optional<std::chrono::seconds> retry_after{};  // where waiting cures it, if known
     std::optional<engine::prompt_excess> excess{};      // prompt_too_long: said in vendors' words
 };

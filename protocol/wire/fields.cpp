@@ -46,7 +46,7 @@ bool flag_at(const json_cursor& object, std::string_view key, bool otherwise) {
 }
 
 failure bad_parameter(const char* name, std::string_view sentence) {
-    return {errc::bad_value, std::string(name).append(": ").append(sentence), name, {}};
+    return {errc::bad_value, std::string(name).append(": ").append(sentence), name};
 }
 
 result<std::size_t> parse_page_limit(const std::optional<std::string>& text,

@@ -256,9 +256,7 @@ result<json::value> parse_json(std::string_view text, const json_limits& limits)
     if (text.size() > limits.bytes_max)
         return failure{errc::body_too_large,
                        "the body has " + std::to_string(text.size()) + " bytes, at most " +
-                           std::to_string(limits.bytes_max) + " are accepted",
-                       {},
-                       {}};
+                           std::to_string(limits.bytes_max) + " are accepted"};
     const std::size_t skipped = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
     text.remove_prefix(skipped);
     parsing done = parse_text(text, limits);
@@ -268,22 +266,15 @@ result<json::value> parse_json(std::string_view text, const json_limits& limits)
             done = parse_text(mended, limits);
     if (!done.ec) return std::move(done.value);
     if (done.has_too_many_values)
-        return failure{
-            errc::bad_value,
-            "the body has more than " + std::to_string(limits.values_max) + " JSON values",
-            {},
-            {}};
+        return failure{errc::bad_value, "the body has more than " +
+                                            std::to_string(limits.values_max) + " JSON values"};
     if (text.empty())
-        return failure{
-            errc::malformed_json, "the body is empty; a JSON object is expected", {}, {}};
+        return failure{errc::malformed_json, "the body is empty; a JSON object is expected"};
     std::string why = done.ec == json::error::too_deep
                           ? "nested deeper than " + std::to_string(limits.depth_max) + " levels"
                           : done.ec.message();
-    return failure{
-        errc::malformed_json,
-        "the body is not valid JSON: " + why + " at byte " + std::to_string(done.used + skipped),
-        {},
-        {}};
+    return failure{errc::malformed_json, "the body is not valid JSON: " + why + " at byte " +
+                                             std::to_string(done.used + skipped)};
 }
 
 std::string to_text(const json::value& value) {
