@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/prompt/miss_reason.hpp"
 #include "engine/prompt/next_turn.hpp"
 
 namespace semantic::engine {
@@ -87,23 +88,6 @@ miss_reason why_diverged(const storage::agent_state& state, const resolved_promp
     if (!same_note(state, prompt, tools_note)) return miss_reason::tools_changed;
     if (!same_note(state, prompt, system_note)) return miss_reason::system_changed;
     return miss_reason::messages_changed;
-}
-
-// The agent was on disk once, and what became of it.
-miss_reason why_absent(storage::shortfall why) {
-    switch (why) {
-        case storage::shortfall::none:
-            return miss_reason::none;
-        case storage::shortfall::evicted:
-            return miss_reason::evicted;
-        case storage::shortfall::corrupt:
-            return miss_reason::corrupt;
-        case storage::shortfall::incompatible:
-            return miss_reason::incompatible;
-        case storage::shortfall::model_changed:
-            return miss_reason::model_changed;
-    }
-    return miss_reason::none;
 }
 
 // An agent's conversation up to the end of its last complete answer. An answer that was cut off by
@@ -392,7 +376,7 @@ storage::result<resolved_prompt> resolver::resolve(
                         std::to_string(mine.match.common_bytes) + " of " +
                         std::to_string(own->text.size());
     }
-    if (request.agent && !own) prompt.why = why_absent(store_.why_absent(*request.agent));
+    if (request.agent && !own) prompt.why = reason_of(store_.why_absent(*request.agent));
     return prompt;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "engine/prompt/miss_reason.hpp"
 #include "engine/scheduler/batch.hpp"
 
 namespace semantic::engine {
@@ -26,9 +27,7 @@ prompt_usage usage_of(const job& work) {
     usage.detail = prompt.detail;
     if (restored.why != storage::shortfall::none) {
         usage.detail = restored.detail;
-        usage.why = restored.why == storage::shortfall::evicted   ? miss_reason::evicted
-                    : restored.why == storage::shortfall::corrupt ? miss_reason::corrupt
-                                                                  : miss_reason::incompatible;
+        usage.why = reason_of(restored.why);
     }
     return usage;
 }
