@@ -62,7 +62,7 @@ void append_byte(std::string& line, char c) {
 /// C2 9F in UTF-8 and bare bytes elsewhere. In what is not UTF-8 every byte beyond ASCII may be
 /// one.
 void append_escaped(std::string& line, std::string_view text) {
-    const bool is_text = storage::is_utf8(text);
+    const bool is_text = storage::utf8::is_valid(text);
     for (std::size_t i = 0; i < text.size(); ++i) {
         auto byte = static_cast<unsigned char>(text[i]);
         const bool is_c1 =

@@ -55,7 +55,7 @@ result<std::vector<std::int32_t>> split(std::string_view text, std::size_t count
 
 /// Metadata are UTF-8; other bytes stand as hex under "KEY.hex".
 void put_bytes(metadata_map& metadata, const std::string& key, std::string_view bytes) {
-    if (is_utf8(bytes)) {
+    if (utf8::is_valid(bytes)) {
         metadata[key] = bytes;
         return;
     }
@@ -144,7 +144,7 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
                              {"token_bytes", join(lengths)}};
     put_bytes(metadata, "text", state.text);
     for (const auto& [key, value] : state.notes)
-        if (is_utf8(key)) put_bytes(metadata, std::string(note_prefix) + key, value);
+        if (utf8::is_valid(key)) put_bytes(metadata, std::string(note_prefix) + key, value);
     return metadata;
 }
 

@@ -1,11 +1,26 @@
 #pragma once
-// Whether bytes are text. Pure.
+// UTF-8 by hand: where characters end. Pure.
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
-namespace semantic::storage {
+namespace semantic::storage::utf8 {
 
-/// Whether `text` is well-formed UTF-8: no surrogates, no overlong forms.
-bool is_utf8(std::string_view text);
+struct step {
+    std::size_t length;  // bytes looked at, at least 1
+    std::int32_t code;   // the character, or -1 when the bytes are not one
+    bool unfinished;     // not a character, but more bytes could make it one
+};
+/// The character at the start of `text`, which is not empty: no surrogate, no overlong form. When
+/// there is none, `length` is the longest prefix that could have begun one (what a decoder replaces
+/// by a single U+FFFD).
+step next(std::string_view text) noexcept;
 
-}  // namespace semantic::storage
+/// Bytes at the start of `text` that are whole characters.
+std::size_t valid_prefix(std::string_view text) noexcept;
+
+/// Whether all of `text` is.
+inline bool is_valid(std::string_view text) noexcept { return valid_prefix(text) == text.size(); }
+
+}  // namespace semantic::storage::utf8

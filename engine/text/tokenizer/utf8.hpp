@@ -1,26 +1,20 @@
 #pragma once
-// UTF-8 by hand: where characters end, and what is done with bytes that are not UTF-8.
+// What is done with bytes that are not UTF-8, and what characters are.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "storage/files/utf8.hpp"
+
 namespace semantic::engine::utf8 {
 
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 
-struct step {
-    std::size_t length;  // bytes looked at, at least 1
-    std::int32_t code;   // the character, or -1 when the bytes are not one
-    bool unfinished;     // not a character, but more bytes could make it one
-};
-/// The character at the start of `text`, which is not empty. When there is none, `length` is the
-/// longest prefix that could have begun one (what a decoder replaces by a single U+FFFD).
-step next(std::string_view text) noexcept;
-
-/// Bytes at the start of `text` that are whole characters.
-std::size_t valid_prefix(std::string_view text) noexcept;
+using storage::utf8::next;
+using storage::utf8::step;
+using storage::utf8::valid_prefix;
 
 /// Appends `bytes` with every maximal impossible part replaced by U+FFFD.
 void append_lossy(std::string& out, std::string_view bytes);
