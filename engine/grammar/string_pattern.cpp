@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/grammar/schema_parts.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::engine {
 
@@ -233,7 +234,7 @@ class pattern_parser {
     char by_number(std::size_t digits) {
         int value = 0;
         for (std::size_t i = 0; i < digits; ++i) {
-            auto digit = std::string_view("0123456789abcdef").find(lower(peek()));
+            auto digit = storage::hex_digits.find(lower(peek()));
             if (!more() || digit == std::string_view::npos) refuse("a broken '\\x' or '\\u'");
             value = value * 16 + static_cast<int>(digit);
             ++at_;
@@ -340,8 +341,9 @@ std::string escaped_control(std::size_t c) {
     constexpr std::string_view names = "btnfr";
     auto at = short_forms.find(static_cast<char>(c));
     if (at != std::string_view::npos) return std::string("\\") + names[at];
-    constexpr std::string_view hex = "0123456789abcdef";
-    return std::string("\\u00") + hex[c / 16] + hex[c % 16];
+    std::string text = "\\u00";
+    storage::append_hex(text, static_cast<char>(c));
+    return text;
 }
 
 }  // namespace

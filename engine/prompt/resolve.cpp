@@ -10,6 +10,7 @@
 
 #include "engine/prompt/miss_reason.hpp"
 #include "engine/prompt/next_turn.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::engine {
 
@@ -32,19 +33,14 @@ constexpr int replays_max = 4;
 // only where that one's tokens cannot be cut as late as theirs.
 constexpr std::size_t neighbours_max = 32;
 
-std::string hex(std::uint64_t value) {
-    constexpr char digits[] = "0123456789abcdef";
-    std::string text(16, '0');
-    for (std::size_t i = 16; i-- > 0; value >>= 4) text[i] = digits[value & 15];
-    return text;
+std::string hash_of(std::string_view text) {
+    return storage::hex_of(XXH3_64bits(text.data(), text.size()));
 }
-
-std::string hash_of(std::string_view text) { return hex(XXH3_64bits(text.data(), text.size())); }
 
 storage::agent_id new_anonymous_id() {
     thread_local std::random_device entropy;
     std::uint64_t value = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
-    return *storage::agent_id::parse(std::string(anonymous_prefix) + hex(value));
+    return *storage::agent_id::parse(std::string(anonymous_prefix) + storage::hex_of(value));
 }
 
 std::map<std::string, std::string> notes_of(const conversation& chat) {

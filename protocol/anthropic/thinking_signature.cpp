@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "protocol/wire/json.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::protocol::anthropic {
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr std::string_view prefix = "semantic-1-";
 constexpr std::string_view carrying_prefix = "semantic-2-";
-constexpr char digits[] = "0123456789abcdef";
 
 int value_of(char digit) {
     if (digit >= '0' && digit <= '9') return digit - '0';
@@ -22,9 +22,7 @@ int value_of(char digit) {
 std::string hash_of(std::string_view thinking) {
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
     for (char c : thinking) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    std::string text;
-    for (int shift = 60; shift >= 0; shift -= 4) text += digits[(hash >> shift) & 15];
-    return text;
+    return storage::hex_of(hash);
 }
 
 }  // namespace
@@ -35,10 +33,7 @@ std::string signature_of(std::string_view thinking) {
 
 std::string carrying_signature_of(std::string_view thinking) {
     std::string text = std::string(carrying_prefix) + hash_of(thinking);
-    for (char c : thinking) {
-        const auto byte = static_cast<unsigned char>(c);
-        text.append({digits[byte >> 4], digits[byte & 15]});
-    }
+    for (char c : thinking) storage::append_hex(text, c);
     return text;
 }
 

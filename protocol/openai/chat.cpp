@@ -9,6 +9,7 @@
 #include "protocol/answer_form.hpp"
 #include "protocol/openai/chat_messages.hpp"
 #include "protocol/wire/fields.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::protocol::openai {
 
@@ -197,9 +198,8 @@ std::string system_fingerprint(std::string_view what) {
     // FNV-1a: a name for a state, no protection against anything.
     std::uint64_t hash = 0xcbf29ce484222325;
     for (char c : what) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    constexpr char digits[] = "0123456789abcdef";
     std::string text = "fp_";
-    for (int i = 0; i < 10; ++i, hash >>= 4) text += digits[hash & 15];
+    for (int i = 0; i < 10; ++i, hash >>= 4) text += storage::hex_digit(hash);
     return text;
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "storage/files/utf8.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::server {
 
@@ -51,11 +52,8 @@ std::string utc_now() {
 }
 
 void append_byte(std::string& line, char c) {
-    constexpr char digits[] = "0123456789abcdef";
-    auto byte = static_cast<unsigned char>(c);
     line += "\\x";
-    line += digits[byte >> 4];
-    line += digits[byte & 15];
+    storage::append_hex(line, c);
 }
 
 /// A terminal acts on control characters: those of ASCII, and U+0080 to U+009F, which are C2 80 to

@@ -10,6 +10,7 @@
 #include "storage/files/utf8.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/assert.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::storage {
 
@@ -59,12 +60,8 @@ void put_bytes(metadata_map& metadata, const std::string& key, std::string_view 
         metadata[key] = bytes;
         return;
     }
-    constexpr char digits[] = "0123456789abcdef";
     std::string& hex = metadata[key + ".hex"];
-    for (char each : bytes) {
-        hex += digits[static_cast<unsigned char>(each) >> 4];
-        hex += digits[static_cast<unsigned char>(each) & 15];
-    }
+    for (char each : bytes) append_hex(hex, each);
 }
 
 result<std::string> bytes_of_hex(std::string_view hex, const std::string& key) {

@@ -10,15 +10,15 @@
 #include <new>
 
 #include "storage/types/assert.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::storage {
 
 namespace {
 
 checksum_digits digits_of(std::uint64_t value) {
-    constexpr char digits[] = "0123456789abcdef";
     checksum_digits text{};
-    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = digits[value & 15];
+    for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = hex_digit(value);
     return text;
 }
 

@@ -1,5 +1,7 @@
 #include "storage/types/ids.hpp"
 
+#include "storage/types/hex.hpp"
+
 namespace semantic::storage {
 
 namespace {
@@ -32,13 +34,9 @@ result<agent_id> agent_id::parse(std::string_view text) {
 }
 
 std::string block_hash::hex() const {
-    constexpr char digits[] = "0123456789abcdef";
     std::string text;
     text.reserve(bytes.size() * 2);
-    for (std::uint8_t byte : bytes) {
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
-    }
+    for (std::uint8_t byte : bytes) append_hex(text, static_cast<char>(byte));
     return text;
 }
 

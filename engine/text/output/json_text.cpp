@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "storage/types/hex.hpp"
+
 namespace semantic::engine {
 
 using storage::errc;
@@ -15,7 +17,6 @@ using storage::result;
 namespace {
 
 void append_quoted(std::string& out, std::string_view text) {
-    static constexpr std::string_view hex = "0123456789abcdef";
     out += '"';
     for (const char c : text) {
         switch (c) {
@@ -43,8 +44,7 @@ void append_quoted(std::string& out, std::string_view text) {
             default:
                 if (static_cast<unsigned char>(c) < 0x20) {
                     out += "\\u00";
-                    out += hex[static_cast<unsigned char>(c) >> 4];
-                    out += hex[static_cast<unsigned char>(c) & 15U];
+                    storage::append_hex(out, c);
                 } else {
                     out += c;
                 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "storage/types/hex.hpp"
+
 namespace semantic::bench {
 namespace {
 
@@ -47,13 +49,7 @@ std::string words(std::uint64_t seed, std::size_t word_count) {
     return text += '.';
 }
 
-std::string hex_id(std::uint64_t value) {
-    std::string text(16, '0');
-    for (auto digit = text.rbegin(); digit != text.rend(); ++digit, value >>= 4U) {
-        *digit = "0123456789abcdef"[value & 0xFU];
-    }
-    return text;
-}
+std::string hex_id(std::uint64_t value) { return storage::hex_of(value); }
 
 std::string cold_prompt(std::uint64_t nonce, std::uint64_t seed, std::size_t word_count) {
     return hex_id(nonce) + " " + words(seed, word_count);
