@@ -1,5 +1,5 @@
 #pragma once
-// What the replies of all dialects are made of. Pure. Included by the dialects' .cpp files only.
+// What the replies of all dialects are made of. Pure.
 
 #include <boost/json/object.hpp>
 

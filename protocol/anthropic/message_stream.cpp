@@ -128,15 +128,11 @@ std::string message_stream::on_text(std::string_view text) {
     if (text.empty()) return {};
     if (state_ == state::in_text) return block_delta(next_index_, "text_delta", "text", text);
     if (state_ != state::between_blocks && state_ != state::in_thinking) return {};
-    if (state_ == state::between_blocks && tool_calls_ > 0 && is_white_space(text)) {
-        held_space_ += text;
-        return {};
-    }
+    const std::string whole = space_.text(text, state_ == state::between_blocks && tool_calls_ > 0);
+    if (whole.empty()) return {};
     std::string bytes = close_block();
     bytes += block_start(next_index_, {{"type", "text"}, {"text", ""}, {"citations", nullptr}});
     state_ = state::in_text;
-    std::string whole = std::exchange(held_space_, {});
-    whole += text;
     bytes += block_delta(next_index_, "text_delta", "text", whole);
     return bytes;
 }
@@ -148,7 +144,7 @@ std::string message_stream::on_thinking(std::string_view text) {
     std::string bytes;
     if (state_ != state::in_thinking) {
         bytes = close_block();
-        held_space_.clear();
+        space_.drop();
         bytes +=
             block_start(next_index_, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
         state_ = state::in_thinking;
@@ -176,7 +172,7 @@ std::string message_stream::on_tool_call(std::string_view name, std::string_view
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
     std::string bytes = close_block();
-    held_space_.clear();
+    space_.drop();
     ++tool_calls_;
     bytes += block_start(next_index_, {{"type", "tool_use"},
                                        {"id", ids_->tool_use_id()},
@@ -235,19 +231,14 @@ void message_collector::on_text(std::string_view text) {
         return;
     }
     bool behind_call = !blocks_.empty() && blocks_.back().is == kind::tool_use;
-    if (behind_call && is_white_space(text)) {
-        held_space_ += text;
-        return;
-    }
     block fresh;
-    fresh.text = std::exchange(held_space_, {});
-    fresh.text += text;
-    blocks_.push_back(std::move(fresh));
+    fresh.text = space_.text(text, behind_call);
+    if (!fresh.text.empty()) blocks_.push_back(std::move(fresh));
 }
 
 void message_collector::on_thinking(std::string_view text) {
     if (text.empty() || !options_.shows_thinking) return;
-    held_space_.clear();
+    space_.drop();
     if (blocks_.empty() || blocks_.back().is != kind::thinking)
         blocks_.push_back({kind::thinking, {}, {}, {}});
     blocks_.back().text += text;
@@ -257,7 +248,7 @@ void message_collector::on_tool_call(std::string_view name, std::string_view arg
     if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return;
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    held_space_.clear();
+    space_.drop();
     ++tool_calls_;
     blocks_.push_back(
         {kind::tool_use, std::move(*arguments), ids_->tool_use_id(), std::string(name)});

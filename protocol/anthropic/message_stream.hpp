@@ -10,6 +10,7 @@
 
 #include "engine/types/generation.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/shown_space.hpp"
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
 
@@ -55,8 +56,7 @@ class message_stream final : public reply_stream {
     state state_ = state::fresh;
     std::size_t next_index_ = 0;
     std::size_t tool_calls_ = 0;
-    std::string
-        held_space_;        // white space behind a tool call: no block until something else follows
+    shown_space space_;     // no block for it until something else follows
     std::string thinking_;  // of the open block
 };
 
@@ -84,7 +84,7 @@ class message_collector final : public reply_collector {
     std::string agent_;
     std::vector<block> blocks_;
     std::size_t tool_calls_ = 0;
-    std::string held_space_;
+    shown_space space_;
 };
 
 }  // namespace semantic::protocol::anthropic

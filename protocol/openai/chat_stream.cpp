@@ -102,19 +102,14 @@ json::object tool_delta(json::object call) {
 }  // namespace
 
 std::string shown_parts::text(std::string_view piece) {
-    if (is_behind_call_ && is_white_space(piece)) {
-        held_space_ += piece;
-        return {};
-    }
-    is_behind_call_ = false;
-    std::string whole = std::exchange(held_space_, {});
-    whole += piece;
-    return whole;
+    std::string shown = space_.text(piece, is_behind_call_);
+    is_behind_call_ = is_behind_call_ && is_white_space(piece);
+    return shown;
 }
 
 std::optional<shown_parts::call> shown_parts::next_call(std::string arguments) {
     if (tool_calls_max_ && calls_ >= *tool_calls_max_) return std::nullopt;
-    held_space_.clear();
+    space_.drop();
     is_behind_call_ = true;
     return call{calls_++, ids_->call_id(), std::move(arguments)};
 }

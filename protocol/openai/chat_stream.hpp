@@ -16,6 +16,7 @@
 
 #include "engine/types/generation.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/shown_space.hpp"
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
 
@@ -54,7 +55,7 @@ class shown_parts {
     id_maker* ids_;
     std::size_t calls_ = 0;
     bool is_behind_call_ = false;
-    std::string held_space_;
+    shown_space space_;
 };
 
 class chat_stream final : public reply_stream {
