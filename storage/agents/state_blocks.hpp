@@ -11,6 +11,7 @@
 #include "storage/disk/block_format.hpp"
 #include "storage/pool/agent_state.hpp"
 #include "storage/pool/kv_layout.hpp"
+#include "storage/types/as_size.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::storage {
@@ -29,8 +30,6 @@ struct block_part {
     std::size_t index;
     kv_part part;
 };
-
-inline std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 class state_blocks {
   public:

@@ -9,6 +9,7 @@
 #include "storage/files/safetensors.hpp"
 #include "storage/files/utf8.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 #include "storage/types/hex.hpp"
 
@@ -22,8 +23,6 @@ constexpr std::string_view note_prefix = "note.";
 constexpr const char* metadata_sum = "xxh3_128.metadata";
 
 using metadata_map = std::map<std::string, std::string, std::less<>>;
-
-std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
 

@@ -8,6 +8,7 @@
 
 #include "storage/files/checksum.hpp"
 #include "storage/files/safetensors.hpp"
+#include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -16,8 +17,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "block files are little-endian and are read in place");
-
-std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 std::size_t head_stride(const tensor_plan& plan, const kv_layout& layout) {
     return as_size(layout.block_tokens()) * plan.row_bytes;

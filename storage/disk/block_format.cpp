@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -14,8 +15,6 @@ constexpr const char* format_name = "semantic-block";
 constexpr std::string_view extension = ".safetensors";
 constexpr std::string_view sliding_extension = ".sliding.safetensors";
 constexpr std::size_t length_bytes = 8;  // of the header, in front of it
-
-std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
                 const kv_region& region, int bits) {

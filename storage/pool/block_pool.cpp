@@ -7,13 +7,12 @@
 #include <sys/mman.h>
 #include <system_error>
 
+#include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
 namespace {
-
-std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 std::size_t blocks_for(int tokens, int block_tokens) {
     return (as_size(tokens) + as_size(block_tokens) - 1) / as_size(block_tokens);

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "storage/types/as_size.hpp"
+
 namespace semantic::storage {
 
 namespace {
@@ -13,8 +15,6 @@ namespace {
 constexpr std::size_t region_alignment = 64;
 // Far above any published model; keeps every product below 2^63 without a check at each step.
 constexpr int size_max = 1 << 20;
-
-std::size_t as_size(int value) { return static_cast<std::size_t>(value); }
 
 std::size_t aligned(std::size_t bytes) {
     return (bytes + region_alignment - 1) / region_alignment * region_alignment;
