@@ -211,9 +211,15 @@ result<void> cache_directory::check(const agent_id& id, const std::string& manif
         names = agent->names;
         has_manifest = agent->manifest_bytes > 0;
     }
-    const auto manifest_there = parts_.files.exists(parts_.full_path(manifest));
-    const bool manifest_gone = has_manifest && manifest_there && !*manifest_there;
-    if (parts_.blocks.forget_missing(names) > 0 || manifest_gone) reconcile();
+    const auto is_gone = [this](const std::string& name) {
+        const auto there = parts_.files.exists(parts_.full_path(name));
+        return there && !*there;
+    };
+    bool gone = is_gone("agents") || is_gone("blocks");
+    gone = gone || (has_manifest && is_gone(manifest)) || parts_.blocks.forget_missing(names) > 0;
+    if (!gone) return {};
+    if (auto ok = make_directories(); !ok) return ok;
+    reconcile();
     return {};
 }
 

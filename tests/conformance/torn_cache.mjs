@@ -1,5 +1,5 @@
-// Whatever happens to the files of the cache while no server runs, the next request succeeds with
-// the same answer; it only computes more, and /metrics says why.
+// Whatever happens to the files of the cache, while no server runs or while one does, the next
+// request succeeds with the same answer; it only computes more, and /metrics says why.
 
 import assert from 'node:assert/strict';
 import {
@@ -13,8 +13,10 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, sep } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
+  assistant,
   converse,
   main,
   make_folder,
@@ -159,6 +161,32 @@ await main(
       const { answer, read } = await resume(folder);
       assert.equal(text_of(answer), text_of(whole.answer));
       assert.equal(read, 0);
+    },
+
+    async 'what is removed while the server runs is written again, for every agent'() {
+      for (const gone of ['', 'agents', 'blocks']) {
+        const folder = join(make_folder(), 'cache');
+        const first = await Server.start({ cache: folder });
+        const dog = [user('My dog is called Biscuit.')];
+        dog.push(assistant(text_of(await first.ask('dog', dog))));
+        const cat = [user('My cat is called Pickle.')];
+        rmSync(join(folder, gone), { recursive: true });
+        cat.push(assistant(text_of(await first.ask('cat', cat))));
+        const is_whole = () => manifests_of(folder).length === 2 && blocks_of(folder).length >= 2;
+        for (let i = 0; i < 100 && !is_whole(); ++i) await sleep(50);
+        const { code, err } = await first.kill();
+        assert.equal(code, null);
+        assert.match(err, /files of agents were gone/);
+
+        const second = await Server.start({ cache: folder });
+        for (const [session, messages] of [['dog', dog], ['cat', cat]]) {
+          const next = [...messages, user(`What is my ${session} called?`)];
+          const answer = await second.ask(session, next);
+          assert.ok(answer.usage.cache_read_input_tokens > 10, JSON.stringify(answer.usage));
+          assert.match(text_of(answer), session === 'dog' ? /Biscuit/ : /Pickle/);
+        }
+        await second.stop();
+      }
     },
 
     async 'foreign and half-written files disturb nobody'() {

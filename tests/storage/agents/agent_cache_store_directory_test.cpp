@@ -76,6 +76,27 @@ TEST_F(agent_cache_store_directory_test, whatever_is_taken_away_the_next_save_br
     }
 }
 
+TEST_F(agent_cache_store_directory_test, an_agent_that_had_no_files_yet_brings_back_the_others) {
+    for (const char* gone : {"", "/agents", "/blocks"}) {
+        SCOPED_TRACE(gone);
+        {
+            const auto store = open();
+            put(*store, "a", 21);
+            ASSERT_TRUE(store->save(id_of("a")));
+            fs::remove_all(path + gone);
+            put(*store, "new", 13, 1);
+            ASSERT_TRUE(store->save(id_of("new")));
+            EXPECT_EQ(store->dirty_agents(), std::vector{id_of("a")});
+            ASSERT_TRUE(store->save(id_of("a")));
+        }
+        const auto again = open();
+        EXPECT_TRUE(is_whole(*again, "a", 21));
+        EXPECT_TRUE(is_whole(*again, "new", 13, 1));
+        ASSERT_TRUE(again->erase(id_of("a")));
+        ASSERT_TRUE(again->erase(id_of("new")));
+    }
+}
+
 TEST_F(agent_cache_store_directory_test,
        a_clean_agent_whose_files_are_gone_is_saved_when_asked_to) {
     for (const char* gone : {"", "/agents", "/blocks"}) {
