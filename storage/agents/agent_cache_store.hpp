@@ -82,8 +82,8 @@ struct restored_prefix {
     std::shared_ptr<prefix_arrival> arrival{};
 };
 
-/// Takes a prefix whose blocks have their frames while these are still being filled. Who computes
-/// on a layer waits for it first, and nobody may publish the blocks before all layers are there.
+/// Gets a prefix whose frames are still being filled. Whoever computes on a layer waits for that
+/// layer first, and nobody may publish the blocks before all layers are there.
 using prefix_begun = std::function<void(restored_prefix)>;
 
 /// Says what is wrong with an imported state, blocks apart.
@@ -183,13 +183,13 @@ class agent_cache_store {
     /// if the arrival fails. Errors: pool_exhausted only; damage on disk is a shortfall.
     result<restored_prefix> restore(const agent_state& state, int tokens,
                                     const prefix_begun& begun = {});
-    /// The same without a look at the disk, for who must not wait. Returns: nothing where `state`
-    /// lacks a part that is needed.
+    /// restore() from the pool alone, for threads that must not block. Returns: nothing where
+    /// `state` lacks a part that is needed.
     std::optional<restored_prefix> restore_hot(const agent_state& state, int tokens);
 
-    /// For who will restore the first `tokens` tokens of `state` later, and may have to let go of
-    /// what it has of them in the pool until then. Returns: nothing where the agent has gone on
-    /// without it already, and what is not in the pool may be gone from the disk.
+    /// Keeps the block files of the first `tokens` tokens of `state` for a later restore(): until
+    /// then a waiting prompt may have to give up its blocks in the pool. Returns: nothing where the
+    /// agent has parted from these tokens already and a file that is needed may be gone.
     std::optional<kept_files> keep_files(const agent_state& state, int tokens);
     /// Returns: `state` without the blocks that are in files too, or null where it has none such.
     std::shared_ptr<const agent_state> without_saved(const agent_state& state) const;
@@ -198,10 +198,10 @@ class agent_cache_store {
     /// that its next token needs is in the pool. Sliding frames that its next token does not need
     /// stay there until they are on disk.
     void put(agent_state state);
-    /// The same for an answer that is not complete, so that a crash takes nothing of what was saved
-    /// before. Where the agent's text begins with all of `state`'s, it stays as it is, and takes
-    /// from `state` what neither the pool nor the disk has of it; where it goes on in `state`, its
-    /// messages stay.
+    /// put() for an answer that is not complete, so that a crash takes nothing of what was saved
+    /// before. Where the agent's text begins with all of `state`'s, the agent keeps its state and
+    /// gets those blocks of `state` that neither the pool nor the disk has; where `state` extends
+    /// the agent's tokens, the agent's messages stay.
     void put_unfinished(agent_state state);
 
     /// Marks the agent, which need not exist, as in use.
@@ -226,11 +226,11 @@ class agent_cache_store {
     /// changed then.
     result<int> import_agent(const agent_id& id, readable_file& file, const state_check& check);
 
-    /// Lets go of clean agents' blocks until the pool has `frames` free ones: first those that free
-    /// some at once, in tier_policy's order, then others; then of the sliding frames that save()
+    /// Evicts clean agents until the pool has `frames` free frames: first agents whose blocks free
+    /// some at once, in tier_policy's order, then others; then the sliding frames that save()
     /// speaks of; then forgets agents whose last save has failed and that nobody holds. Returns:
-    /// whether the pool has them. Never touches `keep` or other dirty agents beyond that; blocks
-    /// that a running sequence shares free nothing yet.
+    /// whether the pool has the frames. Never touches `keep` or other dirty agents beyond that;
+    /// blocks that a running sequence shares free nothing yet.
     bool make_room(std::size_t frames, const agent_id* keep);
 
     /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or

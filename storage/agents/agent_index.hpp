@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -103,8 +104,8 @@ class agent_index {
     // --- agents ---
     using agent_map = std::unordered_map<agent_id, agent_record>;
     const agent_map& agents(const lock&) const { return agents_; }
-    /// Returns: null when there is none. What is found by (state's tokens and text, names) changes
-    /// by publish() alone.
+    /// Returns: null when there is none. The state's tokens, text and messages, and the names of
+    /// its blocks, change by publish() alone.
     agent_record* find(const lock&, const agent_id& id);
     const agent_record* find(const lock&, const agent_id& id) const;
     /// Requires: there is no such agent.
@@ -160,8 +161,8 @@ class agent_index {
     void mark_damaged(const lock&, const block_hash& name, kv_part part);
 
     // --- eviction ---
-    /// Takes the blocks out of the clean agent that is dispensed with most easily (tier_policy),
-    /// first of those that free frames at once. Returns: its former state, null when there is none.
+    /// Evicts the clean agent that tier_policy gives up first, agents whose blocks free frames at
+    /// once before others. Returns: its former state, null when there is none.
     state_ptr evict_clean(const lock&, std::chrono::system_clock::time_point now,
                           const agent_id* keep);
     /// Takes sliding frames out of an agent whose save has failed. Returns: as above.
@@ -178,8 +179,8 @@ class agent_index {
         std::string path;               // of either manifest; the caller has its turn
         bool orphans_may_go = true;     // whether it is known which blocks all manifests need
     };
-    /// Chooses what the disk can do without most easily; never an agent that is dirty or held, nor
-    /// a manifest of `in_vain` or of a turn.
+    /// Chooses what the disk gives up first: manifests of others, then agents as tier_policy says;
+    /// never an agent that is dirty or held, nor a manifest of `in_vain` or of a turn.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain);
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {

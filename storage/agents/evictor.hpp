@@ -18,8 +18,8 @@ class evictor {
 
     /// As agent_cache_store::make_room().
     bool free_frames(std::size_t frames, const agent_id* keep);
-    /// Room for what is read of an agent: its own blocks, which may be of another way that it has
-    /// gone since, go last.
+    /// Makes room for blocks that are read of an agent; its own, which may be of another branch of
+    /// its conversation, are evicted last.
     bool free_frames_for(const agent_id& id, std::size_t frames);
     /// As agent_cache_store::evict().
     bool evict(const agent_id& id);
