@@ -37,8 +37,7 @@ SIMD seen_range seen_tokens(const attention_block& block) {
     return seen;
 }
 
-// Once a call; inlined, it would use up what GCC lets attend grow by inlining the products.
-SIMD __attribute__((noinline)) attend_parts divide_scratch(const attention_block& block) {
+SIMD attend_parts divide_scratch(const attention_block& block) {
     const float_attention_scratch parts =
         lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);
     attend_parts s{};

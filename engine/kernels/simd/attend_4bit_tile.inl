@@ -51,7 +51,7 @@ struct tile_parts {
     frame_prefetch next;  // the tile's part of the next frame
 };
 
-SIMD_PHASE tile_parts divide_tiled_scratch(const attention_block& block) {
+SIMD tile_parts divide_tiled_scratch(const attention_block& block) {
     const tiled_attention_scratch parts =
         lay_out_tiled_attention(block.count, block.k.dim, block.v.dim);
     float* const start = block.scratch;
