@@ -45,10 +45,11 @@ TEST(attention_scratch, parts_at_8_and_16_bit_do_not_overlap_and_end_inside) {
         const double tokens = (s.tokens + 63) / 64 * 64.0;  // whole tiles are written
         EXPECT_GE(static_cast<double>(at.score_stride), tokens);
         EXPECT_GE(static_cast<int>(at.out_stride), s.v_dim);
+        EXPECT_EQ(at.ranges,
+                  at.states + static_cast<std::size_t>(s.count) * sizeof(softmax_state) / 4);
         expect_in_order({{at.scores, count * tokens},
                          {at.out, count * s.v_dim},
-                         {at.states, count * sizeof(softmax_state) / 4},
-                         {at.ranges, count * 2 * sizeof(int) / 4},
+                         {at.states, count * (sizeof(softmax_state) + 2 * sizeof(int)) / 4},
                          {at.keys, 16.0 * s.k_dim},
                          {at.key_scales, 2 * k_groups * 16},
                          {at.value_scales, 2 * tokens * v_groups},
