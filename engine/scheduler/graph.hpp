@@ -17,6 +17,7 @@
 #include <string>
 
 #include "engine/model/compute_arena.hpp"
+#include "engine/prompt/resolve.hpp"
 #include "engine/scheduler/batch.hpp"
 #include "engine/scheduler/job.hpp"
 

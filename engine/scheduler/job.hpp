@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/grammar/answer_grammar.hpp"
-#include "engine/prompt/resolve.hpp"
+#include "engine/prompt/resolved_prompt.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 

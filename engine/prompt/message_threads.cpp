@@ -1,0 +1,85 @@
+#include "engine/prompt/message_threads.hpp"
+
+#include <algorithm>
+
+#include "engine/prompt/next_turn.hpp"
+#include "engine/prompt/prompt_notes.hpp"
+#include "engine/prompt/prompt_tokens.hpp"
+#include "engine/prompt/told_day.hpp"
+
+namespace semantic::engine {
+
+bool message_threads::tells_effort() const {
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{"-"}}});
+    render_options low;
+    render_options high;
+    low.reasoning_effort = "low";
+    high.reasoning_effort = "high";
+    auto one = template_.render(chat, low);
+    auto other = template_.render(chat, high);
+    return one && other && *one != *other;
+}
+
+void message_threads::note(const generation_request& request, const render_options& options,
+                           resolved_prompt& prompt) const {
+    prompt.notes[thread_tools_note] = encode_tools(request.chat.tools);
+    prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.text.size());
+    if (tells_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
+}
+
+std::shared_ptr<const storage::agent_state> message_threads::memory_of(
+    const storage::tenant_id& tenant, const std::string& message_id) const {
+    auto place = store_.find_message(tenant, message_id);
+    auto memory = place ? store_.find(place->agent) : nullptr;
+    // The memory may be a newer one than the place is of.
+    bool is_there = memory && memory->notes.contains(thread_tools_note) &&
+                    std::ranges::find(memory->messages, message_id, &storage::message_end::id) !=
+                        memory->messages.end();
+    return is_there ? memory : nullptr;
+}
+
+std::optional<thread_turn> message_threads::find(const storage::tenant_id& tenant,
+                                                 const std::string& message_id) const {
+    auto memory = memory_of(tenant, message_id);
+    if (!memory) return std::nullopt;
+    return thread_turn{decode_tools(note_of(*memory, thread_tools_note)),
+                       note_of(*memory, thread_effort_note),
+                       memory->messages.back().id != message_id};
+}
+
+storage::result<resolved_prompt> message_threads::resume(const generation_request& request) const {
+    auto memory = memory_of(request.tenant, *request.continues);
+    if (!memory)
+        return storage::failure{storage::errc::not_found,
+                                "there is no thread with the answer " + *request.continues};
+    auto end = std::ranges::find(memory->messages, *request.continues, &storage::message_end::id);
+    std::string text =
+        memory->text.substr(0, end->tokens == 0 ? 0 : memory->token_ends[end->tokens - 1]) +
+        end->rest;
+    const std::size_t begin =
+        std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(text.size()),
+                 text.size());
+    auto tail =
+        render_behind_answer(template_, std::string_view(text).substr(begin), request.chat.messages,
+                             rendering_of(request.thinking, note_of(*memory, day_note)));
+    if (!tail) return tail.error();
+
+    resolved_prompt prompt{memory->id, text + *tail};
+    prompt.notes = memory->notes;
+    // Both: should this turn be broken off, the answer before it can be gone on from once more.
+    prompt.notes[answers_note] = begin_note(*request.continues, begin);
+    if (request.message_id)
+        prompt.notes[answers_note] += begin_note(*request.message_id, prompt.text.size());
+    prompt_source source{memory, {}};
+    source.match.kind = match_kind::extend;
+    source.match.tokens = end->tokens;
+    source.match.common_bytes = text.size();
+    tokenise(tokenizer_, source, prompt);
+    mark_turns(template_, source, prompt);
+    if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();
+    prompt.messages.assign(memory->messages.begin(), end + 1);
+    return prompt;
+}
+
+}  // namespace semantic::engine

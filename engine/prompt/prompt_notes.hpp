@@ -1,0 +1,43 @@
+#pragma once
+// The notes that a prompt leaves with its agent, and what they say to the next one. Pure.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/prompt/turn_replay.hpp"
+#include "engine/types/conversation.hpp"
+#include "engine/types/generation.hpp"
+#include "storage/pool/agent_state.hpp"
+
+namespace semantic::engine {
+
+constexpr const char* day_note = "day";  // that the template was told
+// Of an agent that keeps a thread: its tools, the effort that its prompt tells, and where in its
+// text the latest answer begins and the one behind it, if that is being made.
+constexpr const char* thread_tools_note = "thread_tools";
+constexpr const char* thread_effort_note = "thread_effort";
+constexpr const char* answers_note = "thread_answers";
+
+/// What tells a changed system text and changed tools from changed messages.
+std::map<std::string, std::string> notes_of(const conversation& chat);
+/// Returns: empty where the agent has no such note.
+std::string note_of(const storage::agent_state& state, const char* key);
+
+/// `notes`: of another prompt.
+bool same_tools(const storage::agent_state& state, const std::map<std::string, std::string>& notes);
+/// The agent had a memory that a prompt with `notes` does not continue: which part of the request
+/// changed.
+miss_reason why_diverged(const storage::agent_state& state,
+                         const std::map<std::string, std::string>& notes);
+
+std::string begin_note(const std::string& message_id, std::size_t begin);
+/// Where in the text the answer begins; nothing when the note does not have it.
+std::optional<std::size_t> begin_of(const std::string& note, const std::string& message_id);
+
+/// The agent's turns that end within the first `bytes` bytes of its text.
+std::vector<sampled_turn> turns_in(const storage::agent_state& state, std::size_t bytes);
+
+}  // namespace semantic::engine

@@ -1,0 +1,51 @@
+#include "engine/prompt/prompt_tokens.hpp"
+
+#include <algorithm>
+
+#include "engine/prompt/prompt_notes.hpp"
+
+namespace semantic::engine {
+
+void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt) {
+    std::size_t reuse = source.match.tokens;
+    std::size_t known = reuse + (source.match.kind == match_kind::exact ? 1 : 0);
+    std::size_t at = 0;
+    if (known > 0) {
+        const storage::agent_state& state = *source.state;
+        auto count = static_cast<std::ptrdiff_t>(known);
+        prompt.tokens.assign(state.tokens.begin(), state.tokens.begin() + count);
+        prompt.token_ends.assign(state.token_ends.begin(), state.token_ends.begin() + count);
+        at = prompt.token_ends.back();
+    }
+    std::vector<std::uint32_t> ends;
+    std::vector<token_id> rest = words.encode(std::string_view(prompt.text).substr(at), ends);
+    prompt.tokens.insert(prompt.tokens.end(), rest.begin(), rest.end());
+    for (std::uint32_t end : ends)
+        prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);
+    prompt.reuse_tokens = static_cast<int>(reuse);
+    if (reuse > 0) {
+        prompt.source = source.state;
+        prompt.private_salt = source.state->private_salt;
+    }
+    prompt.match = source.match.kind;
+}
+
+void mark_turns(const chat_template& chat, const prompt_source& source, resolved_prompt& prompt) {
+    std::size_t turn = prompt.text.rfind(chat.turn_begin());
+    prompt.turn_begin = turn == std::string::npos ? prompt.text.size() : turn;
+    if (source.state) prompt.turns = turns_in(*source.state, source.match.common_bytes);
+}
+
+storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
+                                   const resolved_prompt& prompt) {
+    if (prompt.tokens.empty())
+        return storage::failure{storage::errc::bad_value, "the prompt has no tokens"};
+    auto foreign =
+        std::ranges::find_if(prompt.tokens, [&](token_id id) { return id >= vocabulary; });
+    if (foreign == prompt.tokens.end()) return {};
+    std::string what = "the prompt contains ";
+    what.append(words.bytes(*foreign)).append(", a token that this model has no meaning for");
+    return storage::failure{storage::errc::bad_value, std::move(what)};
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,38 @@
+#pragma once
+// What a request comes to: its agent, its tokens, and how much of a stored memory they continue.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/prompt/prefix_match.hpp"
+#include "engine/prompt/turn_replay.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
+#include "engine/types/generation.hpp"
+#include "storage/pool/agent_state.hpp"
+
+namespace semantic::engine {
+
+struct resolved_prompt {
+    storage::agent_id agent;  // whose memory the answer extends
+    std::string text{};       // rendered, with the generation prompt
+    std::vector<token_id>
+        tokens{};  // of the whole text: stored ones as they were, then the new ones
+    std::vector<std::uint32_t> token_ends{};  // [tokens] byte offset in `text` behind each
+    std::shared_ptr<const storage::agent_state>
+        source{};          // whose blocks are reused; null when none
+    int reuse_tokens = 0;  // tokens taken from `source`, always fewer than tokens.size()
+    storage::block_hash private_salt{};  // of `source`: what is computed on top of it has the same
+    match_kind match = match_kind::miss;
+    miss_reason why = miss_reason::none;  // why no more was reused
+    std::string detail{};
+    std::map<std::string, std::string> notes{};    // what to remember with the agent
+    std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
+    std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
+    std::vector<sampled_turn> turns{};  // those before it that the model wrote
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,42 @@
+#pragma once
+// The day that a prompt tells the model. An agent is told one day for good, or each midnight would
+// void its memory; so is a conversation that another agent began. Owner: resolver. Thread: const
+// methods are safe from any thread.
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "engine/prompt/source_search.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+/// The day where the server stands, as yyyy-mm-dd.
+std::string local_day();
+
+/// What the template is told besides the conversation.
+render_options rendering_of(const thinking_params& wanted, std::string day);
+
+class told_day {
+  public:
+    /// `today`: as yyyy-mm-dd; called from any thread.
+    told_day(const chat_template& chat, const storage::agent_cache_store& store,
+             const source_search& memories, std::function<std::string()> today)
+        : template_(chat), store_(store), memories_(memories), today_(std::move(today)) {}
+
+    std::string today() const { return today_(); }
+    /// The day for this request's prompt; today for a conversation that nobody remembers.
+    std::string of(const generation_request& request) const;
+
+  private:
+    bool continues_on(const std::string& day, const generation_request& request) const;
+
+    const chat_template& template_;
+    const storage::agent_cache_store& store_;
+    const source_search& memories_;
+    const std::function<std::string()> today_;
+};
+
+}  // namespace semantic::engine
