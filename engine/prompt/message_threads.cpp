@@ -71,7 +71,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     prompt.notes[answers_note] = begin_note(*request.continues, begin);
     if (request.message_id)
         prompt.notes[answers_note] += begin_note(*request.message_id, prompt.text.size());
-    prompt_source source{memory, {}};
+    prompt_source source{memory, {}, true};
     source.match.kind = match_kind::extend;
     source.match.tokens = end->tokens;
     source.match.common_bytes = text.size();

@@ -23,12 +23,15 @@ prefix_match cut_at(match_kind kind, const stored_prefix& stored, std::size_t to
             common};
 }
 
-std::size_t last_safe_boundary(const stored_prefix& stored, std::string_view prompt,
-                               std::size_t common, const boundary_rules& rules) {
+/// Of the first `limit` stored tokens.
+std::size_t last_safe_boundary(const stored_prefix& stored, std::size_t limit,
+                               std::string_view prompt, std::size_t common,
+                               const boundary_rules& rules) {
     auto first_behind =
         std::upper_bound(stored.token_ends.begin(), stored.token_ends.end(), common);
     int slow_checks = 0;
-    for (auto i = static_cast<std::size_t>(first_behind - stored.token_ends.begin()); i > 0; --i) {
+    const auto common_tokens = static_cast<std::size_t>(first_behind - stored.token_ends.begin());
+    for (std::size_t i = std::min(common_tokens, limit); i > 0; --i) {
         std::size_t end = stored.token_ends[i - 1];
         if (end >= prompt.size() || inside_character(prompt, end)) continue;
         bool splits_a_character = i < stored.tokens.size() && stored.token_ends[i] == end;
@@ -58,8 +61,29 @@ prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
     } else if (common == stored.text.size() && !inside_character(prompt, common)) {
         return cut_at(match_kind::extend, stored, stored.tokens.size(), common);
     }
-    return cut_at(match_kind::diverge, stored, last_safe_boundary(stored, prompt, common, rules),
-                  common);
+    return cut_at(match_kind::diverge, stored,
+                  last_safe_boundary(stored, stored.tokens.size(), prompt, common, rules), common);
+}
+
+prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
+                                    std::string_view prompt, const boundary_rules& rules) {
+    if (stored.tokens.empty() || prompt.empty()) return {};
+    const std::size_t common = storage::common_prefix_bytes(stored.text, prompt);
+    const std::size_t tokens = last_safe_boundary(stored, canonical, prompt, common, rules);
+    const bool all = tokens == stored.tokens.size();
+    return cut_at(all ? match_kind::extend : match_kind::diverge, stored, tokens, common);
+}
+
+prefix_match match_tokens(const stored_prefix& stored, const stored_prefix& prompt) {
+    if (stored.tokens.empty() || prompt.tokens.empty()) return {};
+    const std::size_t common = storage::common_prefix_bytes(stored.text, prompt.text);
+    auto parting = std::ranges::mismatch(stored.tokens, prompt.tokens).in2;
+    auto tokens = static_cast<std::size_t>(parting - prompt.tokens.begin());
+    tokens = std::min(tokens, prompt.tokens.size() - 1);
+    // Texts that a normalizer makes equal have equal tokens, of other bytes.
+    while (tokens > 0 && prompt.token_ends[tokens - 1] > common) --tokens;
+    const bool all = tokens == stored.tokens.size();
+    return cut_at(all ? match_kind::extend : match_kind::diverge, prompt, tokens, common);
 }
 
 }  // namespace semantic::engine

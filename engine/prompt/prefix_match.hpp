@@ -45,7 +45,19 @@ struct boundary_rules {
     std::function<bool(storage::token_id)> special;
 };
 
+/// For the agent that the memory belongs to: it goes on with the tokens as they were sampled.
 prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
                           const boundary_rules& rules);
+
+/// For another agent, which must get the tokens that its prompt tokenises to. `canonical`: how many
+/// of the stored tokens, from the start, are those that the stored text tokenises to. Reuses as
+/// many of them as end at a safe boundary of the prompt. Never exact: the prompt's last token is
+/// tokenised anew.
+prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
+                                    std::string_view prompt, const boundary_rules& rules);
+
+/// The same where less is known of the stored tokens than the two texts share: compares with the
+/// prompt's own tokens. `prompt`: its text, all of its tokens and their ends.
+prefix_match match_tokens(const stored_prefix& stored, const stored_prefix& prompt);
 
 }  // namespace semantic::engine

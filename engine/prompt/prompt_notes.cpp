@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 #include <sstream>
 #include <string_view>
 
@@ -38,6 +39,13 @@ std::map<std::string, std::string> notes_of(const conversation& chat) {
 std::string note_of(const storage::agent_state& state, const char* key) {
     auto found = state.notes.find(key);
     return found == state.notes.end() ? std::string() : found->second;
+}
+
+std::size_t canonical_tokens(const storage::agent_state& state) {
+    const std::string note = note_of(state, canonical_note);
+    std::size_t tokens = 0;
+    std::from_chars(note.data(), note.data() + note.size(), tokens);
+    return std::min(tokens, state.tokens.size());
 }
 
 bool same_tools(const storage::agent_state& state,

@@ -21,6 +21,13 @@ constexpr const char* thread_tools_note = "thread_tools";
 constexpr const char* thread_effort_note = "thread_effort";
 constexpr const char* answers_note = "thread_answers";
 
+/// How many of an agent's tokens, from the start, are known to be those that its text tokenises to.
+/// What the model sampled may be other tokens of the same text. At least the first prompt's.
+constexpr const char* canonical_note = "canonical_tokens";
+
+/// Returns: what canonical_note says, at most the tokens there are; 0 without it.
+std::size_t canonical_tokens(const storage::agent_state& state);
+
 /// What tells a changed system text and changed tools from changed messages.
 std::map<std::string, std::string> notes_of(const conversation& chat);
 /// Returns: empty where the agent has no such note.

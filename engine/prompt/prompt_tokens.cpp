@@ -6,34 +6,60 @@
 
 namespace semantic::engine {
 
+namespace {
+
+/// How many of the prompt's tokens are known to be those of its text. `known`: those taken from
+/// `source`.
+std::size_t count_canonical(const prompt_source& source, std::size_t known,
+                            const resolved_prompt& prompt) {
+    if (known == 0 || !source.as_sampled) return prompt.tokens.size();
+    const std::size_t canonical = canonical_tokens(*source.state);
+    // Where a memory is parted from, the cut is a safe one.
+    if (source.match.kind == match_kind::diverge && known <= canonical) return prompt.tokens.size();
+    return std::min(known, canonical);
+}
+
+}  // namespace
+
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt) {
-    std::size_t reuse = source.match.tokens;
-    std::size_t known = reuse + (source.match.kind == match_kind::exact ? 1 : 0);
-    std::size_t at = 0;
-    if (known > 0) {
-        const storage::agent_state& state = *source.state;
-        auto count = static_cast<std::ptrdiff_t>(known);
-        prompt.tokens.assign(state.tokens.begin(), state.tokens.begin() + count);
-        prompt.token_ends.assign(state.token_ends.begin(), state.token_ends.begin() + count);
-        at = prompt.token_ends.back();
+    const std::size_t reuse = source.match.tokens;
+    // An exact match knows the token, too, that runs again.
+    const bool knows_last = source.as_sampled && source.match.kind == match_kind::exact;
+    const std::size_t known = knows_last ? reuse + 1 : reuse;
+    if (source.prompt && !source.as_sampled) {
+        prompt.tokens = source.prompt->tokens;
+        prompt.token_ends = source.prompt->token_ends;
+    } else {
+        std::size_t at = 0;
+        if (known > 0) {
+            const storage::agent_state& state = *source.state;
+            auto count = static_cast<std::ptrdiff_t>(known);
+            prompt.tokens.assign(state.tokens.begin(), state.tokens.begin() + count);
+            prompt.token_ends.assign(state.token_ends.begin(), state.token_ends.begin() + count);
+            at = prompt.token_ends.back();
+        }
+        std::vector<std::uint32_t> ends;
+        std::vector<token_id> rest = words.encode(std::string_view(prompt.text).substr(at), ends);
+        prompt.tokens.insert(prompt.tokens.end(), rest.begin(), rest.end());
+        for (std::uint32_t end : ends)
+            prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);
     }
-    std::vector<std::uint32_t> ends;
-    std::vector<token_id> rest = words.encode(std::string_view(prompt.text).substr(at), ends);
-    prompt.tokens.insert(prompt.tokens.end(), rest.begin(), rest.end());
-    for (std::uint32_t end : ends)
-        prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);
     prompt.reuse_tokens = static_cast<int>(reuse);
     if (reuse > 0) {
         prompt.source = source.state;
         prompt.private_salt = source.state->private_salt;
     }
     prompt.match = source.match.kind;
+    prompt.notes[canonical_note] = std::to_string(count_canonical(source, known, prompt));
 }
 
 void mark_turns(const chat_template& chat, const prompt_source& source, resolved_prompt& prompt) {
     std::size_t turn = prompt.text.rfind(chat.turn_begin());
     prompt.turn_begin = turn == std::string::npos ? prompt.text.size() : turn;
-    if (source.state) prompt.turns = turns_in(*source.state, source.match.common_bytes);
+    const prefix_match& match = source.match;
+    if (source.state)
+        prompt.turns =
+            turns_in(*source.state, source.as_sampled ? match.common_bytes : match.bytes);
 }
 
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,

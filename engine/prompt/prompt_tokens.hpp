@@ -7,7 +7,8 @@
 
 namespace semantic::engine {
 
-/// Takes the tokens that are reused from `source`, and tokenises the text behind them.
+/// Takes the tokens that are reused from `source`, tokenises the text behind them, and notes how
+/// many are canonical.
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt);
 /// Says where the turn that is asked for begins, and which before it the model wrote.
 void mark_turns(const chat_template& chat, const prompt_source& source, resolved_prompt& prompt);

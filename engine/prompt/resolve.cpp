@@ -13,7 +13,6 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr std::string_view anonymous_prefix = "msg_";
 // How often a prompt is rendered anew with what models wrote in the closest memory.
 constexpr int replays_max = 4;
 
@@ -34,7 +33,8 @@ std::vector<storage::message_end> messages_kept(const storage::agent_state& own,
     return kept;
 }
 
-bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
+// Whether turns of the model may come back in a client's words.
+bool rewords(const generation_request& request) { return !request.append && !request.text; }
 
 }  // namespace
 
@@ -47,32 +47,51 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
     auto text = prompt_text_as_sampled(template_, request, state, options);
     if (!text) return text.error();
     if (!*text || **text == best.text) return {};
-    prompt_cuts of = memories_.cuts_of(**text);
+    searched_prompt of = memories_.search_for(**text);
     prompt_source source = memories_.best(request, of);
     if (source.match.bytes > best.source.match.bytes) best = {std::move(**text), std::move(source)};
     return {};
 }
 
+// Each pass may get past a turn where the closest conversations part, and so find others.
+storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_turn(
+    const generation_request& request, const render_options& options, searched_prompt& asked,
+    const busy_agents& busy) const {
+    rendering turn{std::string(asked.text()), {}, false, true};
+    std::optional<searched_prompt> reworded;
+    for (int pass = 0;; ++pass) {
+        const std::size_t before = turn.source.match.bytes;
+        searched_prompt& of = reworded ? *reworded : asked;
+        turn.source = memories_.anonymous_conversation(request.tenant, of, busy);
+        const prompt_source& found = turn.source;
+        if (is_whole(found.match.kind)) return std::optional(std::move(turn));
+        if (!found.state || found.match.bytes <= before || pass == replays_max || !rewords(request))
+            return std::optional<rendering>();
+        auto text = prompt_text_as_sampled(template_, request, *found.state, options);
+        if (!text) return text.error();
+        if (!*text || **text == turn.text) return std::optional<rendering>();
+        turn.text = std::move(**text);
+        reworded.emplace(memories_.search_for(turn.text));
+    }
+}
+
 storage::result<resolver::rendering> resolver::render(const generation_request& request,
-                                                      const render_options& options) const {
+                                                      const render_options& options,
+                                                      const busy_agents& busy) const {
     auto own = memories_.own_memory(request);
     auto text = prompt_text(template_, request, own.get(), options);
     if (!text) return text.error();
-    rendering best{std::move(*text), {}};
-    prompt_cuts of = memories_.cuts_of(best.text);
-    best.source = memories_.best(request, of);
-    if (request.append || request.text) return best;  // no turn of the model's comes back reworded
-    if (own && !is_whole(best.source.match.kind))
-        if (auto ok = render_as_sampled(request, options, *own, best); !ok) return ok.error();
-    // Each pass may get past a turn where the closest memories part, and so find others.
-    for (int pass = 0; pass < replays_max; ++pass) {
-        auto source = best.source.state;
-        if (!source || is_whole(best.source.match.kind)) break;
-        std::size_t before = best.source.match.bytes;
-        if (auto ok = render_as_sampled(request, options, *source, best); !ok) return ok.error();
-        if (best.source.match.bytes == before) break;
-    }
-    return best;
+    searched_prompt asked = memories_.search_for(*text);
+    rendering best{*text, memories_.best(request, asked)};
+    auto lineage = memories_.own_or_parents_memory(request);
+    if (lineage && rewords(request) && !is_whole(best.source.match.kind))
+        if (auto ok = render_as_sampled(request, options, *lineage, best); !ok) return ok.error();
+    best.is_named = request.agent && !is_branch(request, best.text);
+    if (best.is_named) return best;
+    auto turn = next_anonymous_turn(request, options, asked, busy);
+    if (!turn) return turn.error();
+    const bool is_next = *turn && (*turn)->source.match.bytes >= best.source.match.bytes;
+    return is_next ? std::move(**turn) : std::move(best);
 }
 
 // A prompt that has all up to the last answer is a turn: the next one, or the last one again.
@@ -88,20 +107,16 @@ bool resolver::is_branch(const generation_request& request, std::string_view tex
     return text.size() < own->text.size() || !same_tools(*own, notes_of(request.chat));
 }
 
-storage::result<resolved_prompt> resolver::resolve(
-    const generation_request& request,
-    const std::function<bool(const storage::agent_id&)>& busy) const {
+storage::result<resolved_prompt> resolver::resolve(const generation_request& request,
+                                                   const busy_agents& busy) const {
     if (request.continues) return threads_.resume(request);
     const render_options options = rendering_of(request.thinking, day_.of(request));
-    auto rendered = render(request, options);
+    auto rendered = render(request, options, busy);
     if (!rendered) return rendered.error();
     const prompt_source& source = rendered->source;
-    const bool is_named = request.agent && !is_branch(request, rendered->text);
-    bool continues = !is_named && source.state && is_whole(source.match.kind) &&
-                     is_anonymous(source.state->id) && !busy(source.state->id);
-    resolved_prompt prompt{is_named    ? *request.agent
-                           : continues ? source.state->id
-                                       : new_anonymous_id().of(request.tenant),
+    resolved_prompt prompt{rendered->is_named       ? *request.agent
+                           : rendered->is_next_turn ? source.state->id
+                                                    : new_anonymous_id().of(request.tenant),
                            std::move(rendered->text)};
     auto own = memories_.own_memory(request);
     const bool appended = request.append && own && !own->tokens.empty();
@@ -114,18 +129,21 @@ storage::result<resolved_prompt> resolver::resolve(
     if (auto known = store_.find(prompt.agent))
         prompt.messages = messages_kept(*known, prompt.tokens);
     // What is appended changes nothing that was said.
-    if (own && !own->tokens.empty() && !appended && !is_whole(source.match.kind)) {
-        prompt_cuts again = memories_.cuts_of(prompt.text);
-        prompt_source mine = memories_.match(own, again);
-        prompt.why = prompt.reuse_tokens == 0 && mine.match.common_bytes > 0
-                         ? miss_reason::too_short
-                         : why_diverged(*own, prompt.notes);
-        prompt.detail = "the prompt parts from the agent's memory at byte " +
-                        std::to_string(mine.match.common_bytes) + " of " +
-                        std::to_string(own->text.size());
-    }
+    if (own && !own->tokens.empty() && !appended) explain_miss(*own, source, prompt);
     if (request.agent && !own) prompt.why = reason_of(store_.why_absent(*request.agent));
     return prompt;
+}
+
+// Says why no more was reused of what the agent had.
+void resolver::explain_miss(const storage::agent_state& own, const prompt_source& source,
+                            resolved_prompt& prompt) const {
+    const bool all = prompt.reuse_tokens + 1 == static_cast<int>(prompt.tokens.size());
+    if (all || is_whole(source.match.kind)) return;
+    const std::size_t common = storage::common_prefix_bytes(own.text, prompt.text);
+    prompt.why = prompt.reuse_tokens == 0 && common > 0 ? miss_reason::too_short
+                                                        : why_diverged(own, prompt.notes);
+    prompt.detail = "the prompt parts from the agent's memory at byte " + std::to_string(common) +
+                    " of " + std::to_string(own.text.size());
 }
 
 storage::result<int> resolver::count_continued(const generation_request& request) const {

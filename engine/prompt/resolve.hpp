@@ -36,12 +36,11 @@ class resolver {
     resolver(const resolver&) = delete;
     resolver& operator=(const resolver&) = delete;
 
-    /// `busy`: agents that another request extends right now; an anonymous request forks from them
-    /// instead of waiting. Errors: bad_value when the template cannot render the chat or the prompt
-    /// is empty; not_found when the thread is lost that it continues.
-    storage::result<resolved_prompt> resolve(
-        const generation_request& request,
-        const std::function<bool(const storage::agent_id&)>& busy) const;
+    /// `busy`: an anonymous request forks from such agents instead of waiting. Errors: bad_value
+    /// when the template cannot render the chat or the prompt is empty; not_found when the thread
+    /// is lost that it continues.
+    storage::result<resolved_prompt> resolve(const generation_request& request,
+                                             const busy_agents& busy) const;
     /// Returns: tokens of the rendered prompt when nothing is reused.
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking = {}) const;
@@ -57,16 +56,25 @@ class resolver {
     struct rendering {
         std::string text;
         prompt_source source;
+        bool is_named = false;      // the request's agent goes on with it
+        bool is_next_turn = false;  // of an anonymous conversation, which is the source
     };
     storage::result<rendering> render(const generation_request& request,
-                                      const render_options& options) const;
+                                      const render_options& options, const busy_agents& busy) const;
     storage::result<void> render_as_sampled(const generation_request& request,
                                             const render_options& options,
                                             const storage::agent_state& state,
                                             rendering& best) const;
-
+    /// Returns: the prompt as the next turn of an anonymous conversation, with its turns as the
+    /// model wrote them; nothing where it continues none. `asked`: as the client words it.
+    storage::result<std::optional<rendering>> next_anonymous_turn(const generation_request& request,
+                                                                  const render_options& options,
+                                                                  searched_prompt& asked,
+                                                                  const busy_agents& busy) const;
     /// Whether a session's request is no turn of the conversation that its agent remembers.
     bool is_branch(const generation_request& request, std::string_view text) const;
+    void explain_miss(const storage::agent_state& own, const prompt_source& source,
+                      resolved_prompt& prompt) const;
 
     const tokenizer& tokenizer_;
     const chat_template& template_;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/prompt/prompt_notes.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -10,25 +12,45 @@ namespace {
 // only where that one's tokens cannot be cut as late as theirs.
 constexpr std::size_t neighbours_max = 32;
 
+// Whether no memory with so much in common can be a better source.
+bool is_settled(const prompt_source& best, std::size_t common_bytes) {
+    // As much again is of use only when it is all of a memory, which may then be continued.
+    return common_bytes < best.match.bytes ||
+           (common_bytes == best.match.bytes && is_whole(best.match.kind));
+}
+
+void keep_better(prompt_source& best, prompt_source found) {
+    if (found.match.bytes > best.match.bytes ||
+        (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))
+        best = std::move(found);
+}
+
+stored_prefix prefix_of(const storage::agent_state& state) {
+    return {state.text, state.tokens, state.token_ends};
+}
+
 }  // namespace
 
-boundary_rules prompt_cuts::rules() {
+bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
+
+boundary_rules searched_prompt::rules() {
     return {[this](std::size_t at) { return is_safe(at); },
             [this](token_id id) { return words_.is_special(id); }};
 }
 
-bool prompt_cuts::is_safe(std::size_t at) {
-    auto [known, is_new] = known_.try_emplace(at, false);
-    if (is_new) known->second = words_.is_safe_boundary(prompt_.substr(0, at), prompt_.substr(at));
+bool searched_prompt::is_safe(std::size_t at) {
+    auto [known, is_new] = safe_.try_emplace(at, false);
+    if (is_new) known->second = words_.is_safe_boundary(text_.substr(0, at), text_.substr(at));
     return known->second;
 }
 
-prompt_source source_search::match(std::shared_ptr<const storage::agent_state> state,
-                                   prompt_cuts& of) const {
-    if (!state) return {};
-    prefix_match found =
-        match_prefix({state->text, state->tokens, state->token_ends}, of.prompt(), of.rules());
-    return {std::move(state), found};
+const std::shared_ptr<const tokenised_text>& searched_prompt::tokens() {
+    if (!tokens_) {
+        tokenised_text made;
+        made.tokens = words_.encode(text_, made.token_ends);
+        tokens_ = std::make_shared<const tokenised_text>(std::move(made));
+    }
+    return tokens_;
 }
 
 std::shared_ptr<const storage::agent_state> source_search::own_memory(
@@ -36,23 +58,55 @@ std::shared_ptr<const storage::agent_state> source_search::own_memory(
     return request.agent ? store_.find(*request.agent) : nullptr;
 }
 
-prompt_source source_search::best(const generation_request& request, prompt_cuts& of) const {
-    prompt_source best;
-    if (request.agent) {
-        best = match(store_.find(*request.agent), of);
-        if (is_whole(best.match.kind)) return best;
+std::shared_ptr<const storage::agent_state> source_search::own_or_parents_memory(
+    const generation_request& request) const {
+    auto own = own_memory(request);
+    return own || !request.parent ? own : store_.find(*request.parent);
+}
+
+prompt_source source_search::match_own(std::shared_ptr<const storage::agent_state> state,
+                                       searched_prompt& of) const {
+    if (!state) return {};
+    prefix_match found = match_prefix(prefix_of(*state), of.text(), of.rules());
+    return {std::move(state), found, true};
+}
+
+prompt_source source_search::match_others(std::shared_ptr<const storage::agent_state> state,
+                                          searched_prompt& of) const {
+    const std::size_t canonical = canonical_tokens(*state);
+    const std::size_t canonical_bytes = canonical == 0 ? 0 : state->token_ends[canonical - 1];
+    if (storage::common_prefix_bytes(state->text, of.text()) <= canonical_bytes) {
+        prefix_match found =
+            match_canonical_prefix(prefix_of(*state), canonical, of.text(), of.rules());
+        return {std::move(state), found};
     }
-    if (request.parent && !best.state) best = match(store_.find(*request.parent), of);
-    auto others = store_.closest(request.tenant, of.prompt(), neighbours_max);
-    for (storage::prefix_neighbour& other : others) {
-        // As much again is of use only when it is all of a memory, which may then be continued.
-        if (other.common_bytes < best.match.bytes ||
-            (other.common_bytes == best.match.bytes && is_whole(best.match.kind)))
-            break;
-        prompt_source found = match(std::move(other.state), of);
-        if (found.match.bytes > best.match.bytes ||
-            (found.match.bytes == best.match.bytes && is_whole(found.match.kind)))
-            best = std::move(found);
+    const tokenised_text& prompt = *of.tokens();
+    prefix_match found =
+        match_tokens(prefix_of(*state), {of.text(), prompt.tokens, prompt.token_ends});
+    return {std::move(state), found};
+}
+
+prompt_source source_search::best(const generation_request& request, searched_prompt& of) const {
+    prompt_source best = match_own(own_or_parents_memory(request), of);
+    if (is_whole(best.match.kind)) return best;
+    const auto own = best.state;
+    for (storage::prefix_neighbour& other :
+         store_.closest(request.tenant, of.text(), neighbours_max)) {
+        if (is_settled(best, other.common_bytes)) break;
+        if (other.state != own) keep_better(best, match_others(std::move(other.state), of));
+    }
+    best.prompt = of.known_tokens();
+    return best;
+}
+
+prompt_source source_search::anonymous_conversation(const storage::tenant_id& tenant,
+                                                    searched_prompt& of,
+                                                    const busy_agents& busy) const {
+    prompt_source best;
+    for (storage::prefix_neighbour& other : store_.closest(tenant, of.text(), neighbours_max)) {
+        if (is_settled(best, other.common_bytes)) break;
+        if (is_anonymous(other.state->id) && !busy(other.state->id))
+            keep_better(best, match_own(std::move(other.state), of));
     }
     return best;
 }

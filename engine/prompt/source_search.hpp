@@ -2,11 +2,18 @@
 // The memory that a prompt continues furthest: its agent's own, or what it has in common with
 // another one's. Owner: resolver. Thread: const methods are safe from any thread; no disk, no
 // waiting.
+//
+// An agent's own memory is matched by text and goes on with its tokens as they were sampled. From
+// another agent's memory a prompt gets only tokens that it tokenises to by itself: what a model
+// samples may spell a text with other tokens, and an answer must not depend on who else was asked.
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "engine/prompt/prefix_match.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -15,32 +22,49 @@
 
 namespace semantic::engine {
 
+/// A text's own tokens.
+struct tokenised_text {
+    std::vector<token_id> tokens;
+    std::vector<std::uint32_t> token_ends;  // [tokens] byte offset in the text behind each
+};
+
 /// A memory, and how much of it a prompt continues.
 struct prompt_source {
     std::shared_ptr<const storage::agent_state> state;
     prefix_match match;
+    bool as_sampled = false;  // the request's own: tokens are as stored, whatever the text's are
+    /// The whole prompt's tokens where the search made them; of use unless as_sampled.
+    std::shared_ptr<const tokenised_text> prompt{};
 };
 
 inline bool is_whole(match_kind kind) {
     return kind == match_kind::exact || kind == match_kind::extend;
 }
 
-/// Where a prompt may be cut, asked of the tokenizer once for each place: agents that share a
-/// prefix are asked about the same places, and each answer may take milliseconds.
-class prompt_cuts {
+/// The text of a prompt whose source is searched. Each question to the tokenizer is asked once:
+/// agents that share a prefix are asked about the same places, and an answer may take milliseconds.
+class searched_prompt {
   public:
-    prompt_cuts(const tokenizer& words, std::string_view prompt) : words_(words), prompt_(prompt) {}
+    /// `text` must outlive this.
+    searched_prompt(const tokenizer& words, std::string_view text) : words_(words), text_(text) {}
 
+    std::string_view text() const { return text_; }
     boundary_rules rules();
-    std::string_view prompt() const { return prompt_; }
+    const std::shared_ptr<const tokenised_text>& tokens();
+    /// Null before tokens() was called.
+    const std::shared_ptr<const tokenised_text>& known_tokens() const { return tokens_; }
 
   private:
     bool is_safe(std::size_t at);
 
     const tokenizer& words_;
-    std::string_view prompt_;
-    std::map<std::size_t, bool> known_;
+    std::string_view text_;
+    std::map<std::size_t, bool> safe_;  // by byte offset
+    std::shared_ptr<const tokenised_text> tokens_;
 };
+
+/// Whether another request extends an agent right now.
+using busy_agents = std::function<bool(const storage::agent_id&)>;
 
 class source_search {
   public:
@@ -49,14 +73,32 @@ class source_search {
 
     /// What the request's agent remembers; null without an agent or a memory.
     std::shared_ptr<const storage::agent_state> own_memory(const generation_request& request) const;
-    prompt_source match(std::shared_ptr<const storage::agent_state> state, prompt_cuts& of) const;
-    /// Of all memories that the request may continue, the one that it continues furthest.
-    prompt_source best(const generation_request& request, prompt_cuts& of) const;
-    prompt_cuts cuts_of(std::string_view prompt) const { return {tokenizer_, prompt}; }
+    /// The same, and for a new agent what the parent does that the request names.
+    std::shared_ptr<const storage::agent_state> own_or_parents_memory(
+        const generation_request& request) const;
+    searched_prompt search_for(std::string_view prompt) const { return {tokenizer_, prompt}; }
+
+    /// `state`: a memory of the request's own, or null.
+    prompt_source match_own(std::shared_ptr<const storage::agent_state> state,
+                            searched_prompt& of) const;
+    /// Of all memories that the request may share, the one that reaches furthest.
+    prompt_source best(const generation_request& request, searched_prompt& of) const;
+    /// Of the tenant's anonymous conversations that are not busy, the one that `of` continues
+    /// furthest. A prompt that continues all of one is that conversation's next turn, and the
+    /// memory its own.
+    prompt_source anonymous_conversation(const storage::tenant_id& tenant, searched_prompt& of,
+                                         const busy_agents& busy) const;
 
   private:
+    prompt_source match_others(std::shared_ptr<const storage::agent_state> state,
+                               searched_prompt& of) const;
+
     const tokenizer& tokenizer_;
     const storage::agent_cache_store& store_;
 };
+
+/// Whether an agent was made for requests that name none.
+bool is_anonymous(const storage::agent_id& id);
+constexpr std::string_view anonymous_prefix = "msg_";
 
 }  // namespace semantic::engine
