@@ -27,7 +27,7 @@ generation_request made_to_say(const std::string& agent, conversation chat, toke
     return request;
 }
 
-TEST(canonical_answers, an_agent_that_repeats_anothers_conversation_is_answered_as_if_alone) {
+TEST(canonical_answers, are_those_of_an_engine_without_memories) {
     const auto words = *tokenizer::load(options_in("").model_directory);
     const std::string question = long_paste(12);
     const token_id letter = words.find("o");
@@ -56,7 +56,7 @@ TEST(canonical_answers, an_agent_that_repeats_anothers_conversation_is_answered_
 }
 
 // Names of blocks are made of token ids: the same text in other tokens is another block.
-TEST(canonical_answers, blocks_of_such_an_answer_are_not_shared_after_a_restart_either) {
+TEST(canonical_answers, are_so_behind_blocks_of_other_tokens_and_a_restart) {
     const auto words = *tokenizer::load(options_in("").model_directory);
     const token_id letter = words.find("o");
     const int said_tokens = 400;  // fills blocks of its own

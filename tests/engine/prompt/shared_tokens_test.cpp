@@ -20,7 +20,7 @@ using tests::chat_of;
 bool nobody_is_busy(const storage::agent_id&) { return false; }
 bool all_are_busy(const storage::agent_id&) { return true; }
 
-class canonical_tokens_ : public testing::Test {
+class shared_tokens : public testing::Test {
   protected:
     std::unique_ptr<storage::agent_cache_store> open() {
         storage::store_options options;
@@ -87,7 +87,7 @@ class canonical_tokens_ : public testing::Test {
     resolver prompts_{words_, chat_, *store_, words_.vocabulary()};
 };
 
-TEST_F(canonical_tokens_, an_answer_spelt_with_other_tokens_is_inherited_by_nobody) {
+TEST_F(shared_tokens, an_answer_spelt_with_other_tokens_is_inherited_by_nobody) {
     const std::string answer = "The answer is nornes.";
     const resolved_prompt first = resolve("a", chat_of({"Hello."}));
     const auto sampled = by_bytes(answer);
@@ -105,7 +105,7 @@ TEST_F(canonical_tokens_, an_answer_spelt_with_other_tokens_is_inherited_by_nobo
     }
 }
 
-TEST_F(canonical_tokens_, a_fork_has_all_that_it_was_forked_from) {
+TEST_F(shared_tokens, a_fork_has_all_that_it_was_forked_from) {
     const auto a = answered(resolve("a", chat_of({"Hello."})), by_bytes("nornes"));
     ASSERT_TRUE(store_->fork(a, *storage::agent_id::parse("b")));
     const conversation chat = chat_of({"Hello.", "nornes", "And now?"});
@@ -117,7 +117,7 @@ TEST_F(canonical_tokens_, a_fork_has_all_that_it_was_forked_from) {
         << "a sub-agent names its parent";
 }
 
-TEST_F(canonical_tokens_, what_was_read_anew_is_shared_with_the_next) {
+TEST_F(shared_tokens, what_was_read_anew_is_shared_with_the_next) {
     answered(resolve("a", chat_of({"Hello."})), by_bytes("nornes"));
     const conversation chat = chat_of({"Hello.", "nornes", "And now?"});
     const resolved_prompt b = resolve("b", chat);
@@ -128,7 +128,7 @@ TEST_F(canonical_tokens_, what_was_read_anew_is_shared_with_the_next) {
     EXPECT_GE(c.reuse_tokens, static_cast<int>(b.tokens.size()) - 4);
 }
 
-TEST_F(canonical_tokens_, an_answer_in_its_texts_own_tokens_is_shared) {
+TEST_F(shared_tokens, an_answer_in_its_texts_own_tokens_is_shared) {
     const resolved_prompt first = resolve("a", chat_of({"Hello."}));
     answered(first, words_.encode("Good day."));
     const conversation chat = chat_of({"Hello.", "Good day.", "And now?"});
@@ -137,7 +137,7 @@ TEST_F(canonical_tokens_, an_answer_in_its_texts_own_tokens_is_shared) {
     EXPECT_GT(other.reuse_tokens, static_cast<int>(first.tokens.size()));
 }
 
-TEST_F(canonical_tokens_, half_a_character_comes_back_whole_to_its_agent_alone) {
+TEST_F(shared_tokens, half_a_character_comes_back_whole_to_its_agent_alone) {
     const auto a = answered(resolve("a", chat_of({"Hello."})), by_bytes("caf\xc3"));
     const conversation chat = chat_of({"Hello.", "caf\ufffd", "And now?"});
     const resolved_prompt own = resolve("a", chat);
@@ -147,7 +147,7 @@ TEST_F(canonical_tokens_, half_a_character_comes_back_whole_to_its_agent_alone) 
     expect_as_if_alone(resolve("", chat), chat);
 }
 
-TEST_F(canonical_tokens_, a_turn_in_its_clients_words_stays_in_them_for_other_agents) {
+TEST_F(shared_tokens, a_turn_in_its_clients_words_stays_in_them_for_other_agents) {
     conversation chat = chat_of({"What is the weather?", "", "And now?"});
     chat.tools = {{"find", "", "{}"}};
     chat.messages[1].parts = {tool_call_part{"1", "find", R"({"a":1})"}};
@@ -160,7 +160,7 @@ TEST_F(canonical_tokens_, a_turn_in_its_clients_words_stays_in_them_for_other_ag
     expect_as_if_alone(resolve("b", chat), chat);
 }
 
-TEST_F(canonical_tokens_, an_anonymous_conversation_keeps_what_it_said_and_its_branches_do_not) {
+TEST_F(shared_tokens, an_anonymous_conversation_keeps_what_it_said_and_its_branches_do_not) {
     const auto id = answered(resolve("", chat_of({"Hello."})), by_bytes("nornes"));
     const conversation next = chat_of({"Hello.", "nornes", "And now?"});
     const resolved_prompt turn = resolve("", next);
@@ -171,7 +171,7 @@ TEST_F(canonical_tokens_, an_anonymous_conversation_keeps_what_it_said_and_its_b
     expect_as_if_alone(branch, next);
 }
 
-TEST_F(canonical_tokens_, a_memory_of_former_times_says_nothing_of_its_tokens_and_is_compared) {
+TEST_F(shared_tokens, a_memory_of_former_times_says_nothing_of_its_tokens_and_is_compared) {
     const resolved_prompt first = resolve("a", chat_of({"Hello."}));
     storage::agent_state state = *memory(answered(first, by_bytes("nornes")));
     state.notes.erase(canonical_note);
@@ -182,7 +182,7 @@ TEST_F(canonical_tokens_, a_memory_of_former_times_says_nothing_of_its_tokens_an
     EXPECT_GE(other.reuse_tokens, static_cast<int>(first.tokens.size()) - 4);
 }
 
-TEST_F(canonical_tokens_, a_memory_that_ends_inside_a_word_is_not_gone_on_from_by_others) {
+TEST_F(shared_tokens, a_memory_that_ends_inside_a_word_is_not_gone_on_from_by_others) {
     const resolved_prompt first = resolve("a", chat_of({"Hello."}));
     answered(first, words_.encode("Good morn"));
     const conversation chat = chat_of({"Hello.", "Good mornings to you.", "And now?"});
@@ -190,7 +190,7 @@ TEST_F(canonical_tokens_, a_memory_that_ends_inside_a_word_is_not_gone_on_from_b
 }
 
 // Whatever agents said, in whatever tokens, and wherever others part from it or go on.
-TEST_F(canonical_tokens_, whatever_others_said_a_new_agents_prompt_is_tokenised_as_if_alone) {
+TEST_F(shared_tokens, whatever_others_said_a_new_agents_prompt_is_tokenised_as_if_alone) {
     std::mt19937 random(20261123);
     const std::vector<std::string> phrases{"Hello.",
                                            "nornes",
