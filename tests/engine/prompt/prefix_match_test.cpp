@@ -108,5 +108,56 @@ TEST(match_prefix, text_without_a_safe_cut_asks_a_bounded_number_of_times) {
     EXPECT_LE(asked, 128);
 }
 
+TEST(match_canonical_prefix, reuses_no_token_behind_those_that_are_known_to_be_the_texts_own) {
+    memory m{"<a>", "x", "<b>", "aa", "bb"};
+    for (std::size_t canonical = 0; canonical <= m.tokens.size(); ++canonical) {
+        prefix_match match =
+            match_canonical_prefix(m.view(), canonical, "<a>x<b>aabb and on", rules(true));
+        EXPECT_EQ(match.tokens, canonical);
+        EXPECT_EQ(match.bytes, canonical == 0 ? 0u : m.ends[canonical - 1]);
+        EXPECT_EQ(match.kind, canonical == 0                 ? match_kind::miss
+                              : canonical == m.tokens.size() ? match_kind::extend
+                                                             : match_kind::diverge);
+    }
+}
+
+TEST(match_canonical_prefix, a_memory_is_gone_on_from_at_a_safe_boundary_only) {
+    memory m{"<a>", "Good", " morn"};
+    EXPECT_EQ(match_canonical_prefix(m.view(), 3, "<a>Good mornings", rules(false)).tokens, 1u);
+    boundary_rules words{[](std::size_t at) { return at == 7; },
+                         [](storage::token_id) { return false; }};
+    EXPECT_EQ(match_canonical_prefix(m.view(), 3, "<a>Good mornings", words).tokens, 2u);
+}
+
+TEST(match_canonical_prefix, the_prompts_last_token_is_never_taken) {
+    memory m{"<a>", "question", "<b>"};
+    prefix_match match = match_canonical_prefix(m.view(), 3, m.text, rules(true));
+    EXPECT_EQ(match.tokens, 2u);
+    EXPECT_EQ(match.kind, match_kind::diverge);
+}
+
+TEST(match_tokens, reuses_what_two_texts_have_in_common_in_the_same_tokens) {
+    memory stored{"<a>", "x", "<b>", "n", "or", "nes"};
+    stored.tokens = {1, 2, 3, 4, 5, 6};
+    memory prompt{"<a>", "x", "<b>", "n", "orn", "es", "<c>"};
+    prompt.tokens = {1, 2, 3, 4, 7, 8, 9};
+    prefix_match match = match_tokens(stored.view(), prompt.view());
+    EXPECT_EQ(match.tokens, 4u);
+    EXPECT_EQ(match.bytes, 8u);
+    EXPECT_EQ(match.common_bytes, stored.text.size());
+    EXPECT_EQ(match.kind, match_kind::diverge);
+    // All of a memory is extended; all of a prompt leaves its last token to run.
+    EXPECT_EQ(match_tokens(memory{"<a>"}.view(), memory{"<a>", "<b>"}.view()).kind,
+              match_kind::extend);
+    EXPECT_EQ(match_tokens(prompt.view(), prompt.view()).tokens, prompt.tokens.size() - 1);
+    EXPECT_EQ(match_tokens(memory{"one"}.view(), memory{"<a>"}.view()).kind, match_kind::miss);
+    EXPECT_EQ(match_tokens(stored_prefix{}, prompt.view()).kind, match_kind::miss);
+}
+
+TEST(match_tokens, equal_tokens_of_other_bytes_are_not_reused) {
+    memory composed{"<a>", "\xC3\xA9", "x"}, apart{"<a>", "e\xCC\x81", "x"};
+    EXPECT_EQ(match_tokens(composed.view(), apart.view()).tokens, 1u);
+}
+
 }  // namespace
 }  // namespace semantic::engine
