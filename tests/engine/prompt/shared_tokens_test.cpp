@@ -6,28 +6,19 @@
 #include <random>
 
 #include "engine/prompt/prompt_notes.hpp"
-#include "engine/prompt/resolve.hpp"
-#include "storage/pool/block_pool.hpp"
-#include "tests/support/temp_dir.hpp"
-#include "tests/support/transcript.hpp"
+#include "tests/engine/prompt/stored_prompts.hpp"
 
 namespace semantic::engine {
 namespace {
 
 using tests::ask;
 using tests::chat_of;
+using tests::nobody_is_busy;
 
-bool nobody_is_busy(const storage::agent_id&) { return false; }
 bool all_are_busy(const storage::agent_id&) { return true; }
 
-class shared_tokens : public testing::Test {
+class shared_tokens : public tests::stored_prompts {
   protected:
-    std::unique_ptr<storage::agent_cache_store> open() {
-        storage::store_options options;
-        options.directory = dir_.path();
-        return std::move(*storage::agent_cache_store::open(options, pool_));
-    }
-
     resolved_prompt resolve(const std::string& agent, const conversation& chat) const {
         return *prompts_.resolve(ask(agent, chat), nobody_is_busy);
     }
@@ -62,13 +53,6 @@ class shared_tokens : public testing::Test {
         put(std::move(state));
         return prompt.agent;
     }
-    void put(storage::agent_state state) {
-        storage::kv_sequence sequence(pool_, {}, 0);
-        ASSERT_TRUE(sequence.reserve(static_cast<int>(state.tokens.size())));
-        sequence.advance(static_cast<int>(state.tokens.size()));
-        state.blocks = sequence.share();
-        store_->put(std::move(state));
-    }
     std::shared_ptr<const storage::agent_state> memory(const storage::agent_id& id) const {
         return store_->find(id);
     }
@@ -78,12 +62,6 @@ class shared_tokens : public testing::Test {
         EXPECT_EQ(prompt.tokens, words_.encode(prompt.text));
     }
 
-    const std::string model_ = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
-    tests::temp_dir dir_;
-    storage::block_pool pool_{storage::kv_layout({{1, 64, 64, 0}}, {}, 256), std::size_t{16} << 20};
-    tokenizer words_ = *tokenizer::load(model_);
-    chat_template chat_ = *chat_template::make("chatml");
-    std::unique_ptr<storage::agent_cache_store> store_ = open();
     resolver prompts_{words_, chat_, *store_, words_.vocabulary()};
 };
 
