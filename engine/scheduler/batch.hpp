@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "engine/model/transformer.hpp"
-#include "engine/scheduler/admission.hpp"
 #include "engine/scheduler/early_start.hpp"
 #include "engine/scheduler/open_choices.hpp"
+#include "engine/scheduler/policy/admission.hpp"
 #include "engine/scheduler/sequence.hpp"
 #include "engine/scheduler/wait_queue.hpp"
 #include "engine/types/probe.hpp"

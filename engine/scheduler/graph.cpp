@@ -14,8 +14,8 @@
 #include <unordered_map>
 #include <variant>
 
+#include "engine/scheduler/policy/wait_estimate.hpp"
 #include "engine/scheduler/save_gate.hpp"
-#include "engine/scheduler/wait_estimate.hpp"
 #include "storage/agents/agent_strands.hpp"
 
 namespace semantic::engine {

@@ -12,7 +12,7 @@
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/model/sampler.hpp"
 #include "engine/scheduler/job.hpp"
-#include "engine/scheduler/plan.hpp"
+#include "engine/scheduler/policy/plan.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/output/utf8_stream.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"

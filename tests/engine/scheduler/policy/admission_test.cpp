@@ -1,4 +1,4 @@
-#include "engine/scheduler/admission.hpp"
+#include "engine/scheduler/policy/admission.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/scheduler/step_cost.hpp"
+#include "engine/scheduler/policy/step_cost.hpp"
 #include "engine/types/generation.hpp"
 
 namespace semantic::engine {

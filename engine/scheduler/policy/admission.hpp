@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "engine/scheduler/plan.hpp"
+#include "engine/scheduler/policy/plan.hpp"
 #include "storage/pool/kv_layout.hpp"
 
 namespace semantic::engine {

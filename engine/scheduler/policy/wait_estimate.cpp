@@ -1,4 +1,4 @@
-#include "engine/scheduler/wait_estimate.hpp"
+#include "engine/scheduler/policy/wait_estimate.hpp"
 
 #include <algorithm>
 

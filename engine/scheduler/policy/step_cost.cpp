@@ -1,4 +1,4 @@
-#include "engine/scheduler/step_cost.hpp"
+#include "engine/scheduler/policy/step_cost.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "engine/scheduler/plan.hpp"
+#include "engine/scheduler/policy/plan.hpp"
 
 #include <algorithm>
 
