@@ -32,11 +32,6 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
       logits_(static_cast<std::size_t>(options_.max_batch + 1) *
               static_cast<std::size_t>(options_.vocabulary)) {}
 
-/// The order in which requests came, and of one request its choices.
-bool batch::older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
-    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
-}
-
 // Requests that were cancelled or ran out of time leave before anything more is spent on them.
 void batch::end_stopped() {
     // An early start may have half of its prefix: the request ends when the prefix has come.
@@ -44,14 +39,14 @@ void batch::end_stopped() {
     for (auto& [work, why] : waiting_.take_stopped())
         outputs_.commit({std::move(work), finished{why, {}, 0, false}});
     std::vector<std::pair<job_ptr, stop_reason>> stopping;
-    for (auto* some : {&running_, &preempted_})
+    for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
         for (auto& run : *some)
             if (auto stop = run->work().wants_to_stop())
                 stopping.emplace_back(run->work_ptr(), *stop);
     for (const auto& open : open_choices_)
         if (auto stop = open.work->wants_to_stop()) stopping.emplace_back(open.work, *stop);
     for (auto& [work, stop] : stopping) end(work, finished{stop, {}, 0, false});
-    remove_ended();
+    sequences_.remove_ended();
 }
 
 // Room for `tokens` more tokens of one sequence; evicts memory that nobody runs on.
@@ -72,13 +67,14 @@ bool batch::reserve_frames(sequence& run, int tokens) {
 
 std::vector<std::pair<sequence*, int>> batch::choose() {
     std::vector<sequence_view> views;
-    for (const auto& run : running_) views.push_back(run->view());
+    for (const auto& run : sequences_.running()) views.push_back(run->view());
     step_plan plan = plan_step(views, options_.chunks, cost_, last_prefilled_);
     std::vector<std::pair<sequence*, int>> chosen;
     for (std::size_t index : plan.decode)
-        if (reserve_frames(*running_[index], 1)) chosen.emplace_back(running_[index].get(), 1);
+        if (reserve_frames(*sequences_.running()[index], 1))
+            chosen.emplace_back(sequences_.running()[index].get(), 1);
     if (plan.prefill) {
-        sequence& run = *running_[plan.prefill->index];
+        sequence& run = *sequences_.running()[plan.prefill->index];
         last_prefilled_ = run.work().id;
         // A chunk needs its frames of every layer at once, a window's worth is left of some.
         int tokens = plan.prefill->tokens;
@@ -102,7 +98,7 @@ void batch::run_each(const std::vector<std::pair<sequence*, int>>& chosen) {
     } catch (const std::exception& error) {
         if (chosen.size() > 1) {
             for (const auto& one : chosen)
-                if (!ended_.contains(one.first)) run_each({one});
+                if (!sequences_.has_ended(*one.first)) run_each({one});
         } else {
             end(chosen[0].first->work_ptr(), failed{failure_kind::internal, error.what()});
         }
@@ -167,7 +163,7 @@ void batch::draw_ahead(const std::vector<std::pair<sequence*, const float*>>& sa
 }
 
 void batch::sample(sequence& run, std::span<const float> logits) {
-    if (ended_.contains(&run)) return;  // with another choice of its request
+    if (sequences_.has_ended(run)) return;  // with another choice of its request
     bool first = run.output_tokens() == 0;
     if (first && run.choice() == 0) prompt_finished(run, logits);
     sequence::accepted out = run.accept(logits);
@@ -210,7 +206,7 @@ void batch::prompt_finished(sequence& run, std::span<const float> logits) {
 // Sliding frames that the window has passed go to disk, for who parts from this conversation later,
 // and their room to who needs it now. Those of further choices are remembered by nobody.
 void batch::publish_full_blocks(sequence& run) {
-    if (ended_.contains(&run) || !run.cache().window_has_moved()) return;
+    if (sequences_.has_ended(run) || !run.cache().window_has_moved()) return;
     if (run.choice() != 0) {
         run.cache().share_whole_blocks();
         return;
@@ -219,13 +215,10 @@ void batch::publish_full_blocks(sequence& run) {
     outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
 }
 
-bool batch::runs(const job_ptr& work) const {
-    return std::ranges::any_of(running_, [&](const auto& run) { return run->work_ptr() == work; });
-}
-
 // Choices whose prompt is done need no more than a place in the step.
 void batch::start_choices() {
-    while (!open_choices_.empty() && may_start_choice(load(), runs(open_choices_.front().work))) {
+    while (!open_choices_.empty() &&
+           may_start_choice(load(), sequences_.runs(open_choices_.front().work))) {
         job_ptr work = open_choices_.front().work;
         try {
             start_choice();
@@ -235,16 +228,17 @@ void batch::start_choices() {
         }
         open_choices_.started();
     }
-    remove_ended();
+    sequences_.remove_ended();
 }
 
 void batch::start_choice() {
     const open_choices::prompt_end& open = open_choices_.front();
     int prompt_tokens = open.has_prompt() ? static_cast<int>(open.work->prompt->tokens.size()) : 0;
-    running_.push_back(std::make_unique<sequence>(open.work, open.next, open.blocks, prompt_tokens,
+    sequence& run =
+        sequences_.add(std::make_unique<sequence>(open.work, open.next, open.blocks, prompt_tokens,
                                                   pool_, tokenizer_, options_.answers, open.seed));
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    if (open.has_prompt()) sample(*running_.back(), open.logits);
+    if (open.has_prompt()) sample(run, open.logits);
 }
 
 // One choice is complete; the request is when all are. Only the first one's memory is kept: it is
@@ -272,9 +266,9 @@ void batch::end_choice(sequence& run, finished last) {
 // The whole request is over, whatever its choices had come to.
 void batch::end(const job_ptr& work, generation_event last) {
     bool runs = false;
-    for (auto* some : {&running_, &preempted_})
+    for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
         for (auto& run : *some) {
-            if (run->work_ptr() != work || ended_.contains(run.get())) continue;
+            if (run->work_ptr() != work || sequences_.has_ended(*run)) continue;
             runs = true;
             work->output_tokens += run->output_tokens();
             if (run->choice() == 0) remember(*run, false);
@@ -298,15 +292,8 @@ void batch::remember(sequence& run, bool complete) {
 
 void batch::mark_ended(sequence& run) {
     if (is_early(run)) early_.reset();
-    ended_.insert(&run);
+    sequences_.end(run);
     probe_.running.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void batch::remove_ended() {
-    if (ended_.empty()) return;
-    for (auto* some : {&running_, &preempted_})
-        std::erase_if(*some, [&](const auto& run) { return ended_.contains(run.get()); });
-    ended_.clear();
 }
 
 // Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
@@ -325,19 +312,16 @@ bool batch::relieve() {
     if (decided == relief::preempt_youngest)
         preempt_youngest();
     else
-        end_for_want_of_blocks(*running_.front());
+        end_for_want_of_blocks(*sequences_.running().front());
     return has_work();
 }
 
 void batch::preempt_youngest() {
-    auto youngest = std::ranges::max_element(running_, older);
-    sequence& run = **youngest;
-    run.give_back_blocks();
+    sequence& run = sequences_.youngest_running();
+    sequences_.preempt(run);
     // What was published of it, if anything, is to be evictable too.
     if (run.choice() == 0)
         outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
-    preempted_.push_back(std::move(*youngest));
-    running_.erase(youngest);
 }
 
 void batch::end_for_want_of_blocks(sequence& run) {
@@ -347,7 +331,7 @@ void batch::end_for_want_of_blocks(sequence& run) {
         end(run.work_ptr(),
             failed{failure_kind::overloaded,
                    "the KV cache is full of running conversations; try again later"});
-    remove_ended();
+    sequences_.remove_ended();
 }
 
 bool batch::run_step() {
@@ -356,7 +340,7 @@ bool batch::run_step() {
     end_stopped();
     start_choices();
     admit();
-    if (running_.empty()) return false;
+    if (sequences_.running().empty()) return false;
     std::vector<std::pair<sequence*, int>> chosen = choose();
     if (chosen.empty()) {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
@@ -364,13 +348,13 @@ bool batch::run_step() {
         return transient_holds_ ? false : relieve();
     }
     run_each(chosen);
-    remove_ended();
+    sequences_.remove_ended();
     start_choices();
     return has_work();
 }
 
 bool batch::has_work() const {
-    return !running_.empty() || !waiting_.empty() || !preempted_.empty() || !open_choices_.empty();
+    return !sequences_.empty() || !waiting_.empty() || !open_choices_.empty();
 }
 
 }  // namespace semantic::engine

@@ -10,14 +10,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "engine/model/transformer.hpp"
 #include "engine/scheduler/early_start.hpp"
 #include "engine/scheduler/open_choices.hpp"
 #include "engine/scheduler/policy/admission.hpp"
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/sequence_set.hpp"
 #include "engine/scheduler/wait_queue.hpp"
 #include "engine/types/probe.hpp"
 
@@ -73,18 +72,14 @@ class batch {
     bool run_step();
 
   private:
-    static bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b);
     bool has_work() const;
-    std::optional<failed> refusal(const job& work) const;
     batch_load load() const;
-    std::size_t frames_for(const job& work) const;
     std::size_t frames_promised() const;
     void end_stopped();
     void admit();
     bool make_room_for(candidate next, std::size_t frames, const storage::agent_id* keep);
     bool resume_oldest();
     bool admit_first();
-    std::optional<storage::restored_prefix> hot_prefix(const resolved_prompt& prompt);
     void start(const job_ptr& work);
     void begin(const job_ptr& work);
     std::unique_ptr<sequence> make_sequence(const job_ptr& work);
@@ -101,7 +96,6 @@ class batch {
     void sample(sequence& run, std::span<const float> logits);
     void prompt_finished(sequence& run, std::span<const float> logits);
     void publish_full_blocks(sequence& run);
-    bool runs(const job_ptr& work) const;
     void start_choices();
     void start_choice();
     void end_choice(sequence& run, finished last);
@@ -112,7 +106,6 @@ class batch {
     void preempt_youngest();
     void end_for_want_of_blocks(sequence& run);
     bool release_waiting_blocks(std::size_t from);
-    void remove_ended();
 
     transformer& model_;
     const tokenizer& tokenizer_;
@@ -124,12 +117,9 @@ class batch {
 
     wait_queue waiting_;
     std::vector<job_ptr> restoring_;  // admitted, blocks on their way
-    std::vector<std::unique_ptr<sequence>> running_;
-    std::optional<early_start> early_;  // of the only one of running_
-    std::vector<std::unique_ptr<sequence>>
-        preempted_;  // gave their blocks back; resumed when there is room again
+    sequence_set sequences_;
+    std::optional<early_start> early_;  // of the only sequence that runs
     open_choices open_choices_;
-    std::set<const sequence*> ended_;  // of this step; removed at its end
     request_id last_prefilled_ = 0;
     bool transient_holds_ = false;  // when this step began
     step_cost cost_;

@@ -41,17 +41,21 @@ void count_usage(const prompt_usage& usage, engine_probe& probe) {
     if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
 }
 
-}  // namespace
+std::size_t frames_for(const job& work, const storage::kv_layout& layout,
+                       const chunk_policy& chunks) {
+    return frames_for_prompt(layout, chunks, static_cast<int>(work.prompt->tokens.size()),
+                             work.prompt->reuse_tokens);
+}
 
-std::optional<failed> batch::refusal(const job& work) const {
+std::optional<failed> refusal(const job& work, const batch_options& options) {
     auto unknown = [&](token_id token, const char* sentence, request_part at_fault) {
         failed why{failure_kind::bad_request, "token " + std::to_string(token) + sentence +
                                                   ": this model's tokens are 0 to " +
-                                                  std::to_string(options_.vocabulary - 1)};
+                                                  std::to_string(options.vocabulary - 1)};
         why.at_fault = at_fault;
         return why;
     };
-    auto is_unknown = [&](token_id token) { return token < 0 || token >= options_.vocabulary; };
+    auto is_unknown = [&](token_id token) { return token < 0 || token >= options.vocabulary; };
     for (const token_bias& bias : work.request.sampling.biases)
         if (is_unknown(bias.token))
             return unknown(bias.token, " cannot be biased", request_part::biases);
@@ -59,19 +63,27 @@ std::optional<failed> batch::refusal(const job& work) const {
         if (is_unknown(token))
             return unknown(token, " cannot end an answer", request_part::stop_tokens);
     int tokens = static_cast<int>(work.prompt->tokens.size());
-    if (tokens < options_.answers.context_tokens_max) return std::nullopt;
+    if (tokens < options.answers.context_tokens_max) return std::nullopt;
     return failed{failure_kind::too_large,
                   "the prompt has " + std::to_string(tokens) +
                       " tokens; with room for an answer, this model and cache budget hold " +
-                      std::to_string(options_.answers.context_tokens_max) +
-                      " tokens a conversation",
+                      std::to_string(options.answers.context_tokens_max) + " tokens a conversation",
                   {},
                   request_part::prompt,
-                  prompt_excess{tokens, options_.answers.context_tokens_max}};
+                  prompt_excess{tokens, options.answers.context_tokens_max}};
 }
 
+// A prefix that is in the pool needs no other thread, and so no further step to begin in.
+std::optional<storage::restored_prefix> hot_prefix(storage::agent_cache_store& store,
+                                                   const resolved_prompt& prompt) {
+    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
+    return store.restore_hot(*prompt.source, prompt.reuse_tokens);
+}
+
+}  // namespace
+
 void batch::add(job_ptr work) {
-    if (auto refused = refusal(*work)) {
+    if (auto refused = refusal(*work, options_)) {
         outputs_.commit({std::move(work), std::move(*refused)});
         return;
     }
@@ -81,23 +93,18 @@ void batch::add(job_ptr work) {
 std::size_t batch::frames_promised() const {
     const storage::kv_layout& layout = pool_.layout();
     std::size_t frames = 0;
-    for (const auto& run : running_)
+    for (const auto& run : sequences_.running())
         frames += frames_still_needed(layout, options_.chunks, run->view());
-    for (const job_ptr& work : restoring_) frames += frames_for(*work);
+    for (const job_ptr& work : restoring_)
+        frames += frames_for(*work, pool_.layout(), options_.chunks);
     return frames;
-}
-
-std::size_t batch::frames_for(const job& work) const {
-    return frames_for_prompt(pool_.layout(), options_.chunks,
-                             static_cast<int>(work.prompt->tokens.size()),
-                             work.prompt->reuse_tokens);
 }
 
 batch_load batch::load() const {
     return {static_cast<std::size_t>(options_.max_batch),
-            running_.size(),
+            sequences_.running().size(),
             restoring_.size(),
-            preempted_.size(),
+            sequences_.preempted().size(),
             waiting_.size(),
             transient_holds_};
 }
@@ -136,24 +143,23 @@ bool batch::make_room_for(candidate next, std::size_t frames, const storage::age
 
 // Those that gave their blocks back go on, the oldest first.
 bool batch::resume_oldest() {
-    auto oldest = std::ranges::min_element(preempted_, older);
-    const std::size_t frames =
-        frames_for_sequence(pool_.layout(), options_.chunks, (*oldest)->view());
-    if (!make_room_for(candidate::preempted, frames, &(*oldest)->work().prompt->agent))
-        return false;
-    running_.push_back(std::move(*oldest));
-    preempted_.erase(oldest);
+    sequence& oldest = sequences_.oldest_preempted();
+    const std::size_t frames = frames_for_sequence(pool_.layout(), options_.chunks, oldest.view());
+    if (!make_room_for(candidate::preempted, frames, &oldest.work().prompt->agent)) return false;
+    sequences_.resume(oldest);
     return true;
 }
 
 bool batch::admit_first() {
     job_ptr work = waiting_.front();
     const storage::agent_id* keep = work->prompt->source ? &work->prompt->source->id : nullptr;
-    if (!make_room_for(candidate::waiting, frames_for(*work), keep)) return false;
+    if (!make_room_for(candidate::waiting, frames_for(*work, pool_.layout(), options_.chunks),
+                       keep))
+        return false;
     waiting_.pop_front();
     work->admitted = clock::now();
     probe_.running.fetch_add(1, std::memory_order_relaxed);
-    work->restored = hot_prefix(*work->prompt);
+    work->restored = hot_prefix(store_, *work->prompt);
     if (work->restored) {
         start(work);
     } else {
@@ -161,12 +167,6 @@ bool batch::admit_first() {
         outputs_.restore(work);
     }
     return true;
-}
-
-// A prefix that is in the pool needs no other thread, and so no further step to begin in.
-std::optional<storage::restored_prefix> batch::hot_prefix(const resolved_prompt& prompt) {
-    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
-    return store_.restore_hot(*prompt.source, prompt.reuse_tokens);
 }
 
 void batch::restored(const job_ptr& work, storage::restored_prefix found) {
@@ -189,7 +189,7 @@ void batch::start(const job_ptr& work) {
 void batch::begin(const job_ptr& work) {
     auto run = make_sequence(work);
     announce(work);
-    running_.push_back(std::move(run));  // last: what failed before does not run
+    sequences_.add(std::move(run));  // last: what failed before does not run
     // The sequence has its own hold on the blocks. Files that nobody else keeps are released later,
     // where deleting may block.
     if (work->files && work->files->release_shared()) work->files.reset();
@@ -217,8 +217,7 @@ void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
     try {
         auto arrival = std::move(begun.arrival);
         work->restored = std::move(begun);
-        running_.push_back(make_sequence(work));
-        early_.emplace(*running_.back(), std::move(arrival));
+        early_.emplace(sequences_.add(make_sequence(work)), std::move(arrival));
         std::erase(restoring_, work);
     } catch (const std::exception&) {
         // The request fails again when its prefix is there, and that is then its answer.
@@ -243,9 +242,8 @@ void batch::confirm_early_start() {
 
 // The request waits for restored(), like any other whose prefix is being read.
 void batch::revoke_early_start() {
-    auto found = std::ranges::find(running_, &early_->run(), &std::unique_ptr<sequence>::get);
-    restoring_.push_back((*found)->work_ptr());
-    running_.erase(found);
+    restoring_.push_back(early_->work());
+    sequences_.remove(early_->run());
     early_.reset();
 }
 

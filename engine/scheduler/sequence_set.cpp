@@ -1,0 +1,60 @@
+#include "engine/scheduler/sequence_set.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace semantic::engine {
+
+namespace {
+
+using sequences = std::vector<std::unique_ptr<sequence>>;
+
+// The order in which requests came, and of one request its choices.
+bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
+    return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
+}
+
+void move_between(sequences& from, sequences& to, const sequence& run) {
+    auto found = std::ranges::find(from, &run, &std::unique_ptr<sequence>::get);
+    to.push_back(std::move(*found));
+    from.erase(found);
+}
+
+}  // namespace
+
+bool sequence_set::runs(const job_ptr& work) const {
+    return std::ranges::any_of(running_, [&](const auto& run) { return run->work_ptr() == work; });
+}
+
+sequence& sequence_set::add(std::unique_ptr<sequence> run) {
+    running_.push_back(std::move(run));
+    return *running_.back();
+}
+
+void sequence_set::remove(const sequence& run) {
+    running_.erase(std::ranges::find(running_, &run, &std::unique_ptr<sequence>::get));
+}
+
+sequence& sequence_set::youngest_running() const {
+    return **std::ranges::max_element(running_, older);
+}
+
+void sequence_set::preempt(sequence& run) {
+    run.give_back_blocks();
+    move_between(running_, preempted_, run);
+}
+
+sequence& sequence_set::oldest_preempted() const {
+    return **std::ranges::min_element(preempted_, older);
+}
+
+void sequence_set::resume(sequence& run) { move_between(preempted_, running_, run); }
+
+void sequence_set::remove_ended() {
+    if (ended_.empty()) return;
+    for (auto* some : {&running_, &preempted_})
+        std::erase_if(*some, [&](const auto& run) { return ended_.contains(run.get()); });
+    ended_.clear();
+}
+
+}  // namespace semantic::engine
