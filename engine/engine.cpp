@@ -122,6 +122,8 @@ class local_engine final : public engine {
     storage::result<int> import_agent(const storage::agent_id& agent,
                                       const memory_source& source) override;
 
+    std::unique_ptr<disk_room> reserve_disk() override;
+
   private:
     scheduler_options options_for_scheduler(engine_options options) const;
     agent_info info_of(const storage::agent_summary& agent) const;
@@ -236,6 +238,19 @@ pool_usage local_engine::pool() const {
         usage.agents_dirty += agent.dirty ? 1 : 0;
     }
     return usage;
+}
+
+class store_room final : public disk_room {
+  public:
+    explicit store_room(storage::agent_cache_store::disk_room room) : room_(std::move(room)) {}
+    storage::result<void> grow(std::uint64_t bytes) override { return room_.grow(bytes); }
+
+  private:
+    storage::agent_cache_store::disk_room room_;
+};
+
+std::unique_ptr<disk_room> local_engine::reserve_disk() {
+    return std::make_unique<store_room>(store_->reserve_disk());
 }
 
 /// What storage reads from, over what the caller gives.

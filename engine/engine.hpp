@@ -112,6 +112,16 @@ struct memory_source {
     std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> into)> read_at;
 };
 
+/// Room on the disk for a file that is not the engine's, such as an upload: it counts in the disk
+/// budget as long as this lives. May not outlive the engine. Thread: one at a time.
+class disk_room {
+  public:
+    virtual ~disk_room() = default;
+    /// Blocks. Makes it larger; agents give way as they do for a save. Errors: out_of_space, io; it
+    /// is then as large as before.
+    virtual storage::result<void> grow(std::uint64_t bytes) = 0;
+};
+
 class engine {
   public:
     virtual ~engine() = default;
@@ -173,6 +183,8 @@ class engine {
     /// out_of_space: it is remembered, but not saved.
     virtual storage::result<int> import_agent(const storage::agent_id& agent,
                                               const memory_source& source) = 0;
+    /// Returns: none yet, to be made larger.
+    virtual std::unique_ptr<disk_room> reserve_disk() = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

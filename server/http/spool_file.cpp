@@ -19,19 +19,29 @@ storage::failure fault(const char* what, int error) {
 
 }  // namespace
 
-storage::result<std::shared_ptr<spool_file>> spool_file::make(const std::string& directory) {
+std::optional<upload_place> upload_place::take(std::atomic<std::int64_t>& taken,
+                                               std::int64_t most) {
+    if (taken.fetch_add(1) < most) return upload_place(taken);
+    taken.fetch_sub(1);
+    return std::nullopt;
+}
+
+storage::result<std::shared_ptr<spool_file>> spool_file::make(
+    const std::string& directory, upload_place place, std::unique_ptr<engine::disk_room> room) {
     const std::filesystem::path folder = directory.empty() ? std::filesystem::temp_directory_path()
                                                            : std::filesystem::path(directory);
     std::string name = (folder / "upload-XXXXXX").string();
     const int descriptor = ::mkstemp(name.data());
     if (descriptor < 0) return fault("could not make a file for the upload", errno);
     ::unlink(name.c_str());
-    return std::make_shared<spool_file>(descriptor);
+    return std::make_shared<spool_file>(descriptor, std::move(place), std::move(room));
 }
 
 spool_file::~spool_file() { ::close(descriptor_); }
 
 storage::result<void> spool_file::append(std::string_view bytes) {
+    if (room_ != nullptr)
+        if (auto ok = room_->grow(bytes.size()); !ok) return ok;
     while (!bytes.empty()) {
         const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
         if (written < 0 && errno == EINTR) continue;

@@ -1,23 +1,47 @@
 #pragma once
-// An upload that is too large for memory: a file without a name, gone with this object.
-// Owner: the request. Thread: one at a time. Every method but size() blocks.
+// An upload that is too large for memory: a file without a name, gone with this object. It counts
+// in the disk budget, and takes one of the places that there are for uploads. Owner: the request.
+// Thread: one at a time. Every method but size() blocks.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "engine/engine.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::server {
 
+/// One of the places for uploads, given back when it ends. Movable. Thread: any.
+class upload_place {
+  public:
+    /// Returns: nothing when `most` are taken. `taken` outlives it.
+    static std::optional<upload_place> take(std::atomic<std::int64_t>& taken, std::int64_t most);
+    upload_place(upload_place&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+    upload_place& operator=(upload_place&&) = delete;
+    ~upload_place() {
+        if (taken_ != nullptr) taken_->fetch_sub(1);
+    }
+
+  private:
+    explicit upload_place(std::atomic<std::int64_t>& taken) : taken_(&taken) {}
+    std::atomic<std::int64_t>* taken_;
+};
+
 class spool_file {
   public:
-    /// `directory`: empty means the system's for temporary files. Errors: io, out_of_space.
-    static storage::result<std::shared_ptr<spool_file>> make(const std::string& directory);
-    explicit spool_file(int descriptor) : descriptor_(descriptor) {}
+    /// `directory`: empty means the system's for temporary files. `room` grows with the file; may
+    /// be null. Errors: io, out_of_space.
+    static storage::result<std::shared_ptr<spool_file>> make(
+        const std::string& directory, upload_place place, std::unique_ptr<engine::disk_room> room);
+    spool_file(int descriptor, upload_place place, std::unique_ptr<engine::disk_room> room)
+        : place_(std::move(place)), room_(std::move(room)), descriptor_(descriptor) {}
     ~spool_file();
     spool_file(const spool_file&) = delete;
     spool_file& operator=(const spool_file&) = delete;
@@ -29,6 +53,8 @@ class spool_file {
     std::uint64_t size() const noexcept { return size_; }
 
   private:
+    const upload_place place_;
+    std::unique_ptr<engine::disk_room> room_;
     int descriptor_;
     std::uint64_t size_ = 0;
 };

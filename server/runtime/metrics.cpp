@@ -207,6 +207,8 @@ std::string render_server_metrics(const server_probe& probe) {
     exposition out;
     out.one("semantic_open_connections", "gauge", "Open client connections.",
             load(probe.open_connections));
+    out.one("semantic_uploads", "gauge", "Agents' files that are on their way in.",
+            load(probe.uploads));
     out.one("semantic_connections_accepted_total", "counter", "Connections accepted.",
             load(probe.connections_accepted));
     out.one("semantic_clients_gone_total", "counter", "Answers whose client left before the end.",

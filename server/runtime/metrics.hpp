@@ -25,6 +25,7 @@ class server_probe {
     std::atomic<std::uint64_t> connections_accepted{0};
     std::atomic<std::uint64_t> clients_gone{0};  // answers that nobody waited for to the end
     std::atomic<std::int64_t> answers_running{0};
+    std::atomic<std::int64_t> uploads{0};  // agents' files on disk that are not read yet
     /// Of streamed answers: from the request's place in the batch to the reply's first bytes.
     engine::latency_histogram first_byte;
 

@@ -354,6 +354,16 @@ bool agent_cache_store::evict(const agent_id& id) { return impl_->room.evict(id)
 
 result<void> agent_cache_store::erase(const agent_id& id) { return impl_->room.erase(id); }
 
+result<void> agent_cache_store::disk_room::grow(std::uint64_t bytes) {
+    auto room = store_->room.free_disk(bytes);
+    if (!room) return room.error();
+    store_->parts.quota.add(bytes);
+    bytes_ += bytes;
+    return {};
+}
+
+agent_cache_store::disk_room::~disk_room() { store_->parts.quota.remove(bytes_); }
+
 agent_cache_store::pin agent_cache_store::hold(const agent_id& id) {
     impl_->parts.index.hold(agent_index::lock(impl_->parts.index), id);
     return {*impl_, id};

@@ -143,6 +143,25 @@ class agent_cache_store {
         std::vector<block_hash> names_;
     };
 
+    /// Room in the disk budget for a file that is not the store's own, such as an upload, as long
+    /// as it lives. Movable; may not outlive the store. Thread: one at a time.
+    class disk_room {
+      public:
+        disk_room(disk_room&& other) noexcept
+            : store_(other.store_), bytes_(std::exchange(other.bytes_, 0)) {}
+        disk_room& operator=(disk_room&&) = delete;
+        ~disk_room();
+        /// Blocks. Makes it larger; agents give way as they do for a save. Errors: out_of_space,
+        /// io; it is then as large as before.
+        result<void> grow(std::uint64_t bytes);
+
+      private:
+        friend class agent_cache_store;
+        explicit disk_room(impl& store) : store_(&store) {}
+        impl* store_;
+        std::uint64_t bytes_ = 0;
+    };
+
     /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
     /// manifest, deletes block files that no manifest needs, and agents until the disk budget is
     /// kept. A manifest that is torn or of another fingerprint makes its agent absent and is
@@ -214,6 +233,9 @@ class agent_cache_store {
     /// out_of_space; the agent stays dirty and usable, but make_room() may take sliding frames from
     /// it that only a divergence would need.
     result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
+
+    /// Returns: none yet, to be made larger.
+    disk_room reserve_disk() { return disk_room(*impl_); }
 
     /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool
     /// first. Returns: bytes written. Errors: not_found, pool_exhausted, what restore() found

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <sys/resource.h>
+#include <thread>
 
 #include "tests/server/test_server.hpp"
 
@@ -297,6 +299,65 @@ TEST_F(agents_api, an_upload_that_the_disk_does_not_take_is_507_and_the_server_g
         }
     }
     EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", file)).status, 200);
+}
+
+TEST_F(agents_api, an_upload_counts_in_the_disk_budget_as_long_as_it_lies_there) {
+    auto& engine = server_.engine();
+    const std::string file(300'000, 'm');
+    engine.on_import = [&](const engine::memory_source& source) {
+        EXPECT_EQ(engine.disk_reserved.load(), file.size());
+        return storage::result<int>(static_cast<int>(source.file_bytes));
+    };
+    // The reply goes out before the request and its file are gone.
+    const auto is_given_back = [&] {
+        for (int i = 0; i < 500 && engine.disk_reserved.load() > 0; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        return engine.disk_reserved.load() == 0;
+    };
+    engine.disk_free = file.size();
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", file)).status, 200);
+    EXPECT_TRUE(is_given_back());
+    http_reply refused = ask(request_line("PUT", "/v1/agents/a/cache", "", file + "m"));
+    EXPECT_EQ(refused.status, 507) << refused.body;
+    EXPECT_NE(refused.body.find("the budget is full"), std::string::npos);
+    EXPECT_TRUE(is_given_back());
+    EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", file)).status, 200);
+    EXPECT_TRUE(is_given_back());
+}
+
+TEST(agents_api_limits, an_upload_beyond_the_places_is_refused_before_it_is_sent) {
+    app_options options = test_server::default_options();
+    options.limits.uploads_max = 2;
+    test_server server(std::move(options));
+    server.ready();
+    server.engine().on_import = [](const engine::memory_source& source) {
+        return storage::result<int>(static_cast<int>(source.file_bytes));
+    };
+    const std::string head =
+        "PUT /v1/agents/a/cache HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n";
+    http_client first(server.port()), second(server.port());
+    for (http_client* one : {&first, &second}) {
+        one->send(head + "expect: 100-continue\r\n\r\n");
+        EXPECT_EQ(one->read_head().status, 100);
+    }
+    http_client third(server.port());
+    third.send(head + "\r\n");
+    http_reply refused = third.read_reply();
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_NE(refused.body.find("2 files are being uploaded already"), std::string::npos);
+    EXPECT_FALSE(refused.fields["retry-after"].empty());
+    first.send("xx");
+    EXPECT_EQ(first.read_reply().status, 200);
+    // The reply goes out before the request and its place are gone.
+    int status = 503;
+    for (int i = 0; i < 500 && status == 503; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        http_client fourth(server.port());
+        fourth.send(head + "\r\nxx");
+        status = fourth.read_reply().status;
+    }
+    EXPECT_EQ(status, 200);
+    second.close();
 }
 
 TEST_F(agents_api, a_bad_file_is_400_another_models_409_and_none_400) {

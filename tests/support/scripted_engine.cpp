@@ -125,6 +125,8 @@ storage::result<void> scripted_engine::evict(const storage::agent_id& agent) {
 }
 
 storage::result<void> scripted_engine::erase(const storage::agent_id& agent) {
+    if (on_erase)
+        if (auto ok = on_erase(agent); !ok) return ok;
     std::lock_guard lock(mutex_);
     if (agents_.erase(agent) == 0) return no_agent(agent);
     return {};

@@ -2,8 +2,10 @@
 // An engine whose events and timing the test decides.
 // Thread: any. A test pushes events from its own thread, as an engine thread would.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,6 +33,7 @@ class scripted_engine final : public engine::engine {
     /// What export_agent() and import_agent() do.
     std::function<storage::result<std::uint64_t>(const semantic::engine::memory_sink&)> on_export;
     std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
+    std::function<storage::result<void>(const storage::agent_id&)> on_erase;
     semantic::engine::pool_usage usage{100, 0, 4096, 0, 0, 0};
 
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
@@ -91,6 +94,26 @@ class scripted_engine final : public engine::engine {
         if (on_import) return on_import(source);
         return storage::failure{storage::errc::corrupt, "scripted engines remember nothing"};
     }
+
+    /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
+    std::unique_ptr<semantic::engine::disk_room> reserve_disk() override {
+        struct room final : semantic::engine::disk_room {
+            explicit room(scripted_engine& engine) : of(engine) {}
+            ~room() override { of.disk_reserved -= taken; }
+            storage::result<void> grow(std::uint64_t bytes) override {
+                if (of.disk_reserved + bytes > of.disk_free)
+                    return storage::failure{storage::errc::out_of_space, "the budget is full"};
+                taken += bytes;
+                of.disk_reserved += bytes;
+                return {};
+            }
+            scripted_engine& of;
+            std::uint64_t taken = 0;
+        };
+        return std::make_unique<room>(*this);
+    }
+    std::atomic<std::uint64_t> disk_reserved{0};
+    std::atomic<std::uint64_t> disk_free{UINT64_MAX / 2};
 
     /// Delivers one event; after finished or failed the request is over and further ones are
     /// dropped.

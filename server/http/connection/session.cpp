@@ -36,6 +36,8 @@ constexpr std::size_t spool_piece_bytes = 256 * 1024;
 constexpr std::size_t body_piece_bytes = 64 * 1024;
 
 const boost::system::error_code no_error;
+// What a client is told to wait where all places for uploads are taken.
+constexpr std::chrono::seconds upload_wait{5};
 
 /// How reading a request ended, apart from success.
 struct read_failure {
@@ -161,6 +163,7 @@ class exchange {
   private:
     net::awaitable<bool> read_header();
     net::awaitable<bool> allow_body();
+    std::optional<response> refuse_upload();
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> read_file();
@@ -181,6 +184,7 @@ class exchange {
     request incoming_;
     route_match match_;
     std::size_t body_bytes_ = 0;
+    std::optional<upload_place> upload_;  // of a file whose body is not read yet
 };
 
 net::awaitable<bool> exchange::send(response reply) {
@@ -248,6 +252,21 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
     co_return true;
 }
 
+/// Takes a place for a file before it is sent.
+std::optional<response> exchange::refuse_upload() {
+    if (match_.found->body != body_class::file) return std::nullopt;
+    const std::int64_t most = with_.limits.uploads_max;
+    if (auto place = upload_place::take(with_.probe.uploads, most)) {
+        upload_.emplace(std::move(*place));
+        return std::nullopt;
+    }
+    return error_response(incoming_, {errc::overloaded,
+                                      std::to_string(most) + " files are being uploaded already",
+                                      {},
+                                      {},
+                                      upload_wait});
+}
+
 net::awaitable<bool> exchange::read_body() {
     if (!has_body(parser_) && parser_.is_done()) co_return true;
     // Holds for chunked bodies, whose length nobody announced.
@@ -275,8 +294,13 @@ net::awaitable<bool> exchange::read_body() {
 
 /// Piece by piece to disk. A client may take as long for a piece as others for a whole body.
 net::awaitable<bool> exchange::read_file() {
-    auto make = [this] { return spool_file::make(with_.spool_directory); };
+    engine::engine* const engine = with_.engines.get();
+    auto make = [this, engine] {
+        auto room = engine == nullptr ? nullptr : engine->reserve_disk();
+        return spool_file::make(with_.spool_directory, std::move(*upload_), std::move(room));
+    };
     auto file = co_await run_on(with_.workers, make);
+    upload_.reset();
     http::request_parser<http::buffer_body> parser(std::move(parser_));
     std::vector<char> piece(spool_piece_bytes);
     std::optional<storage::failure> fault;
@@ -312,6 +336,7 @@ net::awaitable<bool> exchange::run() {
     std::optional<response> refusal = refuse_early(with_, incoming_, match_);
     if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
+    if (!refusal) refusal = refuse_upload();
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();

@@ -240,6 +240,29 @@ struct trouble {
     unsigned seed;
 };
 
+TEST_F(agent_cache_store_quota_test, room_for_others_counts_in_the_budget_and_agents_give_way) {
+    const auto store = open(1 << 20);
+    ASSERT_TRUE(save(*store, "old", 0, 1000));
+    ASSERT_TRUE(save(*store, "held", 1, 2000));
+    const auto pin = store->hold(id_of("held"));
+    const std::uint64_t both = store->probe().disk_bytes;
+    {
+        auto room = store->reserve_disk();
+        ASSERT_TRUE(room.grow((1 << 20) - both));
+        EXPECT_EQ(store->probe().disk_bytes, std::uint64_t{1} << 20);
+        EXPECT_NE(store->find(id_of("old")), nullptr);
+        ASSERT_TRUE(room.grow(1));
+        EXPECT_EQ(store->find(id_of("old")), nullptr);
+        const std::uint64_t left = (1 << 20) - store->probe().disk_bytes;
+        EXPECT_EQ(room.grow(left + 1).error().code, errc::out_of_space);
+        auto moved = std::move(room);
+        ASSERT_TRUE(moved.grow(left));
+        EXPECT_EQ(save(*store, "new", 2, 3000).error().code, errc::out_of_space);
+    }
+    EXPECT_EQ(store->probe().disk_bytes, bytes_in(directory.path()));
+    EXPECT_TRUE(store->save(id_of("new")));
+}
+
 // Method: a save that has to remove two agents meets trouble at operation 1, 2, 3, ... of the
 // whole; what was acknowledged and not removed is whole after the reopening.
 TEST_F(agent_cache_store_quota_test, a_removal_that_is_cut_off_anywhere_leaves_whole_agents_only) {
