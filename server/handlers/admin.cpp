@@ -14,6 +14,7 @@ using protocol::errc;
 struct clear_result {
     admin::clearing done;
     std::optional<storage::failure> fault;  // the first; the others were tried all the same
+    int failed = 0;
 };
 
 /// Blocks.
@@ -26,9 +27,10 @@ clear_result clear_all(engine::engine& engine) {
             continue;
         }
         auto erased = engine.erase(agent.id);
-        const bool is_gone = erased || erased.error().code == storage::errc::not_found;
-        if (!is_gone) {
+        if (!erased && erased.error().code == storage::errc::not_found) continue;  // by others
+        if (!erased) {
             if (!result.fault) result.fault = erased.error();
+            ++result.failed;
             continue;
         }
         result.done.hot += agent.hot ? 1 : 0;
@@ -57,7 +59,12 @@ net::awaitable<std::optional<response>> delete_caches(const services& with, cons
     clear_result cleared = co_await run_on(with.workers, work);
     log_event(log_level::warning, incoming.id,
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
-    if (cleared.fault) co_return error_response(incoming, protocol::from_storage(*cleared.fault));
+    if (cleared.fault) {
+        protocol::failure told = protocol::from_storage(*cleared.fault);
+        told.what = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
+                    std::to_string(cleared.failed) + " not: " + told.what;
+        co_return error_response(incoming, told);
+    }
     co_return json_response(admin::cleared_body(cleared.done));
 }
 

@@ -83,6 +83,22 @@ TEST_F(admin_api, clearing_forgets_everybodys_agents_but_those_that_answer) {
     EXPECT_EQ(server_.engine().agents_of_all().size(), 1u);
 }
 
+TEST_F(admin_api, clearing_says_what_it_could_not_clear) {
+    for (const char* name : {"a", "b", "c", "d"}) {
+        engine::agent_info info{storage::agent_id::parse(name).value()};
+        server_.engine().remember(info);
+    }
+    server_.engine().on_erase = [](const storage::agent_id& id) -> storage::result<void> {
+        if (id.str() == "a") return storage::failure{storage::errc::not_found, "no agent a"};
+        if (id.str() < "d") return storage::failure{storage::errc::io, id.str() + " resists"};
+        return {};
+    };
+    http_reply cleared = ask(delete_line("/admin/caches"));
+    EXPECT_EQ(cleared.status, 500);
+    EXPECT_NE(cleared.body.find("cleared 1 agents, but 2 not: b resists"), std::string::npos)
+        << cleared.body;
+}
+
 TEST_F(admin_api, a_seed_is_that_of_requests_that_bring_none) {
     server_.engine().on_submit = answer_with({"x"});
     EXPECT_EQ(ask(post("/admin/seed", R"({"seed":7})")).body, R"({"status":"ok","seed":7})");
