@@ -1,6 +1,7 @@
 #include "engine/engine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,6 +20,7 @@
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
+#include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {
 
@@ -127,6 +129,8 @@ class local_engine final : public engine {
   private:
     scheduler_options options_for_scheduler(engine_options options) const;
     agent_info info_of(const storage::agent_summary& agent) const;
+    storage::result<void> check_header_bytes(storage::readable_file& file,
+                                             std::uint64_t file_bytes) const;
 
     model_info info_;
     model_config config_;
@@ -284,9 +288,32 @@ storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_i
     return written;
 }
 
+// A header takes many times its bytes while it is parsed, so that more of it than the longest
+// conversation needs is not read.
+storage::result<void> local_engine::check_header_bytes(storage::readable_file& file,
+                                                       std::uint64_t file_bytes) const {
+    constexpr std::uint64_t apart_from_tokens = 4 << 20;  // tensors, notes
+    constexpr std::uint64_t id_and_length = 32;           // of a token, as digits
+    constexpr std::uint64_t escape = 6;                   // bytes of \u001f, for one of the text
+    const std::uint64_t widest = tokenizer_.bytes_per_token_max();
+    if (widest == 0) return {};
+    const auto tokens = static_cast<std::uint64_t>(info_.context_tokens_max);
+    const std::uint64_t most = apart_from_tokens + tokens * (id_and_length + escape * widest);
+    std::array<std::byte, 8> start{};
+    if (file_bytes < start.size()) return {};  // told in full by who reads it
+    if (auto ok = file.read_at(0, start); !ok) return ok.error();
+    const auto needed = storage::safetensors_index::bytes_needed(start, file_bytes);
+    if (!needed || *needed <= most) return {};
+    return storage::failure{storage::errc::corrupt,
+                            "the file's header has " + std::to_string(*needed) +
+                                " bytes; a conversation of " + std::to_string(tokens) +
+                                " tokens needs at most " + std::to_string(most)};
+}
+
 storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
                                                 const memory_source& source) {
     source_file file(source);
+    if (auto ok = check_header_bytes(file, source.file_bytes); !ok) return ok.error();
     const auto check = [this](const storage::agent_state& state) {
         return check_token_text(tokenizer_, config_.vocabulary, state);
     };

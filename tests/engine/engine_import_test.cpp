@@ -44,6 +44,25 @@ storage::result<int> import(engine& into, const std::string& agent, const std::s
          }});
 }
 
+TEST(engine_import_limits, a_header_beyond_what_a_conversation_needs_is_not_read) {
+    temp_dir dir;
+    auto engine = tests::load(tests::options_in(dir.path()));
+    const std::uint64_t header_bytes = 90'000'000;
+    std::uint64_t most_asked = 0;
+    const auto read = [&](std::uint64_t, std::span<std::byte> into) -> storage::result<void> {
+        most_asked = std::max<std::uint64_t>(most_asked, into.size());
+        std::memset(into.data(), ' ', into.size());
+        std::memcpy(into.data(), &header_bytes, std::min(into.size(), sizeof header_bytes));
+        return {};
+    };
+    const auto refused = engine->import_agent(id_of("a"), {header_bytes + 100, read});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, storage::errc::corrupt);
+    EXPECT_NE(refused.error().what.find("needs at most"), std::string::npos)
+        << refused.error().what;
+    EXPECT_EQ(most_asked, sizeof header_bytes);
+}
+
 class text_file final : public storage::readable_file {
   public:
     explicit text_file(const std::string& bytes) : bytes_(bytes) {}

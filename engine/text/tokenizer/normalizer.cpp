@@ -216,6 +216,21 @@ bool normalizer::prepends() const noexcept {
                        [](const step& s) { return std::holds_alternative<prepend>(s); });
 }
 
+std::size_t normalizer::shrinks_at_most() const noexcept {
+    // Three bytes of a Kelvin sign become K, nine of three jamo the three of a syllable; four of a
+    // mathematical letter become one where compatible characters are one.
+    constexpr std::size_t nfc_most = 3;
+    constexpr std::size_t nfkc_most = 4;
+    std::size_t most = 1;
+    for (const step& s : steps_) {
+        if (const auto* what = std::get_if<replace>(&s); what != nullptr && what->shortens)
+            return 0;
+        if (const auto* which = std::get_if<form>(&s))
+            most *= *which == form::nfkc ? nfkc_most : nfc_most;
+    }
+    return most;
+}
+
 result<void> normalizer::add(const boost::json::value& json) {
     if (json.is_null()) return {};
     const std::string type = text_of(json, "type");
@@ -232,7 +247,9 @@ result<void> normalizer::add(const boost::json::value& json) {
         if (!pattern) return pattern.error();
         const std::string literal = text_of(member(json, "pattern"), "String");
         const bool single = !literal.empty() && utf8::next(literal).length == literal.size();
-        steps_.emplace_back(replace{*pattern, text_of(json, "content"), single});
+        std::string content = text_of(json, "content");
+        const bool shortens = literal.empty() || content.size() < literal.size();
+        steps_.emplace_back(replace{*pattern, std::move(content), single, shortens});
         return {};
     }
     if (type == "Sequence") {

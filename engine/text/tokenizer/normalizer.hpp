@@ -38,6 +38,8 @@ class normalizer {
     bool parts_before(std::string_view right) const;
     /// Puts text in front of every section, so that a section cannot be cut.
     bool prepends() const noexcept;
+    /// How many bytes of text one byte of the result can stand for at most; 0: any number.
+    std::size_t shrinks_at_most() const noexcept;
 
   private:
     enum class form { nfc, nfkc };
@@ -45,6 +47,7 @@ class normalizer {
         regex pattern;
         std::string content;
         bool single_character;
+        bool shortens;  // may put less in place of more
     };
     struct prepend {
         std::string text;

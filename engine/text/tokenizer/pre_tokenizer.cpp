@@ -22,6 +22,11 @@ constexpr std::string_view byte_level_pattern =
 
 }  // namespace
 
+bool pre_tokenizer::drops() const noexcept {
+    return std::any_of(stages_.begin(), stages_.end(),
+                       [](const stage& each) { return each.what == behavior::removed; });
+}
+
 result<void> pre_tokenizer::add_stage(std::string_view pattern, behavior what) {
     auto compiled = regex::compile(pattern);
     if (!compiled) return compiled.error();

@@ -30,6 +30,8 @@ class pre_tokenizer {
     std::vector<text_range> split(std::string_view text) const;
 
     bool byte_level() const noexcept { return byte_level_; }
+    /// Some text is dropped, so that a piece may stand for any number of bytes.
+    bool drops() const noexcept;
     /// A space is put in front of every section that does not begin with one.
     bool adds_prefix_space() const noexcept { return adds_prefix_space_; }
 

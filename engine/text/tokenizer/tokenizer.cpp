@@ -219,6 +219,8 @@ token_id tokenizer::find(std::string_view token) const {
 
 int tokenizer::vocabulary() const noexcept { return static_cast<int>(impl_->spellings.size()); }
 
+std::size_t tokenizer::bytes_per_token_max() const noexcept { return impl_->bytes_per_token_max; }
+
 std::vector<tokenizer::impl::piece> tokenizer::impl::pieces(std::string_view normalized) const {
     std::vector<piece> out;
     const auto plain = [&](std::size_t begin, std::size_t end) {

@@ -44,6 +44,9 @@ class tokenizer {
     /// Returns: the id of an added token or vocabulary entry spelled exactly so, or -1.
     token_id find(std::string_view token) const;
     int vocabulary() const noexcept;  // one past the largest id
+    /// Bytes of text that one token can stand for at most; 0: any number. So a text's length says
+    /// how many tokens it has at least.
+    std::size_t bytes_per_token_max() const noexcept;
 
     /// True when tokenising `left` and `right` apart gives the same ids as tokenising them
     /// together: an added token ends `left` or begins `right`, or the splitter parts there whatever

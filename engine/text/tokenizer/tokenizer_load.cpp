@@ -224,6 +224,21 @@ void tokenizer::impl::prepare_pieces() {
     }
 }
 
+std::size_t tokenizer::impl::widest_token() const {
+    const auto is_known = [](token_id id) { return id >= 0; };
+    const bool has_all_bytes =
+        std::all_of(byte_ids.begin(), byte_ids.end(), is_known) ||
+        (byte_fallback && std::all_of(fallback_ids.begin(), fallback_ids.end(), is_known));
+    // Unknown text may be one token however long it is; white space may go with the token beside.
+    if (!has_all_bytes || splitter.drops() || added.looks_around() ||
+        added_normalized.looks_around())
+        return 0;
+    std::size_t widest = 0;
+    for (std::size_t id = 0; id < spellings.size(); ++id)
+        widest = std::max({widest, raw[id].size(), spellings[id].size()});
+    return widest * normal.shrinks_at_most();
+}
+
 result<std::unique_ptr<tokenizer::impl>> tokenizer::impl::build(std::string_view tokenizer_json) {
     boost::system::error_code error;
     const boost::json::value file = boost::json::parse(tokenizer_json, error);
@@ -249,6 +264,7 @@ result<std::unique_ptr<tokenizer::impl>> tokenizer::impl::build(std::string_view
     }
     if (state->spellings.empty()) return corrupt("the vocabulary is empty");
     state->prepare_pieces();
+    state->bytes_per_token_max = state->widest_token();
     return state;
 }
 

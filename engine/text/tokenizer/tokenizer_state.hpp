@@ -45,6 +45,8 @@ struct tokenizer::impl {
     storage::result<void> read_template(const boost::json::value& json);
     void keep(token_id id, std::string spelling);
     void prepare_pieces();
+    /// See tokenizer::bytes_per_token_max(). Requires: everything else is read.
+    std::size_t widest_token() const;
 
     /// Where the pieces of one section of normalised text lie; added tokens are one range each.
     struct piece {
@@ -79,6 +81,7 @@ struct tokenizer::impl {
     added_token_finder added;              // searched in the text as it came
     added_token_finder added_normalized;   // searched in the normalised text
     std::vector<token_id> prefix, suffix;  // what the post-processor puts around a text
+    std::size_t bytes_per_token_max = 0;
 };
 
 }  // namespace semantic::engine

@@ -159,6 +159,26 @@ INSTANTIATE_TEST_SUITE_P(golden, tokenizer_golden,
                              return name;
                          });
 
+// What is refused by its bytes alone must have that many tokens however it is tokenised.
+TEST(tokenizer, no_token_stands_for_more_bytes_than_the_tokenizer_says) {
+    for (const char* name :
+         {"semantic-tiny", "smollm2", "llama3", "qwen2", "gemma3", "o200k", "deepseek2"}) {
+        const tokenizer words = load(name);
+        const std::size_t most = words.bytes_per_token_max();
+        ASSERT_GT(most, 0u) << name;
+        random_text texts(7);
+        for (int round = 0; round < 300; ++round) {
+            const std::string text = repeat(texts.next(3), 400);
+            EXPECT_GE(words.encode(text).size() * most, text.size()) << name;
+        }
+        for (const char* part :
+             {" ", "\n", "=", "-", "\xE2\x84\xAA", "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"}) {
+            const std::string text = repeat(part, 4000);
+            EXPECT_GE(words.encode(text).size() * most, text.size()) << name;
+        }
+    }
+}
+
 TEST(tokenizer, every_supported_component_gives_the_ids_of_the_reference) {
     const auto all = read_json("tests/golden/tokenizers/components.json");
     for (const auto& one : all.as_array()) {
