@@ -13,8 +13,7 @@ namespace {
 const exceptions allowed{
     .functions = {},
     .files = {},
-    .documents = {{"perf/results.md", "", "measurements as they were taken, a row each"},
-                  {"server/README.md", "", "lines to be broken"}},
+    .documents = {{"perf/results.md", "", "measurements as they were taken, a row each"}},
 };
 
 const tree& project() {
