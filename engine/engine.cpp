@@ -69,7 +69,8 @@ class local_engine final : public engine {
           model_(std::move(model)),
           pool_(std::move(pool)),
           store_(std::move(store)),
-          resolver_(tokenizer_, template_, *store_, config_.vocabulary),
+          resolver_(tokenizer_, template_, *store_, config_.vocabulary, local_day,
+                    info_.context_tokens_max),
           scheduler_(*arena_, *model_, tokenizer_, resolver_, *pool_, *store_,
                      options_for_scheduler(std::move(options)), probe_) {}
 

@@ -48,7 +48,8 @@ std::optional<thread_turn> message_threads::find(const storage::tenant_id& tenan
                        memory->messages.back().id != message_id};
 }
 
-storage::result<resolved_prompt> message_threads::resume(const generation_request& request) const {
+storage::result<resolved_prompt> message_threads::resume(const generation_request& request,
+                                                         const text_bound* bound) const {
     auto memory = memory_of(request.tenant, *request.continues);
     if (!memory)
         return storage::failure{storage::errc::not_found,
@@ -66,6 +67,10 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     if (!tail) return tail.error();
 
     resolved_prompt prompt{memory->id, text + *tail};
+    if (const std::int64_t excess = bound ? bound->excess_of(prompt.text) : 0; excess > 0) {
+        prompt.refused = bound->refusal(excess);
+        return prompt;
+    }
     prompt.notes = memory->notes;
     // Both: should this turn be broken off, the answer before it can be gone on from once more.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);

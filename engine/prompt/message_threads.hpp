@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/prompt/resolved_prompt.hpp"
+#include "engine/prompt/text_bound.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 
@@ -22,9 +23,11 @@ class message_threads {
 
     std::optional<thread_turn> find(const storage::tenant_id& tenant,
                                     const std::string& message_id) const;
-    /// The prompt of a request that goes on from an answer. Nothing is compared. Errors: not_found;
+    /// The prompt of a request that goes on from an answer. Nothing is compared. `bound`: for text
+    /// that is refused before it is tokenised; null where it is only counted. Errors: not_found;
     /// bad_value, as the template's and check_tokens()'.
-    storage::result<resolved_prompt> resume(const generation_request& request) const;
+    storage::result<resolved_prompt> resume(const generation_request& request,
+                                            const text_bound* bound) const;
     /// Notes with a prompt what resume() will need.
     void note(const generation_request& request, const render_options& options,
               resolved_prompt& prompt) const;

@@ -81,6 +81,8 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
     auto own = memories_.own_memory(request);
     auto text = prompt_text(template_, request, own.get(), options);
     if (!text) return text.error();
+    // Nothing is compared with what will be refused.
+    if (bound_.excess_of(*text) > 0) return rendering{std::move(*text), {}};
     searched_prompt asked = memories_.search_for(*text);
     rendering best{*text, memories_.best(request, asked)};
     auto lineage = memories_.own_or_parents_memory(request);
@@ -109,10 +111,15 @@ bool resolver::is_branch(const generation_request& request, std::string_view tex
 
 storage::result<resolved_prompt> resolver::resolve(const generation_request& request,
                                                    const busy_agents& busy) const {
-    if (request.continues) return threads_.resume(request);
+    if (request.continues) return threads_.resume(request, &bound_);
     const render_options options = rendering_of(request.thinking, day_.of(request));
     auto rendered = render(request, options, busy);
     if (!rendered) return rendered.error();
+    if (const std::int64_t excess = bound_.excess_of(rendered->text); excess > 0) {
+        resolved_prompt refused{request.agent ? *request.agent : new_anonymous_id()};
+        refused.refused = bound_.refusal(excess);
+        return refused;
+    }
     const prompt_source& source = rendered->source;
     resolved_prompt prompt{rendered->is_named       ? *request.agent
                            : rendered->is_next_turn ? source.state->id
@@ -147,7 +154,7 @@ void resolver::explain_miss(const storage::agent_state& own, const prompt_source
 }
 
 storage::result<int> resolver::count_continued(const generation_request& request) const {
-    auto prompt = threads_.resume(request);
+    auto prompt = threads_.resume(request, nullptr);
     if (!prompt) return prompt.error();
     return static_cast<int>(prompt->tokens.size());
 }

@@ -4,6 +4,7 @@
 // disk, no waiting.
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "engine/prompt/message_threads.hpp"
 #include "engine/prompt/resolved_prompt.hpp"
 #include "engine/prompt/source_search.hpp"
+#include "engine/prompt/text_bound.hpp"
 #include "engine/prompt/told_day.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -22,16 +24,18 @@ namespace semantic::engine {
 class resolver {
   public:
     /// `vocabulary`: rows of the model's embedding; a tokenizer may know ids beyond it (of images).
-    /// `today`: as yyyy-mm-dd; called from any thread.
+    /// `today`: as yyyy-mm-dd; called from any thread. `context_tokens_max`: see text_bound.
     resolver(const tokenizer& words, const chat_template& chat,
              const storage::agent_cache_store& store, int vocabulary,
-             std::function<std::string()> today = local_day)
+             std::function<std::string()> today = local_day,
+             int context_tokens_max = std::numeric_limits<int>::max())
         : tokenizer_(words),
           template_(chat),
           vocabulary_(vocabulary),
           memories_(words, store),
           day_(chat, store, memories_, std::move(today)),
           threads_(words, chat, store, vocabulary),
+          bound_(words, context_tokens_max),
           store_(store) {}
     resolver(const resolver&) = delete;
     resolver& operator=(const resolver&) = delete;
@@ -82,6 +86,7 @@ class resolver {
     const source_search memories_;
     const told_day day_;
     const message_threads threads_;
+    const text_bound bound_;
     const storage::agent_cache_store& store_;
 };
 

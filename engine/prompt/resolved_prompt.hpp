@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct resolved_prompt {
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};
+    /// Set: the text cannot fit whatever its tokens are (text_bound); none of them is here.
+    std::optional<failed> refused{};
     std::map<std::string, std::string> notes{};    // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
     std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for

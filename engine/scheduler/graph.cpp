@@ -262,10 +262,13 @@ storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
     transient_holds.fetch_add(1);
+    auto refuse = [&](failed why) {
+        release_hold();
+        std::get<1>(out).try_put({{work, std::move(why)}});
+    };
     auto give_up = [&](failure_kind kind, std::string what,
                        request_part at_fault = request_part::unsaid) {
-        release_hold();
-        std::get<1>(out).try_put({{work, failed{kind, std::move(what), {}, at_fault}}});
+        refuse({kind, std::move(what), {}, at_fault});
     };
     try {
         auto form = grammars.of(work->request);
@@ -280,6 +283,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
             return give_up(is_lost ? failure_kind::thread_lost : failure_kind::bad_request,
                            prompt.error().what);
         }
+        if (prompt->refused) return refuse(std::move(*prompt->refused));
         work->prompt = std::move(*prompt);
         work->form = std::move(*form);
         agent_queues.try_emplace(work->prompt->agent);
