@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/prompt/prompt_tokens.hpp"
 #include "engine/prompt/resolved_prompt.hpp"
-#include "engine/prompt/text_bound.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 

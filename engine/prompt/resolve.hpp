@@ -10,9 +10,9 @@
 #include <string>
 
 #include "engine/prompt/message_threads.hpp"
+#include "engine/prompt/prompt_tokens.hpp"
 #include "engine/prompt/resolved_prompt.hpp"
 #include "engine/prompt/source_search.hpp"
-#include "engine/prompt/text_bound.hpp"
 #include "engine/prompt/told_day.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"

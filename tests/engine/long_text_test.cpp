@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "engine/engine.hpp"
-#include "engine/prompt/text_bound.hpp"
+#include "engine/prompt/prompt_tokens.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
