@@ -155,7 +155,7 @@ kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, i
     kept_from_ = as_size(pool.layout().first_sliding_block(tokens));
     kept_from_when_shared_ = kept_from_;
     for (std::size_t i = kept_from_; i < blocks_.size(); ++i) ASSERT(blocks_[i].sliding != nullptr);
-    let_go_of_passed();
+    release_behind_window();
 }
 
 bool kv_sequence::tail_is_shared() const noexcept {
@@ -204,7 +204,7 @@ void kv_sequence::advance(int tokens) {
     // From the last whole block, so that share_whole_blocks() finds the window before that.
     const int whole = tokens / layout.block_tokens() * layout.block_tokens();
     kept_from_ = std::max(kept_from_, as_size(layout.first_sliding_block(whole)));
-    let_go_of_passed();
+    release_behind_window();
 }
 
 std::vector<kv_block_parts> kv_sequence::share() {
@@ -221,15 +221,15 @@ std::vector<kv_block_parts> kv_sequence::share_blocks(std::size_t count) {
                                        blocks_.begin() + static_cast<std::ptrdiff_t>(count));
     owned_from_ = std::max(owned_from_, count);
     kept_from_when_shared_ = kept_from_;
-    let_go_of_passed();
+    release_behind_window();
     return shared;
 }
 
-void kv_sequence::let_go_of_passed() {
-    for (; let_go_to_ < std::min(kept_from_, owned_from_); ++let_go_to_) {
-        blocks_[let_go_to_].sliding.reset();
+void kv_sequence::release_behind_window() {
+    for (; released_to_ < std::min(kept_from_, owned_from_); ++released_to_) {
+        blocks_[released_to_].sliding.reset();
         for (const int layer : pool_->layout().layers(kv_part::sliding))
-            frames_[as_size(layer)][let_go_to_] = nullptr;
+            frames_[as_size(layer)][released_to_] = nullptr;
     }
 }
 

@@ -107,11 +107,11 @@ class kv_sequence {
     /// Makes room for `tokens` tokens in all: new blocks, and a private copy of a partly filled
     /// shared tail. Errors: pool_exhausted (the sequence is unchanged and still valid).
     result<void> reserve(int tokens);
-    /// Says that tokens up to `tokens` are now written in every layer. Lets go of shared sliding
-    /// frames that the window has passed. Requires: reserved.
+    /// Says that tokens up to `tokens` are now written in every layer. Releases shared sliding
+    /// frames behind the window. Requires: reserved.
     void advance(int tokens);
     /// The whole table, for the agent's record. The caller and the sequence then share the blocks;
-    /// the next append copies the tail. Lets go of sliding frames that the window has passed.
+    /// the next append copies the tail. Releases sliding frames behind the window.
     std::vector<kv_block_parts> share();
     /// The same without a partly filled tail, which stays the sequence's own. Requires:
     /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
@@ -121,7 +121,7 @@ class kv_sequence {
 
     int token_count() const noexcept { return tokens_; }
     int reserved_tokens() const noexcept;
-    /// Frames of one layer in block order, for attention and append; null where they were let go.
+    /// Frames of one layer in block order, for attention and append; null where they were released.
     /// Valid until the next reserve(), advance() or share().
     const std::vector<std::byte*>& frames(int layer) const {
         return frames_[static_cast<std::size_t>(layer)];
@@ -129,7 +129,7 @@ class kv_sequence {
 
   private:
     std::vector<kv_block_parts> share_blocks(std::size_t count);
-    void let_go_of_passed();
+    void release_behind_window();
     void rebuild_frames(std::size_t from_block);
     bool tail_is_shared() const noexcept;
     block_pool* pool_;
@@ -139,8 +139,8 @@ class kv_sequence {
     std::size_t owned_from_ =
         0;  // blocks before this index are shared; from it on they are ours to write
     // Block indices of sliding frames: what the window of the last whole block reaches, the same
-    // when share() was last called, and what is really let go.
-    std::size_t kept_from_ = 0, kept_from_when_shared_ = 0, let_go_to_ = 0;
+    // when share() was last called, and up to where they are really released.
+    std::size_t kept_from_ = 0, kept_from_when_shared_ = 0, released_to_ = 0;
 };
 
 }  // namespace semantic::storage
