@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "engine/types/generation.hpp"
 #include "storage/types/errc.hpp"
@@ -47,6 +48,11 @@ struct failure {
     std::optional<std::chrono::seconds> retry_after{};  // where waiting cures it, if known
     std::optional<engine::prompt_excess> excess{};      // prompt_too_long: said in vendors' words
 };
+
+/// What a client is told where no more than a sentence is to be said, of a field at most.
+inline failure fail(errc code, std::string what, std::string path = {}) {
+    return {code, std::move(what), std::move(path)};
+}
 
 template <class T>
 using result = boost::system::result<T, failure>;

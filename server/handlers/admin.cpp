@@ -42,13 +42,11 @@ clear_result clear_all(engine::engine& engine) {
 }
 
 response refuse_reload(const request& incoming, const std::string& loaded) {
-    return error_response(incoming,
-                          {errc::unsupported,
-                           "this server runs " + loaded +
-                               " from start to stop; start another with --model, agents of both "
-                               "may share a --cache-dir one after the other",
-                           {},
-                           {}});
+    return error_response(
+        incoming, fail(errc::unsupported,
+                       "this server runs " + loaded +
+                           " from start to stop; start another with --model, agents of both "
+                           "may share a --cache-dir one after the other"));
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ protocol::result<storage::agent_id> named_or_new(const services& with, const req
 }
 
 protocol::failure taken(const storage::agent_id& agent) {
-    return {errc::conflict, "Agent " + agent.str() + " already exists", "agent_id", {}};
+    return fail(errc::conflict, "Agent " + agent.str() + " already exists", "agent_id");
 }
 
 /// The name is a good one, so it can only have been taken meanwhile.
@@ -189,7 +189,7 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
     const std::string evict_only = incoming.query("evict_only").value_or("false");
     if (evict_only != "true" && evict_only != "false")
         co_return error_response(
-            incoming, {errc::bad_value, "evict_only: must be true or false", "evict_only", {}});
+            incoming, fail(errc::bad_value, "evict_only: must be true or false", "evict_only"));
     if (evict_only == "true") {
         reply evicted = co_await evict(with, incoming);
         co_return evicted->status == 200 ? no_content() : std::move(evicted);
@@ -310,7 +310,7 @@ net::awaitable<reply> put_agent_cache(const services& with, const request& incom
         co_return error_response(incoming, agents::agent_runs(*agent, "replaced"));
     if (!incoming.file || incoming.file->size() == 0)
         co_return error_response(
-            incoming, {errc::missing_field, "the body must be a file of GET /cache", {}, {}});
+            incoming, fail(errc::missing_field, "the body must be a file of GET /cache"));
     engine::memory_source source;
     source.file_bytes = incoming.file->size();
     source.read_at = [file = incoming.file](std::uint64_t offset, std::span<std::byte> into) {

@@ -18,6 +18,10 @@ using protocol::errc;
 using clock = std::chrono::steady_clock;
 using reply = std::optional<response>;
 
+protocol::failure too_late() {
+    return fail(errc::timeout, "the answer took longer than the server allows");
+}
+
 /// What the log says about one answer; numbers and ids only.
 class answer_log {
   public:
@@ -271,8 +275,7 @@ class streamed_answer {
     }
     std::string on_silence() {
         if (clock::now() < answer_.deadline) return stream_.ping();
-        protocol::failure late{
-            errc::timeout, "the answer took longer than the server allows", {}, {}};
+        const protocol::failure late = too_late();
         if (writer_.begun()) return stream_.on_failed(late);
         refusal_ = error_response(answer_.incoming, late);
         return {};
@@ -303,10 +306,7 @@ class collected_answer {
             }
             for (const engine::generation_event& event : batch)
                 std::visit([this](const auto& one) { on(one); }, event);
-            if (batch.empty())
-                reply_ = error_response(
-                    answer_.incoming,
-                    {errc::timeout, "the answer took longer than the server allows", {}, {}});
+            if (batch.empty()) reply_ = error_response(answer_.incoming, too_late());
         }
         co_return std::move(reply_);
     }

@@ -39,11 +39,11 @@ std::optional<response> refuse_foreign_page(const config& settings, const reques
     if (!origin || only_reads || needs_key(settings)) return std::nullopt;
     if (!incoming.allow_origin.empty() || is_own_page(*origin, settings, incoming))
         return std::nullopt;
-    return error_response(incoming, {protocol::errc::forbidden,
-                                     "pages of " + origin->substr(0, 200) +
-                                         " may not use this server; --cors-origins says which may",
-                                     "origin",
-                                     {}});
+    return error_response(incoming,
+                          fail(protocol::errc::forbidden,
+                               "pages of " + origin->substr(0, 200) +
+                                   " may not use this server; --cors-origins says which may",
+                               "origin"));
 }
 
 response options_response(const request& incoming, const std::string& methods) {

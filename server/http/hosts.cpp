@@ -81,14 +81,14 @@ std::optional<response> refuse_foreign_host(const config& settings, const reques
     // Only programs of before HTTP/1.1 leave it out, and no browser.
     if (!authority || names_this_server(settings, *authority)) return std::nullopt;
     const std::string name = authority->substr(0, 200);
-    return error_response(incoming,
-                          {protocol::errc::forbidden,
-                           "this server does not answer as \"" + name +
-                               "\"; --cors-origins with an origin of that host (http://" + name +
-                               ") lets it, and so does a key for all clients (--api-key)",
-                           "host",
-                           {}},
-                          421);
+    return error_response(
+        incoming,
+        fail(protocol::errc::forbidden,
+             "this server does not answer as \"" + name +
+                 "\"; --cors-origins with an origin of that host (http://" + name +
+                 ") lets it, and so does a key for all clients (--api-key)",
+             "host"),
+        421);
 }
 
 }  // namespace semantic::server

@@ -43,17 +43,14 @@ std::string_view known_method(std::string_view method) {
 }
 
 std::optional<response> refuse_without_engine(const services& with, const request& incoming) {
-    if (with.stopping.load()) {
-        response reply =
-            error_response(incoming, {errc::shutting_down, "the server is shutting down", {}, {}});
-        return reply;
-    }
+    if (with.stopping.load())
+        return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
     if (with.engines.get() != nullptr) return std::nullopt;
     engine::load_progress progress = with.engines.progress();
     char percent[16];
     std::snprintf(percent, sizeof percent, "%.0f %%", progress.fraction * 100);
     std::string what = "the model is still loading (" + progress.stage + ", " + percent + ")";
-    return error_response(incoming, {errc::overloaded, std::move(what), {}, {}}, 503);
+    return error_response(incoming, fail(errc::overloaded, std::move(what)), 503);
 }
 
 /// Says which path was meant where only a slash at the end is too much.
@@ -66,7 +63,7 @@ protocol::failure no_such_path(const services& with, const request& incoming) {
         if (match.found != nullptr || !match.allow.empty())
             what += "; without the slash at its end, " + meant + " is";
     }
-    return {errc::not_found, std::move(what), {}, {}};
+    return fail(errc::not_found, std::move(what));
 }
 
 }  // namespace
@@ -92,17 +89,15 @@ std::optional<response> refuse_early(const services& with, const request& incomi
     if (!is_known) return error_response(incoming, no_such_path(with, incoming));
     if (match.found == nullptr) {
         response reply = error_response(
-            incoming, {errc::method_not_allowed, "this path takes " + match.allow, {}, {}});
+            incoming, fail(errc::method_not_allowed, "this path takes " + match.allow));
         reply.fields.emplace_back("allow", match.allow);
         return reply;
     }
     if (auto refused = refuse_foreign_page(with.settings, incoming)) return refused;
     if (match.found->auth == auth_class::key && !incoming.credential) {
-        response reply =
-            error_response(incoming, {errc::unauthorized,
-                                      "send a valid key as x-api-key or as authorization: Bearer",
-                                      {},
-                                      {}});
+        response reply = error_response(
+            incoming,
+            fail(errc::unauthorized, "send a valid key as x-api-key or as authorization: Bearer"));
         reply.fields.emplace_back("www-authenticate", "Bearer");
         return reply;
     }
@@ -114,7 +109,7 @@ std::optional<response> refuse_early(const services& with, const request& incomi
 
 std::optional<response> refuse_admin(const config& settings, const request& incoming) {
     auto refused = [&](errc code, const char* what) {
-        return error_response(incoming, {code, what, {}, {}});
+        return error_response(incoming, fail(code, what));
     };
     if (settings.admin_key.empty()) {
         if (!serves_this_machine_only(settings) || needs_key(settings))

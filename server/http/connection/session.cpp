@@ -49,28 +49,24 @@ bool is_http_fault(boost::system::error_code error) {
 }
 
 response not_http(const request& to, const std::string& why) {
-    return error_response(to, {errc::bad_value, "this is not valid HTTP: " + why, {}, {}}, 400);
+    return error_response(to, fail(errc::bad_value, "this is not valid HTTP: " + why), 400);
 }
 
 read_failure judge(boost::system::error_code error, bool late, const request& to,
                    const http_limits& limits, std::uint64_t body_bytes_max) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
-        return {error_response(to,
-                               {errc::bad_value,
-                                "the request header has more than " +
-                                    std::to_string(limits.header_bytes_max) + " bytes",
-                                {},
-                                {}},
-                               431)};
+        return {error_response(
+            to,
+            fail(errc::bad_value, "the request header has more than " +
+                                      std::to_string(limits.header_bytes_max) + " bytes"),
+            431)};
     if (error == http::error::body_limit)
         return {error_response(
-            to, {errc::body_too_large,
-                 "the request body has more than " + std::to_string(body_bytes_max) + " bytes",
-                 {},
-                 {}})};
+            to, fail(errc::body_too_large, "the request body has more than " +
+                                               std::to_string(body_bytes_max) + " bytes"))};
     if (late)
-        return {error_response(
-            to, {errc::request_timeout, "the request did not arrive in time", {}, {}})};
+        return {
+            error_response(to, fail(errc::request_timeout, "the request did not arrive in time"))};
     if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
     if (is_http_fault(error)) return {not_http(to, error.message())};
     return {};
@@ -93,13 +89,10 @@ bool has_body(const request_parser& parser) {
 }
 
 response compressed(const request& incoming, const std::string& field) {
-    response reply =
-        error_response(incoming,
-                       {errc::unsupported,
-                        "send the body without " + field + ": compressed bodies are not read",
-                        {},
-                        {}},
-                       415);
+    response reply = error_response(incoming,
+                                    fail(errc::unsupported, "send the body without " + field +
+                                                                ": compressed bodies are not read"),
+                                    415);
     reply.fields.emplace_back("accept-encoding", "identity");
     return reply;
 }
@@ -119,7 +112,7 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
     if (auto length = parser.content_length(); length && *length > bytes_max) {
         std::string what = "the request body has " + std::to_string(*length) +
                            " bytes, the limit is " + std::to_string(bytes_max);
-        return error_response(incoming, {errc::body_too_large, std::move(what), {}, {}});
+        return error_response(incoming, fail(errc::body_too_large, std::move(what)));
     }
     if (auto coding = incoming.field("content-encoding");
         coding && !equal_ignoring_case(*coding, "identity"))
@@ -130,8 +123,7 @@ std::optional<response> refuse_body(const request& incoming, const request_parse
     if (auto expect = incoming.field("expect");
         expect && !equal_ignoring_case(*expect, "100-continue"))
         return error_response(
-            incoming, {errc::unsupported, "the only expectation served is 100-continue", {}, {}},
-            417);
+            incoming, fail(errc::unsupported, "the only expectation served is 100-continue"), 417);
     return std::nullopt;
 }
 
@@ -170,7 +162,7 @@ class exchange {
     net::awaitable<void> answer();
     net::awaitable<std::optional<response>> call_handler();
     net::awaitable<bool> send(response reply);
-    net::awaitable<bool> fail(read_failure failure);
+    net::awaitable<bool> give_up(read_failure failure);
     read_failure judged(boost::system::error_code error, bool late) const {
         return judge(error, late, incoming_, with_.limits, body_bytes_max(with_, match_));
     }
@@ -195,7 +187,7 @@ net::awaitable<bool> exchange::send(response reply) {
     co_return sent && link_->keep_alive();
 }
 
-net::awaitable<bool> exchange::fail(read_failure failure) {
+net::awaitable<bool> exchange::give_up(read_failure failure) {
     link_->end_keep_alive();  // where the next request would begin is unknown
     if (failure.reply) co_await send(std::move(*failure.reply));
     co_return false;
@@ -221,11 +213,11 @@ net::awaitable<bool> exchange::read_header() {
     link_->buffer().consume(used);
     incoming_ = header_of(parser_);
     match_ = begin_request(with_, incoming_);
-    if (error) co_return co_await fail(judged(error, late));
+    if (error) co_return co_await give_up(judged(error, late));
     std::string fault = is_folded ? "a field goes on in the next line" : fault_of_fields(incoming_);
     if (!fault.empty()) {
         read_failure refused{not_http(incoming_, fault)};
-        co_return co_await fail(std::move(refused));
+        co_return co_await give_up(std::move(refused));
     }
     place_.has_asked();
     link_->begin_request(incoming_.keep_alive && !with_.stopping.load());
@@ -248,7 +240,7 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
             co_await http::async_read_some(link_->socket(), link_->buffer(), parser_, use_tuple);
         late = limit.passed();
     }
-    if (error) co_return co_await fail(judged(error, late));
+    if (error) co_return co_await give_up(judged(error, late));
     co_return true;
 }
 
@@ -260,11 +252,10 @@ std::optional<response> exchange::refuse_upload() {
         upload_.emplace(std::move(*place));
         return std::nullopt;
     }
-    return error_response(incoming_, {errc::overloaded,
-                                      std::to_string(most) + " files are being uploaded already",
-                                      {},
-                                      {},
-                                      upload_wait});
+    protocol::failure full =
+        fail(errc::overloaded, std::to_string(most) + " files are being uploaded already");
+    full.retry_after = upload_wait;
+    return error_response(incoming_, full);
 }
 
 net::awaitable<bool> exchange::read_body() {
@@ -277,7 +268,7 @@ net::awaitable<bool> exchange::read_body() {
     while (!parser_.is_done()) {
         const std::size_t next = parser_.get().body().size() + body_piece_bytes;
         const bool has_room = co_await room_.grow_to(next, until);
-        if (!has_room) co_return co_await fail(judged(no_error, true));
+        if (!has_room) co_return co_await give_up(judged(no_error, true));
         clock::duration wait = until - clock::now();
         if (room_.is_counted()) wait = std::min<clock::duration>(wait, with_.limits.body_silence);
         const bool goes_on = co_await read_piece(wait);
@@ -317,7 +308,7 @@ net::awaitable<bool> exchange::read_file() {
             late = limit.passed();
         }
         if (error && error != http::error::need_buffer)
-            co_return co_await fail(judged(error, late));
+            co_return co_await give_up(judged(error, late));
         std::string_view arrived(piece.data(), piece.size() - parser.get().body().size);
         auto keep = [&] { return (*file)->append(arrived); };
         auto kept = co_await run_on(with_.workers, keep);
@@ -325,7 +316,7 @@ net::awaitable<bool> exchange::read_file() {
     }
     if (fault) {
         read_failure refused{error_response(incoming_, protocol::from_storage(*fault))};
-        co_return co_await fail(std::move(refused));
+        co_return co_await give_up(std::move(refused));
     }
     incoming_.file = std::move(*file);
     co_return true;
@@ -366,8 +357,7 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
         co_return std::nullopt;
     }
     co_return error_response(
-        incoming_,
-        {errc::internal, "internal error; the log has it under this request id", {}, {}});
+        incoming_, fail(errc::internal, "internal error; the log has it under this request id"));
 }
 
 net::awaitable<void> exchange::answer() {
