@@ -232,17 +232,13 @@ class pattern_parser {
     }
 
     char by_number(std::size_t digits) {
-        int value = 0;
-        for (std::size_t i = 0; i < digits; ++i) {
-            auto digit = storage::hex_digits.find(lower(peek()));
-            if (!more() || digit == std::string_view::npos) refuse("a broken '\\x' or '\\u'");
-            value = value * 16 + static_cast<int>(digit);
-            ++at_;
-        }
-        if (value >= 128) refuse("'\\x' or '\\u' beyond ASCII");
-        return static_cast<char>(value);
+        std::string spelled;
+        for (; spelled.size() < digits && more(); ++at_) spelled += peek();
+        const auto value = storage::number_of_hex(spelled);
+        if (!value || spelled.size() < digits) refuse("a broken '\\x' or '\\u'");
+        if (*value >= 128) refuse("'\\x' or '\\u' beyond ASCII");
+        return static_cast<char>(*value);
     }
-    static char lower(char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c; }
 
     char_set bracket() {
         bool negated = take("^");

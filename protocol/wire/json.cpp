@@ -7,6 +7,8 @@
 #include <cmath>
 #include <optional>
 
+#include "storage/types/hex.hpp"
+
 namespace semantic::protocol {
 
 namespace json = boost::json;
@@ -202,21 +204,17 @@ namespace {
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
 /// The 16 bits of "\uXXXX" at `at`, or nothing when that is no such escape.
-std::optional<unsigned> utf16_escape(std::string_view text, std::size_t at) {
+std::optional<std::uint64_t> utf16_escape(std::string_view text, std::size_t at) {
     constexpr std::size_t length = 6;
     if (at + length > text.size() || text[at] != '\\' || text[at + 1] != 'u') return std::nullopt;
-    unsigned unit = 0;
-    const char* last = text.data() + at + length;
-    auto [end, fault] = std::from_chars(text.data() + at + 2, last, unit, 16);
-    if (fault != std::errc() || end != last) return std::nullopt;
-    return unit;
+    return storage::number_of_hex(text.substr(at + 2, 4));
 }
 
 /// Each escaped half of a character without its other half becomes U+FFFD, of the same length.
 /// Outside of strings, where a backslash is a mistake, nothing is made right by it.
 std::string without_lone_surrogates(std::string text) {
-    auto is_first = [](unsigned unit) { return unit >= 0xD800 && unit < 0xDC00; };
-    auto is_second = [](unsigned unit) { return unit >= 0xDC00 && unit < 0xE000; };
+    auto is_first = [](std::uint64_t unit) { return unit >= 0xD800 && unit < 0xDC00; };
+    auto is_second = [](std::uint64_t unit) { return unit >= 0xDC00 && unit < 0xE000; };
     for (std::size_t i = text.find('\\'); i < text.size(); i = text.find('\\', i)) {
         auto unit = utf16_escape(text, i);
         if (!unit) {

@@ -4,17 +4,11 @@
 #include <random>
 
 #include "protocol/wire/ids.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::server {
 
 namespace {
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
@@ -37,14 +31,11 @@ std::string percent_decode(std::string_view text) {
     std::string decoded;
     decoded.reserve(text.size());
     for (std::size_t i = 0; i < text.size(); ++i) {
-        int high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_value(text[i + 2]) : -1;
-        if (low < 0) {
-            decoded += text[i];
-            continue;
-        }
-        decoded += static_cast<char>(high * 16 + low);
-        i += 2;
+        const bool escape = text[i] == '%' && i + 2 < text.size();
+        const auto byte =
+            escape ? storage::number_of_hex(text.substr(i + 1, 2)) : std::optional<std::uint64_t>();
+        decoded += byte ? static_cast<char>(*byte) : text[i];
+        if (byte) i += 2;
     }
     return decoded;
 }

@@ -66,10 +66,9 @@ void put_bytes(metadata_map& metadata, const std::string& key, std::string_view 
 result<std::string> bytes_of_hex(std::string_view hex, const std::string& key) {
     std::string bytes;
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-        unsigned value = 0;
-        const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-        if (error != std::errc() || end != hex.data() + i + 2) break;
-        bytes += static_cast<char>(value);
+        const auto byte = number_of_hex(hex.substr(i, 2));
+        if (!byte) break;
+        bytes += static_cast<char>(*byte);
     }
     if (bytes.size() * 2 != hex.size()) return corrupt(key + " is not hex");
     return bytes;

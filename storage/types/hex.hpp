@@ -1,8 +1,9 @@
 #pragma once
-// Bytes and numbers as lower-case hex digits. Pure.
+// Bytes and numbers as lower-case hex digits, and read again in either case. Pure.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,20 @@ inline std::string hex_of(std::uint64_t value) {
     std::string text(16, '0');
     for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = hex_digit(value);
     return text;
+}
+
+/// The number that hex digits of either case spell, nothing else among them.
+/// Returns: nothing where one is no digit, and for none or more than sixteen.
+constexpr std::optional<std::uint64_t> number_of_hex(std::string_view digits) {
+    if (digits.empty() || digits.size() > 16) return std::nullopt;
+    std::uint64_t value = 0;
+    for (char digit : digits) {
+        const char lower = digit >= 'A' && digit <= 'F' ? static_cast<char>(digit | 0x20) : digit;
+        const std::size_t found = hex_digits.find(lower);
+        if (found == std::string_view::npos) return std::nullopt;
+        value = value << 4 | found;
+    }
+    return value;
 }
 
 }  // namespace semantic::storage

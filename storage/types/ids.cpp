@@ -13,12 +13,6 @@ bool allowed_in_agent_id(char c) {
            c == '_' || c == ':' || c == '-';
 }
 
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return -1;
-}
-
 }  // namespace
 
 result<agent_id> agent_id::parse(std::string_view text) {
@@ -44,13 +38,10 @@ result<block_hash> block_hash::from_hex(std::string_view text) {
     block_hash hash;
     if (text.size() != hash.bytes.size() * 2)
         return failure{errc::bad_value, "a block hash has 32 hex digits"};
-    for (std::size_t i = 0; i < hash.bytes.size(); ++i) {
-        int high = hex_digit(text[2 * i]);
-        int low = hex_digit(text[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return failure{errc::bad_value, "a block hash has 32 lower-case hex digits"};
-        hash.bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
-    }
+    if (text.find_first_not_of(hex_digits) != std::string_view::npos)
+        return failure{errc::bad_value, "a block hash has 32 lower-case hex digits"};
+    for (std::size_t i = 0; i < hash.bytes.size(); ++i)
+        hash.bytes[i] = static_cast<std::uint8_t>(*number_of_hex(text.substr(2 * i, 2)));
     return hash;
 }
 
