@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/tables.hpp"
 
 #if defined(__x86_64__)
@@ -85,7 +86,14 @@ std::span<const std::string_view> available_kernels() noexcept {
     return {available().names.data(), available().count};
 }
 
+int packed_matrix::record_inputs() const noexcept {
+    return is_block_kind(kind) ? block_form_of(kind).groups * group_size : group_size;
+}
+
 std::size_t packed_matrix::record_bytes() const noexcept {
+    if (is_block_kind(kind)) {
+        return static_cast<std::size_t>(block_form_of(kind).record_bytes());
+    }
     if (kind == weight_kind::mxfp4) {
         return 2 * lane_count + lane_count * group_size / 2;
     }
@@ -96,18 +104,10 @@ std::size_t packed_matrix::record_bytes() const noexcept {
 
 std::size_t packed_matrix::tile_bytes() const noexcept {
     const auto width = static_cast<std::size_t>(cols);
-    switch (kind) {
-        case weight_kind::f32:
-            return width * lane_count * 4;
-        case weight_kind::f16:
-        case weight_kind::bf16:
-            return width * lane_count * 2;
-        case weight_kind::q8:
-        case weight_kind::q4:
-        case weight_kind::mxfp4:
-            return width / group_size * record_bytes();
+    if (quantized()) {
+        return width / static_cast<std::size_t>(record_inputs()) * record_bytes();
     }
-    return 0;
+    return width * lane_count * (kind == weight_kind::f32 ? 4 : 2);
 }
 
 float to_float(half value) noexcept {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 
 namespace semantic::engine {
@@ -24,22 +25,27 @@ std::size_t padded(std::size_t n) { return (n + 15) / 16 * 16; }
 
 quantized_rows rows_from(const quantized_rows& x, int first, int cols) {
     const auto groups = static_cast<std::ptrdiff_t>(first) * (cols / group_size);
-    return {x.q + static_cast<std::ptrdiff_t>(first) * cols, x.scales + groups, x.sums + groups};
+    return {x.q + static_cast<std::ptrdiff_t>(first) * cols, x.scales + groups, x.sums + groups,
+            x.part_sums == nullptr ? nullptr : x.part_sums + 4 * groups};
 }
 
 quantized_rows quantize(const kernel_table& kernels, const task_runner& tasks, const float* x,
-                        int count, int cols, float* scratch) {
+                        int count, int cols, bool with_parts, float* scratch) {
     const auto rows = static_cast<std::size_t>(count), width = static_cast<std::size_t>(cols);
     auto* q = reinterpret_cast<std::int8_t*>(scratch);
     float* scales = scratch + padded(rows * width / 4);
     float* sums = scales + padded(rows * (width / group_size));
+    auto* parts = reinterpret_cast<std::int16_t*>(sums + padded(rows * (width / group_size)));
     const auto groups = static_cast<std::ptrdiff_t>(cols / group_size);
     tasks.for_rows(0, count, cols, [=, &kernels](int row) {
         const auto at = static_cast<std::ptrdiff_t>(row);
         kernels.quantize_rows(x + at * cols, 1, cols, q + at * cols, scales + at * groups,
                               sums + at * groups);
+        if (with_parts) {
+            kernels.sum_parts(q + at * cols, width / 16, parts + at * 4 * groups);
+        }
     });
-    return {q, scales, sums};
+    return {q, scales, sums, with_parts ? parts : nullptr};
 }
 
 /// Tiles of all jobs numbered in one row, cut into strips that are worth a task each.
@@ -145,7 +151,8 @@ void blas_strip(const packed_matrix& w, int first, int tiles, const float* x, in
 
 std::size_t linear_scratch_floats(int count, int cols) noexcept {
     const auto rows = static_cast<std::size_t>(count), width = static_cast<std::size_t>(cols);
-    return padded((rows * width + 3) / 4) + 2 * padded(rows * ((width + 63) / group_size));
+    const std::size_t groups = rows * ((width + 63) / group_size);
+    return padded((rows * width + 3) / 4) + 2 * padded(groups) + padded(2 * groups);
 }
 
 void linear(const kernel_table& kernels, const task_runner& tasks, std::span<const linear_job> jobs,
@@ -167,9 +174,13 @@ void linear(const kernel_table& kernels, const task_runner& tasks, std::span<con
         return;
     }
     quantized_rows q;
-    if (std::any_of(jobs.begin(), jobs.end(),
-                    [](const linear_job& job) { return job.weights->quantized(); })) {
-        q = quantize(kernels, tasks, x, count, cols, scratch);
+    bool has_quantised = false, has_blocks = false;
+    for (const linear_job& job : jobs) {
+        has_quantised = has_quantised || job.weights->quantized();
+        has_blocks = has_blocks || is_block_kind(job.weights->kind);
+    }
+    if (has_quantised) {
+        q = quantize(kernels, tasks, x, count, cols, has_blocks, scratch);
     }
     const tile_strips strips = cut(jobs, count, cols);
     const int blocks = (count + rows_per_block - 1) / rows_per_block;

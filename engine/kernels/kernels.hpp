@@ -25,7 +25,27 @@ using bfloat = std::uint16_t;
 inline constexpr int lane_count = 16;  // output rows of a weight tile
 inline constexpr int group_size = 64;  // inputs that share a scale and a bias
 
-enum class weight_kind { f32, f16, bf16, q8, q4, mxfp4 };
+/// q8 and q4 are MLX's affine forms; the last twelve hold GGUF's types of the same names.
+enum class weight_kind {
+    f32,
+    f16,
+    bf16,
+    q8,
+    q4,
+    mxfp4,
+    q4_0,
+    q4_1,
+    q5_0,
+    q5_1,
+    q8_0,
+    iq4_nl,
+    iq4_xs,
+    q2_k,
+    q3_k,
+    q4_k,
+    q5_k,
+    q6_k,
+};
 
 /// How the scales and biases of a q8 or q4 matrix are stored: as the model published them, so that
 /// packing never rounds.
@@ -45,17 +65,21 @@ enum class scale_kind { f16, bf16, f32 };
 ///      nibble, of 16+4*j+i in its high one. w = 2^(exponent - 127) * e2m1(code), where e2m1 of the
 ///      codes 0 to 7 is 0, 0.5, 1, 1.5, 2, 3, 4, 6, and of 8 to 15 the same negated. Exponent 255
 ///      (NaN in the format) gives products that are not finite.
+///  GGUF's types: block_forms.hpp has their records.
 struct packed_matrix {
     weight_kind kind = weight_kind::f32;
     scale_kind scales = scale_kind::f16;  // of q8 and q4
     int rows = 0;
-    int cols = 0;                     // multiple of 64 if quantized()
+    int cols = 0;                     // multiple of 64 if quantized(), of record_inputs()
     const std::byte* data = nullptr;  // 64-byte aligned; owned by the weights object
-    /// Whether the kernels read quantised activations: q8, q4 and mxfp4.
+    /// Whether the kernels read quantised activations: all but f32, f16 and bf16.
     bool quantized() const noexcept {
-        return kind == weight_kind::q8 || kind == weight_kind::q4 || kind == weight_kind::mxfp4;
+        return kind != weight_kind::f32 && kind != weight_kind::f16 && kind != weight_kind::bf16;
     }
-    /// Bytes of one group of 64 inputs of a tile. Requires: quantized().
+    /// Inputs of one record of a tile: 64, or 256 where the type's scales have a scale of their
+    /// own. Requires: quantized().
+    int record_inputs() const noexcept;
+    /// Bytes of one record of a tile. Requires: quantized().
     std::size_t record_bytes() const noexcept;
     std::size_t tile_bytes() const noexcept;
     int tiles() const noexcept { return (rows + lane_count - 1) / lane_count; }
@@ -69,6 +93,8 @@ struct quantized_rows {
     const std::int8_t* q = nullptr;  // [count, cols]
     const float* scales = nullptr;   // [count, cols/64]
     const float* sums = nullptr;     // [count, cols/64]
+    /// [count, cols/16]: Σ q of 16 inputs each. Used for GGUF's types alone.
+    const std::int16_t* part_sums = nullptr;
 };
 
 /// One KV head's K or V rows inside a frame (storage::kv_layout gives the offsets): the first `dim`
@@ -130,12 +156,18 @@ struct kernel_table {
     /// acc = fma(scale_w, float(idot) * scale_x, acc); acc = fma(bias_w, sum_x, acc).
     /// mxfp4: per half of a group ascending, with idot = Σ (2 * e2m1(code)) * q_x exact:
     /// acc = fma(2^(exponent - 128), float(idot) * scale_x, acc).
+    /// GGUF's types: per group of 64, over its parts ascending, t = scale * float(idot) for the
+    /// first and fma(scale, float(idot), t) for the others, with idot = Σ integer * q_x exact; then
+    /// t = fma(offset, float(Σ q_x), t) for each part where the type has offsets; then
+    /// acc = fma(t, scale_x, acc). block_forms.hpp says what a part is.
     void (*linear_quant)(const packed_matrix& w, int tile_begin, int tile_end,
                          const quantized_rows& x, int count, float* y, std::size_t ldy);
 
     /// x [count, cols] -> q, scales, sums as in quantized_rows. Requires: cols a multiple of 64.
     void (*quantize_rows)(const float* x, int count, int cols, std::int8_t* q, float* scales,
                           float* sums);
+    /// sums[i] = Σ q[16 * i + k], k = 0 to 15, for `count` sums. Requires: count a multiple of 4.
+    void (*sum_parts)(const std::int8_t* q, std::size_t count, std::int16_t* sums);
 
     /// out = x * (1 / sqrt(Σ x² / n + eps)) * weight (or * (1 + weight)), one row of n; Σ by fma in
     /// lane order, products from the left. out may be x.
@@ -181,7 +213,7 @@ struct kernel_table {
     /// below the smallest normal number are 0. n and r from round-half-even(x * log2 e), degree 6.
     void (*exp)(const float* x, float* out, std::size_t n);
     /// Row `index` of an embedding matrix packed as W, widened to f32: out [cols]. q8 and q4 give
-    /// fma(scale, q, bias), mxfp4 is exact.
+    /// fma(scale, q, bias), mxfp4 is exact, GGUF's types give fma(scale, integer, offset).
     void (*embed_row)(const packed_matrix& w, int index, float* out);
 };
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/kernels/attention_scratch.hpp"
+#include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"
@@ -112,27 +113,33 @@ float mxfp4_product(const packed_matrix& w, index row, const std::int8_t* q, con
     return acc;
 }
 
+float affine_product(const packed_matrix& w, index row, const std::int8_t* q, const float* scales,
+                     const float* sums) {
+    float acc = 0.0f;
+    for (index g = 0; g < w.cols / group_size; ++g, q += group_size) {
+        const record r = record_of(w, row / lane_count, g);
+        std::int32_t idot = 0;
+        for (index k = 0; k < group_size; ++k) {
+            idot += r.q(row % lane_count, k) * q[k];
+        }
+        const float scaled = static_cast<float>(idot) * scales[g];
+        acc = std::fma(r.scale(row % lane_count), scaled, acc);
+        acc = std::fma(r.bias(row % lane_count), sums[g], acc);
+    }
+    return acc;
+}
+
 void linear_quant(const packed_matrix& w, int tile_begin, int tile_end, const quantized_rows& x,
                   int count, float* y, std::size_t ldy) {
     const index groups = w.cols / group_size;
     for (index m = 0; m < count; ++m) {
         for (index n = tile_begin * lane_count; n < tile_end * lane_count && n < w.rows; ++n) {
-            float acc = 0.0f;
-            if (w.kind == weight_kind::mxfp4) {
-                acc = mxfp4_product(w, n, x.q + m * w.cols, x.scales + m * groups);
-            }
-            for (index g = 0; w.kind != weight_kind::mxfp4 && g < groups; ++g) {
-                const record r = record_of(w, n / lane_count, g);
-                const std::int8_t* xq = x.q + m * w.cols + g * group_size;
-                std::int32_t idot = 0;
-                for (index k = 0; k < group_size; ++k) {
-                    idot += r.q(n % lane_count, k) * xq[k];
-                }
-                const float scaled = static_cast<float>(idot) * x.scales[m * groups + g];
-                acc = std::fma(r.scale(n % lane_count), scaled, acc);
-                acc = std::fma(r.bias(n % lane_count), x.sums[m * groups + g], acc);
-            }
-            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] = acc;
+            const std::int8_t* q = x.q + m * w.cols;
+            const float *scales = x.scales + m * groups, *sums = x.sums + m * groups;
+            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] =
+                is_block_kind(w.kind)          ? block_product(w, static_cast<int>(n), q, scales)
+                : w.kind == weight_kind::mxfp4 ? mxfp4_product(w, n, q, scales)
+                                               : affine_product(w, n, q, scales, sums);
         }
     }
 }
@@ -155,6 +162,16 @@ void quantize_rows(const float* x, int count, int cols, std::int8_t* q, float* s
         }
         scales[g] = scale;
         sums[g] = scale * static_cast<float>(sum);
+    }
+}
+
+void sum_parts(const std::int8_t* q, std::size_t count, std::int16_t* sums) {
+    for (std::size_t i = 0; i < count; ++i) {
+        int sum = 0;
+        for (int k = 0; k < 16; ++k) {
+            sum += q[16 * i + static_cast<std::size_t>(k)];
+        }
+        sums[i] = static_cast<std::int16_t>(sum);
     }
 }
 
@@ -507,6 +524,9 @@ void finish_softmax(const softmax_state& state, float* out, int dim) {
 }
 
 void embed_row(const packed_matrix& w, int index_of_row, float* out) {
+    if (is_block_kind(w.kind)) {
+        return embed_block_row(w, index_of_row, out);
+    }
     const index tile = index_of_row / lane_count, row = index_of_row % lane_count;
     for (index k = 0; k < w.cols; ++k) {
         if (w.kind == weight_kind::mxfp4) {
@@ -524,9 +544,9 @@ void embed_row(const packed_matrix& w, int index_of_row, float* out) {
 }
 
 constexpr kernel_table make_table(const char* name, bool float_by_blas) {
-    return {name,   float_by_blas, linear_float,   linear_quant,   quantize_rows, rms_norm,
-            add,    silu_mul,      gelu_mul,       swiglu_clamped, rope,          quantize_kv,
-            attend, merge_softmax, finish_softmax, exp_all,        embed_row};
+    return {name,        float_by_blas, linear_float,  linear_quant,   quantize_rows,  sum_parts,
+            rms_norm,    add,           silu_mul,      gelu_mul,       swiglu_clamped, rope,
+            quantize_kv, attend,        merge_softmax, finish_softmax, exp_all,        embed_row};
 }
 
 constexpr kernel_table scalar_table = make_table("scalar", false);

@@ -25,6 +25,7 @@ head_products::head_products(const kernel_table& kernels, const task_runner& tas
         slot.levels = aligned_buffer<std::int8_t>(inputs);
         slot.scales = aligned_buffer<float>(inputs / group_size);
         slot.sums = aligned_buffer<float>(inputs / group_size);
+        slot.part_sums = aligned_buffer<std::int16_t>(inputs / 16);
         slot.more = aligned_buffer<float>(static_cast<std::size_t>(outputs_max) * rows_per_block);
     }
 }
@@ -55,10 +56,13 @@ void head_products::run_block(const packed_matrix& w, const float* x, std::size_
     if (!w.quantized()) {
         return kernels_.linear_float(w, 0, w.tiles(), scratch.rows.data(), count, y, ldy);
     }
-    const quantized_rows rows{scratch.levels.data(), scratch.scales.data(), scratch.sums.data()};
+    const quantized_rows rows{scratch.levels.data(), scratch.scales.data(), scratch.sums.data(),
+                              scratch.part_sums.data()};
     const auto quantize = [&] {
         kernels_.quantize_rows(scratch.rows.data(), count, w.cols, scratch.levels.data(),
                                scratch.scales.data(), scratch.sums.data());
+        kernels_.sum_parts(scratch.levels.data(), static_cast<std::size_t>(count) * inputs / 16,
+                           scratch.part_sums.data());
     };
     quantize();
     kernels_.linear_quant(w, 0, w.tiles(), rows, count, y, ldy);

@@ -40,8 +40,9 @@ class head_products {
     struct slot_scratch {
         aligned_buffer<float> rows;  // [block, inputs]
         aligned_buffer<std::int8_t> levels;
-        aligned_buffer<float> scales, sums;  // [block, inputs / 64]
-        aligned_buffer<float> more;          // [block, outputs]
+        aligned_buffer<float> scales, sums;      // [block, inputs / 64]
+        aligned_buffer<std::int16_t> part_sums;  // [block, inputs / 16]
+        aligned_buffer<float> more;              // [block, outputs]
     };
 
     void run_block(const packed_matrix& w, const float* x, std::size_t row_step, int count,

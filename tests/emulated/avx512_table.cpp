@@ -1,6 +1,7 @@
 // The AVX-512 table as this program's CPU can run it: the same source, its instructions emulated.
 
 #include "engine/kernels/attention_scratch.hpp"
+#include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "engine/kernels/attention_scratch.hpp"
+#include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"

@@ -147,6 +147,22 @@ SIMD void quantize_rows(const float* x, int count, int cols, std::int8_t* q, flo
     }
 }
 
+SIMD void sum_parts(const std::int8_t* q, std::size_t count, std::int16_t* sums) {
+    const __m256i zero = _mm256_setzero_si256(), flip = _mm256_set1_epi8(-128);
+    for (std::size_t i = 0; i < count; i += 4, q += 64) {
+        const auto* at = reinterpret_cast<const __m256i*>(q);
+        // Of q + 128, 8 elements to a 64-bit word.
+        const __m256i a = _mm256_sad_epu8(_mm256_xor_si256(_mm256_loadu_si256(at), flip), zero);
+        const __m256i b = _mm256_sad_epu8(_mm256_xor_si256(_mm256_loadu_si256(at + 1), flip), zero);
+        const __m256i both = _mm256_or_si256(a, _mm256_slli_epi64(b, 32));
+        const __m256i parts = _mm256_add_epi32(both, _mm256_unpackhi_epi64(both, both));
+        const __m128i ordered =
+            _mm_unpacklo_epi32(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
+        const __m128i words = _mm_sub_epi32(ordered, _mm_set1_epi32(128 * 16));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(sums + i), _mm_packs_epi32(words, words));
+    }
+}
+
 SIMD_INLINE half to_finite_half(float value) {
     value = value > 65504.0f ? 65504.0f : value;
     return to_half(value < -65504.0f ? -65504.0f : value);

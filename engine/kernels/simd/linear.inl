@@ -350,9 +350,21 @@ SIMD void linear_offset(const packed_matrix& w, int tile_begin, int tile_end,
     }
 }
 
+SIMD void linear_blocks(const packed_matrix& w, int tile_begin, int tile_end,
+                        const quantized_rows& x, int count, float* y, std::size_t ldy) {
+    for (index m = 0; m < count; ++m) {
+        for (int n = tile_begin * lane_count; n < tile_end * lane_count && n < w.rows; ++n) {
+            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] =
+                block_product(w, n, x.q + m * w.cols, x.scales + m * (w.cols / group_size));
+        }
+    }
+}
+
 SIMD void linear_quant(const packed_matrix& w, int tile_begin, int tile_end,
                        const quantized_rows& x, int count, float* y, std::size_t ldy) {
-    if (w.kind == weight_kind::mxfp4) {
+    if (is_block_kind(w.kind)) {
+        linear_blocks(w, tile_begin, tile_end, x, count, y, ldy);
+    } else if (w.kind == weight_kind::mxfp4) {
         linear_offset<weight_kind::mxfp4>(w, tile_begin, tile_end, x, mxfp4_offset, count, y, ldy);
     } else if (w.kind == weight_kind::q4) {
         quant_kind<weight_kind::q4>(w, tile_begin, tile_end, whole_span(w, x, ldy), count, y);
@@ -531,6 +543,10 @@ SIMD void embed_mxfp4(const packed_matrix& w, const std::byte* tile, int lane, f
 SIMD void embed_row(const packed_matrix& w, int row, float* out) {
     const std::byte* tile = w.data + static_cast<std::size_t>(row / lane_count) * w.tile_bytes();
     const int lane = row % lane_count;
+    if (is_block_kind(w.kind)) {
+        embed_block_row(w, row, out);
+        return;
+    }
     if (w.kind == weight_kind::mxfp4) {
         embed_mxfp4(w, tile, lane, out);
         return;

@@ -186,12 +186,15 @@ struct test_rows {
     test_rows(const kernel_table& table, const float* x, int count, int cols)
         : q(static_cast<std::size_t>(count) * static_cast<std::size_t>(cols)),
           scales(q.size() / 64),
-          sums(q.size() / 64) {
+          sums(q.size() / 64),
+          part_sums(q.size() / 16) {
         table.quantize_rows(x, count, cols, q.data(), scales.data(), sums.data());
+        table.sum_parts(q.data(), part_sums.size(), part_sums.data());
     }
-    quantized_rows view() const { return {q.data(), scales.data(), sums.data()}; }
+    quantized_rows view() const { return {q.data(), scales.data(), sums.data(), part_sums.data()}; }
     buffer<std::int8_t> q;
     buffer<float> scales, sums;
+    buffer<std::int16_t> part_sums;
 };
 
 template <class T>

@@ -1,0 +1,297 @@
+#include "engine/model/weights/gguf_packing.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "engine/kernels/block_forms.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::gguf_type;
+
+constexpr std::size_t plane = 4 * lane_count;  // bytes of a quad of 16 rows
+
+// Bytes are handled four at a time, in words of little-endian memory.
+std::uint32_t word_at(const std::byte* at, std::size_t index) {
+    std::uint32_t word;
+    std::memcpy(&word, at + 4 * index, sizeof word);
+    return word;
+}
+
+int byte_at(const std::byte* at, std::size_t i) { return std::to_integer<int>(at[i]); }
+
+/// One row's part of a record that is being written.
+class record_row {
+  public:
+    record_row(std::byte* record, std::size_t lane) : record_(record), lane_(lane) {}
+
+    /// The half at `from` as the header's number `index`.
+    void put_half(std::size_t index, const std::byte* from) {
+        std::memcpy(record_ + (index * lane_count + lane_) * sizeof(half), from, sizeof(half));
+        std::uint16_t bits;
+        std::memcpy(&bits, from, sizeof bits);
+        finite_ = finite_ && (bits & 0x7c00u) != 0x7c00u;
+    }
+    /// A byte of the header, counted in bytes of 16 rows.
+    void put_byte(std::size_t index, int value) {
+        record_[index * lane_count + lane_] = static_cast<std::byte>(value);
+    }
+    /// The quads of a plane of codes that begins at `at`, counted in bytes.
+    void put_quad(std::size_t at, std::uint32_t quad) {
+        std::memcpy(record_ + at + lane_ * sizeof quad, &quad, sizeof quad);
+    }
+
+    /// The exponent of a power of two; 255 is the format's NaN.
+    void put_exponent(std::size_t index, int exponent) {
+        put_byte(index, exponent);
+        finite_ = finite_ && exponent != 255;
+    }
+    /// Whether every scale so far is a number.
+    bool finite() const { return finite_; }
+
+  private:
+    std::byte* record_;
+    std::size_t lane_;
+    bool finite_ = true;
+};
+
+constexpr std::uint32_t low_nibbles = 0x0f0f0f0fu, low_twos = 0x03030303u, low_bits = 0x01010101u;
+
+/// Bits `bit` of the bytes of eight words, as a plane of one bit each.
+std::uint32_t ones_of(const std::byte* bytes, int bit) {
+    std::uint32_t quad = 0;
+    for (std::size_t k = 0; k < 8; ++k) quad |= (word_at(bytes, k) >> bit & low_bits) << k;
+    return quad;
+}
+
+/// Bits `shift` and shift + 1 of the bytes of four words, as a plane of two bits each.
+std::uint32_t twos_of(const std::byte* bytes, int shift) {
+    std::uint32_t quad = 0;
+    for (std::size_t k = 0; k < 4; ++k) quad |= (word_at(bytes, k) >> shift & low_twos) << 2 * k;
+    return quad;
+}
+
+/// Bit i of `bits` is input i's: the same as a plane of one bit each.
+std::uint32_t ones_of_inputs(std::uint32_t bits) {
+    std::uint32_t quad = 0;
+    for (int k = 0; k < 8; ++k) {
+        const std::uint32_t four = bits >> 4 * k & 15u;
+        quad |= (four * 0x00204081u & low_bits) << k;  // one to a byte
+    }
+    return quad;
+}
+
+/// Two blocks of 32 make a record. A block begins with `halves` halves: its scale and, if 2, its
+/// offset.
+template <std::size_t block_bytes, std::size_t halves, bool fifth>
+void pack_small(const std::byte* blocks, record_row& to) {
+    constexpr std::size_t codes = halves * 2 * lane_count * sizeof(half);
+    constexpr std::size_t part_bytes = (fifth ? 5 : 4) * plane;
+    for (std::size_t part = 0; part < 2; ++part) {
+        const std::byte* at = blocks + part * block_bytes;
+        for (std::size_t i = 0; i < halves; ++i) to.put_half(2 * i + part, at + 2 * i);
+        at += 2 * halves;
+        const std::size_t planes = codes + part * part_bytes;
+        if constexpr (fifth) {
+            to.put_quad(planes + 4 * plane, ones_of_inputs(word_at(at, 0)));
+            at += 4;
+        }
+        for (std::size_t j = 0; j < 4; ++j) to.put_quad(planes + j * plane, word_at(at, j));
+    }
+}
+
+void pack_q8_0(const std::byte* blocks, record_row& to) {
+    for (std::size_t part = 0; part < 2; ++part) {
+        const std::byte* at = blocks + part * 34;
+        to.put_half(part, at);
+        for (std::size_t j = 0; j < 8; ++j)
+            to.put_quad(64 + (part * 8 + j) * plane, word_at(at + 2, j) ^ 0x80808080u);
+    }
+}
+
+void pack_mxfp4_blocks(const std::byte* blocks, record_row& to) {
+    for (std::size_t part = 0; part < 2; ++part) {
+        const std::byte* at = blocks + part * 17;
+        to.put_exponent(part, byte_at(at, 0));
+        for (std::size_t j = 0; j < 4; ++j)
+            to.put_quad(2 * lane_count + (part * 4 + j) * plane, word_at(at + 1, j));
+    }
+}
+
+void pack_iq4_xs(const std::byte* block, record_row& to) {
+    to.put_half(0, block);
+    const unsigned high = word_at(block, 0) >> 16;
+    for (std::size_t part = 0; part < 8; ++part) {
+        const int low = byte_at(block + 4, part / 2) >> (part % 2 * 4) & 15;
+        to.put_byte(2 + part, (low | static_cast<int>(high >> 2 * part & 3u) << 4) - 32);
+    }
+    for (std::size_t j = 0; j < 32; ++j) to.put_quad(192 + j * plane, word_at(block + 8, j));
+}
+
+/// Scale and minimum of six bits each, of Q4_K and Q5_K.
+void put_six_bit_scales(const std::byte* packed, record_row& to) {
+    for (std::size_t part = 0; part < 4; ++part) {
+        const int s = byte_at(packed, part), m = byte_at(packed, part + 4);
+        const int low = byte_at(packed, part + 8);
+        to.put_byte(4 + part, s & 63);
+        to.put_byte(12 + part, m & 63);
+        to.put_byte(8 + part, (low & 15) | s >> 6 << 4);
+        to.put_byte(16 + part, low >> 4 | m >> 6 << 4);
+    }
+}
+
+/// Part 2n of 32 inputs is in the low halves of 32 bytes, part 2n + 1 in their high halves.
+void put_paired_nibbles(const std::byte* bytes, std::size_t part, std::size_t at, record_row& to) {
+    for (std::size_t j = 0; j < 4; ++j) {
+        const std::uint32_t first = word_at(bytes + part / 2 * 32, j);
+        const std::uint32_t second = word_at(bytes + part / 2 * 32, j + 4);
+        to.put_quad(at + j * plane, part % 2 == 0
+                                        ? (first & low_nibbles) | (second & low_nibbles) << 4
+                                        : (first >> 4 & low_nibbles) | (second & ~low_nibbles));
+    }
+}
+
+template <bool fifth>
+void pack_q4_k(const std::byte* block, record_row& to) {
+    to.put_half(0, block);
+    to.put_half(1, block + 2);
+    put_six_bit_scales(block + 4, to);
+    const std::byte* fifths = block + 16;
+    const std::byte* nibbles = fifths + (fifth ? 32 : 0);
+    for (std::size_t part = 0; part < 8; ++part) {
+        const std::size_t at = 320 + part * (fifth ? 5 : 4) * plane;
+        put_paired_nibbles(nibbles, part, at, to);
+        if (fifth) to.put_quad(at + 4 * plane, ones_of(fifths, static_cast<int>(part)));
+    }
+}
+
+/// Where Q2_K and Q3_K have the twos of a part of 16 inputs.
+std::uint32_t twos_of_part(const std::byte* codes, std::size_t part) {
+    return twos_of(codes + part / 8 * 32 + part % 2 * 16, static_cast<int>(part % 8 / 2 * 2));
+}
+
+void pack_q2_k(const std::byte* block, record_row& to) {
+    to.put_half(0, block + 80);
+    to.put_half(1, block + 82);
+    for (std::size_t part = 0; part < 16; ++part) {
+        to.put_byte(4 + part, byte_at(block, part));
+        to.put_quad(320 + part * plane, twos_of_part(block + 16, part));
+    }
+}
+
+void pack_q3_k(const std::byte* block, record_row& to) {
+    const std::byte* scales = block + 96;
+    to.put_half(0, block + 108);
+    for (std::size_t part = 0; part < 16; ++part) {
+        const int low = byte_at(scales, part % 8) >> (part / 8 * 4) & 15;
+        const int high = byte_at(scales, 8 + part % 4) >> (part / 4 * 2) & 3;
+        to.put_byte(2 + part, (low | high << 4) - 32);
+        const std::size_t group = 288 + part / 4 * 6 * plane;
+        to.put_quad(group + part % 4 * plane, twos_of_part(block + 32, part));
+    }
+    for (std::size_t half_group = 0; half_group < 8; ++half_group) {
+        const std::size_t group = 288 + half_group / 2 * 6 * plane;
+        to.put_quad(group + (4 + half_group % 2) * plane,
+                    ones_of(block, static_cast<int>(half_group)));
+    }
+}
+
+/// Halves of 128 inputs: low four bits of inputs i and i + 64 share a byte, the high two of i,
+/// i + 32, i + 64 and i + 96 another.
+void pack_q6_k(const std::byte* block, record_row& to) {
+    to.put_half(0, block + 208);
+    for (std::size_t part = 0; part < 16; ++part) {
+        to.put_byte(2 + part, byte_at(block + 192, part));
+        const std::size_t at = 320 + part * 3 * plane;
+        const std::byte* low = block + part / 8 * 64 + part % 4 * 16;
+        const int shift = static_cast<int>(part % 8 / 4 * 4);
+        for (std::size_t j = 0; j < 2; ++j) {
+            to.put_quad(at + j * plane, (word_at(low, j) >> shift & low_nibbles) |
+                                            (word_at(low, j + 2) >> shift & low_nibbles) << 4);
+        }
+        to.put_quad(at + 2 * plane, twos_of(block + 128 + part / 8 * 32 + part % 2 * 16,
+                                            static_cast<int>(part % 8 / 2 * 2)));
+    }
+}
+
+struct packer {
+    gguf_type type;
+    weight_kind kind;
+    std::size_t blocks;  // in a record
+    /// One row's `blocks` into a record.
+    void (*pack)(const std::byte* blocks, record_row& to);
+};
+constexpr std::array packers = {
+    packer{gguf_type::q4_0, weight_kind::q4_0, 2, pack_small<18, 1, false>},
+    packer{gguf_type::q4_1, weight_kind::q4_1, 2, pack_small<20, 2, false>},
+    packer{gguf_type::q5_0, weight_kind::q5_0, 2, pack_small<22, 1, true>},
+    packer{gguf_type::q5_1, weight_kind::q5_1, 2, pack_small<24, 2, true>},
+    packer{gguf_type::q8_0, weight_kind::q8_0, 2, pack_q8_0},
+    packer{gguf_type::iq4_nl, weight_kind::iq4_nl, 2, pack_small<18, 1, false>},
+    packer{gguf_type::iq4_xs, weight_kind::iq4_xs, 1, pack_iq4_xs},
+    packer{gguf_type::q2_k, weight_kind::q2_k, 1, pack_q2_k},
+    packer{gguf_type::q3_k, weight_kind::q3_k, 1, pack_q3_k},
+    packer{gguf_type::q4_k, weight_kind::q4_k, 1, pack_q4_k<false>},
+    packer{gguf_type::q5_k, weight_kind::q5_k, 1, pack_q4_k<true>},
+    packer{gguf_type::q6_k, weight_kind::q6_k, 1, pack_q6_k},
+    packer{gguf_type::mxfp4, weight_kind::mxfp4, 2, pack_mxfp4_blocks},
+};
+
+const packer* find_packer(gguf_type type) {
+    const auto* found = std::find_if(packers.begin(), packers.end(),
+                                     [type](const packer& each) { return each.type == type; });
+    return found == packers.end() ? nullptr : found;
+}
+
+std::string complaint(const packed_matrix& to, std::int32_t row, std::size_t record) {
+    const std::size_t inputs = static_cast<std::size_t>(to.record_inputs());
+    return "a scale that is not a number (row " + std::to_string(row) + ", inputs " +
+           std::to_string(record * inputs) + " to " + std::to_string((record + 1) * inputs - 1) +
+           ")";
+}
+
+}  // namespace
+
+std::optional<weight_kind> packed_kind(gguf_type type, int cols) noexcept {
+    const packer* how = find_packer(type);
+    if (how == nullptr) return std::nullopt;
+    const packed_matrix shape{how->kind, scale_kind::f16, lane_count, cols, nullptr};
+    if (cols % shape.record_inputs() != 0) return std::nullopt;
+    return how->kind;
+}
+
+std::optional<std::string> pack_blocks(const packed_matrix& to, const block_source& source,
+                                       int tile_begin, int tile_end, std::byte* out) {
+    const packer* how = find_packer(source.type);
+    ASSERT(how != nullptr && how->kind == to.kind);
+    const std::size_t block_bytes = storage::find_block_size(source.type)->bytes;
+    const std::size_t record_bytes = to.record_bytes();
+    const auto records = static_cast<std::size_t>(to.cols / to.record_inputs());
+    for (int tile = tile_begin; tile < tile_end; ++tile) {
+        const int first = tile * lane_count, lanes = std::min(lane_count, to.rows - first);
+        std::array<std::int32_t, lane_count> numbers;
+        std::array<const std::byte*, lane_count> rows;
+        for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes); ++lane) {
+            const std::size_t row = static_cast<std::size_t>(first) + lane;
+            numbers[lane] =
+                source.row_of.empty() ? static_cast<std::int32_t>(row) : source.row_of[row];
+            rows[lane] = source.blocks + static_cast<std::size_t>(numbers[lane]) * source.row_bytes;
+        }
+        std::byte* record = out + static_cast<std::size_t>(tile) * to.tile_bytes();
+        for (std::size_t i = 0; i < records; ++i, record += record_bytes) {
+            std::memset(record, 0, record_bytes);  // of lanes without a row, and unused bytes
+            for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes); ++lane) {
+                record_row cells(record, lane);
+                how->pack(rows[lane] + i * how->blocks * block_bytes, cells);
+                if (!cells.finite()) return complaint(to, numbers[lane], i);
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace semantic::engine
