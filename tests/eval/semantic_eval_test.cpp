@@ -3,51 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <sys/wait.h>
 
 #include "storage/files/safetensors.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/eval/eval_program.hpp"
 
 namespace semantic {
 namespace {
 
 const std::string golden = std::string(SEMANTIC_SOURCE_DIR) + "/tests/golden";
-
-struct outcome {
-    int status = -1;
-    std::string out;
-    std::string err;
-};
-
-std::string read(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write(const std::string& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
-}
-
-class semantic_eval : public testing::Test {
-  protected:
-    std::string path(const std::string& name) const { return dir_.path() + "/" + name; }
-
-    outcome run(const std::string& arguments, const std::string& input = "") {
-        write(path("in"), input);
-        std::string command = std::string(SEMANTIC_BINARY_DIR) + "/semantic-eval " + arguments;
-        command += " <" + path("in") + " >" + path("out") + " 2>" + path("err");
-        outcome result;
-        result.status = WEXITSTATUS(std::system(command.c_str()));
-        result.out = read(path("out"));
-        result.err = read(path("err"));
-        return result;
-    }
-
-    tests::temp_dir dir_;
-};
 
 TEST_F(semantic_eval, text_becomes_ids_and_the_ids_become_the_text_again) {
     std::string text = "My dog is called Biscuit.\nÆrøskøbing, naïve café <|im_end|> 12345";
