@@ -335,7 +335,9 @@ model_info describe(const engine_options& options, const model_config& config,
                                        config.context_tokens_max);
     std::filesystem::path directory(options.model_directory);
     model_info info;
-    info.id = (directory.has_filename() ? directory : directory.parent_path()).filename().string();
+    info.id = options.model_id;
+    if (info.id.empty())
+        info.id = (directory.has_filename() ? directory : directory.parent_path()).filename();
     info.family = config.family;
     info.chat_template = chat.family();
     info.kernels = kernels.name;

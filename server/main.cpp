@@ -14,24 +14,24 @@ namespace {
 
 using namespace semantic;
 
-/// Returns: --model, else the embedded one's folder; empty when that is not to be found.
-std::string model_directory(const server::config& settings, const char* argv0) {
-    if (!settings.model.empty()) return settings.model;
-    return server::find_embedded_model(server::executable_path(argv0));
-}
-
-std::string find_model(const server::config& settings, const char* argv0) {
-    std::string found = model_directory(settings, argv0);
-    if (found.empty())
-        throw std::runtime_error(
-            "the embedded model is not beside this program; name one with --model DIR");
-    return found;
+/// What --model names, else the embedded model.
+storage::result<server::found_model> find_model(const server::config& settings, const char* argv0) {
+    std::string named = settings.model;
+    if (named.empty()) named = server::find_embedded_model(server::executable_path(argv0));
+    if (named.empty())
+        return storage::failure{
+            storage::errc::not_found,
+            "the embedded model is not beside this program; name one with --model"};
+    return server::find_model(named, server::model_places::of_environment());
 }
 
 int serve(const server::config& settings, const char* argv0) {
     const char* home = std::getenv("HOME");
-    engine::engine_options engine_options = server::make_engine_options(
-        settings, find_model(settings, argv0), home == nullptr ? "" : home);
+    auto model = find_model(settings, argv0);
+    if (!model) throw std::runtime_error(model.error().what);
+    engine::engine_options engine_options =
+        server::make_engine_options(settings, std::move(model->path), home == nullptr ? "" : home);
+    engine_options.model_id = std::move(model->id);
     engine_options.on_warning = [](std::string what) {
         server::log_event(server::log_level::warning, what);
     };
@@ -61,7 +61,8 @@ int run(int argc, char** argv) try {
     if (parsed.action == server::config_action::version)
         return std::cout << "semantic-server " << server::server_version << "\n", 0;
     if (parsed.action == server::config_action::print_config) {
-        server::take_model_defaults(parsed, model_directory(parsed.values, argv[0]));
+        const auto model = find_model(parsed.values, argv[0]);
+        if (model) server::take_model_defaults(parsed, model->path);
         return std::cout << server::print_config(parsed), 0;
     }
     server::start_logging(parsed.values.log_from, std::clog);

@@ -329,7 +329,9 @@ const std::array options{
                   set_log_level,
                   [](const config& from) { return std::string(to_string(from.log_from)); }},
 
-    config_option{"model", "Model", "DIR", "Hugging Face model folder; empty: the embedded model",
+    config_option{"model", "Model", "MODEL",
+                  "a folder, a .gguf file, NAME in ~/.semantic/models, or ORG/NAME[:FILE or QUANT] "
+                  "in the Hugging Face cache; empty: the embedded model",
                   model_names, false, set_model, print_text<&config::model>},
     config_option{"kernels",
                   "Model",

@@ -1,26 +1,313 @@
 #include "server/config/model_path.hpp"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace semantic::server {
 
-std::filesystem::path executable_path(const std::string& argv0) {
-    std::error_code ec;
-    std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ec);
-    if (!ec) return self;
-    self = std::filesystem::canonical(argv0, ec);
-    return ec ? std::filesystem::path(argv0) : self;
+namespace {
+
+namespace fs = std::filesystem;
+using storage::errc;
+using storage::failure;
+using storage::result;
+
+constexpr std::string_view gguf_ending = ".gguf";
+constexpr std::string_view hub_prefix = "models--";
+constexpr std::size_t names_shown = 12;
+
+std::string lower(std::string_view text) {
+    std::string copy(text);
+    for (char& c : copy) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return copy;
 }
 
-std::string find_embedded_model(const std::filesystem::path& executable) {
-    const std::filesystem::path bin = executable.parent_path();
+/// "a, b and 3 more"
+std::string listed(const std::vector<std::string>& names) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), names_shown); ++i)
+        text.append(i == 0 ? "" : ", ").append(names[i]);
+    if (names.size() > names_shown)
+        text += " and " + std::to_string(names.size() - names_shown) + " more";
+    return text;
+}
+
+/// What is in a folder, links followed, by name; nothing of one that cannot be read.
+std::map<std::string, fs::directory_entry> entries_of(const fs::path& folder) {
+    std::map<std::string, fs::directory_entry> found;
+    std::error_code ec;
+    for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec))
+        found.emplace(at->path().filename().string(), *at);
+    return found;
+}
+
+bool is_folder(const fs::directory_entry& entry) {
+    std::error_code ec;
+    return entry.is_directory(ec);
+}
+
+/// Beside a model, mmproj files hold its vision part.
+bool is_gguf(const std::string& file_name) {
+    return lower(file_name).ends_with(gguf_ending) && !lower(file_name).starts_with("mmproj");
+}
+
+/// GGUF models of a folder and of the folders in it, where some repositories keep each of their
+/// quantisations: path without ending and part number -> the first file. Ordered by name.
+std::map<std::string, fs::path> gguf_models(const fs::path& folder) {
+    std::map<std::string, fs::path> models;
+    for (const auto& [name, entry] : entries_of(folder)) {
+        if (!is_folder(entry)) {
+            if (is_gguf(name)) models.emplace(gguf_stem(name), entry.path());
+            continue;
+        }
+        for (const auto& [inner, file] : entries_of(entry.path()))
+            if (!is_folder(file) && is_gguf(inner))
+                models.emplace(name + "/" + gguf_stem(inner), file.path());
+    }
+    return models;
+}
+
+std::vector<std::string> names_of(const std::map<std::string, fs::path>& models) {
+    std::vector<std::string> names;
+    for (const auto& [name, path] : models) names.push_back(name);
+    return names;
+}
+
+bool holds_safetensors(const fs::path& folder) {
+    const auto entries = entries_of(folder);
+    return std::any_of(entries.begin(), entries.end(),
+                       [](const auto& each) { return each.first.ends_with(".safetensors"); });
+}
+
+/// Whether `name` is the model, or ends with the quantisation that was asked for: Q4_K_M.
+bool is_meant(const std::string& name, std::string_view asked) {
+    const std::string whole = lower(name), wanted = lower(gguf_stem(asked));
+    if (whole == wanted) return true;
+    if (wanted.empty() || !whole.ends_with(wanted)) return false;
+    const char before = whole[whole.size() - wanted.size() - 1];
+    return before == '-' || before == '.' || before == '_' || before == '/';
+}
+
+/// The one of several GGUF models that the words behind the colon mean.
+result<std::string> choose(const std::string& called, const std::map<std::string, fs::path>& models,
+                           std::string_view asked) {
+    std::map<std::string, fs::path> meant;
+    for (const auto& [name, path] : models)
+        if (is_meant(name, asked)) meant.emplace(name, path);
+    if (meant.size() == 1) return meant.begin()->second.string();
+    const auto& shown = meant.empty() ? models : meant;
+    const std::string asked_for = "\"" + std::string(asked) + "\"";
+    if (shown.empty()) return failure{errc::not_found, called + ": there is no .gguf file in it"};
+    return failure{errc::not_found, called + ": " + asked_for + " means " +
+                                        (meant.empty() ? "none" : "several") +
+                                        " of its models: " + listed(names_of(shown))};
+}
+
+/// A folder that is a model, or the only GGUF file in it. `called` names it in errors.
+result<std::string> model_of_folder(const std::string& called, const fs::path& folder) {
+    std::error_code ec;
+    const bool has_config = fs::exists(folder / "config.json", ec);
+    if (has_config && holds_safetensors(folder)) return folder.string();
+    const auto models = gguf_models(folder);
+    if (models.size() == 1) return models.begin()->second.string();
+    if (models.size() > 1)
+        return failure{errc::not_found, called + ": there are several models in it, name one: " +
+                                            listed(names_of(models))};
+    if (has_config) return folder.string();  // whoever loads it says what it lacks
+    return failure{errc::not_found, called +
+                                        ": there is no model in it: neither config.json with "
+                                        "*.safetensors nor a .gguf file"};
+}
+
+/// models--ORG--NAME as ORG/NAME; nothing of another folder.
+std::optional<std::string> hub_name(const std::string& folder) {
+    if (!folder.starts_with(hub_prefix)) return std::nullopt;
+    std::string name = folder.substr(hub_prefix.size());
+    if (const auto at = name.find("--"); at != name.npos) name.replace(at, 2, "/");
+    return name;
+}
+
+std::string hub_folder(std::string name) {
+    if (const auto at = name.find('/'); at != name.npos) name.replace(at, 1, "--");
+    return std::string(hub_prefix) + name;
+}
+
+/// The snapshot that `main` stands for, or the only one.
+result<fs::path> snapshot_of(const std::string& name, const fs::path& repository) {
+    std::string commit;
+    std::ifstream(repository / "refs" / "main") >> commit;
+    const auto snapshots = entries_of(repository / "snapshots");
+    if (const auto at = snapshots.find(commit); at != snapshots.end()) return at->second.path();
+    if (commit.empty() && snapshots.size() == 1) return snapshots.begin()->second.path();
+    return failure{errc::not_found, name + ": " + repository.string() + " has no snapshot of " +
+                                        (commit.empty() ? "its branch main" : commit) +
+                                        "; download it again"};
+}
+
+/// The id of a path: its last name, or the repository's where it is a snapshot of the Hugging Face
+/// cache.
+std::string id_of(const fs::path& path) {
+    std::error_code ec;
+    fs::path whole = fs::absolute(path, ec).lexically_normal();
+    if (!whole.has_filename()) whole = whole.parent_path();
+    if (whole.parent_path().filename() == "snapshots")
+        if (auto name = hub_name(whole.parent_path().parent_path().filename().string()))
+            return *name;
+    return gguf_stem(whole.filename().string());
+}
+
+bool starts_as_gguf(const fs::path& path) {
+    char magic[4]{};
+    std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+    return std::string_view(magic, sizeof magic) == "GGUF";
+}
+
+result<found_model> model_at(const fs::path& path) {
+    std::error_code ec;
+    if (fs::is_directory(path, ec)) {
+        auto file = model_of_folder(path.string(), path);
+        if (!file) return file.error();
+        return found_model{std::move(*file), id_of(path)};
+    }
+    if (!lower(path.string()).ends_with(gguf_ending) && !starts_as_gguf(path))
+        return failure{errc::incompatible,
+                       path.string() +
+                           ": a model is a folder with config.json and *.safetensors, or a .gguf "
+                           "file, and this is neither"};
+    return found_model{path.string(), id_of(path)};
+}
+
+/// NAME/, NAME.gguf or NAME-00001-of-000NN.gguf of `own`.
+std::map<std::string, fs::path> own_models(const fs::path& own) {
+    std::map<std::string, fs::path> models;
+    for (const auto& [name, entry] : entries_of(own)) {
+        if (name.starts_with('.')) continue;  // what is not complete yet
+        if (is_folder(entry)) models.emplace(name, entry.path());
+        if (!is_folder(entry) && is_gguf(name)) models.emplace(gguf_stem(name), entry.path());
+    }
+    return models;
+}
+
+std::vector<std::string> hub_models(const fs::path& hub) {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : entries_of(hub))
+        if (auto model = hub_name(name)) names.push_back(std::move(*model));
+    return names;
+}
+
+result<found_model> model_of_hub(const std::string& name, std::string_view asked,
+                                 const fs::path& repository) {
+    const auto snapshot = snapshot_of(name, repository);
+    if (!snapshot) return snapshot.error();
+    auto file = asked.empty() ? model_of_folder(name, *snapshot)
+                              : choose(name, gguf_models(*snapshot), asked);
+    if (!file) return file.error();
+    return found_model{std::move(*file), asked.empty() ? name : name + ":" + std::string(asked)};
+}
+
+/// What was looked for, where, and what there is instead.
+failure nowhere(const std::string& name, bool is_name, const model_places& places) {
+    std::string what = "model " + name + ": no such file or folder";
+    if (!is_name) return {errc::not_found, std::move(what)};
+    const auto place = [&what](const fs::path& folder, const std::vector<std::string>& models) {
+        if (folder.empty()) return;
+        what += ", nor in " + folder.string();
+        what +=
+            models.empty() ? " (where no models are)" : " (where there are " + listed(models) + ")";
+    };
+    if (name.find('/') == name.npos) place(places.own, names_of(own_models(places.own)));
+    place(places.hub, hub_models(places.hub));
+    return {errc::not_found, std::move(what)};
+}
+
+fs::path variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? fs::path() : fs::path(value);
+}
+
+}  // namespace
+
+fs::path executable_path(const std::string& argv0) {
+    std::error_code ec;
+    fs::path self = fs::read_symlink("/proc/self/exe", ec);
+    if (!ec) return self;
+    self = fs::canonical(argv0, ec);
+    return ec ? fs::path(argv0) : self;
+}
+
+std::string find_embedded_model(const fs::path& executable) {
+    const fs::path bin = executable.parent_path();
     for (const char* candidate :
          {"../share/semantic/models/semantic-tiny", "../../etc/models/semantic-tiny"}) {
         std::error_code ec;
-        const std::filesystem::path folder = (bin / candidate).lexically_normal();
-        if (std::filesystem::exists(folder / "config.json", ec)) return folder.string();
+        const fs::path folder = (bin / candidate).lexically_normal();
+        if (fs::exists(folder / "config.json", ec)) return folder.string();
     }
     return {};
+}
+
+model_places model_places::of_environment() {
+    model_places places;
+    places.home = variable("HOME");
+    fs::path cache = variable("XDG_CACHE_HOME");
+    if (!places.home.empty()) {
+        places.own = places.home / ".semantic" / "models";
+        if (cache.empty()) cache = places.home / ".cache";
+    }
+    fs::path hugging_face = variable("HF_HOME");
+    if (hugging_face.empty() && !cache.empty()) hugging_face = cache / "huggingface";
+    places.hub = variable("HF_HUB_CACHE");
+    if (places.hub.empty() && !hugging_face.empty()) places.hub = hugging_face / "hub";
+    return places;
+}
+
+std::string gguf_stem(std::string_view file_name) {
+    if (!lower(file_name).ends_with(gguf_ending)) return std::string(file_name);
+    file_name.remove_suffix(gguf_ending.size());
+    constexpr std::string_view part = "-00001-of-00003";  // each 0 to 3 stands for a digit
+    if (file_name.size() <= part.size()) return std::string(file_name);
+    const std::string_view end = file_name.substr(file_name.size() - part.size());
+    const auto same_kind = [](char found, char shown) {
+        const bool digit = std::isdigit(static_cast<unsigned char>(shown)) != 0;
+        return digit ? std::isdigit(static_cast<unsigned char>(found)) != 0 : found == shown;
+    };
+    if (std::equal(end.begin(), end.end(), part.begin(), same_kind))
+        file_name.remove_suffix(part.size());
+    return std::string(file_name);
+}
+
+result<found_model> find_model(std::string_view named, const model_places& places) {
+    fs::path path(named);
+    if (named.starts_with("~/") && !places.home.empty()) path = places.home / named.substr(2);
+    std::error_code ec;
+    if (fs::exists(path, ec)) return model_at(path);
+    const std::size_t colon = named.find(':');
+    const std::string name(named.substr(0, colon));
+    const std::string_view asked = colon == named.npos ? "" : named.substr(colon + 1);
+    const auto slashes = std::count(name.begin(), name.end(), '/');
+    const bool is_name = slashes <= 1 && !name.empty() && !name.ends_with('/') &&
+                         name.front() != '/' && name.front() != '.' && name.front() != '~';
+    if (is_name && slashes == 0 && asked.empty()) {
+        const auto models = own_models(places.own);
+        const auto at = models.find(gguf_stem(name));
+        if (at != models.end()) {
+            auto found = model_at(at->second);
+            if (found) found->id = at->first;
+            return found;
+        }
+    }
+    if (is_name && !places.hub.empty()) {
+        const fs::path repository = places.hub / hub_folder(name);
+        if (fs::is_directory(repository, ec)) return model_of_hub(name, asked, repository);
+    }
+    return nowhere(std::string(named), is_name, places);
 }
 
 }  // namespace semantic::server

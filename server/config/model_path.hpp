@@ -1,8 +1,13 @@
 #pragma once
-// Where the embedded model lies, found from the program itself so that no path is built in.
+// Which files `--model` means: a path, a model that was fetched, one in the Hugging Face cache, or
+// the embedded one, found from the program itself so that no path is built in.
+// Thread: any. Everything blocks: it asks the file system.
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+
+#include "storage/types/errc.hpp"
 
 namespace semantic::server {
 
@@ -13,5 +18,29 @@ std::filesystem::path executable_path(const std::string& argv0);
 /// etc/models/semantic-tiny of the source tree for a program in BUILD/bin/; empty when neither
 /// holds a config.json.
 std::string find_embedded_model(const std::filesystem::path& executable);
+
+/// Where a model that is no path is looked for. An empty path is not looked at.
+struct model_places {
+    std::filesystem::path home;  // what ~ stands for
+    std::filesystem::path own;   // ~/.semantic/models: NAME/ or NAME.gguf
+    std::filesystem::path hub;   // the Hugging Face cache: models--ORG--NAME/
+
+    /// From HOME, HF_HUB_CACHE, HF_HOME and XDG_CACHE_HOME.
+    static model_places of_environment();
+};
+
+struct found_model {
+    std::string path;  // a folder with config.json, or a GGUF file, of a split one the first
+    std::string id;    // what clients call it: the last name of a path without .gguf, or ORG/NAME
+};
+
+/// Finds the model that a user named: a path that exists; else NAME in `own`; else ORG/NAME in the
+/// Hugging Face cache, where :FILE.gguf or :QUANT behind it names one of several files. A folder
+/// without safetensors stands for its only GGUF file. Errors: not_found, with what was looked for,
+/// where, and what is there; incompatible for a file that is no model.
+storage::result<found_model> find_model(std::string_view name, const model_places& places);
+
+/// Returns: a file's name without .gguf and, of a split model, without -00001-of-000NN.
+std::string gguf_stem(std::string_view file_name);
 
 }  // namespace semantic::server

@@ -27,9 +27,9 @@ void set_embedded_model(std::string directory) { embedded_model() = std::move(di
 
 options::options(const command& self) : self_(self), description_("Options") {
     add()("help", "show this text");
-    add()(
-        "model", po::value<std::string>()->value_name("DIR"),
-        "folder with config.json, tokenizer.json and *.safetensors (default: the embedded model)");
+    add()("model", po::value<std::string>()->value_name("MODEL"),
+          "a folder, a .gguf file, NAME in ~/.semantic/models, or ORG/NAME[:FILE or QUANT] in the "
+          "Hugging Face cache (default: the embedded model)");
 }
 
 void options::add_compute() {
@@ -73,13 +73,15 @@ int options::number(const char* name, int least, int most) const {
     return value;
 }
 
-std::string options::model_directory() const {
-    if (values_.count("model") != 0) return get<std::string>("model");
-    if (embedded_model().empty()) {
-        throw bad_input("the embedded model was not found beside the program: say --model DIR");
-    }
-    return embedded_model();
+server::found_model options::model() const {
+    const bool named = values_.count("model") != 0;
+    if (!named && embedded_model().empty())
+        throw bad_input("the embedded model was not found beside the program: say --model");
+    return take(server::find_model(named ? get<std::string>("model") : embedded_model(),
+                                   server::model_places::of_environment()));
 }
+
+std::string options::model_directory() const { return model().path; }
 
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/text/template/chat_template.hpp"
+#include "server/config/model_path.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -58,6 +59,8 @@ class options {
     }
     /// A whole number in a range. Throws bad_input naming the option otherwise.
     int number(const char* name, int least, int most) const;
+    /// What --model names, or the embedded model. Blocks. Throws bad_input.
+    server::found_model model() const;
     std::string model_directory() const;
     /// The model's, or the one that --chat-template names. Throws bad_input.
     engine::chat_template chat_rules() const;

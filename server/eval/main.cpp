@@ -14,28 +14,29 @@ namespace {
 using semantic::eval::command;
 
 constexpr command commands[] = {
-    {"tokenize", "[--model DIR] [--special] < TEXT > IDS",
+    {"tokenize", "[--model MODEL] [--special] < TEXT > IDS",
      "Turns text into a JSON array of token ids.", semantic::eval::run_tokenize},
-    {"detokenize", "[--model DIR] < IDS > TEXT", "Turns a JSON array of token ids into text.",
+    {"detokenize", "[--model MODEL] < IDS > TEXT", "Turns a JSON array of token ids into text.",
      semantic::eval::run_detokenize},
-    {"render", "[--model DIR] [--chat-template NAME] < CONVERSATION > TEXT",
+    {"render", "[--model MODEL] [--chat-template NAME] < CONVERSATION > TEXT",
      "Renders {\"messages\": [...], \"system\": ..., \"tools\": [...]} as the model's prompt; "
      "\"date\", "
      "\"enable_thinking\", \"reasoning_effort\" tell the template more.",
      semantic::eval::run_render},
     {"logits",
-     "[--model DIR] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] [--chunk "
+     "[--model MODEL] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] "
+     "[--chunk "
      "N]",
      "Writes the logits of a token sequence as safetensors: positions I64 [n], logits F32 [n, "
      "vocabulary].",
      semantic::eval::run_logits},
-    {"greedy", "[--model DIR] --tokens FILE [--max-new N] [--kv-bits 16|8|4] > IDS",
+    {"greedy", "[--model MODEL] --tokens FILE [--max-new N] [--kv-bits 16|8|4] > IDS",
      "Prints the greedy continuation as a JSON array of token ids.", semantic::eval::run_greedy},
-    {"recall", "[--model DIR] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
+    {"recall", "[--model MODEL] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
      "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
      "bits.",
      semantic::eval::run_recall},
-    {"capacity", "[--model DIR] [--kv-bits LIST] [--memory-mb MB]",
+    {"capacity", "[--model MODEL] [--kv-bits LIST] [--memory-mb MB]",
      "Prints what a token of K and V costs and how many agents a pool holds, from config.json "
      "alone.",
      semantic::eval::run_capacity},

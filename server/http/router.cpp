@@ -15,6 +15,10 @@ bool matches(std::string_view pattern, std::string_view path, std::string& param
     if (path.empty() || path.front() != '/') return false;
     while (!pattern.empty() && !path.empty()) {
         std::string_view expected = take_segment(pattern);
+        if (expected == "{id...}") {
+            parameter = percent_decode(path.substr(1));
+            return path.size() > 1 && path[1] != '/' && path.back() != '/';
+        }
         std::string_view found = take_segment(path);
         if (expected == "{id}") {
             if (found.empty()) return false;

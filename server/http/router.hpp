@@ -36,8 +36,9 @@ enum class engine_need {
 
 struct route {
     std::string_view method;
-    std::string_view pattern;  // "{id}" stands for one path segment that is not empty
-    plain_handler plain;       // exactly one of the two is set
+    /// "{id}" stands for one path segment that is not empty, "{id...}" for all that are left.
+    std::string_view pattern;
+    plain_handler plain;  // exactly one of the two is set
     async_handler async;
     auth_class auth;
     body_class body;
@@ -46,7 +47,7 @@ struct route {
 
 struct route_match {
     const route* found = nullptr;  // null: see `allow`
-    std::string parameter;         // what stood at {id}, percent-decoded
+    std::string parameter;         // what stood there, percent-decoded
     std::string allow;             // methods of this path when only the method is wrong; else empty
 };
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <span>
+#include <system_error>
 
 #include "engine/model/config/model_config.hpp"
 #include "storage/files/file.hpp"
@@ -27,16 +29,24 @@ constexpr std::size_t hash_piece_bytes = 8u << 20;
 result<std::vector<std::string>> list_files(const std::string& directory) {
     storage::file_system& files = storage::posix_file_system();
     const std::string single = "model.safetensors", index = "model.safetensors.index.json";
-    auto entries = files.list(directory);
-    if (!entries) return entries.error();
+    // file_system::list() has no links, since a cache directory must not lead out of itself; the
+    // Hugging Face cache consists of them. One that leads nowhere is named when it is opened.
     std::vector<std::string> names;
     bool has_index = false;
-    for (const storage::directory_entry& entry : *entries) {
-        if (entry.is_directory) continue;
-        if (entry.name == single) return std::vector<std::string>{single};
-        if (entry.name.ends_with(".safetensors")) names.push_back(entry.name);
-        has_index = has_index || entry.name == index;
+    std::error_code ec, unknown;
+    for (std::filesystem::directory_iterator at(directory, ec), end; !ec && at != end;
+         at.increment(ec)) {
+        if (at->is_directory(unknown)) continue;
+        std::string name = at->path().filename().string();
+        if (name == single) return std::vector<std::string>{single};
+        has_index = has_index || name == index;
+        if (name.ends_with(".safetensors")) names.push_back(std::move(name));
     }
+    if (ec) {
+        const bool is_missing = ec == std::errc::no_such_file_or_directory;
+        return failure{is_missing ? errc::not_found : errc::io, directory + ": " + ec.message()};
+    }
+    std::sort(names.begin(), names.end());
     if (has_index) {
         auto text = storage::read_whole(files, directory + "/" + index, 64u << 20);
         if (!text) return text.error();

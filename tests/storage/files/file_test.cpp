@@ -75,6 +75,17 @@ TEST(posix_file_system, missing_things_are_not_found_and_named) {
     }
 }
 
+TEST(posix_file_system, links_are_not_listed_so_that_nothing_leads_out_of_a_cache) {
+    const temp_dir directory, elsewhere;
+    file_system& files = posix_file_system();
+    ASSERT_TRUE(write_file(files, elsewhere / "file", "text"));
+    std::filesystem::create_symlink(elsewhere / "file", directory / "file");
+    std::filesystem::create_directory_symlink(elsewhere.path(), directory / "folder");
+    const auto entries = files.list(directory.path());
+    ASSERT_TRUE(entries) << entries.error().what;
+    EXPECT_TRUE(entries->empty());
+}
+
 TEST(posix_file_system, lists_files_and_directories_by_name) {
     const temp_dir directory;
     file_system& files = posix_file_system();
