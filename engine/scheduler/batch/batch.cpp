@@ -1,4 +1,4 @@
-#include "engine/scheduler/batch.hpp"
+#include "engine/scheduler/batch/batch.hpp"
 
 #include <oneapi/tbb/parallel_for.h>
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "engine/model/transformer.hpp"
-#include "engine/scheduler/early_start.hpp"
-#include "engine/scheduler/open_choices.hpp"
+#include "engine/scheduler/batch/early_start.hpp"
+#include "engine/scheduler/batch/open_choices.hpp"
+#include "engine/scheduler/batch/sequence_set.hpp"
+#include "engine/scheduler/batch/wait_queue.hpp"
 #include "engine/scheduler/policy/admission.hpp"
-#include "engine/scheduler/sequence_set.hpp"
-#include "engine/scheduler/wait_queue.hpp"
 #include "engine/types/probe.hpp"
 
 namespace semantic::engine {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/batch/sequence.hpp"
 #include "storage/pool/prefix_arrival.hpp"
 
 namespace semantic::engine {

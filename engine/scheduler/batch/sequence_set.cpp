@@ -1,4 +1,4 @@
-#include "engine/scheduler/sequence_set.hpp"
+#include "engine/scheduler/batch/sequence_set.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/batch/sequence.hpp"
 
 namespace semantic::engine {
 

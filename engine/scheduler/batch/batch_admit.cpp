@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/prompt/miss_reason.hpp"
-#include "engine/scheduler/batch.hpp"
+#include "engine/scheduler/batch/batch.hpp"
 
 namespace semantic::engine {
 
