@@ -58,6 +58,7 @@ std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim) {
         } else if (rope.type == rope_parameters::scaling::llama3) {
             frequency = llama3_scaled(rope, frequency);
         }
+        if (!rope.divisors.empty()) frequency /= rope.divisors[i];
         frequencies[i] = frequency;
     }
     return frequencies;

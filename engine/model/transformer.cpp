@@ -529,19 +529,19 @@ void transformer::impl::add_to_hidden(int begin, int end, float* y,
 }
 
 storage::result<std::unique_ptr<transformer>> transformer::load(
-    const std::string& directory, const model_config& config, const storage::kv_layout& layout,
+    const std::string& model, const model_config& config, const storage::kv_layout& layout,
     const kernel_table& kernels, transformer_limits limits, weight_form form,
     const weights_progress& progress) {
     if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
         layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
-        return incompatible(directory + ": the KV layout is not this model's");
+        return incompatible(model + ": the KV layout is not this model's");
     }
     if (layout.recipe().bits != 16 && layout.recipe().group_size != group_size) {
         return incompatible("KV groups of " + std::to_string(layout.recipe().group_size) +
                             " are not supported: the kernels are made for groups of " +
                             std::to_string(group_size));
     }
-    auto weights = model_weights::load(directory, config, kernels, form, progress);
+    auto weights = model_weights::load(model, config, kernels, form, progress);
     if (!weights) return weights.error();
     return std::unique_ptr<transformer>(new transformer(
         std::make_unique<impl>(config, layout, kernels, limits, std::move(*weights))));

@@ -44,7 +44,7 @@ class transformer {
     /// scratch; forward() allocates nothing. Errors: not_found, corrupt, incompatible; each names
     /// the file, tensor, shape or type at fault.
     static storage::result<std::unique_ptr<transformer>> load(
-        const std::string& directory, const model_config& config, const storage::kv_layout& layout,
+        const std::string& model, const model_config& config, const storage::kv_layout& layout,
         const kernel_table& kernels, transformer_limits limits, weight_form form,
         const weights_progress& progress);
     ~transformer();

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <set>
@@ -494,6 +495,13 @@ result<gguf_file> gguf_file::open(const std::string& path) {
     auto view = gguf_view::parse(mapped->bytes());
     if (!view) return failure{view.error().code, path + ": " + view.error().what};
     return gguf_file(path, std::move(*mapped), std::move(*view));
+}
+
+bool is_gguf_path(const std::string& path) noexcept {
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    return std::filesystem::is_regular_file(status) ||
+           (path.ends_with(".gguf") && !std::filesystem::is_directory(status));
 }
 
 result<std::vector<gguf_file>> open_gguf(const std::string& path) {

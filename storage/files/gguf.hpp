@@ -132,6 +132,9 @@ class gguf_file {
     gguf_view view_;  // of mapped_'s bytes
 };
 
+/// Blocks. Whether a model of that path is a GGUF file and not a folder.
+bool is_gguf_path(const std::string& path) noexcept;
+
 /// Blocks. Opens the file and, where it is one of several (NAME-00001-of-00003.gguf, told by its
 /// metadata), all of them from their common folder, in order. Any of them may be named. Errors:
 /// those of gguf_file::open(); incompatible where the parts contradict each other; corrupt where

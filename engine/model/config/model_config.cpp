@@ -8,10 +8,12 @@
 
 #include "engine/model/config/config_fields.hpp"
 #include "engine/model/config/families.hpp"
+#include "engine/model/config/gguf_config.hpp"
 #include "engine/model/config/mixture_config.hpp"
 #include "engine/model/config/quantization_config.hpp"
 #include "engine/model/config/rope_config.hpp"
 #include "storage/files/file.hpp"
+#include "storage/files/gguf.hpp"
 #include "storage/files/strict_json.hpp"
 
 namespace semantic::engine {
@@ -262,12 +264,12 @@ std::optional<weight_form> find_weight_form(std::string_view name) noexcept {
     return std::nullopt;
 }
 
-result<model_config> model_config::parse(std::string_view config_json,
-                                         std::string_view generation_config_json) {
-    auto root = parse_object("config.json", config_json);
-    if (!root) return root.error();
+namespace {
+
+/// `generation` may be null. Errors: incompatible, beginning with the name of the file.
+result<model_config> parse_objects(const json::object& root, const json::object* generation) {
     std::string complaint;
-    fields in(*root, "", complaint);
+    fields in(root, "", complaint);
     const std::string model_type = in.string("model_type", "");
     const family_defaults* family = find_family(model_type);
     if (family == nullptr) {
@@ -295,9 +297,7 @@ result<model_config> model_config::parse(std::string_view config_json,
     if (nested && !said) said = read_eos(text, out.vocabulary, out.eos_tokens);
     if (!complaint.empty()) return incompatible("config.json: " + complaint);
 
-    if (!generation_config_json.empty()) {
-        auto generation = parse_object("generation_config.json", generation_config_json);
-        if (!generation) return generation.error();
+    if (generation != nullptr) {
         fields more(*generation, "", complaint);
         said = read_eos(more, out.vocabulary, out.eos_tokens) || said;
         out.sampling = read_sampling(more);
@@ -308,15 +308,50 @@ result<model_config> model_config::parse(std::string_view config_json,
     return out;
 }
 
-result<model_config> model_config::load(const std::string& directory) {
+/// What a GGUF's tensors say about themselves goes before what a family's class assumes. Norms hold
+/// their whole factor there.
+result<model_config> load_gguf(const std::string& path) {
+    const auto parts = storage::open_gguf(path);
+    if (!parts) return parts.error();
+    const auto read = read_gguf_config(*parts);
+    if (!read) return failure{read.error().code, path + ": " + read.error().what};
+    auto out = parse_objects(read->config, &read->generation);
+    if (!out) {
+        return failure{out.error().code, path + ": its metadata as a " + out.error().what};
+    }
+    out->norm_one_plus = false;
+    if (out->latent.rank == 0) {
+        out->qkv_bias = read->qkv_bias;
+        out->o_bias = read->o_bias;
+    }
+    for (layer_config& layer : out->layers) {
+        if (layer.window == 0) layer.rope.divisors = read->rope_factors;
+    }
+    return out;
+}
+
+}  // namespace
+
+result<model_config> model_config::parse(std::string_view config_json,
+                                         std::string_view generation_config_json) {
+    const auto root = parse_object("config.json", config_json);
+    if (!root) return root.error();
+    if (generation_config_json.empty()) return parse_objects(*root, nullptr);
+    const auto generation = parse_object("generation_config.json", generation_config_json);
+    if (!generation) return generation.error();
+    return parse_objects(*root, &*generation);
+}
+
+result<model_config> model_config::load(const std::string& model) {
+    if (storage::is_gguf_path(model)) return load_gguf(model);
     constexpr std::uint64_t bytes_max = 16u << 20;
     storage::file_system& files = storage::posix_file_system();
-    auto config = storage::read_whole(files, directory + "/config.json", bytes_max);
+    auto config = storage::read_whole(files, model + "/config.json", bytes_max);
     if (!config) return config.error();
-    auto generation = storage::read_whole(files, directory + "/generation_config.json", bytes_max);
+    auto generation = storage::read_whole(files, model + "/generation_config.json", bytes_max);
     if (!generation && generation.error().code != errc::not_found) return generation.error();
     auto parsed = parse(*config, generation ? std::string_view(*generation) : std::string_view());
-    if (!parsed) return failure{parsed.error().code, directory + "/" + parsed.error().what};
+    if (!parsed) return failure{parsed.error().code, model + "/" + parsed.error().what};
     return parsed;
 }
 

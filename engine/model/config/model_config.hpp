@@ -1,7 +1,7 @@
 #pragma once
-// config.json as a validated struct. What differs between families is data here, not code
-// elsewhere. Missing fields take the value that transformers' config classes give them. Immutable
-// after load.
+// config.json, or the metadata of a GGUF, as a validated struct. What differs between families is
+// data here, not code elsewhere. Missing fields take the value that the config classes of
+// transformers give them. Immutable after load.
 
 #include <functional>
 #include <map>
@@ -27,8 +27,9 @@ struct rope_parameters {
     double original_context = 0.0;
     double beta_fast = 32.0;
     double beta_slow = 1.0;
-    bool truncate = true;    // yarn blends between whole dimensions
-    double amplitude = 1.0;  // of cosines and sines
+    bool truncate = true;         // yarn blends between whole dimensions
+    double amplitude = 1.0;       // of cosines and sines
+    std::vector<float> divisors;  // of each frequency; empty: 1
     bool operator==(const rope_parameters&) const = default;
 };
 
@@ -132,8 +133,9 @@ struct model_config {
     /// support.
     static storage::result<model_config> parse(std::string_view config_json,
                                                std::string_view generation_config_json = {});
-    /// Blocks. Reads DIR/config.json and, when there, DIR/generation_config.json.
-    static storage::result<model_config> load(const std::string& directory);
+    /// Blocks. `model`: a folder, of which config.json and, when there, generation_config.json are
+    /// read, or a GGUF file. Errors: incompatible as parse(), not_found, corrupt.
+    static storage::result<model_config> load(const std::string& model);
 };
 
 /// model.safetensors.index.json as the sorted names of the files that it speaks of.

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/model/weights/gguf_packing.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -20,8 +22,9 @@ std::string shown(const std::vector<std::int64_t>& shape) {
     return text + "]";
 }
 
-bool is_float(dtype type) {
-    return type == dtype::f32 || type == dtype::f16 || type == dtype::bf16;
+bool is_float(const stored_tensor& tensor) {
+    const dtype type = tensor.type;
+    return !tensor.blocks && (type == dtype::f32 || type == dtype::f16 || type == dtype::bf16);
 }
 
 std::vector<std::int64_t> shape_of(const row_range& rows, int width) {
@@ -66,14 +69,14 @@ tensor_reader::tensor_reader(const std::vector<weight_file>& files, const model_
                              weight_form form)
     : config_(config), form_(form) {
     for (const weight_file& file : files) {
-        for (const auto& [name, view] : file.file.view().tensors) {
-            const auto [at, fresh] = tensors_.emplace(name, found_tensor{&file, &view});
+        for (const stored_tensor& tensor : file.tensors()) {
+            const auto [at, fresh] = tensors_.emplace(tensor.name, found_tensor{&file, &tensor});
             if (!fresh) {
-                refuse(errc::corrupt,
-                       file.path + ": tensor " + name + " is in " + at->second.from->path + " too");
+                refuse(errc::corrupt, file.path() + ": tensor " + tensor.own_name + " is in " +
+                                          at->second.from->path() + " too");
             }
         }
-        where_ += (where_.empty() ? "" : ", ") + file.path;
+        where_ += (where_.empty() ? "" : ", ") + file.path();
     }
 }
 
@@ -95,8 +98,14 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
     } else if (quantised) {
         mlx_parts(name, quantization.bits, from, plan);
     } else if (const found_tensor* t = find(plan.name, shape_of(from, transposed ? rows : cols))) {
-        if (!set_float_kind(plan.name, *t, plan)) return;
-        add_rows(plan, 0, *t, from, transposed ? cols : rows);
+        if (t->view->blocks) {
+            block_parts(from, *t, plan);
+        } else if (set_float_kind(plan.name, *t, plan)) {
+            add_rows(plan, 0, *t, from, transposed ? cols : rows);
+        } else {
+            return;
+        }
+        if (t->view->rope_neighbours) plan.order.rope_dim = config_.head_dim;
     }
     place(std::move(plan), precision);
 }
@@ -104,11 +113,14 @@ void tensor_reader::part(const std::string& name, const row_range& from, bool tr
 void tensor_reader::vector(const std::string& name, int count, std::vector<float>& out) {
     const found_tensor* t = find(name, {count});
     if (t == nullptr) return;
-    if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
+    if (!is_float(*t->view)) return wrong_type(name, *t, "F32, F16 and BF16");
     out.resize(static_cast<std::size_t>(count));
     const std::size_t each = storage::dtype_bytes(t->view->type);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        out[i] = read_element(t->view->type, t->view->bytes.data() + i * each);
+    const int rope_dim = t->view->rope_neighbours ? config_.head_dim : 0;
+    for (int i = 0; i < count; ++i) {
+        const auto at = static_cast<std::size_t>(source_row({.rope_dim = rope_dim}, i));
+        out[static_cast<std::size_t>(i)] =
+            read_element(t->view->type, t->view->bytes.data() + at * each);
     }
 }
 
@@ -137,7 +149,7 @@ void tensor_reader::expert_vector(const std::string& name, int expert, int count
                                   source_order order, std::vector<float>& out) {
     const found_tensor* t = find(name, {config_.mixture.experts, count * order.turns});
     if (t == nullptr) return;
-    if (!is_float(t->view->type)) return wrong_type(name, *t, "F32, F16 and BF16");
+    if (!is_float(*t->view)) return wrong_type(name, *t, "F32, F16 and BF16");
     const std::size_t each = storage::dtype_bytes(t->view->type);
     for (int i = 0; i < count; ++i) {
         const int at = (expert * count + i) * order.turns + order.turn;
@@ -160,8 +172,7 @@ void tensor_reader::mlx_parts(const std::string& name, int bits, const row_range
     const found_tensor* biases = find(name + ".biases", shape_of(from, width / group_size));
     if (words == nullptr || scales == nullptr || biases == nullptr) return;
     if (words->view->type != dtype::u32) return wrong_type(name + ".weight", *words, "U32");
-    if (!is_float(scales->view->type))
-        return wrong_type(name + ".scales", *scales, "F16, BF16 and F32");
+    if (!is_float(*scales->view)) return wrong_type(name + ".scales", *scales, "F16, BF16 and F32");
     if (biases->view->type != scales->view->type) {
         return wrong_type(name + ".biases", *biases, storage::to_string(scales->view->type));
     }
@@ -172,6 +183,16 @@ void tensor_reader::mlx_parts(const std::string& name, int bits, const row_range
     add_rows(plan, 0, *words, from, rows);
     add_rows(plan, 1, *scales, from, rows);
     add_rows(plan, 2, *biases, from, rows);
+}
+
+/// Blocks that no kernel reads as they are become floats, which changes no weight.
+void tensor_reader::block_parts(const row_range& from, const found_tensor& t, packing& plan) {
+    const packed_matrix& out = *plan.to;
+    const bool transposed = plan.order.transposed;
+    const auto kept = transposed ? std::nullopt : packed_kind(*t.view->blocks, out.cols);
+    plan.blocks = t.view->blocks;
+    plan.kind = kept.value_or(weight_kind::f32);
+    add_rows(plan, 0, t, from, transposed ? out.cols : out.rows);
 }
 
 /// Eight codes to a word: the bytes lie as MXFP4's own blocks do.
@@ -196,7 +217,7 @@ void tensor_reader::mlx_mxfp4_parts(const std::string& name, const row_range& fr
 }
 
 bool tensor_reader::set_float_kind(const std::string& name, const found_tensor& t, packing& plan) {
-    if (!is_float(t.view->type)) {
+    if (!is_float(*t.view)) {
         wrong_type(name, t, "F32, F16 and BF16");
         return false;
     }
@@ -232,7 +253,7 @@ void tensor_reader::place(packing plan, precision precision) {
     out.kind = plan.kind;
     out.scales = plan.scales;
     const bool affine = plan.kind == weight_kind::q4 || plan.kind == weight_kind::q8;
-    const weight_kind wanted = kind_in(form_, plan.kind);
+    const weight_kind wanted = plan.blocks ? plan.kind : kind_in(form_, plan.kind);
     if (affine && plan.order.transposed) {
         out.kind = weight_kind::f16;
     } else if (wanted != plan.kind && precision == precision::free && out.cols % group_size == 0) {
@@ -260,18 +281,33 @@ const found_tensor* tensor_reader::find(const std::string& name,
         return nullptr;
     }
     if (at->second.view->shape != shape) {
-        refuse(errc::incompatible, at->second.from->path + ": tensor " + name + " has shape " +
-                                       shown(at->second.view->shape) + ", config.json asks for " +
-                                       shown(shape));
+        const found_tensor& t = at->second;
+        refuse(errc::incompatible,
+               t.from->path() + ": tensor " + t.view->own_name + " has shape " +
+                   shown(t.view->shape) +
+                   (t.from->is_gguf() ? ", the metadata asks for " : ", config.json asks for ") +
+                   shown(shape));
         return nullptr;
     }
+    used_.insert(at->second.view);
     return &at->second;
+}
+
+void tensor_reader::refuse_unused() {
+    for (const auto& [name, t] : tensors_) {
+        if (t.from->is_gguf() && !used_.contains(t.view)) {
+            refuse(errc::incompatible, t.from->path() + ": tensor " + t.view->own_name +
+                                           " has no place in the model that the metadata "
+                                           "describes");
+        }
+    }
 }
 
 void tensor_reader::wrong_type(const std::string& name, const found_tensor& t,
                                const std::string& supported) {
-    refuse(errc::incompatible, t.from->path + ": tensor " + name + " has type " +
-                                   storage::to_string(t.view->type) + ", supported: " + supported);
+    refuse(errc::incompatible, t.from->path() + ": tensor " +
+                                   (t.from->is_gguf() ? t.view->own_name : name) + " has type " +
+                                   t.view->type_name() + ", supported: " + supported);
 }
 
 void tensor_reader::refuse(errc code, std::string what) {

@@ -7,20 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/model/weights/weight_files.hpp"
 #include "engine/model/weights/weight_packing.hpp"
 #include "engine/model/weights/weights.hpp"
-#include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {
 
 /// A tensor and the file whose pages it lies in.
 struct found_tensor {
     const weight_file* from;
-    const storage::tensor_view* view;
+    const stored_tensor* view;
 };
 
 /// Which rows of a tensor a matrix takes. A tensor of more than two dimensions counts as its last
@@ -69,11 +69,15 @@ class tensor_reader {
     std::size_t bytes() const { return bytes_; }
     /// Whether a matrix is held in another form than the files have it because of --weights.
     bool quantises() const { return quantises_; }
+    /// Complains of a tensor of a GGUF that nothing has asked for: the model would not be what its
+    /// file says.
+    void refuse_unused();
 
   private:
     void mlx_parts(const std::string& name, int bits, const row_range& from, packing& plan);
     void mlx_mxfp4_parts(const std::string& name, const row_range& from, packing& plan);
     void mxfp4_parts(const std::string& name, int expert, packing& plan);
+    void block_parts(const row_range& from, const found_tensor& t, packing& plan);
     bool set_float_kind(const std::string& name, const found_tensor& t, packing& plan);
     void place(packing plan, precision precision);
     void add_expert_part(packing& plan, int part, const found_tensor& t, int expert) const;
@@ -84,6 +88,7 @@ class tensor_reader {
     const model_config& config_;
     const weight_form form_;
     std::map<std::string, found_tensor, std::less<>> tensors_;
+    std::set<const stored_tensor*> used_;
     std::string where_;
     storage::failure complaint_{storage::errc::incompatible, ""};
     std::vector<packing> plans_;

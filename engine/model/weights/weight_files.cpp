@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/weights/gguf_names.hpp"
 #include "storage/files/file.hpp"
 
 namespace semantic::engine {
@@ -69,7 +70,7 @@ storage::block_hash hash_of(const XXH128_hash_t& digest) {
     return hash;
 }
 
-storage::block_hash hash_file(const safetensors_file& file) {
+storage::block_hash hash_file(const weight_file& file) {
     const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                          &XXH3_freeState);
     if (state == nullptr || XXH3_128bits_reset(state.get()) != XXH_OK) throw std::bad_alloc();
@@ -82,16 +83,57 @@ storage::block_hash hash_file(const safetensors_file& file) {
     return hash_of(XXH3_128bits_digest(state.get()));
 }
 
+result<std::vector<weight_file>> open_gguf_files(const std::string& path) {
+    auto parts = storage::open_gguf(path);
+    if (!parts) return parts.error();
+    const auto& metadata = parts->front().view().metadata;
+    const auto at = metadata.find("general.architecture");
+    const auto* name = at == metadata.end() ? nullptr : std::get_if<std::string_view>(&at->second);
+    const std::string architecture(name == nullptr ? "" : *name);
+    std::vector<weight_file> files;
+    for (storage::gguf_file& part : *parts) {
+        auto tensors = published_tensors(part.view(), architecture);
+        if (!tensors) {
+            return failure{tensors.error().code, part.path() + ": " + tensors.error().what};
+        }
+        files.emplace_back(std::move(part), std::move(*tensors));
+    }
+    return files;
+}
+
 }  // namespace
 
-result<std::vector<weight_file>> open_weight_files(const std::string& directory) {
-    auto names = list_files(directory);
+const char* stored_tensor::type_name() const noexcept {
+    return blocks ? storage::find_block_size(*blocks)->name : storage::to_string(type);
+}
+
+weight_file::weight_file(safetensors_file file, std::string path)
+    : path_(std::move(path)), file_(std::move(file)) {
+    for (const auto& [name, view] : std::get<safetensors_file>(file_).view().tensors) {
+        tensors_.push_back({name, view.type, std::nullopt, view.shape, view.bytes, false, name});
+    }
+}
+
+weight_file::weight_file(storage::gguf_file file, std::vector<stored_tensor> tensors)
+    : path_(file.path()), file_(std::move(file)), tensors_(std::move(tensors)) {}
+
+std::span<const std::byte> weight_file::bytes() const noexcept {
+    return std::visit([](const auto& file) { return file.bytes(); }, file_);
+}
+
+void weight_file::drop(std::span<const std::byte> part) const noexcept {
+    std::visit([&](const auto& file) { file.drop(part); }, file_);
+}
+
+result<std::vector<weight_file>> open_weight_files(const std::string& model) {
+    if (storage::is_gguf_path(model)) return open_gguf_files(model);
+    auto names = list_files(model);
     if (!names) return names.error();
     std::vector<weight_file> files;
     for (const std::string& name : *names) {
-        auto file = safetensors_file::open(directory + "/" + name);
+        auto file = safetensors_file::open(model + "/" + name);
         if (!file) return file.error();
-        files.push_back({directory + "/" + name, std::move(*file)});
+        files.emplace_back(std::move(*file), model + "/" + name);
     }
     return files;
 }
@@ -100,7 +142,7 @@ storage::block_hash hash_weight_files(const std::vector<weight_file>& files,
                                       const std::string& form) {
     std::vector<storage::block_hash> hashes(files.size());
     tbb::parallel_for(std::size_t{0}, files.size(),
-                      [&](std::size_t i) { hashes[i] = hash_file(files[i].file); });
+                      [&](std::size_t i) { hashes[i] = hash_file(files[i]); });
     if (!form.empty()) hashes.push_back(hash_of(XXH3_128bits(form.data(), form.size())));
     return hash_of(XXH3_128bits(hashes.data(), hashes.size() * sizeof hashes[0]));
 }

@@ -1,24 +1,62 @@
 #pragma once
-// The safetensors files of a model's folder.
+// The files that a model's tensors lie in: safetensors of a folder, or the parts of a GGUF. Their
+// tensors have the names of published folders.
 // Owner: the loader, on its stack. Thread: any; files are read-only once open.
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "storage/files/gguf.hpp"
 #include "storage/files/safetensors.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::engine {
 
-struct weight_file {
-    std::string path;
-    storage::safetensors_file file;
+/// A tensor where it lies.
+struct stored_tensor {
+    std::string name;  // "model.layers.0.self_attn.q_proj.weight"
+    storage::dtype type{};
+    std::optional<storage::gguf_type> blocks;  // quantised in blocks; `type` then says nothing
+    std::vector<std::int64_t> shape;           // row-major
+    std::span<const std::byte> bytes;
+    /// The rows of a head lie so that the two elements that rope turns together are neighbours.
+    bool rope_neighbours = false;
+    std::string own_name;  // in the file, for complaints
+
+    const char* type_name() const noexcept;  // "BF16", "Q4_K"
 };
 
-/// Blocks. Opens DIR/model.safetensors, else the shards that DIR/model.safetensors.index.json
-/// names, else every DIR/*.safetensors. Errors: not_found, io, corrupt; each names the file.
-storage::result<std::vector<weight_file>> open_weight_files(const std::string& directory);
+class weight_file {
+  public:
+    explicit weight_file(storage::safetensors_file file, std::string path);
+    /// `tensors`: of this file, under published names.
+    weight_file(storage::gguf_file file, std::vector<stored_tensor> tensors);
+
+    const std::string& path() const noexcept { return path_; }
+    const std::vector<stored_tensor>& tensors() const noexcept { return tensors_; }
+    /// Whether every tensor is a part of the model, so that one without a use is a mistake.
+    bool is_gguf() const noexcept { return std::holds_alternative<storage::gguf_file>(file_); }
+    std::span<const std::byte> bytes() const noexcept;
+    /// See mapped_file::drop().
+    void drop(std::span<const std::byte> part) const noexcept;
+
+  private:
+    std::string path_;
+    std::variant<storage::safetensors_file, storage::gguf_file> file_;
+    std::vector<stored_tensor> tensors_;  // into file_'s mapping
+};
+
+/// Blocks. Of a folder: opens model.safetensors, else the shards that model.safetensors.index.json
+/// names, else every *.safetensors. Of a GGUF file: that and the parts beside it. Errors:
+/// not_found, io, corrupt, incompatible; each names the file.
+storage::result<std::vector<weight_file>> open_weight_files(const std::string& model);
 
 /// Blocks. XXH3-128 over the XXH3-128 of every file, in the order given; `form`, unless empty,
 /// joins in as a last entry. Reads the files in parallel and lets their pages go.

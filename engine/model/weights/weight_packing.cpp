@@ -10,6 +10,8 @@
 #include <mutex>
 
 #include "engine/kernels/gemm.hpp"
+#include "engine/model/weights/gguf_blocks.hpp"
+#include "engine/model/weights/gguf_packing.hpp"
 
 namespace semantic::engine {
 
@@ -109,16 +111,97 @@ void gather_tile(const packing& plan, int tile, std::vector<std::byte>& out) {
     }
 }
 
+std::byte* tile_at(const packing& plan, int tile, std::byte* arena) {
+    return arena + plan.offset + static_cast<std::size_t>(tile) * plan.to->tile_bytes();
+}
+
+/// The matrix of one tile alone.
+packed_matrix one_tile(const packing& plan, int tile) {
+    packed_matrix one = *plan.to;
+    one.rows = std::min(lane_count, one.rows - tile * lane_count);
+    return one;
+}
+
+/// One tile's rows as the source has them, in the matrix's order.
+void gather_rows(const packing& plan, int tile, std::vector<std::byte>& out) {
+    const int first = tile * lane_count, rows = one_tile(plan, tile).rows;
+    const std::size_t each = plan.parts[0].size() / static_cast<std::size_t>(plan.to->rows);
+    out.resize(static_cast<std::size_t>(rows) * each);
+    for (int i = 0; i < rows; ++i) {
+        const auto from = static_cast<std::size_t>(source_row(plan.order, first + i));
+        std::memcpy(out.data() + static_cast<std::size_t>(i) * each,
+                    plan.parts[0].data() + from * each, each);
+    }
+}
+
+/// Blocks in the form that the kernels read.
+std::optional<failure> pack_block_tiles(const packing_task& task, std::byte* arena) {
+    const packing& plan = *task.plan;
+    const packed_matrix& to = *plan.to;
+    std::vector<std::int32_t> row_of;
+    if (plan.order.rope_dim > 0) {
+        for (int row = 0; row < to.rows; ++row) row_of.push_back(source_row(plan.order, row));
+    }
+    const block_source source{*plan.blocks, plan.parts[0].data(),
+                              plan.parts[0].size() / static_cast<std::size_t>(to.rows), row_of};
+    const auto bad = pack_blocks(to, source, task.tile_begin, task.tile_end, arena + plan.offset);
+    if (!bad) return std::nullopt;
+    return failure{errc::incompatible,
+                   plan.from[0]->path() + ": tensor " + plan.name + " holds " + *bad};
+}
+
 void pack_transposed(const packing_task& task, std::byte* arena) {
     const packing& plan = *task.plan;
     std::vector<std::byte> rows;
     for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
         gather_tile(plan, tile, rows);
-        packed_matrix one = *plan.to;
-        one.rows = std::min(lane_count, one.rows - tile * lane_count);
-        pack_float(one, rows.data(), 0, 1,
-                   arena + plan.offset + static_cast<std::size_t>(tile) * one.tile_bytes());
+        pack_float(one_tile(plan, tile), rows.data(), 0, 1, tile_at(plan, tile, arena));
     }
+}
+
+/// Floats whose rows lie in another order.
+void pack_reordered(const packing_task& task, std::byte* arena) {
+    const packing& plan = *task.plan;
+    std::vector<std::byte> rows;
+    for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
+        gather_rows(plan, tile, rows);
+        pack_float(one_tile(plan, tile), rows.data(), 0, 1, tile_at(plan, tile, arena));
+    }
+}
+
+/// Blocks that are held as the floats they stand for.
+std::optional<failure> pack_dequantized(const packing_task& task, std::byte* arena) {
+    const packing& plan = *task.plan;
+    const auto cols = static_cast<std::size_t>(plan.to->cols);
+    std::vector<std::byte> rows;
+    std::vector<float> source, values;
+    if (plan.order.transposed) {
+        source.resize(static_cast<std::size_t>(plan.to->rows) * cols);
+        dequantize(*plan.blocks, plan.parts[0], source);
+    }
+    for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
+        const packed_matrix one = one_tile(plan, tile);
+        values.resize(static_cast<std::size_t>(one.rows) * cols);
+        if (plan.order.transposed) {
+            const auto pitch = static_cast<std::size_t>(plan.to->rows);
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                const std::size_t row = static_cast<std::size_t>(tile * lane_count) + i / cols;
+                values[i] = source[i % cols * pitch + row];
+            }
+        } else {
+            gather_rows(plan, tile, rows);
+            dequantize(*plan.blocks, rows, values);
+        }
+        for (const float value : values) {
+            if (!std::isfinite(value)) {
+                return failure{errc::incompatible, plan.from[0]->path() + ": tensor " + plan.name +
+                                                       " holds a scale that is not a number"};
+            }
+        }
+        pack_float(one, reinterpret_cast<const std::byte*>(values.data()), 0, 1,
+                   tile_at(plan, tile, arena));
+    }
+    return std::nullopt;
 }
 
 /// Quantises a matrix on its way, a tile at a time.
@@ -163,6 +246,9 @@ class tile_quantizer {
         } else if (plan_.order.transposed) {
             gather_tile(plan_, first / lane_count, gathered_);
             widen(plan_.kind, gathered_.data(), count, values_.data());
+        } else if (plan_.order.rope_dim > 0) {
+            gather_rows(plan_, first / lane_count, gathered_);
+            widen(plan_.kind, gathered_.data(), count, values_.data());
         } else {
             widen(plan_.kind,
                   plan_.parts[0].data() +
@@ -185,7 +271,7 @@ std::optional<failure> pack_quantized(const kernel_table& kernels, const packing
     for (int tile = task.tile_begin; tile < task.tile_end; ++tile) {
         if (const auto bad = quantizer.pack(tile, arena)) {
             return failure{errc::incompatible,
-                           task.plan->from[0]->path + ": tensor " + task.plan->name + " holds " +
+                           task.plan->from[0]->path() + ": tensor " + task.plan->name + " holds " +
                                std::to_string(*bad) + ": quantised weights reach from -65504 to " +
                                "65504; load it with --weights native"};
         }
@@ -209,7 +295,7 @@ std::optional<failure> pack_mxfp4_tiles(const packing_task& task, std::byte* are
         const std::byte* at = turn(1) + static_cast<std::size_t>(row) * turns * scales;
         if (std::find(at, at + scales, std::byte{255}) != at + scales) {
             return failure{errc::incompatible,
-                           plan.from[1]->path + ": tensor " + plan.name +
+                           plan.from[1]->path() + ": tensor " + plan.name +
                                " holds the exponent 255, which is not a number"};
         }
     }
@@ -221,18 +307,18 @@ std::optional<failure> pack_mxfp4_tiles(const packing_task& task, std::byte* are
 /// Lets the pages go that no other task needs.
 void drop_source(const packing_task& task) {
     const packing& plan = *task.plan;
-    if (plan.order.transposed) {
+    if (plan.order.transposed || plan.order.rope_dim > 0) {
         // Every tile reads all over the source: it can be let go only as a whole. What another task
         // still reads comes back from the page cache.
         if (task.tile_end != plan.to->tiles()) return;
         for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part)
-            plan.from[part]->file.drop(plan.parts[part]);
+            plan.from[part]->drop(plan.parts[part]);
         return;
     }
     const int first = task.tile_begin * lane_count,
               last = std::min(task.tile_end * lane_count, plan.to->rows);
     for (int part = 0; part < 3 && plan.from[part] != nullptr; ++part) {
-        plan.from[part]->file.drop(row_bytes(plan.parts[part], plan.to->rows, first, last));
+        plan.from[part]->drop(row_bytes(plan.parts[part], plan.to->rows, first, last));
     }
 }
 
@@ -241,10 +327,16 @@ std::optional<failure> pack(const kernel_table& kernels, const packing_task& tas
     const packing& plan = *task.plan;
     const packed_matrix& to = *plan.to;
     std::optional<failure> bad;
-    if (to.kind != plan.kind && to.quantized()) {
+    if (plan.blocks && !to.quantized()) {
+        bad = pack_dequantized(task, arena);
+    } else if (plan.blocks) {
+        bad = pack_block_tiles(task, arena);
+    } else if (to.kind != plan.kind && to.quantized()) {
         bad = pack_quantized(kernels, task, arena);
     } else if (plan.order.transposed) {
         pack_transposed(task, arena);
+    } else if (plan.order.rope_dim > 0) {
+        pack_reordered(task, arena);
     } else if (to.kind == weight_kind::mxfp4) {
         bad = pack_mxfp4_tiles(task, arena);
     } else if (to.quantized()) {
@@ -266,7 +358,8 @@ class read_counter {
         : progress_(progress) {
         for (const weight_file& file : files) {
             index_[&file] = files_.size();
-            files_.push_back({file.path.substr(file.path.rfind('/') + 1), 1.0});
+            const std::string& path = file.path();
+            files_.push_back({path.substr(path.rfind('/') + 1), 1.0});
         }
         all_.resize(files.size());
         done_.resize(files.size());

@@ -16,12 +16,22 @@
 namespace semantic::engine {
 
 /// How a matrix lies in its tensor. Fused experts hold gate and up in turns: the matrix's row r is
-/// row r * turns + turn of the tensor or, transposed, its column of that number.
+/// row r * turns + turn of the tensor or, transposed, its column of that number. Where rope_dim is
+/// not 0, heads are of that many rows, and the two rows of one that rope turns together, i and
+/// i + rope_dim / 2 in the matrix, are neighbours in the tensor.
 struct source_order {
     bool transposed = false;
     int turns = 1;
     int turn = 0;
+    int rope_dim = 0;
 };
+
+/// The tensor's row that is the matrix's row `row`, apart from turns.
+inline int source_row(const source_order& order, int row) {
+    if (order.rope_dim == 0) return row;
+    const int in_head = row % order.rope_dim, pairs = order.rope_dim / 2;
+    return row - in_head + (in_head < pairs ? 2 * in_head : 2 * (in_head - pairs) + 1);
+}
 
 /// One matrix to pack, and where from.
 struct packing {
@@ -35,6 +45,8 @@ struct packing {
                                                // mxfp4: blocks, scales
     std::size_t offset = 0;                    // in the arena
     source_order order = {};
+    std::optional<storage::gguf_type> blocks =
+        {};  // of the source; `kind` is to's, and parts[0] alone
 
     std::size_t source_bytes() const noexcept {
         return parts[0].size() + parts[1].size() + parts[2].size();

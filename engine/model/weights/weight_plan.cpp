@@ -20,7 +20,8 @@ void plan_attention(tensor_reader& in, const model_config& c, const std::string&
 }
 
 /// kv_b_proj would expand a latent to every head's key and value, in turns. Its key rows are kept
-/// transposed: they carry a query to the latent instead.
+/// transposed: they carry a query to the latent instead. Where keys and values lie apart
+/// (k_b_proj, v_b_proj: a matrix for each head), those of keys are transposed already.
 void plan_latent_attention(tensor_reader& in, const model_config& c, const std::string& prefix,
                            layer_weights& layer) {
     const latent_config& l = c.latent;
@@ -34,18 +35,26 @@ void plan_latent_attention(tensor_reader& in, const model_config& c, const std::
     in.linear(prefix + "kv_a_proj_with_mqa", l.rank + l.rope_dim, c.hidden, c.qkv_bias,
               layer.kv_down);
     in.vector(prefix + "kv_a_layernorm.weight", l.rank, layer.kv_down_norm);
+    in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
     layer.k_up.resize(static_cast<std::size_t>(c.heads));
     layer.v_up.resize(static_cast<std::size_t>(c.heads));
     const int turn = l.plain_dim + l.value_dim;
+    const bool apart = in.contains(prefix + "k_b_proj.weight");
     for (int head = 0; head < c.heads; ++head) {
         const auto at = static_cast<std::size_t>(head);
+        if (apart) {
+            in.part(prefix + "k_b_proj", {{c.heads, l.rank}, head * l.rank}, false, l.rank,
+                    l.plain_dim, layer.k_up[at], precision::as_stored);
+            in.part(prefix + "v_b_proj", {{c.heads, l.value_dim}, head * l.value_dim}, false,
+                    l.value_dim, l.rank, layer.v_up[at], precision::as_stored);
+            continue;
+        }
         const int first = head * turn;
         in.part(prefix + "kv_b_proj", {{c.heads * turn}, first}, true, l.rank, l.plain_dim,
                 layer.k_up[at], precision::as_stored);
         in.part(prefix + "kv_b_proj", {{c.heads * turn}, first + l.plain_dim}, false, l.value_dim,
                 l.rank, layer.v_up[at], precision::as_stored);
     }
-    in.linear(prefix + "o_proj", c.hidden, c.value_width(), c.o_bias, layer.o);
 }
 
 void plan_mlp(tensor_reader& in, const model_config& c, const std::string& prefix, int inner,
@@ -100,7 +109,8 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
                            layer_weights& layer) {
     const mixture_config& m = c.mixture;
     const std::string stacks = prefix + "switch_mlp.";
-    const bool stacked = in.contains(stacks + "gate_proj.weight");
+    const bool halves = in.contains(stacks + "gate_up_halves.weight");
+    const bool stacked = halves || in.contains(stacks + "gate_proj.weight");
     in.linear(prefix + "gate", m.experts, c.hidden, false, layer.router, precision::as_stored);
     if (m.shared_intermediate > 0)
         plan_mlp(in, c, prefix + "shared_experts.", m.shared_intermediate, layer.mlp);
@@ -114,10 +124,20 @@ void plan_separate_experts(tensor_reader& in, const model_config& c, const std::
                       out);
         }
     };
+    const auto half = [&](int expert, int which, linear_weights& out) {
+        const int rows = m.intermediate;
+        in.part(stacks + "gate_up_halves", {{m.experts, 2 * rows}, (2 * expert + which) * rows},
+                false, rows, c.hidden, out.matrix);
+    };
     for (int i = 0; i < m.experts; ++i) {
         gated_weights& expert = layer.experts[static_cast<std::size_t>(i)];
-        part("gate_proj", i, m.intermediate, c.hidden, expert.gate);
-        part("up_proj", i, m.intermediate, c.hidden, expert.up);
+        if (halves) {
+            half(i, 0, expert.gate);
+            half(i, 1, expert.up);
+        } else {
+            part("gate_proj", i, m.intermediate, c.hidden, expert.gate);
+            part("up_proj", i, m.intermediate, c.hidden, expert.up);
+        }
         part("down_proj", i, c.hidden, m.intermediate, expert.down);
     }
 }

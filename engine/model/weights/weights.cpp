@@ -29,14 +29,15 @@ weight_arena::~weight_arena() {
     if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
-result<model_weights> model_weights::load(const std::string& directory, const model_config& config,
+result<model_weights> model_weights::load(const std::string& model, const model_config& config,
                                           const kernel_table& kernels, weight_form form,
                                           const weights_progress& progress) {
-    auto files = open_weight_files(directory);
+    auto files = open_weight_files(model);
     if (!files) return files.error();
     model_weights out;
     tensor_reader reader(*files, config, form);
     plan_weights(reader, config, out);
+    reader.refuse_unused();
     if (reader.failed()) return reader.complaint();
     out.arena_ = weight_arena(reader.bytes());
     const std::string changed = reader.quantises() ? to_string(form) : "";

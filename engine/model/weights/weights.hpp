@@ -79,14 +79,12 @@ class weight_arena {
 
 class model_weights {
   public:
-    /// Blocks. Reads DIR/model.safetensors, else the shards that DIR/model.safetensors.index.json
-    /// names, else every DIR/*.safetensors. Packs in parallel inside the calling thread's arena,
-    /// and on the way quantises as `form` says: matrices whose inputs are no multiple of 64 and
-    /// routers stay as they are. `progress` may be empty; it is called from any thread of the
-    /// arena, one call at a time. Errors: not_found, corrupt, incompatible; each names the file,
-    /// tensor, shape, type or value at fault.
-    static storage::result<model_weights> load(const std::string& directory,
-                                               const model_config& config,
+    /// Blocks. Reads a folder's safetensors or a GGUF file (weight_files.hpp). Packs in parallel
+    /// inside the calling thread's arena, and on the way quantises as `form` says: matrices whose
+    /// inputs are no multiple of 64 and routers stay as they are. `progress` may be empty; it is
+    /// called from any thread of the arena, one call at a time. Errors: not_found, corrupt,
+    /// incompatible; each names the file, tensor, shape, type or value at fault.
+    static storage::result<model_weights> load(const std::string& model, const model_config& config,
                                                const kernel_table& kernels, weight_form form,
                                                const weights_progress& progress);
 

@@ -1,0 +1,336 @@
+#include "engine/model/config/gguf_config.hpp"
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/model/config/gguf_fields.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using storage::failure;
+using storage::gguf_tensor;
+using storage::result;
+
+namespace json = boost::json;
+
+constexpr gguf_architecture architectures[] = {
+    {"llama", "llama", true},  // Mistral's too
+    {"qwen2", "qwen2"},        {"qwen3", "qwen3"},     {"qwen3moe", "qwen3_moe"},
+    {"gemma3", "gemma3_text"}, {"gpt-oss", "gpt_oss"}, {"deepseek2", "deepseek_v2"},
+};
+
+failure incompatible(std::string what) { return {errc::incompatible, std::move(what)}; }
+
+std::string architecture_names() {
+    std::string names;
+    for (const gguf_architecture& each : architectures) {
+        names.append(names.empty() ? "" : ", ").append(each.name);
+    }
+    return names;
+}
+
+/// Metadata and tensors of one model on their way into a config.json.
+class translation {
+  public:
+    translation(const std::vector<storage::gguf_file>& parts, const gguf_architecture& of)
+        : parts_(parts), of_(of), in_(parts.front().view(), of.name, complaint_) {}
+
+    result<gguf_config> run() {
+        config()["model_type"] = of_.model_type;
+        read_sizes();
+        if (of_.model_type == "deepseek_v2") {
+            read_latent_attention();
+        } else {
+            read_attention();
+        }
+        read_family();
+        read_rope();
+        read_factors();
+        refuse_variants();
+        read_stops();
+        read_sampling();
+        if (!complaint_.empty()) return incompatible(complaint_);
+        return std::move(out_);
+    }
+
+  private:
+    json::object& config() { return out_.config; }
+
+    const gguf_tensor* tensor(std::string_view name) const {
+        for (const storage::gguf_file& part : parts_) {
+            const auto at = part.view().tensors.find(name);
+            if (at != part.view().tensors.end()) return &at->second;
+        }
+        return nullptr;
+    }
+
+    void copy(std::string_view key, std::string_view field) {
+        if (const auto value = in_.integer(key)) config()[field] = *value;
+    }
+    void copy_real(std::string_view key, std::string_view field) {
+        if (const auto value = in_.real(key)) config()[field] = *value;
+    }
+
+    void read_sizes() {
+        const gguf_tensor* embedding = tensor("token_embd.weight");
+        if (embedding == nullptr || embedding->shape.size() != 2) {
+            return in_.complain("there is no matrix token_embd.weight");
+        }
+        config()["vocab_size"] = embedding->shape[0];
+        config()["hidden_size"] = in_.needed("embedding_length");
+        config()["num_hidden_layers"] = in_.needed("block_count");
+        config()["max_position_embeddings"] = in_.needed("context_length");
+        copy("feed_forward_length", "intermediate_size");
+        copy_real("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+        if (!in_.has("attention.layer_norm_rms_epsilon"))
+            in_.complain(in_.name_of("attention.layer_norm_rms_epsilon") + " is missing");
+        config()["tie_word_embeddings"] = tensor("output.weight") == nullptr;
+        out_.qkv_bias = tensor("blk.0.attn_q.bias") != nullptr;
+        out_.o_bias = tensor("blk.0.attn_output.bias") != nullptr;
+    }
+
+    void read_attention() {
+        const std::int64_t heads = in_.needed("attention.head_count");
+        config()["num_attention_heads"] = heads;
+        config()["num_key_value_heads"] = in_.integer("attention.head_count_kv").value_or(heads);
+        const std::int64_t hidden = in_.needed("embedding_length");
+        std::int64_t dim = in_.integer("attention.key_length").value_or(0);
+        if (dim == 0 && heads > 0 && hidden % heads == 0) dim = hidden / heads;
+        if (dim <= 0)
+            return in_.complain(in_.name_of("attention.key_length") +
+                                " is missing, and attention.head_count does not divide "
+                                "embedding_length");
+        config()["head_dim"] = dim;
+        if (in_.integer("attention.value_length").value_or(dim) != dim) {
+            in_.complain(in_.name_of("attention.value_length") +
+                         " is not attention.key_length, which is not supported");
+        }
+        rotated_dim_ = dim;
+    }
+
+    /// Files of 2025 and later name the lengths of a head's own key and value `_mla`; the plain
+    /// ones are then those of the latent.
+    void read_latent_attention() {
+        const std::int64_t heads = in_.needed("attention.head_count");
+        config()["num_attention_heads"] = heads;
+        config()["num_key_value_heads"] = heads;
+        const std::int64_t query_rank = in_.integer("attention.q_lora_rank").value_or(0);
+        config()["q_lora_rank"] = query_rank == 0 ? json::value() : json::value(query_rank);
+        config()["kv_lora_rank"] = in_.needed("attention.kv_lora_rank");
+        const bool newer = in_.has("attention.key_length_mla");
+        rotated_dim_ = in_.needed("rope.dimension_count");
+        const std::int64_t key =
+            in_.needed(newer ? "attention.key_length_mla" : "attention.key_length");
+        config()["qk_rope_head_dim"] = rotated_dim_;
+        config()["qk_nope_head_dim"] = key - rotated_dim_;
+        config()["v_head_dim"] =
+            in_.needed(newer ? "attention.value_length_mla" : "attention.value_length");
+        config()["n_routed_experts"] = in_.integer("expert_count").value_or(0);
+        config()["num_experts_per_tok"] = in_.needed("expert_used_count");
+        config()["moe_intermediate_size"] = in_.needed("expert_feed_forward_length");
+        config()["n_shared_experts"] = in_.integer("expert_shared_count").value_or(0);
+        config()["first_k_dense_replace"] = in_.integer("leading_dense_block_count").value_or(0);
+        const double scale = in_.real("expert_weights_scale").value_or(0.0);
+        config()["routed_scaling_factor"] = scale == 0.0 ? 1.0 : scale;
+        config()["norm_topk_prob"] = in_.boolean("expert_weights_norm").value_or(false);
+        if (const std::int64_t groups = in_.integer("expert_group_count").value_or(1); groups > 1) {
+            config()["topk_method"] = "group_limited_greedy";
+            config()["n_group"] = groups;
+            config()["topk_group"] = in_.needed("expert_group_used_count");
+        }
+    }
+
+    void read_family() {
+        const std::string_view type = of_.model_type;
+        if (type == "qwen2" || type == "qwen3" || type == "qwen3_moe")
+            config()["use_sliding_window"] = false;
+        if (type == "qwen3_moe") {
+            config()["num_experts"] = in_.needed("expert_count");
+            config()["num_experts_per_tok"] = in_.needed("expert_used_count");
+            config()["moe_intermediate_size"] = in_.needed("expert_feed_forward_length");
+            config()["norm_topk_prob"] = true;
+        } else if (type == "gpt_oss") {
+            config()["num_local_experts"] = in_.needed("expert_count");
+            config()["num_experts_per_tok"] = in_.needed("expert_used_count");
+            config()["intermediate_size"] = in_.needed("expert_feed_forward_length");
+            config()["sliding_window"] = in_.needed("attention.sliding_window");
+        } else if (type == "gemma3_text") {
+            read_gemma();
+        }
+    }
+
+    void read_gemma() {
+        config()["sliding_window"] = in_.needed("attention.sliding_window");
+        config()["sliding_window_pattern"] =
+            in_.integer("attention.sliding_window_pattern").value_or(6);
+        config()["rope_local_base_freq"] = in_.real("rope.freq_base_swa").value_or(10000.0);
+        // No key says what a score is divided by: the 27B alone, of 62 layers, takes another value
+        // than the head's length.
+        const std::int64_t heads = in_.needed("attention.head_count");
+        config()["query_pre_attn_scalar"] =
+            in_.needed("block_count") == 62 && heads > 0
+                ? json::value(in_.needed("embedding_length") / heads)
+                : config()["head_dim"];
+        // Trained in bf16: sqrt(hidden) was rounded so.
+        config()["torch_dtype"] = "bfloat16";
+        for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+            if (in_.real(cap).value_or(0.0) != 0.0)
+                in_.complain(in_.name_of(cap) + " is there: logits are not capped");
+        }
+    }
+
+    void read_rope() {
+        config()["rope_theta"] = in_.real("rope.freq_base").value_or(10000.0);
+        if (in_.integer("rope.dimension_count").value_or(rotated_dim_) != rotated_dim_) {
+            in_.complain(in_.name_of("rope.dimension_count") +
+                         " is not the length of a head: partial rotation is not supported");
+        }
+        std::string type = in_.string("rope.scaling.type");
+        std::optional<double> factor = in_.real("rope.scaling.factor");
+        if (type.empty() && in_.has("rope.scale_linear")) {  // files of 2023
+            type = "linear";
+            factor = in_.real("rope.scale_linear");
+        }
+        if (type.empty() || type == "none") return;
+        if (type != "linear" && type != "yarn") {
+            return in_.complain(in_.name_of("rope.scaling.type") + " is \"" + type +
+                                "\": supported are none, linear and yarn");
+        }
+        json::object scaling{{"rope_type", type}, {"factor", factor.value_or(1.0)}};
+        if (type == "yarn") read_yarn(scaling, factor.value_or(1.0));
+        config()["rope_scaling"] = std::move(scaling);
+    }
+
+    void read_yarn(json::object& scaling, double factor) {
+        if (const auto context = in_.integer("rope.scaling.original_context_length"))
+            scaling["original_max_position_embeddings"] = *context;
+        if (const auto fast = in_.real("rope.scaling.yarn_beta_fast")) scaling["beta_fast"] = *fast;
+        if (const auto slow = in_.real("rope.scaling.yarn_beta_slow")) scaling["beta_slow"] = *slow;
+        if (of_.model_type == "gpt_oss") scaling["truncate"] = false;
+        if (const auto weight = in_.real("rope.scaling.yarn_log_multiplier"); weight) {
+            // A tenth of mscale_all_dim, and as a float: 0.0707 means 0.707. mscale is the same in
+            // all published models, so that cosines and sines keep their amplitude.
+            const double all = std::nearbyint(*weight * 1e7) / 1e6;
+            scaling["mscale"] = all;
+            scaling["mscale_all_dim"] = all;
+        }
+        if (const auto amplitude = in_.real("rope.scaling.attn_factor");
+            amplitude && *amplitude != 1.0)
+            scaling["attention_factor"] = *amplitude * (0.1 * std::log(factor) + 1.0);
+    }
+
+    /// Llama 3's scaling comes as a tensor that every frequency is divided by.
+    void read_factors() {
+        for (const char* name : {"rope_factors_long.weight", "rope_factors_short.weight"}) {
+            if (tensor(name) != nullptr)
+                in_.complain("tensor " + std::string(name) +
+                             " is there: rope factors for two lengths of context are not "
+                             "supported");
+        }
+        const gguf_tensor* factors = tensor("rope_freqs.weight");
+        if (factors == nullptr) return;
+        const auto count = static_cast<std::size_t>(rotated_dim_ / 2);
+        if (factors->type != storage::gguf_type::f32 ||
+            factors->bytes.size() != count * sizeof(float)) {
+            return in_.complain("tensor rope_freqs.weight does not hold " + std::to_string(count) +
+                                " F32 values, one for each pair of a head's elements");
+        }
+        out_.rope_factors.resize(count);
+        std::memcpy(out_.rope_factors.data(), factors->bytes.data(), factors->bytes.size());
+        for (const float factor : out_.rope_factors) {
+            if (!(std::isfinite(factor) && factor > 0.0f))
+                return in_.complain("tensor rope_freqs.weight holds " + std::to_string(factor) +
+                                    ": factors above 0 are needed");
+        }
+    }
+
+    /// What changes the arithmetic and is not computed here.
+    void refuse_variants() {
+        if (!in_.boolean("attention.causal").value_or(true))
+            in_.complain(in_.name_of("attention.causal") +
+                         " is false: this is no model that "
+                         "generates text");
+        const bool mixture = config().contains("num_experts_per_tok");
+        if (const std::int64_t experts = in_.integer("expert_count").value_or(0);
+            experts > 0 && !mixture) {
+            in_.complain(in_.name_of("expert_count") + " is " + std::to_string(experts) +
+                         ": mixtures of this architecture are not supported");
+        }
+        constexpr std::int64_t softmax = 1;
+        const std::int64_t gating = in_.integer("expert_gating_func").value_or(0);
+        if (of_.model_type != "gpt_oss" && gating != 0 && gating != softmax) {
+            in_.complain(in_.name_of("expert_gating_func") + " is " + std::to_string(gating) +
+                         ": supported is 1, softmax");
+        }
+        for (const char* scale : {"logit_scale", "embedding_scale", "residual_scale"}) {
+            if (const auto value = in_.real(scale); value && *value != 1.0 && *value != 0.0)
+                in_.complain(in_.name_of(scale) + " is there, which is not supported");
+        }
+    }
+
+    void read_stops() {
+        json::array ids;
+        for (const char* name : {"eos", "eot", "eom"}) {
+            const std::string key = "tokenizer.ggml." + std::string(name) + "_token_id";
+            const auto id = in_.real_at(key);
+            if (!id) continue;
+            if (*id < 0 || *id >= static_cast<double>(config()["vocab_size"].to_number<double>())) {
+                return in_.complain(key + " is not a token of token_embd.weight's rows");
+            }
+            ids.push_back(static_cast<std::int64_t>(*id));
+        }
+        if (!ids.empty()) config()["eos_token_id"] = std::move(ids);
+    }
+
+    /// The makers' preference, where the converter wrote it down.
+    void read_sampling() {
+        const std::pair<const char*, const char*> rows[] = {
+            {"temp", "temperature"},
+            {"top_p", "top_p"},
+            {"min_p", "min_p"},
+            {"penalty_repeat", "repetition_penalty"},
+        };
+        for (const auto& [key, field] : rows) {
+            if (const auto value = in_.real_at("general.sampling." + std::string(key)))
+                out_.generation[field] = *value;
+        }
+        if (const auto top_k = in_.real_at("general.sampling.top_k"); top_k && *top_k >= 0)
+            out_.generation["top_k"] = static_cast<std::int64_t>(*top_k);
+    }
+
+    const std::vector<storage::gguf_file>& parts_;
+    const gguf_architecture& of_;
+    std::string complaint_;
+    gguf_fields in_;
+    std::int64_t rotated_dim_ = 0;
+    gguf_config out_;
+};
+
+}  // namespace
+
+const gguf_architecture* find_architecture(std::string_view name) {
+    for (const gguf_architecture& each : architectures) {
+        if (each.name == name) return &each;
+    }
+    return nullptr;
+}
+
+result<gguf_config> read_gguf_config(const std::vector<storage::gguf_file>& parts) {
+    const auto& metadata = parts.front().view().metadata;
+    const auto at = metadata.find("general.architecture");
+    const auto* name = at == metadata.end() ? nullptr : std::get_if<std::string_view>(&at->second);
+    if (name == nullptr) return incompatible("general.architecture is missing");
+    const gguf_architecture* found = find_architecture(*name);
+    if (found == nullptr) {
+        return incompatible("general.architecture is \"" + std::string(*name) +
+                            "\": supported are " + architecture_names());
+    }
+    return translation(parts, *found).run();
+}
+
+}  // namespace semantic::engine

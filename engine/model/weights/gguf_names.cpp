@@ -1,0 +1,181 @@
+#include "engine/model/weights/gguf_names.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/model/config/gguf_config.hpp"
+#include "engine/model/weights/gguf_blocks.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::errc;
+using storage::failure;
+using storage::gguf_type;
+using storage::result;
+
+struct name_row {
+    std::string_view gguf;  // between "blk.N." and ".weight"
+    std::string_view published;
+};
+
+constexpr name_row of_model[] = {
+    {"token_embd", "model.embed_tokens"},
+    {"output_norm", "model.norm"},
+    {"output", "lm_head"},
+};
+
+constexpr name_row of_layer[] = {
+    {"attn_norm", "input_layernorm"},
+    {"post_attention_norm", "post_attention_layernorm"},
+    {"post_ffw_norm", "post_feedforward_layernorm"},
+    {"attn_q", "self_attn.q_proj"},
+    {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},
+    {"attn_output", "self_attn.o_proj"},
+    {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"},
+    {"attn_q_a", "self_attn.q_a_proj"},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm"},
+    {"attn_q_b", "self_attn.q_b_proj"},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa"},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm"},
+    {"attn_kv_b", "self_attn.kv_b_proj"},
+    {"attn_k_b", "self_attn.k_b_proj"},
+    {"attn_v_b", "self_attn.v_b_proj"},
+    {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},
+    {"ffn_down", "mlp.down_proj"},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj"},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj"},
+};
+
+/// Experts of which all have one tensor.
+constexpr name_row of_experts[] = {
+    {"ffn_gate_exps", "gate_proj"},
+    {"ffn_up_exps", "up_proj"},
+    {"ffn_down_exps", "down_proj"},
+    {"ffn_gate_up_exps", "gate_up_halves"},  // of each expert, one below the other
+};
+
+template <std::size_t count>
+std::string_view look_up(const name_row (&rows)[count], std::string_view name) {
+    const auto* found = std::find_if(std::begin(rows), std::end(rows),
+                                     [&](const name_row& row) { return row.gguf == name; });
+    return found == std::end(rows) ? std::string_view() : found->published;
+}
+
+/// "blk.12.attn_q" as 12 and "attn_q".
+std::optional<std::pair<std::string_view, std::string_view>> split_layer(std::string_view stem) {
+    constexpr std::string_view before = "blk.";
+    if (!stem.starts_with(before)) return std::nullopt;
+    stem.remove_prefix(before.size());
+    const std::size_t dot = stem.find('.');
+    if (dot == 0 || dot == std::string_view::npos) return std::nullopt;
+    const std::string_view number = stem.substr(0, dot);
+    if (number.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+    return std::pair{number, stem.substr(dot + 1)};
+}
+
+/// Returns: "" where the architecture has no such tensor in a layer.
+std::string name_in_layer(std::string_view name, std::string_view model_type) {
+    const bool one_tensor_of_all = model_type == "gpt_oss";
+    if (name == "ffn_norm")
+        return model_type == "gemma3_text" ? "pre_feedforward_layernorm"
+                                           : "post_attention_layernorm";
+    if (name == "ffn_gate_inp") return one_tensor_of_all ? "mlp.router" : "mlp.gate";
+    if (const std::string_view experts = look_up(of_experts, name); !experts.empty())
+        return (one_tensor_of_all ? "mlp.experts." : "mlp.switch_mlp.") + std::string(experts);
+    if (const std::string_view found = look_up(of_layer, name); !found.empty())
+        return std::string(found);
+    // ffn_gate.7: an expert in a tensor of its own.
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) return "";
+    const std::string_view expert = name.substr(dot + 1), what = name.substr(0, dot);
+    if (expert.empty() || expert.find_first_not_of("0123456789") != std::string_view::npos)
+        return "";
+    for (const std::string_view part : {"gate", "up", "down"}) {
+        if (what == "ffn_" + std::string(part))
+            return "mlp.experts." + std::string(expert) + "." + std::string(part) + "_proj";
+    }
+    return "";
+}
+
+std::string published_name(std::string_view name, std::string_view model_type) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) return "";
+    const std::string_view stem = name.substr(0, dot), kind = name.substr(dot);
+    if (kind != ".weight" && kind != ".bias") return "";
+    const auto layer = split_layer(stem);
+    if (!layer) {
+        const std::string_view found = look_up(of_model, stem);
+        return found.empty() ? "" : std::string(found) + std::string(kind);
+    }
+    const std::string before = "model.layers." + std::string(layer->first) + ".";
+    if (layer->second == "attn_sinks") return before + "self_attn.sinks";
+    const std::string found = name_in_layer(layer->second, model_type);
+    return found.empty() ? "" : before + found + std::string(kind);
+}
+
+std::optional<storage::dtype> float_type(gguf_type type) {
+    switch (type) {
+        case gguf_type::f32:
+            return storage::dtype::f32;
+        case gguf_type::f16:
+            return storage::dtype::f16;
+        case gguf_type::bf16:
+            return storage::dtype::bf16;
+        default:
+            return std::nullopt;
+    }
+}
+
+bool lies_permuted(std::string_view published) {
+    return published.find(".q_proj.") != std::string_view::npos ||
+           published.find(".k_proj.") != std::string_view::npos;
+}
+
+}  // namespace
+
+result<std::vector<stored_tensor>> published_tensors(const storage::gguf_view& view,
+                                                     std::string_view architecture) {
+    const gguf_architecture* of = find_architecture(architecture);
+    if (of == nullptr) {
+        return failure{errc::incompatible, "general.architecture is \"" +
+                                               std::string(architecture) + "\", not supported"};
+    }
+    std::vector<stored_tensor> tensors;
+    for (const auto& [name, tensor] : view.tensors) {
+        if (name == "rope_freqs.weight") continue;  // the config has read it
+        const auto bad = [&, name = std::string_view(name)](const std::string& why) {
+            return failure{errc::incompatible, "tensor " + std::string(name) + why};
+        };
+        stored_tensor stored;
+        stored.name = published_name(name, of->model_type);
+        if (stored.name.empty()) {
+            return bad(" is not one of architecture " + std::string(architecture) +
+                       ": it would be left out");
+        }
+        if (const auto type = float_type(tensor.type)) {
+            stored.type = *type;
+        } else if (find_block_decoder(tensor.type) != nullptr) {
+            stored.blocks = tensor.type;
+        } else {
+            return bad(std::string(" has type ") + storage::find_block_size(tensor.type)->name +
+                       ": supported are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, "
+                       "Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS and MXFP4");
+        }
+        stored.shape = tensor.shape;
+        stored.bytes = tensor.bytes;
+        stored.rope_neighbours = of->permuted_rope && lies_permuted(stored.name);
+        stored.own_name = name;
+        tensors.push_back(std::move(stored));
+    }
+    return tensors;
+}
+
+}  // namespace semantic::engine
