@@ -33,11 +33,26 @@ storage::failure incompatible(std::string what) {
     return {storage::errc::incompatible, std::move(what)};
 }
 
+/// Errors: incompatible.
+storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout) {
+    if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
+        layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
+        return incompatible("the KV layout is not this model's");
+    }
+    if (layout.recipe().bits != 16 && layout.recipe().group_size != group_size) {
+        return incompatible("KV groups of " + std::to_string(layout.recipe().group_size) +
+                            " are not supported: the kernels are made for groups of " +
+                            std::to_string(group_size));
+    }
+    return {};
+}
+
 }  // namespace
 
 struct transformer::impl {
     impl(const model_config& config_in, const storage::kv_layout& layout_in,
-         const kernel_table& kernels_in, transformer_limits limits_in, model_weights weights_in);
+         const kernel_table& kernels_in, transformer_limits limits_in,
+         std::shared_ptr<const model_weights> weights_in);
 
     void forward(std::span<sequence_step> batch);
 
@@ -82,7 +97,8 @@ struct transformer::impl {
     const storage::kv_layout layout;
     const kernel_table& kernels;
     const transformer_limits limits;
-    const model_weights weights;
+    const std::shared_ptr<const model_weights> shared_weights;
+    const model_weights& weights;
     const task_runner tasks;
     const int group;     // query heads that share a KV head
     const int q_width;   // of all heads' queries, as projected
@@ -122,12 +138,13 @@ struct transformer::impl {
 
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
                         const kernel_table& kernels_in, transformer_limits limits_in,
-                        model_weights weights_in)
+                        std::shared_ptr<const model_weights> weights_in)
     : config(config_in),
       layout(layout_in),
       kernels(kernels_in),
       limits(limits_in),
-      weights(std::move(weights_in)),
+      shared_weights(std::move(weights_in)),
+      weights(*shared_weights),
       group(config.heads / config.kv_heads),
       q_width(config.query_width()),
       kv_width(config.latent.rank > 0 ? config.latent.rank + config.latent.rope_dim
@@ -532,19 +549,20 @@ storage::result<std::unique_ptr<transformer>> transformer::load(
     const std::string& model, const model_config& config, const storage::kv_layout& layout,
     const kernel_table& kernels, transformer_limits limits, weight_form form,
     const weights_progress& progress) {
-    if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
-        layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
-        return incompatible(model + ": the KV layout is not this model's");
-    }
-    if (layout.recipe().bits != 16 && layout.recipe().group_size != group_size) {
-        return incompatible("KV groups of " + std::to_string(layout.recipe().group_size) +
-                            " are not supported: the kernels are made for groups of " +
-                            std::to_string(group_size));
-    }
+    if (auto ok = check_layout(config, layout); !ok)
+        return incompatible(model + ": " + ok.error().what);
     auto weights = model_weights::load(model, config, kernels, form, progress);
     if (!weights) return weights.error();
     return std::unique_ptr<transformer>(new transformer(
-        std::make_unique<impl>(config, layout, kernels, limits, std::move(*weights))));
+        std::make_unique<impl>(config, layout, kernels, limits,
+                               std::make_shared<const model_weights>(std::move(*weights)))));
+}
+
+storage::result<std::unique_ptr<transformer>> transformer::with_layout(
+    const storage::kv_layout& layout) const {
+    if (auto ok = check_layout(impl_->config, layout); !ok) return ok.error();
+    return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
+        impl_->config, layout, impl_->kernels, impl_->limits, impl_->shared_weights)));
 }
 
 transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) {}

@@ -47,6 +47,10 @@ class transformer {
         const std::string& model, const model_config& config, const storage::kv_layout& layout,
         const kernel_table& kernels, transformer_limits limits, weight_form form,
         const weights_progress& progress);
+    /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
+    /// its own. Errors: incompatible.
+    storage::result<std::unique_ptr<transformer>> with_layout(
+        const storage::kv_layout& layout) const;
     ~transformer();
 
     /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=

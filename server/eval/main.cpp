@@ -32,6 +32,12 @@ constexpr command commands[] = {
      semantic::eval::run_logits},
     {"greedy", "[--model MODEL] --tokens FILE [--max-new N] [--kv-bits 16|8|4] > IDS",
      "Prints the greedy continuation as a JSON array of token ids.", semantic::eval::run_greedy},
+    {"perplexity",
+     "[--model MODEL] --text FILE [--kv LIST] [--context N] [--tokens N] [--second-half] [--csv "
+     "FILE]",
+     "Prints how well a text is predicted with K and V in several forms, and how far each is from "
+     "the first: perplexity, KL divergence, same top token, by depth.",
+     semantic::eval::run_perplexity},
     {"recall", "[--model MODEL] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
      "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
      "bits.",

@@ -32,18 +32,13 @@ offline_model::offline_model(const offline_options& options)
     : options_(options),
       config_(take(engine::model_config::load(options.directory))),
       kernels_(kernels_named(options.kernels)),
-      arena_(options.threads) {
+      arena_(std::make_shared<engine::compute_arena>(options.threads)) {
     if (options.tokens_max > config_.context_tokens_max) {
         throw bad_input(std::to_string(options.tokens_max) +
                         " tokens do not fit the model's context of " +
                         std::to_string(config_.context_tokens_max));
     }
-    const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv(config_).bits;
-    const auto layout = engine::make_kv_layout(config_, {bits, 64}, block_tokens);
-    const auto blocks =
-        static_cast<std::size_t>((options.tokens_max + block_tokens - 1) / block_tokens);
-    pool_ = std::make_unique<storage::block_pool>(
-        layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
+    make_pool(options.kv_bits);
     options_.chunk_tokens = std::min(options.chunk_tokens, std::max(options.tokens_max, 1));
     const engine::weight_form form = form_named(options.weights);
     progress_line progress("reading weights, files");
@@ -53,11 +48,29 @@ offline_model::offline_model(const offline_options& options)
         progress.show(static_cast<std::size_t>(done), files.size(),
                       std::to_string(static_cast<int>(fraction * 100)) + " %");
     };
-    arena_.run([&] {
-        model_ = take(engine::transformer::load(options.directory, config_, layout, *kernels_,
+    arena_->run([&] {
+        model_ = take(engine::transformer::load(options.directory, config_, layout(), *kernels_,
                                                 {options_.chunk_tokens, options_.chunk_tokens},
                                                 form, show));
     });
+}
+
+offline_model::offline_model(const offline_model& other, int kv_bits)
+    : options_(other.options_),
+      config_(other.config_),
+      kernels_(other.kernels_),
+      arena_(other.arena_) {
+    make_pool(kv_bits);
+    model_ = take(other.model_->with_layout(layout()));
+}
+
+void offline_model::make_pool(int kv_bits) {
+    const int bits = kv_bits != 0 ? kv_bits : engine::default_kv(config_).bits;
+    const auto layout = engine::make_kv_layout(config_, {bits, 64}, block_tokens);
+    const auto blocks =
+        static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
+    pool_ = std::make_unique<storage::block_pool>(
+        layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
 }
 
 std::unique_ptr<storage::kv_sequence> offline_model::start() const {
@@ -90,7 +103,7 @@ std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<
             throw bad_input(room.error().what);
         }
         engine::sequence_step step{ids.subspan(first, count), &sequence, in_chunk, to};
-        arena_.run([&] { model_->forward({&step, 1}); });
+        arena_->run([&] { model_->forward({&step, 1}); });
         first += count;
         if (on_progress) on_progress(first);
     }

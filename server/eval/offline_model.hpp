@@ -28,10 +28,17 @@ class offline_model {
   public:
     /// Blocks. Throws bad_input with the sentence of what is wrong.
     explicit offline_model(const offline_options& options);
+    /// The same weights and threads with K and V in `kv_bits` bits; 0: what suits the model. Throws
+    /// bad_input.
+    offline_model(const offline_model& other, int kv_bits);
 
     const engine::model_config& config() const noexcept { return config_; }
     const char* kernels() const noexcept { return kernels_->name; }
-    int threads() const noexcept { return arena_.threads(); }
+    int threads() const noexcept { return arena_->threads(); }
+    int chunk_tokens() const noexcept { return options_.chunk_tokens; }
+    const storage::kv_layout& layout() const noexcept { return pool_->layout(); }
+    /// Runs `body` on the model's threads.
+    void compute(const std::function<void()>& body) { arena_->run(body); }
 
     std::unique_ptr<storage::kv_sequence> start() const;
     /// Appends `ids`. Returns: the logits at `wanted`, ascending indices into `ids`. Shape:
@@ -44,10 +51,12 @@ class offline_model {
                                           std::span<const storage::token_id> stops = {});
 
   private:
+    void make_pool(int kv_bits);
+
     offline_options options_;
     engine::model_config config_;
     const engine::kernel_table* kernels_;
-    engine::compute_arena arena_;
+    std::shared_ptr<engine::compute_arena> arena_;
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<engine::transformer> model_;
 };

@@ -3,11 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/temp_dir.hpp"
 
@@ -17,6 +18,7 @@ struct outcome {
     int status = -1;
     std::string out;
     std::string err;
+    long memory_kib = 0;  // resident, at most
 };
 
 inline std::string read(const std::string& path) {
@@ -34,10 +36,20 @@ class semantic_eval : public testing::Test {
 
     outcome run(const std::string& arguments, const std::string& input = "") {
         write(path("in"), input);
-        std::string command = std::string(SEMANTIC_BINARY_DIR) + "/semantic-eval " + arguments;
+        std::string command =
+            "exec " + std::string(SEMANTIC_BINARY_DIR) + "/semantic-eval " + arguments;
         command += " <" + path("in") + " >" + path("out") + " 2>" + path("err");
         outcome result;
-        result.status = WEXITSTATUS(std::system(command.c_str()));
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+            ::_exit(127);
+        }
+        int status = 0;
+        struct rusage used {};
+        ::wait4(child, &status, 0, &used);
+        result.status = WEXITSTATUS(status);
+        result.memory_kib = used.ru_maxrss;
         result.out = read(path("out"));
         result.err = read(path("err"));
         return result;
