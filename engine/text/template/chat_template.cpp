@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/text/gguf/gguf_fields.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/tokenizer/json_access.hpp"
 #include "storage/files/file.hpp"
@@ -23,12 +24,13 @@ constexpr std::uint64_t file_bytes_max = std::uint64_t{64} << 20;
 /// not: it is missing, or somebody's own variation that still writes this turn. All other types
 /// come with several formats.
 struct sure_model {
-    std::string_view type;
+    std::string_view type;  // config.json's model_type, or a GGUF's general.architecture
     std::string_view family;
     std::string_view turn;
 };
 constexpr std::array sure_models{
     sure_model{"gpt_oss", "harmony", "<|channel|>"},
+    sure_model{"gpt-oss", "harmony", "<|channel|>"},
     sure_model{"gemma3", "gemma3", "<start_of_turn>"},
     sure_model{"gemma3_text", "gemma3", "<start_of_turn>"},
 };
@@ -78,9 +80,12 @@ result<boost::json::value> read_json_file(const std::string& path) {
 }
 
 struct template_source {
-    std::string path;     // of the file that has the template, or should have had it
-    std::string text;     // empty: there is none
-    std::string bos;      // empty: not said
+    std::string path;      // of the file or key that has the template, or should have had it
+    std::string text;      // empty: there is none
+    std::string bos;       // empty: not said
+    std::string type_key;  // what the type of model is called: "model_type"
+    std::string type;
+    std::string others;   // of templates by other names, where there is no default: "rag, tool_use"
     bool is_file = true;  // there is a file that could have it
 };
 result<template_source> read_source(const std::string& directory) {
@@ -111,23 +116,55 @@ result<template_source> read_source(const std::string& directory) {
     return source;
 }
 
-result<const template_family*> family_of_model(const std::string& directory,
-                                               const template_source& source) {
-    const std::string path = directory + "/config.json";
-    auto config = read_json_file(path);
+result<void> read_type(const std::string& directory, template_source& source) {
+    auto config = read_json_file(directory + "/config.json");
     if (!config) return config.error();
-    const std::string type = text_of(*config, "model_type");
+    source.type_key = "model_type";
+    source.type = text_of(*config, "model_type");
+    return {};
+}
+
+/// As llama.cpp's converter writes templates: the default one by itself, others with their names
+/// behind the key.
+result<template_source> read_source(const storage::gguf_view& metadata) {
+    template_source source;
+    source.path = "tokenizer.chat_template";
+    source.type_key = "general.architecture";
+    const auto text = gguf_fields::text(metadata, source.path);
+    if (!text) return text.error();
+    source.text = *text;
+    const auto names = gguf_fields::strings(metadata, "tokenizer.chat_templates");
+    if (!names) return names.error();
+    if (*names != nullptr && source.text.empty()) {
+        for (const std::string_view name : (*names)->strings)
+            source.others += (source.others.empty() ? "" : ", ") + std::string(name);
+    }
+    const auto type = gguf_fields::text(metadata, source.type_key);
+    if (!type) return type.error();
+    source.type = *type;
+    const auto bos = gguf_fields::number(metadata, "tokenizer.ggml.bos_token_id");
+    if (!bos) return bos.error();
+    const auto tokens = gguf_fields::strings(metadata, "tokenizer.ggml.tokens");
+    if (!tokens) return tokens.error();
+    if (bos->has_value() && *tokens != nullptr && **bos < (*tokens)->count)
+        source.bos = (*tokens)->strings[static_cast<std::size_t>(**bos)];
+    return source;
+}
+
+result<const template_family*> family_of_type(const template_source& source) {
     for (const sure_model& model : sure_models) {
-        if (model.type == type && (source.text.empty() || has(source.text, model.turn))) {
+        if (model.type == source.type && (source.text.empty() || has(source.text, model.turn))) {
             return find_template_family(model.family);
         }
     }
-    const std::string what = !source.is_file       ? ": there is no such file"
+    const std::string what = !source.is_file ? ": there is no such file"
+                             : !source.others.empty()
+                                 ? ": has no default template (there are: " + source.others + ")"
                              : source.text.empty() ? ": has no chat_template"
                                                    : ": the chat template is of no known family";
     return failure{
         source.is_file ? errc::incompatible : errc::not_found,
-        source.path + what + ", and model_type '" + type +
+        source.path + what + ", and " + source.type_key + " '" + source.type +
             "' does not decide it; --chat-template can name one of: " + template_family_names()};
 }
 
@@ -151,13 +188,30 @@ result<chat_template> chat_template::load(const std::string& directory, std::str
     if (!family.empty()) return make(family);
     auto source = read_source(directory);
     if (!source) return source.error();
-    const template_family* found = family_of_text(source->text, source->bos);
-    if (found == nullptr) {
-        auto by_model = family_of_model(directory, *source);
-        if (!by_model) return by_model.error();
-        found = *by_model;
-    }
-    return make(found->name);
+    if (const template_family* found = family_of_text(source->text, source->bos))
+        return make(found->name);
+    if (auto read = read_type(directory, *source); !read) return read.error();
+    auto by_type = family_of_type(*source);
+    if (!by_type) return by_type.error();
+    return assume((*by_type)->name, source->text.empty());
+}
+
+result<chat_template> chat_template::from_gguf(const storage::gguf_view& metadata,
+                                               std::string_view family) {
+    if (!family.empty()) return make(family);
+    auto source = read_source(metadata);
+    if (!source) return source.error();
+    if (const template_family* found = family_of_text(source->text, source->bos))
+        return make(found->name);
+    auto by_type = family_of_type(*source);
+    if (!by_type) return by_type.error();
+    return assume((*by_type)->name, source->text.empty());
+}
+
+result<chat_template> chat_template::assume(std::string_view family, bool has_none) {
+    auto made = make(family);
+    if (made) made->assumed_ = has_none ? "the model has no chat template" : "its own is not known";
+    return made;
 }
 
 result<std::string> chat_template::render(const conversation& chat,

@@ -10,6 +10,10 @@
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
 
+namespace semantic::storage {
+struct gguf_view;
+}
+
 namespace semantic::engine {
 
 /// What a template prints besides the conversation. All of it stands in front of, or inside, text
@@ -41,6 +45,10 @@ class chat_template {
     /// incompatible, naming the families there are, when none is recognised.
     static storage::result<chat_template> load(const std::string& directory,
                                                std::string_view family = {});
+    /// The same from a GGUF's metadata: by tokenizer.chat_template, else by general.architecture.
+    /// Errors: bad_value, as make(); corrupt, naming the key; incompatible, as load().
+    static storage::result<chat_template> from_gguf(const storage::gguf_view& metadata,
+                                                    std::string_view family = {});
     /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are.
     static storage::result<chat_template> make(std::string_view family);
     /// Their names: "llama3, harmony, ...".
@@ -51,6 +59,9 @@ class chat_template {
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
     const std::string& family() const noexcept { return family_; }
+    /// Why the family is that of the model's type, not of a template that it has: "the model has no
+    /// chat template"; empty where a template or a name decided it.
+    const std::string& assumed() const noexcept { return assumed_; }
     /// Whether the rendered text tells a day, so that another day makes another prompt.
     bool prints_day() const;
     /// What stands at the head of every prompt; empty for families without.
@@ -67,7 +78,9 @@ class chat_template {
 
   private:
     chat_template() = default;
+    static storage::result<chat_template> assume(std::string_view family, bool has_none);
     std::string family_;
+    std::string assumed_;
     std::vector<std::string> stop_tokens_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// tokenizer.json: text to token ids and back. Immutable after load; every method is safe from any
-// thread.
+// The tokenizer of a model, from tokenizer.json or from a GGUF's metadata: text to token ids and
+// back. Immutable after load; every method is safe from any thread.
 
 #include <memory>
 #include <string>
@@ -9,6 +9,10 @@
 
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+struct gguf_view;
+}
 
 namespace semantic::engine {
 
@@ -20,6 +24,15 @@ class tokenizer {
     /// component that is not supported).
     static storage::result<tokenizer> load(const std::string& directory);
     static storage::result<tokenizer> parse(std::string_view tokenizer_json);
+    /// The same ids as the tokenizer.json that the file was converted from. `pre`: what
+    /// tokenizer.ggml.pre is taken for, one of gguf_pres(); empty: what the file says. Errors:
+    /// corrupt, naming the key; incompatible, naming the key and what is not supported; bad_value,
+    /// when `pre` is none of them or the file's tokenizer has no such thing.
+    static storage::result<tokenizer> from_gguf(const storage::gguf_view& metadata,
+                                                std::string_view pre = {});
+    /// The values of tokenizer.ggml.pre that are known: "gpt-2, smollm, ...".
+    static std::string gguf_pres();
+    static bool is_gguf_pre(std::string_view name);
     tokenizer(tokenizer&&) noexcept;
     tokenizer& operator=(tokenizer&&) noexcept;
     ~tokenizer();

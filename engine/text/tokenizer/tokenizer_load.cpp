@@ -19,7 +19,6 @@ using storage::result;
 namespace {
 
 constexpr std::uint64_t file_bytes_max = std::uint64_t{256} << 20;
-constexpr std::int64_t ids_max = std::int64_t{1} << 24;
 
 failure corrupt(std::string what) { return {errc::corrupt, std::move(what)}; }
 failure unsupported(std::string what) {
@@ -29,7 +28,7 @@ failure unsupported(std::string what) {
 std::optional<token_id> id_of(const boost::json::value& json) {
     if (!json.is_int64()) return std::nullopt;
     const std::int64_t id = json.get_int64();
-    if (id < 0 || id >= ids_max) return std::nullopt;
+    if (id < 0 || id >= token_ids_max) return std::nullopt;
     return static_cast<token_id>(id);
 }
 
@@ -77,6 +76,18 @@ result<void> tokenizer::impl::read_vocabulary(const boost::json::value& model) {
     return {};
 }
 
+std::optional<bpe_merges::rule> tokenizer::impl::rule_of(std::string_view left,
+                                                         std::string_view right,
+                                                         std::string& joined) const {
+    joined.assign(left).append(right);
+    const auto first = model_ids.find(left);
+    const auto second = model_ids.find(right);
+    const auto merged = model_ids.find(joined);
+    if (first == model_ids.end() || second == model_ids.end() || merged == model_ids.end())
+        return std::nullopt;
+    return bpe_merges::rule{first->second, second->second, merged->second};
+}
+
 result<void> tokenizer::impl::read_merges(const boost::json::value& model) {
     const boost::json::array* list = array_of(model, "merges");
     if (list == nullptr) return corrupt("model has no merges");
@@ -89,14 +100,9 @@ result<void> tokenizer::impl::read_merges(const boost::json::value& model) {
         };
         const auto both = pair_of((*list)[i]);
         if (!both) return bad("is not a pair of tokens");
-        joined.assign(both->first).append(both->second);
-        const auto left = model_ids.find(both->first);
-        const auto right = model_ids.find(both->second);
-        const auto merged = model_ids.find(joined);
-        if (left == model_ids.end() || right == model_ids.end() || merged == model_ids.end()) {
-            return bad("names a token that is not in the vocabulary");
-        }
-        rules.push_back({left->second, right->second, merged->second});
+        const auto rule = rule_of(both->first, both->second, joined);
+        if (!rule) return bad("names a token that is not in the vocabulary");
+        rules.push_back(*rule);
     }
     merges = bpe_merges(rules);
     return {};
@@ -144,17 +150,21 @@ result<void> tokenizer::impl::read_added(const boost::json::value& file) {
         token.single_word = flag_of(json, "single_word", false);
         token.lstrip = flag_of(json, "lstrip", false);
         token.rstrip = flag_of(json, "rstrip", false);
-        keep(token.id, token.content);
-        if (special.size() < spellings.size()) special.resize(spellings.size());
-        special[static_cast<std::size_t>(token.id)] = token.special;
-        added_ids.insert_or_assign(token.content, token.id);
-        if (token.normalized) {
-            added_normalized.add(normal.apply(token.content).text, token);
-        } else {
-            added.add(token.content, token);
-        }
+        take_added(token);
     }
     return {};
+}
+
+void tokenizer::impl::take_added(const added_token& token) {
+    keep(token.id, token.content);
+    if (special.size() < spellings.size()) special.resize(spellings.size());
+    special[static_cast<std::size_t>(token.id)] = token.special;
+    added_ids.insert_or_assign(token.content, token.id);
+    if (token.normalized) {
+        added_normalized.add(normal.apply(token.content).text, token);
+    } else {
+        added.add(token.content, token);
+    }
 }
 
 result<void> tokenizer::impl::read_template(const boost::json::value& json) {
@@ -239,32 +249,41 @@ std::size_t tokenizer::impl::widest_token() const {
     return widest * normal.shrinks_at_most();
 }
 
+result<void> tokenizer::impl::read_pipeline(const boost::json::value& file) {
+    auto made_normal = normalizer::parse(member(file, "normalizer"));
+    if (!made_normal) return made_normal.error();
+    normal = std::move(*made_normal);
+    auto made_splitter = pre_tokenizer::parse(member(file, "pre_tokenizer"));
+    if (!made_splitter) return made_splitter.error();
+    splitter = std::move(*made_splitter);
+    auto made_decoder = token_decoder::parse(member(file, "decoder"));
+    if (!made_decoder) return made_decoder.error();
+    decoder = std::move(*made_decoder);
+    if (splitter.byte_level() != decoder.byte_level()) {
+        return unsupported("ByteLevel in only one of pre_tokenizer and decoder");
+    }
+    return {};
+}
+
+void tokenizer::impl::finish() {
+    prepare_pieces();
+    bytes_per_token_max = widest_token();
+}
+
 result<std::unique_ptr<tokenizer::impl>> tokenizer::impl::build(std::string_view tokenizer_json) {
     boost::system::error_code error;
     const boost::json::value file = boost::json::parse(tokenizer_json, error);
     if (error) return corrupt("not JSON: " + error.message());
     if (!file.is_object()) return corrupt("not a JSON object");
     auto state = std::make_unique<impl>();
-    auto normal = normalizer::parse(member(file, "normalizer"));
-    if (!normal) return normal.error();
-    state->normal = std::move(*normal);
-    auto splitter = pre_tokenizer::parse(member(file, "pre_tokenizer"));
-    if (!splitter) return splitter.error();
-    state->splitter = std::move(*splitter);
-    auto decoder = token_decoder::parse(member(file, "decoder"));
-    if (!decoder) return decoder.error();
-    state->decoder = std::move(*decoder);
-    if (state->splitter.byte_level() != state->decoder.byte_level()) {
-        return unsupported("ByteLevel in only one of pre_tokenizer and decoder");
-    }
+    if (auto read = state->read_pipeline(file); !read) return read.error();
     if (auto read = state->read_model(member(file, "model")); !read) return read.error();
     if (auto read = state->read_added(file); !read) return read.error();
     if (auto read = state->read_post_processor(member(file, "post_processor")); !read) {
         return read.error();
     }
     if (state->spellings.empty()) return corrupt("the vocabulary is empty");
-    state->prepare_pieces();
-    state->bytes_per_token_max = state->widest_token();
+    state->finish();
     return state;
 }
 

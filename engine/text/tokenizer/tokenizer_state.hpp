@@ -31,19 +31,30 @@ struct text_hash {
 };
 using token_map = std::unordered_map<std::string, token_id, text_hash, std::equal_to<>>;
 
+constexpr std::int64_t token_ids_max = std::int64_t{1} << 24;
+
 struct tokenizer::impl {
     class encoding;
+    class gguf_reading;
 
     static storage::result<std::unique_ptr<impl>> build(std::string_view tokenizer_json);
 
     // Reading tokenizer.json
+    storage::result<void> read_pipeline(const boost::json::value& file);
     storage::result<void> read_model(const boost::json::value& model);
     storage::result<void> read_vocabulary(const boost::json::value& model);
     storage::result<void> read_merges(const boost::json::value& model);
     storage::result<void> read_added(const boost::json::value& file);
     storage::result<void> read_post_processor(const boost::json::value& json);
     storage::result<void> read_template(const boost::json::value& json);
+
+    // What files of every kind are made into
     void keep(token_id id, std::string spelling);
+    void take_added(const added_token& token);
+    /// Nothing when one of the three is not in the vocabulary. `joined`: scratch.
+    std::optional<bpe_merges::rule> rule_of(std::string_view left, std::string_view right,
+                                            std::string& joined) const;
+    void finish();  // requires: everything is read
     void prepare_pieces();
     /// See tokenizer::bytes_per_token_max(). Requires: everything else is read.
     std::size_t widest_token() const;

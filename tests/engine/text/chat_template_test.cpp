@@ -488,6 +488,9 @@ TEST(chat_template, the_type_of_the_model_decides_only_where_it_is_sure) {
     EXPECT_EQ(load("gemma3", config_with("<start_of_turn> in somebody's own words"))->family(),
               "gemma3");
     EXPECT_EQ(load("gemma3", config_with("### Instruction:")).error().code, errc::incompatible);
+    EXPECT_EQ(load("gemma3", "{}")->assumed(), "the model has no chat template");
+    EXPECT_EQ(load("gpt_oss", config_with("<|channel|> x"))->assumed(), "its own is not known");
+    EXPECT_EQ(load("gpt_oss", config_with("<|im_start|><|im_end|>"))->assumed(), "");
     for (const char* type : {"llama", "qwen2", "qwen3", "deepseek_v2", "mistral"}) {
         const auto made = load(type, "{}");
         ASSERT_FALSE(made) << type;

@@ -1,0 +1,29 @@
+#pragma once
+// Typed reading of what a GGUF's metadata says. Errors here: corrupt, naming the key and what
+// stands there instead.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "storage/files/gguf.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::engine::gguf_fields {
+
+/// Empty where there is no such key.
+storage::result<std::string_view> text(const storage::gguf_view& metadata, std::string_view key);
+/// Nothing where there is no such key.
+storage::result<std::optional<bool>> flag(const storage::gguf_view& metadata, std::string_view key);
+/// A whole number that is not negative; nothing where there is no such key.
+storage::result<std::optional<std::uint64_t>> number(const storage::gguf_view& metadata,
+                                                     std::string_view key);
+/// Null where there is no such key.
+storage::result<const storage::gguf_array*> strings(const storage::gguf_view& metadata,
+                                                    std::string_view key);
+/// An array of whole or real numbers; null where there is no such key.
+storage::result<const storage::gguf_array*> numbers(const storage::gguf_view& metadata,
+                                                    std::string_view key);
+
+}  // namespace semantic::engine::gguf_fields
