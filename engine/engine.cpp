@@ -340,6 +340,7 @@ model_info describe(const engine_options& options, const model_config& config,
         info.id = (directory.has_filename() ? directory : directory.parent_path()).filename();
     info.family = config.family;
     info.chat_template = chat.family();
+    info.chat_template_reason = chat.assumed();
     info.kernels = kernels.name;
     info.layers = layout.layer_count();
     info.kv_heads = config.kv_heads;
@@ -383,6 +384,12 @@ void warn_of_kv_bits(const engine_options& options, const model_config& config) 
                        std::string(own.why) + "): what it answers may be noise");
 }
 
+void warn_of_template(const engine_options& options, const chat_template& chat) {
+    if (chat.assumed().empty() || !options.on_warning) return;
+    options.on_warning("chat-template " + chat.family() + " is used because " + chat.assumed() +
+                       ": the model may not have learnt to answer in it");
+}
+
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,
                                                                 const model_config& config) {
     try {
@@ -418,6 +425,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     auto chat = options.chat_template == "auto" ? chat_template::load(options.model_directory)
                                                 : chat_template::make(options.chat_template);
     if (!chat) return chat.error();
+    warn_of_template(options, *chat);
     auto pool = make_pool(options, *config);
     if (!pool) return pool.error();
 

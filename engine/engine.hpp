@@ -46,6 +46,8 @@ struct engine_options {
     std::string kernels = "auto";        // auto, or as find_kernels()
     std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
     std::string chat_template = "auto";  // a family by name; auto: the one the files show
+    /// What a GGUF's tokenizer.ggml.pre is taken for; empty: what the file says.
+    std::string tokenizer_pre;
     /// How long the end of an answer waits for its memory to reach the disk before it goes out
     /// unsaved.
     std::chrono::milliseconds save_wait{1000};
@@ -55,10 +57,11 @@ struct engine_options {
 };
 
 struct model_info {
-    std::string id;             // what clients call it
-    std::string family;         // "llama"
-    std::string chat_template;  // "chatml"
-    std::string kernels;        // "avx512"
+    std::string id;                    // what clients call it
+    std::string family;                // "llama"
+    std::string chat_template;         // "chatml"
+    std::string chat_template_reason;  // why it is not one of the model's own; else empty
+    std::string kernels;               // "avx512"
     int layers = 0;
     int kv_heads = 0;
     int head_dim = 0;

@@ -76,6 +76,10 @@ json::object card(const model_card& model) {
         {"capabilities", capabilities(model)},
         {"kv_bits", model.kv_bits}};
     if (!model.kv_bits_reason.empty()) object["kv_bits_reason"] = model.kv_bits_reason;
+    if (!model.chat_template_reason.empty()) {
+        object["chat_template"] = model.chat_template;
+        object["chat_template_reason"] = model.chat_template_reason;
+    }
     return object;
 }
 

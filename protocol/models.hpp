@@ -16,11 +16,13 @@ struct model_card {
     std::string display_name;
     std::int64_t created_unix = 0;
     int max_input_tokens = 0;
-    int max_tokens = 0;            // that a request may ask for
-    bool thinks = false;           // reasoning can be switched on
-    bool has_effort = false;       // reasoning has steps
-    int kv_bits = 0;               // of a stored key or value
-    std::string kv_bits_reason{};  // why nobody chose them and they are not 4; else empty
+    int max_tokens = 0;                  // that a request may ask for
+    bool thinks = false;                 // reasoning can be switched on
+    bool has_effort = false;             // reasoning has steps
+    int kv_bits = 0;                     // of a stored key or value
+    std::string kv_bits_reason{};        // why nobody chose them and they are not 4; else empty
+    std::string chat_template{};         // the family: "chatml"
+    std::string chat_template_reason{};  // why it is not one of the model's own; else empty
 };
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.

@@ -64,6 +64,16 @@ TEST(models, bits_that_the_model_decided_on_come_with_the_reason) {
         << *body;
 }
 
+TEST(models, a_template_that_is_not_the_models_own_comes_with_the_reason) {
+    model_card card{"m", "", 0, 8192};
+    card.chat_template = "gemma3";
+    EXPECT_EQ(model_body({card}, "m")->find("chat_template"), std::string::npos);
+    card.chat_template_reason = "the model has no chat template";
+    EXPECT_NE(model_body({card}, "m")
+                  ->find(R"("chat_template":"gemma3","chat_template_reason":"the model has no)"),
+              std::string::npos);
+}
+
 TEST(models, one_model_is_found_by_name_and_an_unknown_one_is_not) {
     auto body = model_body(some(2), "m1");
     ASSERT_TRUE(body);
