@@ -45,6 +45,7 @@ struct config {
     std::string kernels = "auto";
     std::string weights = "native";
     std::string chat_template = "auto";
+    std::string tokenizer_pre = "auto";
     int compute_threads = 0;
     int max_batch = 16;
     int max_queued = 256;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/config/config.hpp"
 
 namespace semantic::server {
@@ -107,6 +108,13 @@ std::string set_chat_template(config& into, std::string_view text) {
     if (text != "auto" && !engine::chat_template::make(text))
         return "must be auto or one of: " + engine::chat_template::families();
     into.chat_template = text;
+    return {};
+}
+
+std::string set_tokenizer_pre(config& into, std::string_view text) {
+    if (text != "auto" && !engine::tokenizer::is_gguf_pre(text))
+        return "must be auto or one of: " + engine::tokenizer::gguf_pres();
+    into.tokenizer_pre = text;
     return {};
 }
 
@@ -357,6 +365,14 @@ const std::array options{
                   false,
                   set_chat_template,
                   print_text<&config::chat_template>},
+    config_option{"tokenizer-pre",
+                  "Model",
+                  "NAME",
+                  "what tokenizer.ggml.pre of a GGUF is taken for; auto: what the file says",
+                  {},
+                  false,
+                  set_tokenizer_pre,
+                  print_text<&config::tokenizer_pre>},
     config_option{"strict-model-names",
                   "Model",
                   "on|off",

@@ -3,12 +3,15 @@
 #include <boost/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <limits>
 #include <sstream>
 #include <unistd.h>
+
+#include "storage/files/gguf.hpp"
 
 namespace semantic::eval {
 
@@ -20,6 +23,8 @@ std::string& embedded_model() {
     static std::string directory;
     return directory;
 }
+
+bool is_gguf(const std::string& model) { return !std::filesystem::is_directory(model); }
 
 }  // namespace
 
@@ -43,6 +48,11 @@ void options::add_compute() {
 void options::add_chat_template() {
     add()("chat-template", po::value<std::string>()->default_value("auto")->value_name("NAME"),
           "chat template family; auto: the one that the model's files show");
+}
+
+void options::add_tokenizer() {
+    add()("tokenizer-pre", po::value<std::string>()->default_value("auto")->value_name("NAME"),
+          "what tokenizer.ggml.pre of a GGUF is taken for; auto: what the file says");
 }
 
 bool options::parse(const std::vector<std::string>& words) {
@@ -83,9 +93,25 @@ server::found_model options::model() const {
 
 std::string options::model_directory() const { return model().path; }
 
+engine::tokenizer options::tokenizer() const {
+    const auto& named = get<std::string>("tokenizer-pre");
+    const std::string pre = named == "auto" ? "" : named;
+    if (!pre.empty() && !engine::tokenizer::is_gguf_pre(pre))
+        throw bad_input("--tokenizer-pre '" + pre +
+                        "' must be auto or one of: " + engine::tokenizer::gguf_pres());
+    const std::string model = model_directory();
+    if (!is_gguf(model)) return take(engine::tokenizer::load(model));
+    return take(engine::tokenizer::from_gguf(take(storage::open_gguf(model)).front().view(), pre));
+}
+
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");
-    if (family == "auto") return take(engine::chat_template::load(model_directory()));
+    if (family == "auto") {
+        const std::string model = model_directory();
+        if (!is_gguf(model)) return take(engine::chat_template::load(model));
+        return take(
+            engine::chat_template::from_gguf(take(storage::open_gguf(model)).front().view()));
+    }
     auto rules = engine::chat_template::make(family);
     if (!rules) throw bad_input("--chat-template: " + rules.error().what);
     return std::move(*rules);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/config/model_path.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -49,6 +50,8 @@ class options {
     void add_compute();
     /// --chat-template, for commands that render conversations.
     void add_chat_template();
+    /// --tokenizer-pre, for commands that read the tokenizer.
+    void add_tokenizer();
     /// Returns: false when --help was asked for and shown. Throws on unknown or missing options,
     /// naming them.
     bool parse(const std::vector<std::string>& words);
@@ -63,6 +66,8 @@ class options {
     /// What --model names, or the embedded model. Blocks. Throws bad_input.
     server::found_model model() const;
     std::string model_directory() const;
+    /// The model's; a GGUF's as --tokenizer-pre says. Throws bad_input.
+    engine::tokenizer tokenizer() const;
     /// The model's, or the one that --chat-template names. Throws bad_input.
     engine::chat_template chat_rules() const;
 

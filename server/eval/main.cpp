@@ -14,7 +14,7 @@ namespace {
 using semantic::eval::command;
 
 constexpr command commands[] = {
-    {"tokenize", "[--model MODEL] [--special] < TEXT > IDS",
+    {"tokenize", "[--model MODEL] [--tokenizer-pre NAME] [--special] < TEXT > IDS",
      "Turns text into a JSON array of token ids.", semantic::eval::run_tokenize},
     {"detokenize", "[--model MODEL] < IDS > TEXT", "Turns a JSON array of token ids into text.",
      semantic::eval::run_detokenize},

@@ -174,6 +174,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     options given(self);
     given.add_compute();
     given.add_chat_template();
+    given.add_tokenizer();
     given.add()("cases", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON lines with messages, expect and context_tokens");
     given.add()("kv-bits", po::value<std::string>()->default_value("16,8,4")->value_name("LIST"),
@@ -197,7 +198,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     const std::vector<int> kv_bits = parse_kv_bits(given.get<std::string>("kv-bits"));
 
     const auto rules = given.chat_rules();
-    const auto tokenizer = take(engine::tokenizer::load(options.directory));
+    const auto tokenizer = given.tokenizer();
     const std::vector<recall_case> cases = load_cases(options, rules, tokenizer);
     std::vector<token_id> stops;
     for (const std::string& spelling : rules.stop_tokens()) {

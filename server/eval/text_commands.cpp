@@ -15,17 +15,19 @@ namespace po = boost::program_options;
 
 int run_tokenize(const command& self, const std::vector<std::string>& words) {
     options given(self);
+    given.add_tokenizer();
     given.add()("special", po::bool_switch(), "add what the tokenizer's post-processor adds");
     if (!given.parse(words)) return 0;
-    const auto tokenizer = take(engine::tokenizer::load(given.model_directory()));
+    const auto tokenizer = given.tokenizer();
     print_ids(tokenizer.encode(read_standard_input(), given.get<bool>("special")));
     return 0;
 }
 
 int run_detokenize(const command& self, const std::vector<std::string>& words) {
     options given(self);
+    given.add_tokenizer();
     if (!given.parse(words)) return 0;
-    const auto tokenizer = take(engine::tokenizer::load(given.model_directory()));
+    const auto tokenizer = given.tokenizer();
     const auto ids = parse_ids(read_standard_input(), "standard input");
     for (const storage::token_id id : ids) {
         if (id >= tokenizer.vocabulary()) {

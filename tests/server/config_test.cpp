@@ -298,6 +298,8 @@ TEST(config, bad_values_are_errors_that_name_the_place) {
               "prefill-min-chunk (4096) is larger than prefill-max-chunk (512)");
     EXPECT_TRUE(fault({"--chat-template", "vicuna"})
                     .starts_with("--chat-template 'vicuna' must be auto or one of: llama3, "));
+    EXPECT_TRUE(fault({"--tokenizer-pre", "vicuna"})
+                    .starts_with("--tokenizer-pre 'vicuna' must be auto or one of: gpt-2, "));
     EXPECT_EQ(fault({"--config", "/nonexistent"}), "cannot read the config file /nonexistent");
 }
 
