@@ -18,8 +18,8 @@
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/prompt/resolve.hpp"
-#include "engine/scheduler/batch.hpp"
-#include "engine/scheduler/job.hpp"
+#include "engine/scheduler/batch/batch.hpp"
+#include "engine/scheduler/batch/job.hpp"
 
 namespace semantic::engine {
 

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/scheduler/job.hpp"
+#include "engine/scheduler/batch/job.hpp"
 
 namespace semantic::engine {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/model/compute_arena.hpp"
-#include "engine/scheduler/batch.hpp"
+#include "engine/scheduler/batch/batch.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine::tests {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "engine/scheduler/job.hpp"
+#include "engine/scheduler/batch/job.hpp"
 #include "engine/types/probe.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 

@@ -1,4 +1,4 @@
-#include "engine/scheduler/open_choices.hpp"
+#include "engine/scheduler/batch/open_choices.hpp"
 
 #include <gtest/gtest.h>
 

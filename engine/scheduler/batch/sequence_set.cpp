@@ -1,4 +1,4 @@
-#include "engine/scheduler/sequence_set.hpp"
+#include "engine/scheduler/batch/sequence_set.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -31,8 +31,16 @@ sequence& sequence_set::add(std::unique_ptr<sequence> run) {
     return *running_.back();
 }
 
-void sequence_set::remove(const sequence& run) {
-    running_.erase(std::ranges::find(running_, &run, &std::unique_ptr<sequence>::get));
+void sequence_set::add_early(std::unique_ptr<sequence> run,
+                             std::shared_ptr<storage::prefix_arrival> prefix) {
+    early_.emplace(add(std::move(run)), std::move(prefix));
+}
+
+job_ptr sequence_set::revoke_early() {
+    job_ptr work = early_->work();
+    running_.erase(std::ranges::find(running_, &early_->run(), &std::unique_ptr<sequence>::get));
+    early_.reset();
+    return work;
 }
 
 sequence& sequence_set::youngest_running() const {
@@ -49,6 +57,11 @@ sequence& sequence_set::oldest_preempted() const {
 }
 
 void sequence_set::resume(sequence& run) { move_between(preempted_, running_, run); }
+
+void sequence_set::end(const sequence& run) {
+    if (is_early(run)) early_.reset();
+    ended_.insert(&run);
+}
 
 void sequence_set::remove_ended() {
     if (ended_.empty()) return;

@@ -11,7 +11,7 @@
 
 #include "engine/grammar/output_constraint.hpp"
 #include "engine/model/sampler.hpp"
-#include "engine/scheduler/job.hpp"
+#include "engine/scheduler/batch/job.hpp"
 #include "engine/scheduler/policy/plan.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/output/utf8_stream.hpp"

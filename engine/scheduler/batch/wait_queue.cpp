@@ -1,4 +1,4 @@
-#include "engine/scheduler/wait_queue.hpp"
+#include "engine/scheduler/batch/wait_queue.hpp"
 
 #include <utility>
 

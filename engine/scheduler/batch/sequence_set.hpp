@@ -1,13 +1,16 @@
 #pragma once
 // The sequences of a batch: those that run, in the order in which they began, and those that were
-// preempted and wait for room. Owner: batch. Thread: confined to the step node.
+// preempted and wait for room. One that runs alone may have begun before its prefix was read.
+// Owner: batch. Thread: confined to the step node.
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/batch/early_start.hpp"
+#include "engine/scheduler/batch/sequence.hpp"
 
 namespace semantic::engine {
 
@@ -20,8 +23,16 @@ class sequence_set {
     bool runs(const job_ptr& work) const;
 
     sequence& add(std::unique_ptr<sequence> run);
-    /// Takes a running sequence out as if it had never been.
-    void remove(const sequence& run);
+
+    /// Adds a sequence whose prefix is still being read. Requires: none runs.
+    void add_early(std::unique_ptr<sequence> run, std::shared_ptr<storage::prefix_arrival> prefix);
+    /// The start of the only sequence that runs, while its prefix is being read; null: none is.
+    const early_start* early() const { return early_ ? &*early_ : nullptr; }
+    bool is_early(const sequence& run) const { return early_ && &early_->run() == &run; }
+    /// The whole prefix is there: the sequence is one like any other. Requires: early().
+    void confirm_early() { early_.reset(); }
+    /// Takes the sequence out as if it had never been. Returns: its request. Requires: early().
+    job_ptr revoke_early();
 
     /// The running sequence whose request came last, its last choice. Requires: one runs.
     sequence& youngest_running() const;
@@ -32,7 +43,7 @@ class sequence_set {
     void resume(sequence& run);
 
     /// Marks a sequence as over; it stays until remove_ended(), for the loops that are under way.
-    void end(const sequence& run) { ended_.insert(&run); }
+    void end(const sequence& run);
     bool has_ended(const sequence& run) const { return ended_.contains(&run); }
     void remove_ended();
 
@@ -40,6 +51,7 @@ class sequence_set {
     std::vector<std::unique_ptr<sequence>> running_;
     std::vector<std::unique_ptr<sequence>> preempted_;
     std::set<const sequence*> ended_;
+    std::optional<early_start> early_;
 };
 
 }  // namespace semantic::engine

@@ -2,13 +2,13 @@
 // A request that runs while its prefix is still being read. It is the only one that runs: who
 // waited for the disk in the same step would lose its pace. Until every layer has come nobody is
 // told of it, and nothing of it is published, so it can be taken back without a trace. Owner:
-// batch. Thread: confined to the step node; wait() blocks a thread of the compute arena.
+// sequence_set. Thread: confined to the step node; wait() blocks a thread of the compute arena.
 
 #include <functional>
 #include <memory>
 #include <utility>
 
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/batch/sequence.hpp"
 #include "storage/pool/prefix_arrival.hpp"
 
 namespace semantic::engine {

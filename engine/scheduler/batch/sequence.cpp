@@ -1,4 +1,4 @@
-#include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/batch/sequence.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "engine/scheduler/early_start.hpp"
+#include "engine/scheduler/batch/early_start.hpp"
 
 namespace semantic::engine {
 

@@ -1,0 +1,105 @@
+#include "engine/scheduler/batch/admitter.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+std::size_t frames_for(const job& work, const storage::kv_layout& layout,
+                       const chunk_policy& chunks) {
+    return frames_for_prompt(layout, chunks, static_cast<int>(work.prompt->tokens.size()),
+                             work.prompt->reuse_tokens);
+}
+
+}  // namespace
+
+admitter::admitter(const storage::kv_layout& layout, storage::agent_cache_store& store,
+                   const chunk_policy& chunks, int places, wait_queue& waiting,
+                   sequence_set& sequences, open_choices& choices, starter& starts)
+    : layout_(layout),
+      store_(store),
+      chunks_(chunks),
+      places_(static_cast<std::size_t>(places)),
+      waiting_(waiting),
+      sequences_(sequences),
+      choices_(choices),
+      starts_(starts) {}
+
+void admitter::admit(bool transient_holds) {
+    for (;;) {
+        switch (next_candidate(load(transient_holds))) {
+            case candidate::none:
+                return;
+            case candidate::preempted:
+                if (!resume_oldest(transient_holds)) return;
+                break;
+            case candidate::waiting:
+                if (!admit_first(transient_holds)) return;
+                break;
+        }
+    }
+}
+
+batch_load admitter::load(bool transient_holds) const {
+    return {places_,
+            sequences_.running().size(),
+            starts_.restoring().size(),
+            sequences_.preempted().size(),
+            waiting_.size(),
+            transient_holds};
+}
+
+// Preempted sequences go on, the oldest first.
+bool admitter::resume_oldest(bool transient_holds) {
+    sequence& oldest = sequences_.oldest_preempted();
+    const room wanted{candidate::preempted, frames_for_sequence(layout_, chunks_, oldest.view()),
+                      &oldest.work().prompt->agent};
+    if (!make_room(wanted, transient_holds)) return false;
+    sequences_.resume(oldest);
+    return true;
+}
+
+bool admitter::admit_first(bool transient_holds) {
+    job_ptr work = waiting_.front();
+    const auto& source = work->prompt->source;
+    const room wanted{candidate::waiting, frames_for(*work, layout_, chunks_),
+                      source ? &source->id : nullptr};
+    if (!make_room(wanted, transient_holds)) return false;
+    waiting_.pop_front();
+    starts_.begin(work);
+    return true;
+}
+
+// Requests that wait release blocks where need be, the candidate apart.
+bool admitter::make_room(const room& wanted, bool transient_holds) {
+    const std::size_t need = frames_to_free(wanted.of, frames_promised(), wanted.frames, layout_);
+    const std::size_t others = wanted.of == candidate::waiting ? 1 : 0;
+    for (bool released = false;;) {
+        const bool fits = store_.make_room(need, wanted.keep);
+        switch (decide_admission(load(transient_holds), fits, released)) {
+            case admission::admit:
+                return true;
+            case admission::wait:
+                return false;
+            case admission::release_waiting:
+                released = !release_waiting_blocks(others);
+        }
+    }
+}
+
+std::size_t admitter::frames_promised() const {
+    std::size_t frames = 0;
+    for (const auto& run : sequences_.running())
+        frames += frames_still_needed(layout_, chunks_, run->view());
+    for (const job_ptr& work : starts_.restoring()) frames += frames_for(*work, layout_, chunks_);
+    return frames;
+}
+
+// First blocks that are in files, and when there are no more of these, blocks that may have to be
+// computed again.
+bool admitter::release_waiting_blocks(std::size_t from) {
+    if (waiting_.release_saved_blocks(from)) return true;
+    const bool any = waiting_.release_blocks(from);
+    return choices_.release_blocks() || any;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,55 @@
+#pragma once
+// Gives the batch's places to preempted sequences and to requests that wait, as admission decides,
+// and evicts memory that no sequence runs on for them. Owner: batch. Thread: confined to the step
+// node.
+
+#include <cstddef>
+
+#include "engine/scheduler/batch/open_choices.hpp"
+#include "engine/scheduler/batch/sequence_set.hpp"
+#include "engine/scheduler/batch/starter.hpp"
+#include "engine/scheduler/batch/wait_queue.hpp"
+#include "engine/scheduler/policy/admission.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+class admitter {
+  public:
+    /// `places`: of the batch.
+    admitter(const storage::kv_layout& layout, storage::agent_cache_store& store,
+             const chunk_policy& chunks, int places, wait_queue& waiting, sequence_set& sequences,
+             open_choices& choices, starter& starts);
+
+    /// Lets begin what has a place and fits. `transient_holds`: see batch_load.
+    void admit(bool transient_holds);
+    batch_load load(bool transient_holds) const;
+    /// Requests hold the blocks that they will start from while they wait, and so do choices.
+    /// Requests from the `from`-th on release such blocks, and so do all choices. Returns: whether
+    /// any did.
+    bool release_waiting_blocks(std::size_t from = 0);
+
+  private:
+    /// Frames for a candidate, beside the memory of the agent that it continues, if any.
+    struct room {
+        candidate of;
+        std::size_t frames;
+        const storage::agent_id* keep;
+    };
+    bool resume_oldest(bool transient_holds);
+    bool admit_first(bool transient_holds);
+    /// Returns: whether the candidate begins.
+    bool make_room(const room& wanted, bool transient_holds);
+    std::size_t frames_promised() const;
+
+    const storage::kv_layout& layout_;
+    storage::agent_cache_store& store_;
+    const chunk_policy& chunks_;
+    const std::size_t places_;
+    wait_queue& waiting_;
+    sequence_set& sequences_;
+    open_choices& choices_;
+    starter& starts_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,196 @@
+#include "engine/scheduler/batch/batch.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+std::optional<failed> refusal(const job& work, const batch_options& options) {
+    auto unknown = [&](token_id token, const char* sentence, request_part at_fault) {
+        failed why{failure_kind::bad_request, "token " + std::to_string(token) + sentence +
+                                                  ": this model's tokens are 0 to " +
+                                                  std::to_string(options.vocabulary - 1)};
+        why.at_fault = at_fault;
+        return why;
+    };
+    auto is_unknown = [&](token_id token) { return token < 0 || token >= options.vocabulary; };
+    for (const token_bias& bias : work.request.sampling.biases)
+        if (is_unknown(bias.token))
+            return unknown(bias.token, " cannot be biased", request_part::biases);
+    for (token_id token : work.request.ending.stop_tokens)
+        if (is_unknown(token))
+            return unknown(token, " cannot end an answer", request_part::stop_tokens);
+    int tokens = static_cast<int>(work.prompt->tokens.size());
+    if (tokens < options.answers.context_tokens_max) return std::nullopt;
+    return failed{failure_kind::too_large,
+                  "the prompt has " + std::to_string(tokens) +
+                      " tokens; with room for an answer, this model and cache budget hold " +
+                      std::to_string(options.answers.context_tokens_max) + " tokens a conversation",
+                  {},
+                  request_part::prompt,
+                  prompt_excess{tokens, options.answers.context_tokens_max}};
+}
+
+}  // namespace
+
+batch::batch(transformer& model, const tokenizer& words, storage::block_pool& pool,
+             storage::agent_cache_store& store, batch_options options, engine_probe& probe,
+             batch_outputs outputs)
+    : options_(std::move(options)),
+      outputs_(std::move(outputs)),
+      waiting_(store, probe),
+      delivery_(pool, store, options_.early_save_tokens, sequences_, open_choices_, outputs_,
+                probe),
+      starter_(words, pool, store, options_.answers, sequences_, delivery_, outputs_, probe),
+      admitter_(pool.layout(), store, options_.chunks, options_.max_batch, waiting_, sequences_,
+                open_choices_, starter_),
+      rows_(pool, store, options_.chunks),
+      model_(model, options_.max_batch + 1, options_.vocabulary, probe) {}
+
+void batch::add(job_ptr work) {
+    if (auto refused = refusal(*work, options_)) {
+        outputs_.commit({std::move(work), std::move(*refused)});
+        return;
+    }
+    waiting_.push(std::move(work));
+}
+
+void batch::arriving(const job_ptr& work, storage::restored_prefix begun) {
+    if (may_start_early(admitter_.load(false))) starter_.begin_early(work, std::move(begun));
+}
+
+void batch::restored(const job_ptr& work, storage::restored_prefix found) {
+    starter_.restored(work, std::move(found));
+}
+
+bool batch::run_step() {
+    // Asked first: a save or look-up that ends from now on is followed by another step.
+    const bool transient_holds = outputs_.transient_holds();
+    end_stopped();
+    begin_choices();
+    admitter_.admit(transient_holds);
+    if (sequences_.running().empty()) return false;
+    const std::vector<step_row> rows = rows_.choose(sequences_, model_.cost());
+    if (rows.empty()) {
+        // Dirty agents become evictable when their save ends, which wakes the step node again. One
+        // that is not being saved stays dirty: of a running one only the full blocks may be on
+        // disk.
+        return transient_holds ? false : relieve();
+    }
+    run_rows(rows);
+    sequences_.remove_ended();
+    begin_choices();
+    return has_work();
+}
+
+// Requests that were cancelled or ran out of time leave before anything more is spent on them.
+void batch::end_stopped() {
+    // An early start may have half of its prefix: the request ends when the prefix has come.
+    if (sequences_.early() && sequences_.early()->wants_to_stop()) starter_.revoke_early();
+    for (auto& [work, why] : waiting_.take_stopped())
+        outputs_.commit({std::move(work), finished{why, {}, 0, false}});
+    std::vector<std::pair<job_ptr, stop_reason>> stopping;
+    for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
+        for (auto& run : *some)
+            if (auto stop = run->work().wants_to_stop())
+                stopping.emplace_back(run->work_ptr(), *stop);
+    for (const auto& open : open_choices_)
+        if (auto stop = open.work->wants_to_stop()) stopping.emplace_back(open.work, *stop);
+    for (auto& [work, stop] : stopping) delivery_.end_request(work, finished{stop, {}, 0, false});
+    sequences_.remove_ended();
+}
+
+// Choices whose prompt is done need no more than a place in the step.
+void batch::begin_choices() {
+    while (!open_choices_.empty()) {
+        job_ptr work = open_choices_.front().work;
+        if (!may_start_choice(admitter_.load(false), sequences_.runs(work))) break;
+        try {
+            starter_.begin_choice(open_choices_.front());
+        } catch (const std::exception& error) {
+            delivery_.end_request(work, failed{failure_kind::internal, error.what()});
+            continue;  // its choices are gone
+        }
+        open_choices_.started();
+    }
+    sequences_.remove_ended();
+}
+
+// A step that fails has changed no sequence. Each is tried alone then, so that one request's fault
+// is not another's.
+void batch::run_rows(std::span<const step_row> rows) {
+    try {
+        run_model(rows);
+    } catch (const layer_not_there&) {
+        starter_.revoke_early();
+    } catch (const std::exception& error) {
+        if (rows.size() == 1) {
+            delivery_.end_request(rows[0].run->work_ptr(),
+                                  failed{failure_kind::internal, error.what()});
+            return;
+        }
+        for (const step_row& row : rows)
+            if (!sequences_.has_ended(*row.run)) run_rows({&row, 1});
+    }
+}
+
+void batch::run_model(std::span<const step_row> rows) {
+    const std::function<bool(int)> arriving = [this](int layer) {
+        return starter_.wait_for_layer(layer);
+    };
+    auto apart = [this](sequence& run, auto what) {
+        try {
+            what();
+        } catch (const std::exception& error) {
+            delivery_.end_request(run.work_ptr(), failed{failure_kind::internal, error.what()});
+        }
+    };
+    for (const sampled_row& row : model_.run(rows, sequences_.early() ? &arriving : nullptr))
+        apart(*row.run, [&] { delivery_.take_token(*row.run, row.logits); });
+    for (const step_row& row : rows)
+        apart(*row.run, [&] { delivery_.publish_full_blocks(*row.run); });
+}
+
+// Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
+// step may make progress now.
+bool batch::relieve() {
+    starter_.revoke_early();
+    const batch_load now = admitter_.load(outputs_.transient_holds());
+    const bool inbound = outputs_.inbound();
+    relief decided = decide_relief(now, false, inbound);
+    if (decided == relief::release_waiting) {
+        if (admitter_.release_waiting_blocks()) return true;
+        decided = decide_relief(now, true, inbound);
+    }
+    if (decided == relief::wait) return false;
+    if (decided == relief::preempt_youngest)
+        preempt_youngest();
+    else
+        end_for_want_of_blocks(*sequences_.running().front());
+    return has_work();
+}
+
+void batch::preempt_youngest() {
+    sequence& run = sequences_.youngest_running();
+    sequences_.preempt(run);
+    // What was published of it, if anything, is to be evictable too.
+    if (run.choice() == 0)
+        outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+}
+
+void batch::end_for_want_of_blocks(sequence& run) {
+    if (run.output_tokens() > 0)
+        delivery_.end_choice(run,
+                             finished{stop_reason::context_full, {}, run.output_tokens(), false});
+    else
+        delivery_.end_request(
+            run.work_ptr(),
+            failed{failure_kind::overloaded,
+                   "the KV cache is full of running conversations; try again later"});
+    sequences_.remove_ended();
+}
+
+bool batch::has_work() const {
+    return !sequences_.empty() || !waiting_.empty() || !open_choices_.empty();
+}
+
+}  // namespace semantic::engine

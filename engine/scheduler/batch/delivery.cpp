@@ -1,0 +1,123 @@
+#include "engine/scheduler/batch/delivery.hpp"
+
+#include <chrono>
+
+namespace semantic::engine {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point start) {
+    return std::chrono::duration<double>(clock::now() - start).count();
+}
+
+}  // namespace
+
+void delivery::take_token(sequence& run, std::span<const float> logits) {
+    if (sequences_.has_ended(run)) return;  // with another choice of its request
+    bool first = run.output_tokens() == 0;
+    if (first && run.choice() == 0) prompt_finished(run, logits);
+    sequence::accepted out = run.accept(logits);
+    if (run.output_tokens() > 0) {
+        probe_.tokens_decoded.fetch_add(1, std::memory_order_relaxed);
+        if (!first)
+            probe_.inter_token.observe(seconds_since(run.last_token_at));
+        else if (run.choice() == 0)
+            probe_.time_to_first_token.observe(seconds_since(run.work().submitted));
+        run.last_token_at = clock::now();
+        outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
+                                                 run.choice(), std::move(out.scores)});
+    }
+    if (out.ended)
+        end_choice(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
+}
+
+void delivery::prompt_finished(sequence& run, std::span<const float> logits) {
+    const job& work = run.work();
+    // A long new prompt goes to disk while its answer is generated, so that little is left to write
+    // at the end. One of several choices is published in any case: they share its blocks, and
+    // sliding frames that the window has passed are handed out only once.
+    bool is_long = run.view().position - work.prompt->reuse_tokens >= early_save_tokens_;
+    if (!is_long && work.request.choices == 1) return;
+    // What is not a full block yet would be written again at the end, and copied when the first
+    // token of the answer joins it.
+    if (work.request.choices == 1 && (!pool_.layout().slides() || run.cache().window_has_moved())) {
+        store_.put_unfinished(run.snapshot_of_whole_blocks());
+        outputs_.save(work.prompt->agent, storage::save_extent::everything);
+        return;
+    }
+    storage::agent_state memory = run.snapshot();
+    if (work.request.choices > 1)
+        choices_.add({run.work_ptr(), memory.blocks, {logits.begin(), logits.end()}, run.seed()});
+    store_.put_unfinished(std::move(memory));
+    outputs_.save(work.prompt->agent, storage::save_extent::full_blocks);
+}
+
+// Sliding frames that the window has passed go to disk, for who parts from this conversation later,
+// and their room to who needs it now. Those of further choices are remembered by nobody.
+void delivery::publish_full_blocks(sequence& run) {
+    if (sequences_.has_ended(run) || !run.cache().window_has_moved()) return;
+    if (run.choice() != 0) {
+        run.cache().share_whole_blocks();
+        return;
+    }
+    store_.put_unfinished(run.snapshot_of_whole_blocks());
+    outputs_.save(run.work().prompt->agent, storage::save_extent::everything);
+}
+
+// One choice is complete; the request is when all are. Only the first one's memory is kept: it is
+// the one a conversation goes on with.
+void delivery::end_choice(sequence& run, finished last) {
+    job& work = *run.work_ptr();
+    if (work.request.choices > 1)
+        outputs_.emit(run.work_ptr(), choice_finished{run.choice(), last.why, last.stop_sequence,
+                                                      last.output_tokens});
+    work.output_tokens += last.output_tokens;
+    if (run.choice() == 0) {
+        remember(run, true);
+        work.first_end = std::move(last);
+    }
+    mark_ended(run);
+    if (--work.choices_left > 0) {
+        if (run.choice() == 0 && work.remembered)
+            outputs_.save(work.prompt->agent, storage::save_extent::everything);
+        return;
+    }
+    work.first_end.output_tokens = work.output_tokens;
+    outputs_.commit({run.work_ptr(), work.first_end, work.remembered});
+}
+
+// The whole request is over, whatever its choices had come to.
+void delivery::end_request(const job_ptr& work, generation_event last) {
+    bool runs = false;
+    for (const auto* some : {&sequences_.running(), &sequences_.preempted()})
+        for (auto& run : *some) {
+            if (run->work_ptr() != work || sequences_.has_ended(*run)) continue;
+            runs = true;
+            work->output_tokens += run->output_tokens();
+            if (run->choice() == 0) remember(*run, false);
+            mark_ended(*run);
+        }
+    bool waits = choices_.drop(work);
+    if (!runs && !waits) return;  // it is over already
+    if (auto* end = std::get_if<finished>(&last)) end->output_tokens = work->output_tokens;
+    outputs_.commit({work, std::move(last), work->remembered});
+}
+
+// Published here and not on the way out: the next step must see that its frames are not lost.
+void delivery::remember(sequence& run, bool complete) {
+    if (run.view().position == 0 || sequences_.is_early(run)) return;
+    if (complete)
+        store_.put(run.snapshot_at_end());
+    else
+        store_.put_unfinished(run.snapshot());
+    run.work_ptr()->remembered = true;
+}
+
+void delivery::mark_ended(sequence& run) {
+    sequences_.end(run);
+    probe_.running.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,71 @@
+#include "engine/scheduler/batch/model_pass.hpp"
+
+#include <oneapi/tbb/parallel_for.h>
+
+#include <chrono>
+
+namespace semantic::engine {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+}  // namespace
+
+model_pass::model_pass(transformer& model, int rows_max, int vocabulary, engine_probe& probe)
+    : model_(model),
+      vocabulary_(static_cast<std::size_t>(vocabulary)),
+      probe_(probe),
+      logits_(static_cast<std::size_t>(rows_max) * vocabulary_) {}
+
+std::vector<sampled_row> model_pass::run(std::span<const step_row> rows,
+                                         const std::function<bool(int)>* arriving) {
+    std::vector<sequence_step> steps;
+    std::vector<int> last(rows.size());
+    std::vector<sampled_row> sampled;
+    step_sample pass;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        auto [run, count] = rows[i];
+        last[i] = count - 1;
+        bool sample_it = run->reaches_end(count);
+        float* logits = logits_.data() + sampled.size() * vocabulary_;
+        steps.push_back({run->next_tokens(count), &run->cache(),
+                         sample_it ? std::span<const int>(&last[i], 1) : std::span<const int>(),
+                         sample_it ? logits : nullptr, arriving});
+        if (sample_it) sampled.push_back({run, {logits, vocabulary_}});
+        if (run->prompt_done()) {
+            ++pass.decoding;
+            continue;
+        }
+        pass.chunk_position = run->view().position;
+        pass.chunk_tokens = count;
+    }
+    auto begin = clock::now();
+    model_.forward(steps);
+    pass.seconds = std::chrono::duration<double>(clock::now() - begin).count();
+    measure(pass, arriving != nullptr);
+    draw_ahead(sampled);
+    return sampled;
+}
+
+// What a pass waited for the disk is no cost of computing.
+void model_pass::measure(step_sample pass, bool waited_for_disk) {
+    if (!waited_for_disk) cost_.learn(pass);
+    probe_.tokens_prefilled.fetch_add(static_cast<std::uint64_t>(pass.chunk_tokens),
+                                      std::memory_order_relaxed);
+    probe_.steps.fetch_add(1, std::memory_order_relaxed);
+    probe_.step_duration.observe(pass.seconds);
+}
+
+// A draw reads the whole vocabulary, some hundred microseconds of work: all threads take part. One
+// that fails here is made again by sequence::accept(), and fails there for its request alone.
+void model_pass::draw_ahead(std::span<const sampled_row> rows) {
+    oneapi::tbb::parallel_for(std::size_t{0}, rows.size(), [&](std::size_t i) {
+        try {
+            rows[i].run->draw_ahead(rows[i].logits);
+        } catch (const std::exception&) {
+        }
+    });
+}
+
+}  // namespace semantic::engine

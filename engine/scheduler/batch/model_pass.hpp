@@ -1,0 +1,49 @@
+#pragma once
+// One pass over the weights for the rows of a step: the model runs, the pass is measured, and the
+// next tokens are drawn. Knows nothing of clients and memories. Owner: batch. Thread: confined to
+// the step node; run() uses the compute arena's threads.
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/model/transformer.hpp"
+#include "engine/scheduler/batch/step_rows.hpp"
+#include "engine/scheduler/policy/step_cost.hpp"
+#include "engine/types/probe.hpp"
+
+namespace semantic::engine {
+
+/// A sequence whose last known token has run.
+struct sampled_row {
+    sequence* run;
+    std::span<const float> logits;  // [vocabulary]; valid until the next pass
+};
+
+class model_pass {
+  public:
+    /// `rows_max`: of one step.
+    model_pass(transformer& model, int rows_max, int vocabulary, engine_probe& probe);
+
+    /// Runs the rows' tokens. `arriving`: waits for a layer of the only row's prefix, see
+    /// sequence_step; null where every prefix is there.
+    /// Returns: the rows to take a token from, in the order given; their tokens are drawn already,
+    /// as far as draw_ahead() may.
+    /// Throws: what the model throws; no sequence has changed then.
+    std::vector<sampled_row> run(std::span<const step_row> rows,
+                                 const std::function<bool(int)>* arriving);
+    /// What passes have cost so far.
+    const step_cost& cost() const { return cost_; }
+
+  private:
+    void measure(step_sample pass, bool waited_for_disk);
+    static void draw_ahead(std::span<const sampled_row> rows);
+
+    transformer& model_;
+    const std::size_t vocabulary_;
+    engine_probe& probe_;
+    step_cost cost_;
+    std::vector<float> logits_;  // [rows_max, vocabulary]
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,153 @@
+#include "engine/scheduler/batch/starter.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "engine/prompt/miss_reason.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+prompt_usage usage_of(const job& work) {
+    const resolved_prompt& prompt = *work.prompt;
+    const storage::restored_prefix& restored = *work.restored;
+    prompt_usage usage;
+    usage.prompt_tokens = static_cast<int>(prompt.tokens.size());
+    usage.reused_tokens = restored.tokens;
+    // What existed but was lost, and the last token, which is always run: its logits are the
+    // answer's start.
+    usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
+    usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
+    usage.restored_tokens = restored.tokens_read;
+    usage.why = prompt.why;
+    usage.detail = prompt.detail;
+    if (restored.why != storage::shortfall::none) {
+        usage.detail = restored.detail;
+        usage.why = reason_of(restored.why);
+    }
+    return usage;
+}
+
+void count_usage(const prompt_usage& usage, engine_probe& probe) {
+    auto add = [](std::atomic<std::uint64_t>& counter, int tokens) {
+        counter.fetch_add(static_cast<std::uint64_t>(tokens), std::memory_order_relaxed);
+    };
+    add(probe.tokens_reused_disk, usage.restored_tokens);
+    add(probe.tokens_reused_ram, usage.reused_tokens - usage.restored_tokens);
+    if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
+}
+
+// A prefix that is in the pool needs no other thread, and so no further step to begin in.
+std::optional<storage::restored_prefix> hot_prefix(storage::agent_cache_store& store,
+                                                   const resolved_prompt& prompt) {
+    if (prompt.reuse_tokens == 0) return storage::restored_prefix{};
+    return store.restore_hot(*prompt.source, prompt.reuse_tokens);
+}
+
+}  // namespace
+
+starter::starter(const tokenizer& words, storage::block_pool& pool,
+                 storage::agent_cache_store& store, const answer_rules& answers,
+                 sequence_set& sequences, delivery& deliver, const batch_outputs& outputs,
+                 engine_probe& probe)
+    : tokenizer_(words),
+      pool_(pool),
+      store_(store),
+      answers_(answers),
+      sequences_(sequences),
+      deliver_(deliver),
+      outputs_(outputs),
+      probe_(probe),
+      seeds_(std::random_device{}()) {}
+
+void starter::begin(const job_ptr& work) {
+    work->admitted = std::chrono::steady_clock::now();
+    probe_.running.fetch_add(1, std::memory_order_relaxed);
+    work->restored = hot_prefix(store_, *work->prompt);
+    if (work->restored) {
+        start(work);
+    } else {
+        restoring_.push_back(work);
+        outputs_.restore(work);
+    }
+}
+
+void starter::restored(const job_ptr& work, storage::restored_prefix found) {
+    const early_start* early = sequences_.early();
+    if (early && early->work() == work) revoke_early();  // no step of it has run
+    if (std::erase(restoring_, work) == 0) return;       // started early, and confirmed
+    work->restored = std::move(found);
+    start(work);
+}
+
+void starter::start(const job_ptr& work) {
+    revoke_early();
+    try {
+        auto run = make_sequence(work);
+        announce(work);
+        sequences_.add(std::move(run));  // last: what failed before does not run
+        // The sequence has its own hold on the blocks. Files that no other agent keeps are released
+        // later, where deleting may block.
+        if (work->files && work->files->release_shared()) work->files.reset();
+    } catch (const std::exception& error) {
+        probe_.running.fetch_sub(1, std::memory_order_relaxed);
+        outputs_.commit({work, failed{failure_kind::internal, error.what()}});
+    }
+}
+
+std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
+    // splitmix64's increment: any odd constant walks all seeds.
+    seeds_ += 0x9E3779B97F4A7C15ull;
+    work->choices_left = work->request.choices;
+    return std::make_unique<sequence>(work, 0, std::move(work->restored->blocks),
+                                      work->restored->tokens, pool_, tokenizer_, answers_, seeds_);
+}
+
+void starter::announce(const job_ptr& work) {
+    prompt_usage usage = usage_of(*work);
+    usage.not_held = work->form.not_held;
+    count_usage(usage, probe_);
+    work->prompt->source.reset();
+    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});
+}
+
+void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {
+    try {
+        auto arrival = std::move(begun.arrival);
+        work->restored = std::move(begun);
+        sequences_.add_early(make_sequence(work), std::move(arrival));
+        std::erase(restoring_, work);
+    } catch (const std::exception&) {
+        // The request fails again when its prefix is there, and that is then its answer.
+    }
+}
+
+bool starter::wait_for_layer(int layer) {
+    const early_start* early = sequences_.early();
+    if (!early) return true;
+    const auto found = early->wait(layer, outputs_.inbound);
+    // The client need not wait for the rest of the step to learn what was found.
+    if (found == early_start::layer::last) {
+        job_ptr work = early->work();
+        sequences_.confirm_early();
+        probe_.early_starts.fetch_add(1, std::memory_order_relaxed);
+        announce(work);
+    }
+    return found != early_start::layer::not_there;
+}
+
+void starter::revoke_early() {
+    if (sequences_.early()) restoring_.push_back(sequences_.revoke_early());
+}
+
+void starter::begin_choice(const open_choices::prompt_end& prompt) {
+    int tokens = prompt.has_prompt() ? static_cast<int>(prompt.work->prompt->tokens.size()) : 0;
+    sequence& run = sequences_.add(std::make_unique<sequence>(
+        prompt.work, prompt.next, prompt.blocks, tokens, pool_, tokenizer_, answers_, prompt.seed));
+    probe_.running.fetch_add(1, std::memory_order_relaxed);
+    if (prompt.has_prompt()) deliver_.take_token(run, prompt.logits);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,46 @@
+#include "engine/scheduler/batch/step_rows.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+std::vector<step_row> step_rows::choose(const sequence_set& sequences, const step_cost& cost) {
+    std::vector<sequence_view> views;
+    for (const auto& run : sequences.running()) views.push_back(run->view());
+    step_plan plan = plan_step(views, chunks_, cost, last_prefilled_);
+    std::vector<step_row> rows;
+    for (std::size_t index : plan.decode)
+        if (reserve_frames(*sequences.running()[index], 1))
+            rows.push_back({sequences.running()[index].get(), 1});
+    if (plan.prefill) {
+        sequence& run = *sequences.running()[plan.prefill->index];
+        last_prefilled_ = run.work().id;
+        // A chunk needs its frames of every layer at once, a window's worth is left of some.
+        int tokens = plan.prefill->tokens;
+        bool ready = reserve_frames(run, tokens);
+        while (!ready && tokens > chunks_.min_tokens) {
+            tokens = std::max(tokens / 2, chunks_.min_tokens);
+            ready = reserve_frames(run, tokens);
+        }
+        if (ready) rows.push_back({&run, tokens});
+    }
+    return rows;
+}
+
+// Room for `tokens` more tokens of one sequence; evicts memory that no sequence runs on.
+bool step_rows::reserve_frames(sequence& run, int tokens) {
+    int has = run.cache().token_count(), total = has + tokens;
+    if (run.cache().reserve(total)) return true;
+    const storage::kv_layout& layout = pool_.layout();
+    // A block more than the growth: a shared tail is copied before it is written.
+    int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
+                 (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
+    auto need = static_cast<std::size_t>(blocks * layout.layer_count());
+    store_.make_room(need, &run.work().prompt->agent);
+    if (run.cache().reserve(total)) return true;
+    // What was saved of this very agent comes last: it shares all but its tail with the sequence.
+    store_.make_room(need, nullptr);
+    return run.cache().reserve(total).has_value();
+}
+
+}  // namespace semantic::engine

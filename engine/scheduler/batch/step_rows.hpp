@@ -1,0 +1,40 @@
+#pragma once
+// What a step runs: of each sequence that plan_step() names as many tokens as the pool has frames
+// for. Memory that no sequence runs on is evicted for them. Owner: batch. Thread: confined to the
+// step node.
+
+#include <vector>
+
+#include "engine/scheduler/batch/sequence_set.hpp"
+#include "engine/scheduler/policy/plan.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/pool/block_pool.hpp"
+
+namespace semantic::engine {
+
+/// A sequence and how many of its known tokens a step runs.
+struct step_row {
+    sequence* run;
+    int tokens;
+};
+
+class step_rows {
+  public:
+    step_rows(const storage::block_pool& pool, storage::agent_cache_store& store,
+              const chunk_policy& chunks)
+        : pool_(pool), store_(store), chunks_(chunks) {}
+
+    /// The next step's rows, with their frames reserved. Returns: none where no sequence can get
+    /// frames for a token.
+    std::vector<step_row> choose(const sequence_set& sequences, const step_cost& cost);
+
+  private:
+    bool reserve_frames(sequence& run, int tokens);
+
+    const storage::block_pool& pool_;
+    storage::agent_cache_store& store_;
+    const chunk_policy& chunks_;
+    request_id last_prefilled_ = 0;
+};
+
+}  // namespace semantic::engine
