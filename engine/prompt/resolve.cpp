@@ -33,6 +33,11 @@ std::vector<storage::message_end> messages_kept(const storage::agent_state& own,
     return kept;
 }
 
+// Whether the prompt is new text behind all that the agent remembers.
+bool appends_to(const generation_request& request, const storage::agent_state* own) {
+    return request.append && own && !own->tokens.empty();
+}
+
 // Whether turns of the model may come back in a client's words.
 bool rewords(const generation_request& request) { return !request.append && !request.text; }
 
@@ -113,44 +118,56 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
                                                    const busy_agents& busy) const {
     if (request.continues) return threads_.resume(request, &bound_);
     const render_options options = rendering_of(request.thinking, day_.of(request));
-    auto rendered = render(request, options, busy);
-    if (!rendered) return rendered.error();
-    if (const std::int64_t excess = bound_.excess_of(rendered->text); excess > 0) {
-        resolved_prompt refused{request.agent ? *request.agent : new_anonymous_id()};
-        refused.refused = bound_.refusal(excess);
-        return refused;
-    }
-    const prompt_source& source = rendered->source;
-    resolved_prompt prompt{rendered->is_named       ? *request.agent
-                           : rendered->is_next_turn ? source.state->id
-                                                    : new_anonymous_id().of(request.tenant),
-                           std::move(rendered->text)};
-    auto own = memories_.own_memory(request);
-    const bool appended = request.append && own && !own->tokens.empty();
-    prompt.notes = appended ? own->notes : notes_of(request.chat);
-    if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
-    tokenise(tokenizer_, source, prompt);
+    auto found = render(request, options, busy);
+    if (!found) return found.error();
+    if (const std::int64_t excess = bound_.excess_of(found->text); excess > 0)
+        return refusal(request, excess);
+    resolved_prompt prompt{agent_of(request, *found), std::move(found->text)};
+    tokenise(tokenizer_, found->source, prompt);
     if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();
+    const auto own = memories_.own_memory(request);
+    take_notes(request, options, own.get(), found->source, prompt);
+    explain_miss(request, own.get(), found->source, prompt);
+    return prompt;
+}
+
+resolved_prompt resolver::refusal(const generation_request& request, std::int64_t excess) const {
+    resolved_prompt prompt{request.agent ? *request.agent : new_anonymous_id()};
+    prompt.refused = bound_.refusal(excess);
+    return prompt;
+}
+
+storage::agent_id resolver::agent_of(const generation_request& request, const rendering& found) {
+    if (found.is_named) return *request.agent;
+    if (found.is_next_turn) return found.source.state->id;
+    return new_anonymous_id().of(request.tenant);
+}
+
+// What the agent is to remember beside its tokens.
+void resolver::take_notes(const generation_request& request, const render_options& options,
+                          const storage::agent_state* own, const prompt_source& source,
+                          resolved_prompt& prompt) const {
+    // What is appended changes nothing that was said.
+    prompt.notes.merge(appends_to(request, own) ? std::map(own->notes) : notes_of(request.chat));
+    if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     if (request.keeps_thread) threads_.note(request, options, prompt);
     mark_turns(template_, source, prompt);
     if (auto known = store_.find(prompt.agent))
         prompt.messages = messages_kept(*known, prompt.tokens);
-    // What is appended changes nothing that was said.
-    if (own && !own->tokens.empty() && !appended) explain_miss(*own, source, prompt);
-    if (request.agent && !own) prompt.why = reason_of(store_.why_absent(*request.agent));
-    return prompt;
 }
 
 // Says why no more was reused of what the agent had.
-void resolver::explain_miss(const storage::agent_state& own, const prompt_source& source,
-                            resolved_prompt& prompt) const {
+void resolver::explain_miss(const generation_request& request, const storage::agent_state* own,
+                            const prompt_source& source, resolved_prompt& prompt) const {
+    if (request.agent && !own) prompt.why = reason_of(store_.why_absent(*request.agent));
+    if (!own || own->tokens.empty() || appends_to(request, own)) return;
     const bool all = prompt.reuse_tokens + 1 == static_cast<int>(prompt.tokens.size());
     if (all || is_whole(source.match.kind)) return;
-    const std::size_t common = storage::common_prefix_bytes(own.text, prompt.text);
+    const std::size_t common = storage::common_prefix_bytes(own->text, prompt.text);
     prompt.why = prompt.reuse_tokens == 0 && common > 0 ? miss_reason::too_short
-                                                        : why_diverged(own, prompt.notes);
+                                                        : why_diverged(*own, prompt.notes);
     prompt.detail = "the prompt parts from the agent's memory at byte " + std::to_string(common) +
-                    " of " + std::to_string(own.text.size());
+                    " of " + std::to_string(own->text.size());
 }
 
 storage::result<int> resolver::count_continued(const generation_request& request) const {

@@ -77,8 +77,16 @@ class resolver {
                                                                   const busy_agents& busy) const;
     /// Whether a session's request is no turn of the conversation that its agent remembers.
     bool is_branch(const generation_request& request, std::string_view text) const;
-    void explain_miss(const storage::agent_state& own, const prompt_source& source,
-                      resolved_prompt& prompt) const;
+    /// A text that cannot fit by its bytes.
+    resolved_prompt refusal(const generation_request& request, std::int64_t excess) const;
+    static storage::agent_id agent_of(const generation_request& request, const rendering& found);
+    /// `own`: what the request's agent remembers, or null.
+    void take_notes(const generation_request& request, const render_options& options,
+                    const storage::agent_state* own, const prompt_source& source,
+                    resolved_prompt& prompt) const;
+    /// `own`: likewise.
+    void explain_miss(const generation_request& request, const storage::agent_state* own,
+                      const prompt_source& source, resolved_prompt& prompt) const;
 
     const tokenizer& tokenizer_;
     const chat_template& template_;
