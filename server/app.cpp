@@ -45,7 +45,7 @@ std::string authority(const std::string& host, std::uint16_t port) {
     return name + ":" + std::to_string(port);
 }
 
-/// The terminal is gone; who starts a server to outlive it (nohup) has it ignore that.
+/// SIGHUP: the terminal is gone. A server that is to outlive its terminal (nohup) ignores it.
 bool heeds_hangup() {
     struct sigaction now {};
     return ::sigaction(SIGHUP, nullptr, &now) != 0 || now.sa_handler != SIG_IGN;

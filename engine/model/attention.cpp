@@ -12,7 +12,7 @@ namespace semantic::engine {
 namespace {
 
 /// Query rows of a tile, which share the unpacking of K and V. Their sums take 100 KiB, read once a
-/// tile of 64 tokens, so they come from L2 without making anybody wait.
+/// tile of 64 tokens, so they come from L2 without a stall.
 constexpr int tile_rows_wanted = 256;
 /// Fewer tiles than this for each thread, and a long sequence would leave threads without work: its
 /// frames are shared out.
@@ -200,7 +200,7 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
 
 void attention::run_wave(int layer, const query_rows& queries, std::size_t piece_rows) {
     const int count = static_cast<int>(units_.size());
-    // Some frames one after the other, so that each can prefetch the next.
+    // A task has some frames that follow each other, so that each can prefetch the next.
     const int length = std::clamp(count / (tiles_per_slot_wanted * tasks_.slots()), 1, 8);
     tasks_.run((count + length - 1) / length, true, [&](int task, int slot) {
         const int end = std::min(count, (task + 1) * length);

@@ -7,7 +7,8 @@
 // compute every frame into an empty state of its own (which merging into an empty state leaves as
 // it is) and merge afterwards in the same order. So neither tiles, splits, threads nor chunks can
 // be told from the bits.
-// Source: FlashAttention-2, arXiv:2307.08691; grouped queries, arXiv:2305.13245.
+// Source: FlashAttention-2, arXiv:2307.08691, split over the keys as in Flash-Decoding; grouped
+// queries, arXiv:2305.13245.
 
 #include <cstddef>
 #include <span>

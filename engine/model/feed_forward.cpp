@@ -29,7 +29,7 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
     const mixture_config& mixture = config.mixture;
     const int inner =
         std::max({config.intermediate, mixture.intermediate, mixture.shared_intermediate});
-    const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // an expert's may be doubled
+    const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // and their errors
     gate_up_ = aligned_buffer<float>(2 * area(rows, inner));
     linear_scratch_ =
         aligned_buffer<float>(linear_scratch_floats(rows, std::max(config.hidden, inner)));
@@ -47,31 +47,32 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
 
 void feed_forward::run(const layer_weights& w, const float* x, int count, float* y) {
     if (w.experts.empty()) {
-        whole(w.mlp, x, count, y);
+        run_dense(w.mlp, x, count, y);
     } else {
         run_mixture(w, x, count, y);
     }
 }
 
-/// An MLP of its own or, beside the experts, the one that every row takes.
-void feed_forward::whole(const gated_weights& w, const float* x, int count, float* y) {
-    if (config_.mixture.experts == 0 || !fully_quantized(w)) return gated(w, x, count, false, y);
+/// A dense layer's MLP, or the shared experts', which every row takes.
+void feed_forward::run_dense(const gated_weights& w, const float* x, int count, float* y) {
+    if (config_.mixture.experts == 0 || !fully_quantized(w))
+        return gated_mlp(w, x, count, false, y);
     const int hidden = config_.hidden;
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
-        keep_rounding(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
-                      outputs_.data() + area(i, hidden));
+        quantization_error(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
+                           outputs_.data() + area(i, hidden));
     });
-    gated(w, gathered_.data(), count, true, outputs_.data());
+    gated_mlp(w, gathered_.data(), count, true, outputs_.data());
     std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
-/// y = down(act(gate(x)) * up(x)). `doubled`: `count` more rows of x hold what 8-bit rounding takes
-/// away from the first ones, so that it is added again; y has as many rows to work in.
-void feed_forward::gated(const gated_weights& w, const float* x, int count, bool doubled,
-                         float* y) {
+/// y = down(act(gate(x)) * up(x)). `compensated`: behind the `count` rows of x lie their
+/// quantisation errors, which are multiplied too and added; y has as many rows to work in.
+void feed_forward::gated_mlp(const gated_weights& w, const float* x, int count, bool compensated,
+                             float* y) {
     const int inner = w.gate.matrix.rows, hidden = config_.hidden,
-              rows = doubled ? 2 * count : count;
+              rows = compensated ? 2 * count : count;
     const std::size_t width = area(1, inner);
     float* gate = gate_up_.data();
     float* up = gate + gate_up_.count() / 2;
@@ -80,30 +81,30 @@ void feed_forward::gated(const gated_weights& w, const float* x, int count, bool
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
         float* g = gate + area(row, inner);
         float* u = up + area(row, inner);
-        if (doubled) {
+        if (compensated) {
             kernels_.add(g, g + area(count, inner), width);
             kernels_.add(u, u + area(count, inner), width);
         }
         w.gate.add_bias(kernels_, g);
         w.up.add_bias(kernels_, u);
         activate(g, u, width);
-        if (doubled) keep_rounding(g, inner, g + area(count, inner), u);
+        if (compensated) quantization_error(g, inner, g + area(count, inner), u);
     });
     linear(kernels_, tasks_, w.down.matrix, gate, rows, y, area(1, hidden), linear_scratch_.data());
     tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
         float* to = y + area(row, hidden);
-        if (doubled) kernels_.add(to, to + area(count, hidden), area(1, hidden));
+        if (compensated) kernels_.add(to, to + area(count, hidden), area(1, hidden));
         w.down.add_bias(kernels_, to);
     });
 }
 
-/// rest = x - what 8-bit activations keep of x. Shape: x, rest and scratch [n].
-void feed_forward::keep_rounding(const float* x, int n, float* rest, float* scratch) const {
+/// error = x - dequantise(quantise(x)), in 8 bits. Shape: x, error and scratch [n].
+void feed_forward::quantization_error(const float* x, int n, float* error, float* scratch) const {
     auto* levels = reinterpret_cast<std::int8_t*>(scratch);
     float* scales = scratch + n / 4;
     kernels_.quantize_rows(x, 1, n, levels, scales, scales + n / group_size);
     for (int i = 0; i < n; ++i) {
-        rest[i] = x[i] - scales[i / group_size] * static_cast<float>(levels[i]);
+        error[i] = x[i] - scales[i / group_size] * static_cast<float>(levels[i]);
     }
 }
 
@@ -129,10 +130,10 @@ void feed_forward::run_mixture(const layer_weights& w, const float* x, int count
     for (int row = 0; row < count; ++row) {
         float* scores = scores_.data() + area(row, experts);
         w.router.add_bias(kernels_, scores);
-        choose(scores, row);
+        route(scores, row);
     }
     if (w.mlp.gate.matrix.rows > 0) {
-        whole(w.mlp, x, count, y);
+        run_dense(w.mlp, x, count, y);
     } else {
         std::fill_n(y, area(count, config_.hidden), 0.0f);
     }
@@ -162,7 +163,7 @@ int feed_forward::keep_best_groups(const float* scores) {
 
 /// Assigns `row` to the experts with the highest scores, of equal ones the first. Their weights are
 /// a softmax over the chosen or, where the model was trained so, their part of one over all.
-void feed_forward::choose(const float* scores, int row) {
+void feed_forward::route(const float* scores, int row) {
     const mixture_config& mixture = config_.mixture;
     int eligible = mixture.experts;
     if (mixture.groups > 1) {
@@ -190,23 +191,24 @@ void feed_forward::choose(const float* scores, int row) {
     }
 }
 
-/// With quantised experts the rounding of their inputs is computed on as well, in the same pass
+/// With quantised experts the quantisation error of their inputs is compensated in the same pass
 /// over the weights: an error of the stream that is small everywhere else makes a later router
 /// choose other experts.
 void feed_forward::run_expert(const gated_weights& w, const std::vector<assignment>& rows,
                               const float* x, float* y) {
     const int count = static_cast<int>(rows.size()), hidden = config_.hidden;
     const std::size_t width = area(1, hidden);
-    const bool doubled = fully_quantized(w);
+    const bool compensated = fully_quantized(w);
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
         float* to = gathered_.data() + area(i, hidden);
         std::memcpy(to, x + area(rows[static_cast<std::size_t>(i)].row, hidden),
                     width * sizeof(float));
-        if (doubled) {
-            keep_rounding(to, hidden, to + area(count, hidden), outputs_.data() + area(i, hidden));
+        if (compensated) {
+            quantization_error(to, hidden, to + area(count, hidden),
+                               outputs_.data() + area(i, hidden));
         }
     });
-    gated(w, gathered_.data(), count, doubled, outputs_.data());
+    gated_mlp(w, gathered_.data(), count, compensated, outputs_.data());
     tasks_.for_rows(0, count, hidden, [&](int i) {
         const assignment& to = rows[static_cast<std::size_t>(i)];
         const float* output = outputs_.data() + area(i, hidden);

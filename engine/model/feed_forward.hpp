@@ -28,19 +28,19 @@ class feed_forward {
     void run(const layer_weights& w, const float* x, int count, float* y);
 
   private:
-    /// One row of a mixture that goes to an expert.
+    /// One row of a mixture that is routed to an expert.
     struct assignment {
         int row;
         float weight;
     };
 
-    void whole(const gated_weights& w, const float* x, int count, float* y);
-    void gated(const gated_weights& w, const float* x, int count, bool doubled, float* y);
-    void keep_rounding(const float* x, int n, float* rest, float* scratch) const;
+    void run_dense(const gated_weights& w, const float* x, int count, float* y);
+    void gated_mlp(const gated_weights& w, const float* x, int count, bool compensated, float* y);
+    void quantization_error(const float* x, int n, float* error, float* scratch) const;
     void activate(float* gate, const float* up, std::size_t n) const;
     void run_mixture(const layer_weights& w, const float* x, int count, float* y);
     int keep_best_groups(const float* scores);
-    void choose(const float* scores, int row);
+    void route(const float* scores, int row);
     void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,
                     float* y);
 

@@ -26,7 +26,8 @@ head_products::head_products(const kernel_table& kernels, const task_runner& tas
         slot.scales = aligned_buffer<float>(inputs / group_size);
         slot.sums = aligned_buffer<float>(inputs / group_size);
         slot.part_sums = aligned_buffer<std::int16_t>(inputs / 16);
-        slot.more = aligned_buffer<float>(static_cast<std::size_t>(outputs_max) * rows_per_block);
+        slot.corrections =
+            aligned_buffer<float>(static_cast<std::size_t>(outputs_max) * rows_per_block);
     }
 }
 
@@ -70,9 +71,9 @@ void head_products::run_block(const packed_matrix& w, const float* x, std::size_
         scratch.rows.data()[i] -= rows.scales[i / group_size] * static_cast<float>(rows.q[i]);
     quantize();
     const auto outputs = static_cast<std::size_t>(w.rows);
-    kernels_.linear_quant(w, 0, w.tiles(), rows, count, scratch.more.data(), outputs);
+    kernels_.linear_quant(w, 0, w.tiles(), rows, count, scratch.corrections.data(), outputs);
     for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row)
-        kernels_.add(y + row * ldy, scratch.more.data() + row * outputs, outputs);
+        kernels_.add(y + row * ldy, scratch.corrections.data() + row * outputs, outputs);
 }
 
 }  // namespace semantic::engine

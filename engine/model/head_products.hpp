@@ -2,8 +2,8 @@
 // Products with a matrix of its own for each head, as latent attention has them on either side of
 // the cache.
 // Owner: transformer. Thread: run() is called by one thread at a time and uses the arena's threads.
-// Exactness: every row and head by itself. Quantised matrices are corrected for what 8 bits leave
-// out of their inputs (rounding_correction).
+// Exactness: every row and head by itself. For quantised matrices the
+// quantisation error of the inputs is multiplied too and added (rounding_correction).
 
 #include <cstddef>
 #include <cstdint>
@@ -42,7 +42,7 @@ class head_products {
         aligned_buffer<std::int8_t> levels;
         aligned_buffer<float> scales, sums;      // [block, inputs / 64]
         aligned_buffer<std::int16_t> part_sums;  // [block, inputs / 16]
-        aligned_buffer<float> more;              // [block, outputs]
+        aligned_buffer<float> corrections;       // [block, outputs]
     };
 
     void run_block(const packed_matrix& w, const float* x, std::size_t row_step, int count,

@@ -1,5 +1,5 @@
 #pragma once
-// /admin: what concerns everybody's memory and the model. Who may: refuse_admin().
+// /admin: what concerns every tenant's memory and the model. Permission: refuse_admin().
 
 #include <boost/asio/awaitable.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// /v1/agents: the agents of whoever asks, created, shown, asked, forked, moved to disk, forgotten,
+// /v1/agents: a tenant's agents, created, shown, asked, forked, moved to disk, forgotten,
 // and their memory as a file. Another tenant's agent is none.
 // Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
 

@@ -98,7 +98,7 @@ std::shared_ptr<token_stream> events_for(client_link& client, const services& wi
     return events;
 }
 
-/// The request with what follows from who asks and from how the server is set.
+/// The request with its client's tenant, and the server's seed where it has none of its own.
 engine::generation_request owned(const answer_context& of, engine::generation_request wanted) {
     wanted.tenant = tenant_of(of.with, of.incoming);
     if (!wanted.sampling.seed) wanted.sampling.seed = of.with.seed.get();

@@ -21,7 +21,7 @@
 
 namespace semantic::server {
 
-/// Who asks. Everything referred to outlives the handler.
+/// A request and what answers it. Everything referred to outlives the handler.
 struct answer_context {
     const services& with;
     const request& incoming;
@@ -38,12 +38,12 @@ net::awaitable<std::optional<response>> collect_answer(const answer_context& of,
                                                        engine::generation_request wanted,
                                                        protocol::reply_collector& as);
 
-/// When an answer that is asked for now must be complete.
+/// The deadline of an answer that is asked for now.
 std::chrono::steady_clock::time_point answer_deadline(const services& with);
-/// What the headers say about who asks.
+/// What the headers say about the client's identity.
 protocol::identity_headers identity_of(const request& incoming);
-/// Who asks: each key is a tenant. Requires: the request has passed refuse_early(), the engine is
-/// loaded.
+/// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
+/// engine is loaded.
 storage::tenant_id tenant_of(const services& with, const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);

@@ -31,7 +31,7 @@ bool body_room::ask(share& one, std::size_t bytes, std::shared_ptr<net::steady_t
     return give(one);
 }
 
-bool body_room::settle(share& one) {
+bool body_room::end_wait(share& one) {
     std::lock_guard lock(mutex_);
     return std::exchange(one.wanted_, 0) == 0;
 }
@@ -43,7 +43,7 @@ net::awaitable<bool> body_room::share::grow_to(std::size_t bytes,
     auto timer = std::make_shared<net::steady_timer>(executor, until);
     if (all_.ask(*this, bytes, timer)) co_return true;
     [[maybe_unused]] auto [error] = co_await timer->async_wait(use_tuple);
-    co_return all_.settle(*this);
+    co_return all_.end_wait(*this);
 }
 
 void body_room::share::free() {

@@ -1,7 +1,7 @@
 #pragma once
-// How many bytes the bodies may have together that are being read or wait to be parsed. Beyond it a
-// body is not read on before another one is gone: what clients send stays in the kernel meanwhile,
-// and then with the clients. Owner: app. Thread: any.
+// Backpressure on request bodies: how many bytes those may have together that are being read or
+// wait to be parsed. Beyond that bound a body is not read on before another one is gone: what
+// clients send stays in the kernel meanwhile, and then with the clients. Owner: app. Thread: any.
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -52,11 +52,11 @@ class body_room {
 
   private:
     bool fits(const share& one) const;
-    /// Gives `one` what it wants if that fits. Requires: the mutex is held.
+    /// Gives the body `one` the bytes that it waits for if they fit. Requires: the mutex is held.
     bool give(share& one);
     bool ask(share& one, std::size_t bytes, std::shared_ptr<boost::asio::steady_timer> timer);
-    /// Returns: whether `one` has got what it asked for. It does not wait any more.
-    bool settle(share& one);
+    /// The body `one` waits no more. Returns: whether it has got the bytes that it asked for.
+    bool end_wait(share& one);
 
     const std::size_t bytes_max_;
     const std::size_t each_free_;

@@ -35,7 +35,7 @@ std::string allowed_origin(std::span<const std::string> allowed, std::string_vie
 std::optional<response> refuse_foreign_page(const config& settings, const request& incoming) {
     auto origin = incoming.field("origin");
     bool only_reads = incoming.method == "GET" || incoming.method == "HEAD";
-    // Whoever has a key was let in by the one who gave it.
+    // A client that has a key was let in by the operator who gave it.
     if (!origin || only_reads || needs_key(settings)) return std::nullopt;
     if (!incoming.allow_origin.empty() || is_own_page(*origin, settings, incoming))
         return std::nullopt;

@@ -31,7 +31,7 @@ bool is_host_of(std::string_view origin, std::string_view host) {
     return equal_ignoring_case(host_of_authority(origin.substr(scheme + 3)), host);
 }
 
-/// Who was asked: the value of `host`, or what a target in absolute form says in its place.
+/// The authority that a request names: the value of `host`, or that of a target in absolute form.
 std::optional<std::string> authority_of(const request& incoming) {
     const std::string_view target = incoming.target;
     for (std::string_view scheme : {"http://", "https://"})
@@ -78,7 +78,7 @@ bool names_this_server(const config& settings, std::string_view authority) {
 std::optional<response> refuse_foreign_host(const config& settings, const request& incoming) {
     if (needs_key(settings) || !serves_this_machine_only(settings)) return std::nullopt;
     const auto authority = authority_of(incoming);
-    // Only programs of before HTTP/1.1 leave it out, and no browser.
+    // Only programs of before HTTP/1.1 leave `host` out, and no browser.
     if (!authority || names_this_server(settings, *authority)) return std::nullopt;
     const std::string name = authority->substr(0, 200);
     return error_response(

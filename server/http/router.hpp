@@ -20,8 +20,8 @@ class client_link;
 
 /// Answers at once, without waiting for anything.
 using plain_handler = response (*)(const services&, const request&);
-/// Waits for the engine. Returns: the reply, or nothing when it was streamed or nobody is there to
-/// read it.
+/// Waits for the engine. Returns: the reply, or nothing when it was streamed or the client has
+/// left.
 using async_handler = boost::asio::awaitable<std::optional<response>> (*)(const services&,
                                                                           const request&,
                                                                           client_link&);

@@ -18,14 +18,14 @@ class byte_pipe : public std::enable_shared_from_this<byte_pipe> {
   public:
     explicit byte_pipe(boost::asio::any_io_executor strand);
 
-    /// Blocks until the piece before has been taken. Returns: false when nobody reads any more.
+    /// Blocks until the piece before has been taken. Returns: false after close().
     bool push(std::string piece);
     /// Nothing comes after what was pushed.
     void end();
 
     /// Returns: the next piece; an empty one at the end, or after close().
     boost::asio::awaitable<std::string> next();
-    /// Nobody reads any more: a push() that waits returns.
+    /// The reader is gone: a push() that waits returns.
     void close();
 
   private:

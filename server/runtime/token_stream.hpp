@@ -51,7 +51,7 @@ class token_stream final : public engine::generation_sink,
     boost::asio::awaitable<std::vector<engine::generation_event>> next(
         std::chrono::steady_clock::time_point until);
 
-    /// Ends the present next() and every later one: nobody wants the events any more.
+    /// Ends the present next() and every later one: the client is gone.
     void interrupt();
     bool interrupted() const;
     /// From the construction to the first token, as the engine's thread saw it: neither a busy

@@ -21,7 +21,9 @@ struct crowd {
     explicit crowd(std::size_t connections_max) : all(connections_max) {}
     void come() {
         const std::size_t number = held.size();
-        held.emplace_back(std::in_place, all)->on_leave([this, number] { told.push_back(number); });
+        held.emplace_back(std::in_place, all)->on_eviction([this, number] {
+            told.push_back(number);
+        });
     }
     places all;
     std::vector<std::size_t> told;
@@ -46,23 +48,23 @@ TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
     crowd some(3);
     for (int i = 0; i < 3; ++i) some.come();
     some.held[0]->has_asked();
-    some.all.make_room();
+    some.all.evict_oldest_silent();
     EXPECT_EQ(some.told, (std::vector<std::size_t>{1}));
     EXPECT_FALSE(some.all.has_room()) << "until it is gone";
     some.held[1].reset();
     EXPECT_TRUE(some.all.has_room());
-    some.all.make_room();
+    some.all.evict_oldest_silent();
     EXPECT_FALSE(some.all.has_silent());
-    some.all.make_room();
+    some.all.evict_oldest_silent();
     EXPECT_EQ(some.told, (std::vector<std::size_t>{1, 2}));
 }
 
 TEST(places, who_has_to_leave_before_it_can_be_told_is_told_then) {
     places one(1);
     places::place early(one);
-    one.make_room();
+    one.evict_oldest_silent();
     bool told = false;
-    early.on_leave([&] { told = true; });
+    early.on_eviction([&] { told = true; });
     EXPECT_TRUE(told);
 }
 

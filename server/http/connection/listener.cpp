@@ -60,7 +60,7 @@ net::awaitable<void> listener::wait_for_room() {
             [[maybe_unused]] auto [error] =
                 co_await acceptor_.async_wait(tcp::acceptor::wait_read, use_tuple);
             if (!acceptor_.is_open() || places_.has_room()) continue;
-            places_.make_room();
+            places_.evict_oldest_silent();
         }
         room_.expires_at(std::chrono::steady_clock::time_point::max());
         [[maybe_unused]] auto [error] = co_await room_.async_wait(use_tuple);

@@ -6,16 +6,17 @@ namespace semantic::server {
 
 namespace {
 
-constexpr std::size_t kept_share = 10;  // one place of so many is for connections that have asked
+constexpr std::size_t reserved_share =
+    10;  // one place of so many is for connections that have asked
 
 }  // namespace
 
 places::places(std::size_t connections_max)
-    : open_max_(connections_max), silent_max_(connections_max - connections_max / kept_share) {}
+    : open_max_(connections_max), silent_max_(connections_max - connections_max / reserved_share) {}
 
 bool places::has_room() const {
     std::lock_guard lock(mutex_);
-    return silent_.size() + settled_.size() < open_max_ && silent_.size() < silent_max_;
+    return silent_.size() + kept_.size() < open_max_ && silent_.size() < silent_max_;
 }
 
 bool places::has_silent() const {
@@ -23,22 +24,22 @@ bool places::has_silent() const {
     return !silent_.empty();
 }
 
-void places::settle(visitors::iterator one) {
+void places::keep(slots::iterator one) {
     if (!std::exchange(one->is_silent, false)) return;
-    settled_.splice(settled_.end(), silent_, one);
+    kept_.splice(kept_.end(), silent_, one);
 }
 
-void places::make_room() {
-    std::function<void()> leave;
+void places::evict_oldest_silent() {
+    std::function<void()> evict;
     {
         std::lock_guard lock(mutex_);
         if (silent_.empty()) return;
-        visitor& oldest = silent_.front();
-        oldest.must_leave = true;
-        leave = std::exchange(oldest.leave, nullptr);
-        settle(silent_.begin());
+        slot& oldest = silent_.front();
+        oldest.is_evicted = true;
+        evict = std::exchange(oldest.evict, nullptr);
+        keep(silent_.begin());
     }
-    if (leave) leave();
+    if (evict) evict();
 }
 
 places::place::place(places& of) : all_(of) {
@@ -48,23 +49,23 @@ places::place::place(places& of) : all_(of) {
 
 places::place::~place() {
     std::lock_guard lock(all_.mutex_);
-    (self_->is_silent ? all_.silent_ : all_.settled_).erase(self_);
+    (self_->is_silent ? all_.silent_ : all_.kept_).erase(self_);
 }
 
-void places::place::on_leave(std::function<void()> leave) {
+void places::place::on_eviction(std::function<void()> evict) {
     {
         std::lock_guard lock(all_.mutex_);
-        if (!self_->must_leave) {
-            self_->leave = std::move(leave);
+        if (!self_->is_evicted) {
+            self_->evict = std::move(evict);
             return;
         }
     }
-    leave();
+    evict();
 }
 
 void places::place::has_asked() {
     std::lock_guard lock(all_.mutex_);
-    all_.settle(self_);
+    all_.keep(self_);
 }
 
 }  // namespace semantic::server

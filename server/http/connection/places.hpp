@@ -1,7 +1,7 @@
 #pragma once
-// The places for open connections, and which connection gives its place up when none is left: one
-// that has not asked anything yet, the oldest first. So silent connections, however many, keep
-// nobody out. Owner: the listener. Thread: any.
+// The places for open connections, and which connection is evicted when none is left: one that has
+// not sent a request yet, the oldest first. So silent connections, however many, keep no client
+// out. Owner: the listener. Thread: any.
 
 #include <cstddef>
 #include <functional>
@@ -11,12 +11,12 @@
 namespace semantic::server {
 
 class places {
-    struct visitor {
-        std::function<void()> leave;  // empty until the connection can be told
-        bool is_silent = true;        // has not asked, and was not told to leave
-        bool must_leave = false;
+    struct slot {
+        std::function<void()> evict;  // empty until the connection can be told
+        bool is_silent = true;        // has sent no request, and was not told to leave
+        bool is_evicted = false;
     };
-    using visitors = std::list<visitor>;
+    using slots = std::list<slot>;
 
   public:
     explicit places(std::size_t connections_max);
@@ -31,32 +31,33 @@ class places {
         place(const place&) = delete;
         place& operator=(const place&) = delete;
 
-        /// `leave`: how the connection is told to leave. Called once at most, on any thread, here
-        /// if it is too late already. Must not block.
-        void on_leave(std::function<void()> leave);
+        /// `evict`: how the connection is told to leave. Called once at most, on any thread, in
+        /// here where the connection is evicted already. Must not block.
+        void on_eviction(std::function<void()> evict);
         /// The header of the first request is there: the place is kept.
         void has_asked();
 
       private:
         places& all_;
-        visitors::iterator self_;
+        slots::iterator self_;
     };
 
-    /// Whether one more connection may come. One place in ten is kept for those that have asked.
+    /// Whether one more connection may come. One place in ten is reserved for connections that have
+    /// sent a request.
     bool has_room() const;
     bool has_silent() const;
-    /// Tells the oldest connection that has not asked to leave, if there is one.
-    void make_room();
+    /// Tells the oldest connection that has sent no request to leave, if there is one.
+    void evict_oldest_silent();
 
   private:
     /// Requires: the mutex is held.
-    void settle(visitors::iterator one);
+    void keep(slots::iterator one);
 
     const std::size_t open_max_;
     const std::size_t silent_max_;
     mutable std::mutex mutex_;
-    visitors silent_;   // have not asked; the oldest first
-    visitors settled_;  // have asked, or were told to leave
+    slots silent_;  // have sent no request; the oldest first
+    slots kept_;    // have sent one, or were told to leave
 };
 
 }  // namespace semantic::server

@@ -397,7 +397,7 @@ net::awaitable<void> run_session(net::ip::tcp::socket socket, const services* wi
     open_connection counted(with->probe);
     const auto held = std::move(place);
     auto link = std::make_shared<connection>(std::move(socket), with->limits, *tasks);
-    held->on_leave([weak = std::weak_ptr<connection>(link)] {
+    held->on_eviction([weak = std::weak_ptr<connection>(link)] {
         if (auto silent = weak.lock()) silent->leave();
     });
     // Two statements: behind a false && the wait was seen to happen all the same (README.md).
