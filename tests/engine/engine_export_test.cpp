@@ -9,6 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -51,10 +52,7 @@ TEST(engine_export, a_conversation_goes_on_elsewhere_from_its_file) {
 
     std::string file;
     const auto written =
-        first->export_agent(*storage::agent_id::parse("a"), [&](std::span<const std::byte> bytes) {
-            file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            return storage::result<void>();
-        });
+        first->export_agent(*storage::agent_id::parse("a"), tests::appending_to(file));
     ASSERT_TRUE(written) << written.error().what;
     EXPECT_EQ(*written, file.size());
 

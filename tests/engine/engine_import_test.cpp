@@ -9,6 +9,7 @@
 #include "storage/disk/agent_file.hpp"
 #include "storage/files/safetensors.hpp"
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -24,11 +25,7 @@ storage::agent_id id_of(const std::string& name) { return *storage::agent_id::pa
 
 std::string exported(engine& from, const std::string& agent) {
     std::string file;
-    const auto written = from.export_agent(id_of(agent), [&](std::span<const std::byte> bytes) {
-        file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return storage::result<void>();
-    });
-    EXPECT_TRUE(written);
+    EXPECT_TRUE(from.export_agent(id_of(agent), tests::appending_to(file)));
     return file;
 }
 
@@ -63,19 +60,6 @@ TEST(engine_import_limits, a_header_beyond_what_a_conversation_needs_is_not_read
     EXPECT_EQ(most_asked, sizeof header_bytes);
 }
 
-class text_file final : public storage::readable_file {
-  public:
-    explicit text_file(const std::string& bytes) : bytes_(bytes) {}
-    storage::result<std::uint64_t> size() override { return bytes_.size(); }
-    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
-        return {};
-    }
-
-  private:
-    const std::string& bytes_;
-};
-
 /// Returns: the file, changed by `change`, with every checksum right.
 std::string rewritten(
     const std::string& file, const std::string& directory,
@@ -88,15 +72,12 @@ std::string rewritten(
         std::size_t{16} << 20);
     const auto view = storage::safetensors_view::parse(std::as_bytes(std::span(file))).value();
     const auto fingerprint = storage::block_hash::from_hex(view.metadata.at("fingerprint")).value();
-    text_file source(file);
+    tests::bytes_file source(file);
     auto state = storage::read_agent_file(source, id_of("x"), fingerprint, pool).value();
     change(state, pool);
     std::string out;
-    EXPECT_TRUE(storage::write_agent_file(
-        state, fingerprint, pool.layout(), [&](std::span<const std::byte> bytes) {
-            out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-            return storage::result<void>();
-        }));
+    EXPECT_TRUE(
+        storage::write_agent_file(state, fingerprint, pool.layout(), tests::appending_to(out)));
     return out;
 }
 

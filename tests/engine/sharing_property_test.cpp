@@ -20,6 +20,7 @@
 #include "storage/agents/prefix_index.hpp"
 #include "tests/engine/solo_model.hpp"
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/latent_model.hpp"
 #include "tests/support/sliding_model.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -343,11 +344,7 @@ class many_agents {
         if (chat == nullptr) return;
         spoken from = *chat;
         std::string file;
-        const auto written =
-            engine_->export_agent(*from.agent, [&](std::span<const std::byte> bytes) {
-                file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                return storage::result<void>();
-            });
+        const auto written = engine_->export_agent(*from.agent, tests::appending_to(file));
         if (!written) return;  // it was erased
         from.tenant = random_() % 2 == 0 ? other_ : storage::tenant_id{};
         const storage::agent_id to = new_id(from.tenant);

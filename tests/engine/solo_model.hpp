@@ -21,6 +21,7 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/sampler.hpp"
 #include "engine/model/transformer.hpp"
+#include "tests/support/bytes.hpp"
 
 namespace semantic::tests {
 
@@ -99,10 +100,7 @@ class solo_model {
 inline std::vector<storage::token_id> memory_of(engine::engine& on,
                                                 const storage::agent_id& agent) {
     std::string file;
-    auto written = on.export_agent(agent, [&](std::span<const std::byte> bytes) {
-        file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return storage::result<void>();
-    });
+    auto written = on.export_agent(agent, appending_to(file));
     if (!written) {
         ADD_FAILURE() << agent.str() << ": " << written.error().what;
         return {};

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <sys/wait.h>
@@ -50,6 +51,43 @@ std::vector<trouble> every_trouble() {
         all.push_back({fault::power_cut, lost::at_random, seed});
     return all;
 }
+
+/// Something that may fail at any operation, tried on a directory of its own.
+struct attempt {
+    trouble met;
+    int operation;  // of those behind arm(), the one that meets it
+    temp_dir directory{};
+    std::optional<fault_file_system> files{};
+    bool fired = false;
+
+    void arm() { files->fail_at(operation, met.kind); }
+    void restart() {
+        fired = files->has_fired();
+        files->restart(met.what, met.seed);
+    }
+};
+
+/// Calls `body(attempt&)` with each trouble at operation 1, 2, 3, ... until it meets none.
+/// `prepare(directory)`: what is there before.
+template <class Prepare, class Body>
+void with_trouble_anywhere(Prepare prepare, Body body) {
+    for (const trouble& each : every_trouble()) {
+        bool fired = true;
+        for (int n = 1; fired; ++n) {
+            SCOPED_TRACE(testing::Message()
+                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
+                         << each.seed << " operation " << n);
+            attempt now{each, n};
+            prepare(now.directory);
+            now.files.emplace(now.directory.path());
+            body(now);
+            if (testing::Test::HasFatalFailure()) return;
+            fired = now.fired;
+        }
+    }
+}
+
+void nothing_before(const temp_dir&) {}
 
 class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
   protected:
@@ -180,67 +218,49 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
 // Method: version 1 is acknowledged; saving version 2 meets trouble at operation 1, 2, 3, ... until
 // it meets none.
 TEST_P(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_or_the_new_version) {
-    for (const trouble& each : every_trouble()) {
-        bool fired = true;
-        for (int n = 1; fired; ++n) {
-            SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
-                         << each.seed << " operation " << n);
-            const temp_dir directory;
-            fault_file_system files(directory.path());
-            bool acknowledged = false;
-            {
-                const auto store = std::move(*open(directory, &files));
-                store->put(make_state(pool, "a", some_tokens(13)));
-                store->put(make_state(pool, "other", some_tokens(9)));
-                ASSERT_TRUE(store->save(id_of("a")));
-                ASSERT_TRUE(store->save(id_of("other")));
-                store->put(make_state(pool, "a", some_tokens(27)));
-                files.fail_at(n, each.kind);
-                acknowledged = store->save(id_of("a")).has_value();
-                fired = files.has_fired();
-                if (!acknowledged) {
-                    EXPECT_EQ(store->probe().save_failures, 1u);
-                    EXPECT_EQ(store->dirty_agents(), std::vector<agent_id>{id_of("a")});
-                }
-                EXPECT_EQ(whole_tokens(*store, "a"), 27);  // still usable
+    with_trouble_anywhere(nothing_before, [&](attempt& now) {
+        bool acknowledged = false;
+        {
+            const auto store = std::move(*open(now.directory, &*now.files));
+            store->put(make_state(pool, "a", some_tokens(13)));
+            store->put(make_state(pool, "other", some_tokens(9)));
+            ASSERT_TRUE(store->save(id_of("a")));
+            ASSERT_TRUE(store->save(id_of("other")));
+            store->put(make_state(pool, "a", some_tokens(27)));
+            now.arm();
+            acknowledged = store->save(id_of("a")).has_value();
+            if (!acknowledged) {
+                EXPECT_EQ(store->probe().save_failures, 1u);
+                EXPECT_EQ(store->dirty_agents(), std::vector<agent_id>{id_of("a")});
             }
-            files.restart(each.what, each.seed);
-            const auto store = open(directory, &files);
-            ASSERT_TRUE(store) << store.error().what;
-            const int tokens = whole_tokens_everywhere(**store, "a");
-            EXPECT_TRUE(tokens == 27 || (tokens == 13 && !acknowledged)) << tokens;
-            EXPECT_EQ(whole_tokens(**store, "other"), 9);
-            EXPECT_FALSE(has_temporaries(directory.path()));
-            EXPECT_TRUE(acknowledged || fired);
+            EXPECT_EQ(whole_tokens(*store, "a"), 27);  // still usable
         }
-    }
+        now.restart();
+        const auto store = open(now.directory, &*now.files);
+        ASSERT_TRUE(store) << store.error().what;
+        const int tokens = whole_tokens_everywhere(**store, "a");
+        EXPECT_TRUE(tokens == 27 || (tokens == 13 && !acknowledged)) << tokens;
+        EXPECT_EQ(whole_tokens(**store, "other"), 9);
+        EXPECT_FALSE(has_temporaries(now.directory.path()));
+        EXPECT_TRUE(acknowledged || now.fired);
+    });
 }
 
 TEST_P(agent_cache_store_crash_test, a_first_save_that_fails_anywhere_is_whole_or_absent) {
-    for (const trouble& each : every_trouble()) {
-        bool fired = true;
-        for (int n = 1; fired; ++n) {
-            SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
-                         << each.seed << " operation " << n);
-            const temp_dir directory;
-            fault_file_system files(directory.path());
-            files.fail_at(n, each.kind);  // opening an empty directory is part of it
-            bool acknowledged = false;
-            if (auto store = open(directory, &files)) {
-                (*store)->put(make_state(pool, "a", some_tokens(21)));
-                acknowledged = (*store)->save(id_of("a")).has_value();
-            }
-            fired = files.has_fired();
-            files.restart(each.what, each.seed);
-            const auto store = open(directory, &files);
-            ASSERT_TRUE(store) << store.error().what;
-            const int tokens = whole_tokens_everywhere(**store, "a");
-            EXPECT_TRUE(tokens == 21 || (tokens == -1 && !acknowledged)) << tokens;
-            EXPECT_FALSE(has_temporaries(directory.path()));
+    with_trouble_anywhere(nothing_before, [&](attempt& now) {
+        now.arm();  // opening an empty directory is part of it
+        bool acknowledged = false;
+        if (auto store = open(now.directory, &*now.files)) {
+            (*store)->put(make_state(pool, "a", some_tokens(21)));
+            acknowledged = (*store)->save(id_of("a")).has_value();
         }
-    }
+        now.restart();
+        const auto store = open(now.directory, &*now.files);
+        ASSERT_TRUE(store) << store.error().what;
+        const int tokens = whole_tokens_everywhere(**store, "a");
+        EXPECT_TRUE(tokens == 21 || (tokens == -1 && !acknowledged)) << tokens;
+        EXPECT_FALSE(has_temporaries(now.directory.path()));
+    });
 }
 
 // Method: as above, but the process lives on and saves again; then the power fails.
@@ -293,74 +313,58 @@ TEST_P(agent_cache_store_crash_test, a_shared_file_is_made_lasting_by_whoever_ac
 }
 
 TEST_P(agent_cache_store_crash_test, an_erase_that_fails_anywhere_leaves_all_or_nothing) {
-    for (const trouble& each : every_trouble()) {
-        bool fired = true;
-        for (int n = 1; fired; ++n) {
-            SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
-                         << each.seed << " operation " << n);
-            const temp_dir directory;
-            fault_file_system files(directory.path());
-            bool acknowledged = false;
-            {
-                const auto store = std::move(*open(directory, &files));
-                store->put(make_state(pool, "a", some_tokens(13)));
-                store->put(make_state(pool, "other", some_tokens(9)));
-                ASSERT_TRUE(store->save(id_of("a")));
-                ASSERT_TRUE(store->save(id_of("other")));
-                files.fail_at(n, each.kind);
-                acknowledged = store->erase(id_of("a")).has_value();
-                fired = files.has_fired();
-            }
-            files.restart(each.what, each.seed);
-            const auto store = std::move(*open(directory, &files));
-            const int tokens = whole_tokens(*store, "a");
-            EXPECT_TRUE(tokens == -1 || (tokens == 13 && !acknowledged)) << tokens;
-            EXPECT_EQ(whole_tokens(*store, "other"), 9);
+    with_trouble_anywhere(nothing_before, [&](attempt& now) {
+        bool acknowledged = false;
+        {
+            const auto store = std::move(*open(now.directory, &*now.files));
+            store->put(make_state(pool, "a", some_tokens(13)));
+            store->put(make_state(pool, "other", some_tokens(9)));
+            ASSERT_TRUE(store->save(id_of("a")));
+            ASSERT_TRUE(store->save(id_of("other")));
+            now.arm();
+            acknowledged = store->erase(id_of("a")).has_value();
         }
-    }
+        now.restart();
+        const auto store = std::move(*open(now.directory, &*now.files));
+        const int tokens = whole_tokens(*store, "a");
+        EXPECT_TRUE(tokens == -1 || (tokens == 13 && !acknowledged)) << tokens;
+        EXPECT_EQ(whole_tokens(*store, "other"), 9);
+    });
 }
 
 // Method: a directory with all that an opening removes (temporaries, blocks that no manifest needs,
 // a damaged manifest and the blocks of it) is opened with trouble at operation 1, 2, 3, ... of
 // that.
 TEST_P(agent_cache_store_crash_test, a_collection_that_is_cut_off_anywhere_takes_nothing_needed) {
-    for (const trouble& each : every_trouble()) {
-        bool fired = true;
-        for (int n = 1; fired; ++n) {
-            SCOPED_TRACE(testing::Message()
-                         << "kind " << int(each.kind) << " lost " << int(each.what) << " seed "
-                         << each.seed << " operation " << n);
-            const temp_dir directory;
-            {
-                const auto store = std::move(*open(directory, nullptr));
-                store->put(make_state(pool, "a", some_tokens(27)));
-                auto sibling = some_tokens(16);
-                sibling.push_back(5);
-                store->put(make_state(pool, "gone", sibling));
-                store->put(make_state(pool, "damaged", some_tokens(30, 2)));
-                for (const char* id : {"a", "gone", "damaged"}) ASSERT_TRUE(store->save(id_of(id)));
-            }
-            std::filesystem::remove(directory / manifest_path("salt", "gone"));
-            std::ofstream(directory / manifest_path("salt", "damaged")) << "SEMAGENT and no more";
-            std::ofstream(directory / "agents/x.manifest.tmp") << "half";
-            const auto names =
-                block_names(fingerprint_of("model"), "salt", some_tokens(27), block_tokens);
-            std::ofstream(directory / (block_path(names[0], kv_part::full) + ".tmp")) << "half";
-            fault_file_system files(directory.path());
-            files.fail_at(n, each.kind);
-            if (auto store = open(directory, &files)) {
-                EXPECT_EQ(whole_tokens_everywhere(**store, "a"), 27);
-            }
-            fired = files.has_fired();
-            files.restart(each.what, each.seed);
-            const auto store = open(directory, &files);
-            ASSERT_TRUE(store) << store.error().what;
-            EXPECT_EQ(whole_tokens_everywhere(**store, "a"), 27);
-            EXPECT_EQ((*store)->list().size(), 1u);
-            expect_only_what_is_needed(directory.path(), {some_tokens(27)});
+    const auto litter = [&](const temp_dir& directory) {
+        {
+            const auto store = std::move(*open(directory, nullptr));
+            store->put(make_state(pool, "a", some_tokens(27)));
+            auto sibling = some_tokens(16);
+            sibling.push_back(5);
+            store->put(make_state(pool, "gone", sibling));
+            store->put(make_state(pool, "damaged", some_tokens(30, 2)));
+            for (const char* id : {"a", "gone", "damaged"}) ASSERT_TRUE(store->save(id_of(id)));
         }
-    }
+        std::filesystem::remove(directory / manifest_path("salt", "gone"));
+        std::ofstream(directory / manifest_path("salt", "damaged")) << "SEMAGENT and no more";
+        std::ofstream(directory / "agents/x.manifest.tmp") << "half";
+        const auto names =
+            block_names(fingerprint_of("model"), "salt", some_tokens(27), block_tokens);
+        std::ofstream(directory / (block_path(names[0], kv_part::full) + ".tmp")) << "half";
+    };
+    with_trouble_anywhere(litter, [&](attempt& now) {
+        now.arm();
+        if (auto store = open(now.directory, &*now.files)) {
+            EXPECT_EQ(whole_tokens_everywhere(**store, "a"), 27);
+        }
+        now.restart();
+        const auto store = open(now.directory, &*now.files);
+        ASSERT_TRUE(store) << store.error().what;
+        EXPECT_EQ(whole_tokens_everywhere(**store, "a"), 27);
+        EXPECT_EQ((*store)->list().size(), 1u);
+        expect_only_what_is_needed(now.directory.path(), {some_tokens(27)});
+    });
 }
 
 // Goal: what agents do to each other's files over many crashes. Method: agents with common prefixes

@@ -13,9 +13,7 @@
 
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/manifest.hpp"
-#include "tests/storage/agents/store_fixture.hpp"
-#include "tests/support/fault_file_system.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/storage/agents/store_test.hpp"
 
 namespace semantic::storage {
 namespace {
@@ -32,9 +30,9 @@ void write_contents(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary).write(text.data(), std::streamsize(text.size()));
 }
 
-class agent_cache_store_damage_test : public testing::Test {
+class agent_cache_store_damage_test : public store_test {
   protected:
-    agent_cache_store_damage_test() {
+    agent_cache_store_damage_test() : store_test(small_layout(), 100) {
         const auto store = open();
         store->put(make_state(pool, "a", tokens));
         EXPECT_TRUE(store->save(id_of("a")));
@@ -42,12 +40,6 @@ class agent_cache_store_damage_test : public testing::Test {
         for (const block_hash& name : names)
             blocks.push_back(directory / block_path(name, kv_part::full));
         manifest_file = fs::directory_iterator(directory / "agents")->path().string();
-    }
-
-    std::unique_ptr<agent_cache_store> open(file_system* files = nullptr) {
-        auto store = agent_cache_store::open(options_for(directory.path(), files), pool);
-        EXPECT_TRUE(store) << store.error().what;
-        return std::move(*store);
     }
 
     /// Restores everything; checks that what came is right. Returns: what came.
@@ -58,9 +50,6 @@ class agent_cache_store_damage_test : public testing::Test {
         return *restored;
     }
 
-    const temp_dir directory;
-    const kv_layout layout = small_layout();
-    block_pool pool{layout, layout.frame_bytes() * 100};
     const std::vector<token_id> tokens = some_tokens(21);
     const int count = 21;
     std::vector<std::string> blocks;

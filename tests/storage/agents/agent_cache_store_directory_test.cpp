@@ -32,11 +32,7 @@ class agent_cache_store_directory_test : public testing::Test {
     }
     /// Whether `count` tokens come back, from disk or from the pool.
     bool is_whole(agent_cache_store& store, const std::string& id, int count, int seed = 0) {
-        const auto state = store.find(id_of(id));
-        if (state == nullptr) return false;
-        const auto restored = store.restore(*state, count);
-        return restored && restored->tokens == count && state->tokens == some_tokens(count, seed) &&
-               holds(pool.layout(), restored->blocks, state->tokens, count);
+        return tests::is_whole(store, pool.layout(), id, some_tokens(count, seed));
     }
     std::uint64_t bytes_in() { return bytes_below(posix_file_system(), path).value(); }
 

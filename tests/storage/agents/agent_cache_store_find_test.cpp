@@ -9,9 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "tests/storage/agents/store_fixture.hpp"
-#include "tests/support/fault_file_system.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/storage/agents/store_test.hpp"
 
 namespace semantic::storage {
 namespace {
@@ -27,35 +25,7 @@ std::size_t block_files_below(const std::string& directory) {
     return count;
 }
 
-class agent_cache_store_find_test : public testing::Test {
-  protected:
-    std::unique_ptr<agent_cache_store> open(file_system* files = nullptr) {
-        auto store = agent_cache_store::open(options_for(directory.path(), files), pool);
-        EXPECT_TRUE(store) << store.error().what;
-        return store ? std::move(*store) : nullptr;
-    }
-    void put_and_save(agent_cache_store& store, const std::string& id,
-                      const std::vector<token_id>& tokens) {
-        store.put(make_state(pool, id, tokens));
-        const auto saved = store.save(id_of(id));
-        ASSERT_TRUE(saved) << saved.error().what;
-    }
-    /// Restores the whole agent and compares every byte.
-    void expect_whole(agent_cache_store& store, const std::string& id,
-                      const std::vector<token_id>& tokens) {
-        const auto state = store.find(id_of(id));
-        ASSERT_NE(state, nullptr);
-        const int count = static_cast<int>(tokens.size());
-        const auto restored = store.restore(*state, count);
-        ASSERT_TRUE(restored) << restored.error().what;
-        EXPECT_EQ(restored->tokens, count) << restored->detail;
-        EXPECT_TRUE(holds(layout, restored->blocks, tokens, count));
-    }
-
-    const temp_dir directory;
-    const kv_layout layout = small_layout();
-    block_pool pool{layout, layout.frame_bytes() * 1000};
-};
+class agent_cache_store_find_test : public store_test {};
 
 TEST_F(agent_cache_store_find_test, kept_files_stay_while_their_agent_goes_another_way) {
     const auto tokens = some_tokens(21);

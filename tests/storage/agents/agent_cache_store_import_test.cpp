@@ -2,32 +2,18 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "storage/disk/agent_file.hpp"
 #include "tests/storage/agents/store_fixture.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::storage {
 namespace {
 
 using namespace semantic::storage::tests;
+using semantic::tests::appending_to;
+using semantic::tests::bytes_file;
 using semantic::tests::temp_dir;
-
-class bytes_file final : public readable_file {
-  public:
-    explicit bytes_file(std::string bytes) : bytes_(std::move(bytes)) {}
-    result<std::uint64_t> size() override { return bytes_.size(); }
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        if (offset > bytes_.size() || into.size() > bytes_.size() - offset)
-            return failure{errc::corrupt, "the file ends"};
-        if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
-        return {};
-    }
-
-  private:
-    std::string bytes_;
-};
 
 /// Agents "right", whose KV was computed, and "evil", whose file has the same tokens and text, the
 /// KV of others, and every checksum right.
@@ -41,19 +27,12 @@ class import_test : public testing::Test {
     }
     std::string written(const agent_state& state) {
         std::string bytes;
-        EXPECT_TRUE(write_agent_file(
-            state, fingerprint_of("model"), layout, [&](std::span<const std::byte> more) {
-                bytes.append(reinterpret_cast<const char*>(more.data()), more.size());
-                return result<void>();
-            }));
+        EXPECT_TRUE(write_agent_file(state, fingerprint_of("model"), layout, appending_to(bytes)));
         return bytes;
     }
     std::string exported(const std::string& id) {
         std::string bytes;
-        EXPECT_TRUE(store->export_agent(id_of(id), [&](std::span<const std::byte> more) {
-            bytes.append(reinterpret_cast<const char*>(more.data()), more.size());
-            return result<void>();
-        }));
+        EXPECT_TRUE(store->export_agent(id_of(id), appending_to(bytes)));
         return bytes;
     }
     void import(const std::string& id, const std::string& bytes) {

@@ -8,9 +8,7 @@
 
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/manifest.hpp"
-#include "tests/storage/agents/store_fixture.hpp"
-#include "tests/support/fault_file_system.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/storage/agents/store_test.hpp"
 
 namespace semantic::storage {
 namespace {
@@ -31,16 +29,16 @@ void write_file(const std::string& path, std::size_t bytes) {
     std::ofstream(path, std::ios::binary) << std::string(bytes, 'x');
 }
 
-class agent_cache_store_quota_test : public testing::Test {
+class agent_cache_store_quota_test : public store_test {
   protected:
+    agent_cache_store_quota_test() : store_test(small_layout(), 400) {}
+
     std::unique_ptr<agent_cache_store> open(std::uint64_t budget, file_system* files = nullptr,
                                             const std::string& model = "model") {
         store_options options = options_for(directory.path(), files);
         options.fingerprint = fingerprint_of(model);
         options.disk_budget_bytes = budget;
-        auto store = agent_cache_store::open(options, pool);
-        EXPECT_TRUE(store) << store.error().what;
-        return std::move(*store);
+        return store_test::open(options);
     }
     result<save_report> save(agent_cache_store& store, const std::string& id, int seed,
                              int last_used) {
@@ -57,16 +55,8 @@ class agent_cache_store_quota_test : public testing::Test {
         return store->save(id_of("a"))->bytes_written;
     }
     bool is_whole(agent_cache_store& store, const std::string& id, int seed) {
-        const auto state = store.find(id_of(id));
-        if (state == nullptr) return false;
-        const auto restored = store.restore(*state, 21);
-        return restored && restored->tokens == 21 && state->tokens == some_tokens(21, seed) &&
-               holds(layout, restored->blocks, state->tokens, 21);
+        return tests::is_whole(store, layout, id, some_tokens(21, seed));
     }
-
-    const temp_dir directory;
-    const kv_layout layout = small_layout();
-    block_pool pool{layout, layout.frame_bytes() * 400};
 };
 
 TEST_F(agent_cache_store_quota_test, every_byte_in_the_directory_is_counted) {

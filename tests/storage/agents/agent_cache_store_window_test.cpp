@@ -11,9 +11,7 @@
 #include <random>
 
 #include "storage/agents/agent_cache_store.hpp"
-#include "tests/storage/agents/store_fixture.hpp"
-#include "tests/support/fault_file_system.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/storage/agents/store_test.hpp"
 
 namespace semantic::storage {
 namespace {
@@ -24,19 +22,10 @@ using semantic::tests::fault_file_system;
 using semantic::tests::temp_dir;
 namespace fs = std::filesystem;
 
-class agent_cache_store_window_test : public testing::Test {
+class agent_cache_store_window_test : public store_test {
   protected:
-    std::unique_ptr<agent_cache_store> open(file_system* files = nullptr) {
-        auto store = agent_cache_store::open(options_for(directory.path(), files), pool);
-        EXPECT_TRUE(store) << store.error().what;
-        return store ? std::move(*store) : nullptr;
-    }
-    void put_and_save(agent_cache_store& store, const std::string& id,
-                      const std::vector<token_id>& tokens) {
-        store.put(make_state(pool, id, tokens));
-        const auto saved = store.save(id_of(id));
-        ASSERT_TRUE(saved) << saved.error().what;
-    }
+    agent_cache_store_window_test() : store_test(sliding_layout()) {}
+
     /// Takes the agent up behind `count` tokens; what comes must be right. Returns: what came.
     restored_prefix restore(agent_cache_store& store, const std::string& id,
                             const std::vector<token_id>& tokens, int count) {
@@ -51,10 +40,6 @@ class agent_cache_store_window_test : public testing::Test {
         const auto names = block_names(fingerprint_of("model"), "salt", tokens, block_tokens);
         return directory / block_path(names[index], kv_part::sliding);
     }
-
-    const temp_dir directory;
-    const kv_layout layout = sliding_layout();
-    block_pool pool{layout, layout.frame_bytes() * 1000};
 };
 
 TEST_F(agent_cache_store_window_test, a_saved_agent_holds_a_window_of_sliding_frames_in_ram) {

@@ -153,6 +153,16 @@ inline std::string later_manifest() {
     return file + "whatever comes then";
 }
 
+/// Whether the agent has these tokens, and every byte of them comes back from pool or disk.
+inline bool is_whole(agent_cache_store& store, const kv_layout& layout, const std::string& id,
+                     const std::vector<token_id>& tokens) {
+    const auto state = store.find(id_of(id));
+    if (state == nullptr || state->tokens != tokens) return false;
+    const int count = static_cast<int>(tokens.size());
+    const auto restored = store.restore(*state, count);
+    return restored && restored->tokens == count && holds(layout, restored->blocks, tokens, count);
+}
+
 inline store_options options_for(const std::string& directory, file_system* files = nullptr) {
     return {directory, fingerprint_of("model"), "salt", files};
 }

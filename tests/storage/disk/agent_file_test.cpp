@@ -9,28 +9,16 @@
 
 #include "storage/files/safetensors.hpp"
 #include "tests/storage/agents/store_fixture.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::storage {
 namespace {
 
 using namespace semantic::storage::tests;
+using semantic::tests::appending_to;
+using semantic::tests::bytes_file;
 using semantic::tests::temp_dir;
-
-class bytes_file final : public readable_file {
-  public:
-    explicit bytes_file(std::string bytes) : bytes_(std::move(bytes)) {}
-    result<std::uint64_t> size() override { return bytes_.size(); }
-    result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        if (offset > bytes_.size() || into.size() > bytes_.size() - offset)
-            return failure{errc::corrupt, "the file ends"};
-        if (!into.empty()) std::memcpy(into.data(), bytes_.data() + offset, into.size());
-        return {};
-    }
-
-  private:
-    std::string bytes_;
-};
 
 result<void> anything(const agent_state&) { return {}; }
 
@@ -44,10 +32,7 @@ class agent_file_test : public testing::Test {
     }
     std::string exported(agent_cache_store& store, const std::string& id) {
         std::string bytes;
-        const auto written = store.export_agent(id_of(id), [&](std::span<const std::byte> more) {
-            bytes.append(reinterpret_cast<const char*>(more.data()), more.size());
-            return result<void>();
-        });
+        const auto written = store.export_agent(id_of(id), appending_to(bytes));
         EXPECT_TRUE(written) << written.error().what;
         EXPECT_EQ(*written, bytes.size());
         return bytes;
@@ -191,11 +176,7 @@ TEST_F(agent_file_test, as_many_notes_are_taken_as_a_manifest_has_room_for) {
         state.notes.clear();
         while (state.notes.size() < count) state.notes[std::to_string(state.notes.size())] = "x";
         std::string bytes;
-        EXPECT_TRUE(write_agent_file(
-            state, fingerprint_of("model"), layout, [&](std::span<const std::byte> more) {
-                bytes.append(reinterpret_cast<const char*>(more.data()), more.size());
-                return result<void>();
-            }));
+        EXPECT_TRUE(write_agent_file(state, fingerprint_of("model"), layout, appending_to(bytes)));
         return bytes_file(bytes);
     };
     store_options options = options_for(away.path());
