@@ -106,10 +106,11 @@ struct transformer::impl {
     const int key_dim;   // of one head's queries and keys in the cache
     const int value_dim;
     const int panel_rows;
-    // A rounding error in a query or after the attention stays small, but one in K or V may move an
-    // element to the next of 16 levels: correcting those alone halves the error of the logits with
-    // 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the smallest
-    // matrices. Where a router turns any error into other experts, every product is corrected.
+    // A quantisation error of a query, or behind the attention, stays small, but one in K or V may
+    // move an element to the next of 16 levels: compensating those alone halves the error of the
+    // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the
+    // smallest matrices. Where a router turns any error into other experts, every product is
+    // compensated.
     const bool correct_all;
 
     // One step's rows: every token of every sequence, sequence after sequence.
@@ -203,7 +204,7 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
     }
 }
 
-/// What is still being read from disk is needed from here on.
+/// Blocks until the layer's part of prefixes that are being read from disk is there.
 void transformer::impl::wait_for(int layer, std::span<const sequence_step> batch) const {
     for (const sequence_step& step : batch)
         if (step.wait_for_layer != nullptr && !(*step.wait_for_layer)(layer))
@@ -295,7 +296,7 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
     });
 }
 
-/// The same where keys and values come from one latent of each token.
+/// project_panel() for latent attention: keys and values come from one latent of each token.
 void transformer::impl::project_latent_panel(int layer, int begin, int end, bool queries,
                                              bool keys_and_values) {
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
@@ -336,8 +337,8 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
     place_latent_queries(layer, begin, end, q);
 }
 
-/// Adds the products of normed_'s rounding error, and overwrites normed_. The outputs of the last
-/// `cached` jobs go to the cache.
+/// Compensates the quantisation error of normed_ in the jobs' outputs, and overwrites normed_. The
+/// outputs of the last `cached` jobs go to the cache.
 void transformer::impl::correct_projections(std::span<const linear_job> jobs, std::size_t cached,
                                             int count) {
     correction_.add(correct_all ? jobs : jobs.last(cached), normed_.data(), count, config.hidden);
@@ -358,8 +359,8 @@ void transformer::impl::place_query(int layer, int row, const float* q) {
     }
 }
 
-/// A head's query meets keys of its own as often as it meets the latents that they would be
-/// expanded from: carried to the latent, it needs no keys.
+/// Weight absorption (arXiv:2405.04434): a head's query is multiplied with its key up-projection
+/// once and then scores the latents themselves, so that no key is ever expanded.
 void transformer::impl::place_latent_queries(int layer, int begin, int end, const float* q) {
     const latent_config& latent = config.latent;
     const layer_weights& w = weights.layers[static_cast<std::size_t>(layer)];
@@ -379,8 +380,8 @@ void transformer::impl::place_latent_queries(int layer, int begin, int end, cons
     });
 }
 
-/// Neighbours turn together here, halves in the kernel: the elements are brought into its order.
-/// Queries and keys both are, so their products do not change.
+/// Interleaved rope: the model rotates neighbouring elements together, the kernel those half a row
+/// apart. Queries and keys are both put into the kernel's order, so their products do not change.
 void transformer::impl::rotate_pairs(int layer, int row, const float* x, float* out) const {
     const int half_dim = config.latent.rope_dim / 2;
     for (int i = 0; i < half_dim; ++i) {
