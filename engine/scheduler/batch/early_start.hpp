@@ -1,8 +1,9 @@
 #pragma once
-// A request that runs while its prefix is still being read. It is the only one that runs: who
-// waited for the disk in the same step would lose its pace. Until every layer has come nobody is
-// told of it, and nothing of it is published, so it can be taken back without a trace. Owner:
-// sequence_set. Thread: confined to the step node; wait() blocks a thread of the compute arena.
+// A request that runs while its prefix is still being read: restore and prefill overlap layer by
+// layer. Only a request that runs alone starts early, since others in its steps would wait for the
+// disk with it. Until every layer has come its client gets no event and nothing of its memory is
+// published, so that the start can be revoked without a trace. Owner: sequence_set. Thread:
+// confined to the step node; wait() blocks a thread of the compute arena.
 
 #include <functional>
 #include <memory>
@@ -24,12 +25,12 @@ class early_start {
     bool wants_to_stop() const { return work()->wants_to_stop().has_value(); }
 
     enum class layer {
-        there,      // it can be computed on
+        there,      // the layer can be computed on
         last,       // likewise, and so can all others: the whole prefix was right
-        not_there,  // it never comes, the request is to stop, or somebody else wants a step
+        not_there,  // the layer never comes, the request is to stop, or another wants a step
     };
-    /// Blocks until the layer has come. `step_wanted`: whether somebody waits for this step to end;
-    /// asked every few milliseconds.
+    /// Blocks until the layer has come. `step_wanted`: whether another request waits for this
+    /// step to end; asked every few milliseconds.
     layer wait(int index, const std::function<bool()>& step_wanted) const;
 
   private:

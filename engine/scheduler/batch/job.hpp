@@ -24,10 +24,10 @@ struct job {
     std::optional<std::chrono::steady_clock::time_point> admitted;  // set by the step node
 
     std::optional<resolved_prompt> prompt;  // after resolve
-    held_form form;                         // likewise
+    held_form form;                         // after resolve
     /// The agent and the one it continues: their files stay while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
-    /// Of the memory that it continues, at least until that is restored.
+    /// Files of the memory that the request continues, at least until that is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
     std::optional<storage::restored_prefix>
         restored;  // after restore; what of the prefix is really there
@@ -38,7 +38,7 @@ struct job {
     finished first_end{};     // of choice 0, when that is complete
     bool remembered = false;  // choice 0's memory is published, likewise
 
-    /// Returns: why it is to end although it could go on, if it is.
+    /// Returns: why the request is to end before its answer is complete, if it is.
     std::optional<stop_reason> wants_to_stop() const {
         if (cancelled.load(std::memory_order_relaxed)) return stop_reason::cancelled;
         if (request.deadline && std::chrono::steady_clock::now() > *request.deadline)

@@ -9,7 +9,7 @@ namespace {
 
 using sequences = std::vector<std::unique_ptr<sequence>>;
 
-// The order in which requests came, and of one request its choices.
+// The order in which requests came; within a request that of its choices.
 bool older(const std::unique_ptr<sequence>& a, const std::unique_ptr<sequence>& b) {
     return std::pair(a->work().id, a->choice()) < std::pair(b->work().id, b->choice());
 }

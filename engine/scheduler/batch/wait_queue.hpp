@@ -27,13 +27,14 @@ class wait_queue {
         job_ptr work;
         stop_reason why;
     };
-    /// Takes out those that were cancelled or ran out of time; their blocks are given back.
+    /// Takes out requests that were cancelled or ran out of time; their blocks are released.
     std::vector<stopped> take_stopped();
 
-    /// Requests from the `from`-th on let go of blocks: of those that are in files, which are kept
-    /// for them. Returns: whether any had such.
+    /// Requests from the `from`-th on release the blocks that are in files, which stay until the
+    /// request reads them. Returns: whether any had such.
     bool release_saved_blocks(std::size_t from);
-    /// The same of all others, which may have to be computed again.
+    /// Requests from the `from`-th on release all their blocks; what is in no file is computed
+    /// again. Returns: whether any had some.
     bool release_blocks(std::size_t from);
 
   private:
