@@ -465,7 +465,7 @@ double gguf_array::number(std::size_t index) const {
         case gguf_value_type::array:
             break;
     }
-    ASSERT(!"an array of numbers");
+    ASSERT(type != gguf_value_type::string && type != gguf_value_type::array);
     return 0;
 }
 
