@@ -420,7 +420,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!config) return config.error();
     warn_of_kv_bits(options, *config);
     report("reading tokenizer", 0.02);
-    auto words = tokenizer::load(options.model_directory);
+    auto words = tokenizer::load(options.model_directory, options.tokenizer_pre);
     if (!words) return words.error();
     auto chat = options.chat_template == "auto" ? chat_template::load(options.model_directory)
                                                 : chat_template::make(options.chat_template);

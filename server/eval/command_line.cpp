@@ -11,8 +11,6 @@
 #include <sstream>
 #include <unistd.h>
 
-#include "storage/files/gguf.hpp"
-
 namespace semantic::eval {
 
 namespace po = boost::program_options;
@@ -23,8 +21,6 @@ std::string& embedded_model() {
     static std::string directory;
     return directory;
 }
-
-bool is_gguf(const std::string& model) { return !std::filesystem::is_directory(model); }
 
 }  // namespace
 
@@ -99,19 +95,12 @@ engine::tokenizer options::tokenizer() const {
     if (!pre.empty() && !engine::tokenizer::is_gguf_pre(pre))
         throw bad_input("--tokenizer-pre '" + pre +
                         "' must be auto or one of: " + engine::tokenizer::gguf_pres());
-    const std::string model = model_directory();
-    if (!is_gguf(model)) return take(engine::tokenizer::load(model));
-    return take(engine::tokenizer::from_gguf(take(storage::open_gguf(model)).front().view(), pre));
+    return take(engine::tokenizer::load(model_directory(), pre));
 }
 
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");
-    if (family == "auto") {
-        const std::string model = model_directory();
-        if (!is_gguf(model)) return take(engine::chat_template::load(model));
-        return take(
-            engine::chat_template::from_gguf(take(storage::open_gguf(model)).front().view()));
-    }
+    if (family == "auto") return take(engine::chat_template::load(model_directory()));
     auto rules = engine::chat_template::make(family);
     if (!rules) throw bad_input("--chat-template: " + rules.error().what);
     return std::move(*rules);

@@ -184,13 +184,20 @@ result<chat_template> chat_template::make(std::string_view family) {
 
 std::string chat_template::families() { return template_family_names(); }
 
-result<chat_template> chat_template::load(const std::string& directory, std::string_view family) {
+result<chat_template> chat_template::load(const std::string& model, std::string_view family) {
     if (!family.empty()) return make(family);
-    auto source = read_source(directory);
+    if (storage::is_gguf_path(model)) {
+        const auto parts = storage::open_gguf(model);
+        if (!parts) return parts.error();
+        auto made = from_gguf(parts->front().view());
+        if (!made) return failure{made.error().code, model + ": " + made.error().what};
+        return made;
+    }
+    auto source = read_source(model);
     if (!source) return source.error();
     if (const template_family* found = family_of_text(source->text, source->bos))
         return make(found->name);
-    if (auto read = read_type(directory, *source); !read) return read.error();
+    if (auto read = read_type(model, *source); !read) return read.error();
     auto by_type = family_of_type(*source);
     if (!by_type) return by_type.error();
     return assume((*by_type)->name, source->text.empty());

@@ -36,14 +36,14 @@ struct render_options {
 
 class chat_template {
   public:
-    /// Blocks. With a `family`: that one, and no file is read. Otherwise the family is recognised
-    /// by the template in DIR/chat_template.jinja, DIR/chat_template.json or
-    /// DIR/tokenizer_config.json, the first that has one; when there is
-    /// none, or an unknown one that still has the turns of its model's only family, by
-    /// config.json's model_type.
+    /// Blocks. With a `family`: that one, and no file is read. Of a GGUF file: as from_gguf().
+    /// Otherwise the family is recognised by the template in a folder's chat_template.jinja,
+    /// chat_template.json or tokenizer_config.json, the first that has one; when there is none, or
+    /// an unknown one that still has the turns of its model's only family, by config.json's
+    /// model_type.
     /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
     /// incompatible, naming the families there are, when none is recognised.
-    static storage::result<chat_template> load(const std::string& directory,
+    static storage::result<chat_template> load(const std::string& model,
                                                std::string_view family = {});
     /// The same from a GGUF's metadata: by tokenizer.chat_template, else by general.architecture.
     /// Errors: bad_value, as make(); corrupt, naming the key; incompatible, as load().

@@ -20,9 +20,10 @@ using storage::token_id;
 
 class tokenizer {
   public:
-    /// Blocks. Reads DIR/tokenizer.json. Errors: not_found, corrupt, incompatible (names the
-    /// component that is not supported).
-    static storage::result<tokenizer> load(const std::string& directory);
+    /// Blocks. `model`: a folder, whose tokenizer.json is read, or a GGUF file, as from_gguf().
+    /// Errors: not_found, corrupt, incompatible (names the component that is not supported);
+    /// bad_value for a `pre` beside a folder.
+    static storage::result<tokenizer> load(const std::string& model, std::string_view pre = {});
     static storage::result<tokenizer> parse(std::string_view tokenizer_json);
     /// The same ids as the tokenizer.json that the file was converted from. `pre`: what
     /// tokenizer.ggml.pre is taken for, one of gguf_pres(); empty: what the file says. Errors:

@@ -9,6 +9,7 @@
 #include "engine/text/tokenizer/tokenizer_state.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 #include "storage/files/file.hpp"
+#include "storage/files/gguf.hpp"
 
 namespace semantic::engine {
 
@@ -293,12 +294,21 @@ result<tokenizer> tokenizer::parse(std::string_view tokenizer_json) {
     return tokenizer(std::move(*state));
 }
 
-result<tokenizer> tokenizer::load(const std::string& directory) {
-    const std::string path = directory + "/tokenizer.json";
+result<tokenizer> tokenizer::load(const std::string& model, std::string_view pre) {
+    if (storage::is_gguf_path(model)) {
+        const auto parts = storage::open_gguf(model);
+        if (!parts) return parts.error();
+        auto made = from_gguf(parts->front().view(), pre);
+        if (!made) return failure{made.error().code, model + ": " + made.error().what};
+        return made;
+    }
+    if (!pre.empty())
+        return failure{errc::bad_value, "tokenizer-pre: " + model + " is no GGUF file"};
+    const std::string path = model + "/tokenizer.json";
     auto text = storage::read_whole(storage::posix_file_system(), path, file_bytes_max);
     if (!text) return text.error();
     auto made = parse(*text);
-    if (!made) return failure{made.error().code, directory + "/" + made.error().what};
+    if (!made) return failure{made.error().code, model + "/" + made.error().what};
     return made;
 }
 
