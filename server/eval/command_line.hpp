@@ -36,6 +36,7 @@ int run_render(const command& self, const std::vector<std::string>& words);
 int run_logits(const command& self, const std::vector<std::string>& words);
 int run_greedy(const command& self, const std::vector<std::string>& words);
 int run_capacity(const command& self, const std::vector<std::string>& words);
+int run_inspect(const command& self, const std::vector<std::string>& words);
 int run_perplexity(const command& self, const std::vector<std::string>& words);
 int run_recall(const command& self, const std::vector<std::string>& words);
 

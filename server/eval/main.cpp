@@ -42,6 +42,9 @@ constexpr command commands[] = {
      "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
      "bits.",
      semantic::eval::run_recall},
+    {"inspect", "[--model MODEL] [--memory-mb MB] [--json]",
+     "Prints what a model is, what it costs and whether it will load; exit status 1 if not.",
+     semantic::eval::run_inspect},
     {"capacity", "[--model MODEL] [--kv-bits LIST] [--memory-mb MB]",
      "Prints what a token of K and V costs and how many agents a pool holds, from config.json "
      "alone.",

@@ -10,7 +10,6 @@
 #include <sstream>
 
 #include "engine/kernels/task_runner.hpp"
-#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/offline_model.hpp"
 #include "server/eval/prediction_scores.hpp"
@@ -98,14 +97,14 @@ std::optional<token_id> first_token(const engine::tokenizer& tokenizer) {
     return whole.front();
 }
 
-window_plan plan_windows(const perplexity_options& options, int context_max) {
+window_plan plan_windows(const perplexity_options& options, const engine::tokenizer& tokenizer,
+                         int context_max) {
     window_plan plan;
     plan.context = options.context != 0 ? options.context : std::min(context_default, context_max);
     if (plan.context > context_max)
         throw bad_input("--context " + std::to_string(plan.context) + ": the model's context has " +
                         std::to_string(context_max) + " tokens");
     plan.scored_from = options.second_half ? plan.context / 2 : 0;
-    const auto tokenizer = take(engine::tokenizer::load(options.model.directory));
     plan.first = first_token(tokenizer);
     plan.tokens = tokenizer.encode(read_text_file(options.text));
     if (plan.first) plan.tokens.insert(plan.tokens.begin(), *plan.first);
@@ -311,6 +310,7 @@ perplexity_options read_options(const options& given) {
 
 void add_options(options& given) {
     given.add_compute();
+    given.add_tokenizer();
     given.add()("text", po::value<std::string>()->required()->value_name("FILE"),
                 "UTF-8 text to predict; - is standard input");
     given.add()("kv", po::value<std::string>()->value_name("LIST"),
@@ -339,7 +339,7 @@ int run_perplexity(const command& self, const std::vector<std::string>& words) {
     perplexity_options options = read_options(given);
     check_csv(options.csv);
     const auto config = take(engine::model_config::load(options.model.directory));
-    const window_plan plan = plan_windows(options, config.context_tokens_max);
+    const window_plan plan = plan_windows(options, given.tokenizer(), config.context_tokens_max);
     options.model.tokens_max = plan.context;
     options.model.chunk_tokens = static_cast<int>(std::clamp<std::size_t>(
         piece_bytes / (sizeof(float) * static_cast<std::size_t>(config.vocabulary)), 1,

@@ -15,6 +15,15 @@ namespace semantic::engine {
 
 using storage::result;
 
+namespace {
+
+void plan(tensor_reader& reader, const model_config& config, model_weights& out) {
+    plan_weights(reader, config, out);
+    reader.refuse_unused();
+}
+
+}  // namespace
+
 weight_arena::weight_arena(std::size_t bytes) {
     if (bytes == 0) return;
     void* mapped =
@@ -36,8 +45,7 @@ result<model_weights> model_weights::load(const std::string& model, const model_
     if (!files) return files.error();
     model_weights out;
     tensor_reader reader(*files, config, form);
-    plan_weights(reader, config, out);
-    reader.refuse_unused();
+    plan(reader, config, out);
     if (reader.failed()) return reader.complaint();
     out.arena_ = weight_arena(reader.bytes());
     const std::string changed = reader.quantises() ? to_string(form) : "";
@@ -48,6 +56,17 @@ result<model_weights> model_weights::load(const std::string& model, const model_
     if (bad) return *bad;
     if (config.tied_head) out.head = out.embedding;
     return out;
+}
+
+result<std::uint64_t> model_weights::check(const std::string& model, const model_config& config,
+                                           weight_form form) {
+    const auto files = open_weight_files(model);
+    if (!files) return files.error();
+    model_weights planned;
+    tensor_reader reader(*files, config, form);
+    plan(reader, config, planned);
+    if (reader.failed()) return reader.complaint();
+    return std::uint64_t{reader.bytes()};
 }
 
 }  // namespace semantic::engine

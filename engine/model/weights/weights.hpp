@@ -88,6 +88,11 @@ class model_weights {
                                                const kernel_table& kernels, weight_form form,
                                                const weights_progress& progress);
 
+    /// Blocks. What load() would say of the files' names, shapes and types, without reading their
+    /// values. Returns: the bytes that the packed weights would take.
+    static storage::result<std::uint64_t> check(const std::string& model,
+                                                const model_config& config, weight_form form);
+
     packed_matrix embedding;  // [vocabulary, hidden]
     std::vector<layer_weights> layers;
     std::vector<float> final_norm;  // [hidden]

@@ -1,0 +1,211 @@
+#include "server/eval/model_report.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <utility>
+
+#include "engine/model/capacity.hpp"
+#include "engine/model/weights/gguf_blocks.hpp"
+#include "engine/model/weights/weight_files.hpp"
+#include "engine/model/weights/weights.hpp"
+#include "storage/files/file.hpp"
+#include "storage/files/gguf.hpp"
+
+namespace semantic::eval {
+
+namespace {
+
+constexpr int block_tokens = 256;
+constexpr std::uint64_t tokenizer_bytes_max = std::uint64_t{64} << 20;
+
+class inspection {
+  public:
+    inspection(const options& given, std::uint64_t pool_bytes) : given_(given) {
+        report_.model = given.model();
+        report_.pool_bytes = pool_bytes;
+    }
+
+    model_report run() && {
+        if (storage::is_gguf_path(path())) {
+            read_gguf();
+        } else {
+            read_folder();
+        }
+        attempt([&] { report_.config = take(engine::model_config::load(path())); });
+        if (report_.config) {
+            // Types that are not read were told already, with all tensors that have them.
+            const bool known = std::all_of(report_.types.begin(), report_.types.end(),
+                                           [](const tensor_type& type) { return type.is_read; });
+            if (known && !report_.types.empty()) check_weights();
+            read_kv();
+        }
+        attempt([&] { read_tokenizer(); });
+        attempt([&] {
+            const engine::chat_template rules = given_.chat_rules();
+            report_.template_family = rules.family();
+            report_.template_assumed = rules.assumed();
+        });
+        return std::move(report_);
+    }
+
+  private:
+    const std::string& path() const { return report_.model.path; }
+
+    /// Runs `body`; a complaint becomes a problem, told once.
+    template <class Body>
+    void attempt(Body&& body) {
+        try {
+            body();
+        } catch (const std::exception& error) {
+            const std::string what = error.what();
+            const auto& told = report_.problems;
+            if (std::find(told.begin(), told.end(), what) == told.end())
+                report_.problems.push_back(what);
+        }
+    }
+
+    void count(const std::string& type, std::uint64_t bytes, bool is_read) {
+        auto& counted = types_[type];
+        counted.name = type;
+        counted.tensors += 1;
+        counted.bytes += bytes;
+        counted.is_read = is_read;
+    }
+
+    void list_types() {
+        for (auto& [name, type] : types_) report_.types.push_back(type);
+        std::sort(report_.types.begin(), report_.types.end(),
+                  [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    }
+
+    void read_gguf() {
+        attempt([&] {
+            const auto parts = take(storage::open_gguf(path()));
+            const auto& metadata = parts.front().view().metadata;
+            report_.container = "GGUF version " + std::to_string(parts.front().view().version);
+            kind_ = text_at(metadata, "tokenizer.ggml.model");
+            if (const std::string pre = text_at(metadata, "tokenizer.ggml.pre"); !pre.empty())
+                kind_ += ", pre " + pre;
+            for (const storage::gguf_file& part : parts) {
+                report_.files += 1;
+                report_.file_bytes += part.bytes().size();
+                for (const auto& [name, tensor] : part.view().tensors)
+                    count(storage::find_block_size(tensor.type)->name, tensor.bytes.size(),
+                          engine::can_dequantize(tensor.type));
+            }
+            list_types();
+            for (const tensor_type& type : report_.types)
+                if (!type.is_read) refuse_type(parts, type);
+        });
+    }
+
+    static std::string text_at(const std::map<std::string, storage::gguf_value, std::less<>>& in,
+                               std::string_view key) {
+        const auto at = in.find(key);
+        const auto* text = at == in.end() ? nullptr : std::get_if<std::string_view>(&at->second);
+        return text == nullptr ? "" : std::string(*text);
+    }
+
+    void refuse_type(const std::vector<storage::gguf_file>& parts, const tensor_type& type) {
+        for (const storage::gguf_file& part : parts) {
+            for (const auto& [name, tensor] : part.view().tensors) {
+                if (storage::find_block_size(tensor.type)->name != type.name) continue;
+                report_.problems.push_back(path() + ": " + std::to_string(type.tensors) +
+                                           " tensors have type " + type.name +
+                                           ", which is not supported; the first is " + name);
+                return;
+            }
+        }
+    }
+
+    void read_folder() {
+        report_.container = "folder of safetensors";
+        attempt([&] {
+            for (const engine::weight_file& file : take(engine::open_weight_files(path()))) {
+                report_.files += 1;
+                report_.file_bytes += file.bytes().size();
+                for (const engine::stored_tensor& tensor : file.tensors())
+                    count(tensor.type_name(), tensor.bytes.size(), true);
+            }
+            list_types();
+        });
+    }
+
+    void check_weights() {
+        attempt([&] {
+            report_.weight_bytes = take(
+                engine::model_weights::check(path(), *report_.config, engine::weight_form::native));
+        });
+    }
+
+    void read_kv() {
+        const engine::model_config& config = *report_.config;
+        const engine::kv_default own = engine::default_kv(config);
+        report_.kv_default_reason = own.why;
+        for (const auto& [name, bits] :
+             {std::pair{"16", 16}, {"8", 8}, {"4", 4}, {"default", own.bits}}) {
+            kv_cost cost;
+            cost.name = name;
+            cost.bits = bits;
+            try {
+                const auto layout = engine::make_kv_layout(config, {bits, 64}, block_tokens);
+                cost.bytes_per_token = layout.bytes_per_token();
+                cost.lasting_bytes_per_token = engine::lasting_bytes_per_token(layout);
+                cost.agents_4k = agents_in(layout, 4096);
+                cost.agents_16k = agents_in(layout, 16384);
+            } catch (const std::exception& error) {
+                cost.refused = error.what();
+                // The server would start with this one.
+                if (cost.name == "default")
+                    report_.problems.push_back("--kv-bits " + std::to_string(bits) +
+                                               ", this model's default: " + error.what());
+            }
+            report_.kv.push_back(std::move(cost));
+        }
+    }
+
+    std::optional<std::uint64_t> agents_in(const storage::kv_layout& layout, int tokens) const {
+        if (tokens > report_.config->context_tokens_max) return std::nullopt;
+        return engine::conversations_in(layout, tokens, report_.pool_bytes);
+    }
+
+    void read_tokenizer() {
+        const engine::tokenizer tokenizer = given_.tokenizer();
+        tokenizer_facts facts;
+        facts.kind = kind_.empty() ? kind_of_folder() : kind_;
+        facts.vocabulary = tokenizer.vocabulary();
+        const auto plain = tokenizer.encode("a"), whole = tokenizer.encode("a", true);
+        const auto at = std::search(whole.begin(), whole.end(), plain.begin(), plain.end());
+        for (auto id = whole.begin(); at != whole.end() && id != at; ++id)
+            facts.first += tokenizer.bytes(*id);
+        report_.tokenizer = std::move(facts);
+    }
+
+    std::string kind_of_folder() const {
+        const std::string json = take(storage::read_whole(
+            storage::posix_file_system(), path() + "/tokenizer.json", tokenizer_bytes_max));
+        boost::system::error_code ec;
+        const boost::json::value root = boost::json::parse(json, ec);
+        const auto* model = root.is_object() ? root.get_object().if_contains("model") : nullptr;
+        const auto* type = model != nullptr && model->is_object()
+                               ? model->get_object().if_contains("type")
+                               : nullptr;
+        return type != nullptr && type->is_string() ? std::string(type->get_string()) : "";
+    }
+
+    const options& given_;
+    model_report report_;
+    std::map<std::string, tensor_type> types_;
+    std::string kind_;  // of a GGUF's tokenizer
+};
+
+}  // namespace
+
+model_report report_on(const options& given, std::uint64_t pool_bytes) {
+    return inspection(given, pool_bytes).run();
+}
+
+}  // namespace semantic::eval

@@ -1,0 +1,180 @@
+// inspect: what it tells of models that load, and every reason why one does not.
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/eval/eval_program.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/latent_model.hpp"
+
+namespace semantic {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+
+const std::string golden = std::string(SEMANTIC_SOURCE_DIR) + "/tests/golden";
+
+class inspect_test : public semantic_eval {
+  protected:
+    json::object report(const std::string& arguments, int status) {
+        const outcome done = run("inspect --json " + arguments);
+        EXPECT_EQ(done.status, status) << done.out << done.err;
+        boost::system::error_code ec;
+        json::value value = json::parse(done.out, ec);
+        EXPECT_TRUE(value.is_object()) << done.out << done.err;
+        return value.is_object() ? value.get_object() : json::object();
+    }
+
+    /// Whether one of the problems has all these parts.
+    static bool has_problem(const json::object& of, const std::vector<std::string>& parts) {
+        for (const json::value& problem : of.at("problems").as_array()) {
+            const std::string text(problem.as_string());
+            bool all = true;
+            for (const std::string& part : parts) all = all && text.find(part) != text.npos;
+            if (all) return true;
+        }
+        return false;
+    }
+};
+
+TEST_F(inspect_test, tells_what_the_embedded_model_is_and_costs) {
+    const json::object is = report("--memory-mb 1024", 0);
+    EXPECT_TRUE(is.at("loads").as_bool());
+    EXPECT_EQ(is.at("model"), "semantic-tiny");
+    EXPECT_EQ(is.at("container"), "folder of safetensors");
+    const json::object& geometry = is.at("geometry").as_object();
+    EXPECT_EQ(geometry.at("family"), "llama");
+    EXPECT_EQ(geometry.at("layers").to_number<int>(), 8);
+    EXPECT_EQ(geometry.at("kv_heads").to_number<int>(), 2);
+    EXPECT_EQ(geometry.at("context_tokens").to_number<int>(), 16384);
+    EXPECT_EQ(is.at("tokenizer").at("kind"), "BPE");
+    EXPECT_EQ(is.at("chat_template"), "chatml");
+    EXPECT_EQ(is.at("types").as_array().front().at("type"), "U32");
+    const json::array& kv = is.at("kv").as_array();
+    ASSERT_EQ(kv.size(), 4u);
+    // 8 layers of 2 heads of 64, K and V, 2 bytes each.
+    EXPECT_EQ(kv[0].at("bytes_per_token").to_number<int>(), 8 * 2 * 64 * 2 * 2);
+    EXPECT_EQ(kv[0].at("agents_4k").to_number<int>(), (1024 << 20) / 4096 / 4096);
+    EXPECT_EQ(kv[3].at("kv"), "default");
+    EXPECT_EQ(kv[3].at("bits").to_number<int>(), 4);
+    const outcome text = run("inspect");
+    EXPECT_EQ(text.status, 0);
+    for (const char* part :
+         {"8 layers, hidden 384", "6 heads of 64, 2 for K and V", "chatml",
+          "| 16 | 4096 | 4096 | 512 | 128 |", "in a pool of 8192 MiB", "It will load."})
+        EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+}
+
+TEST_F(inspect_test, tells_why_the_default_is_not_4_bits_and_what_is_beyond_the_context) {
+    const tests::golden_byte_model model("qwen25");
+    const json::object is = report("--model " + model.path(), 0);
+    EXPECT_EQ(is.at("kv_default_reason"), "its keys have a bias");
+    EXPECT_EQ(is.at("kv").as_array()[3].at("bits").to_number<int>(), 8);
+    EXPECT_TRUE(is.at("kv").as_array()[0].at("agents_16k").is_null());
+    EXPECT_FALSE(is.at("weight_bytes").is_null());
+}
+
+TEST_F(inspect_test, tells_experts_windows_and_latents) {
+    const json::object mixture = report("--model " + golden + "/models/qwen3moe", 1);
+    EXPECT_GT(mixture.at("geometry").at("experts").to_number<int>(), 1);
+    const json::object sliding = report("--model " + golden + "/models/gemma3", 1);
+    EXPECT_NE(sliding.at("geometry").at("windows").as_string().find("layers see"),
+              std::string::npos);
+    const json::object latent = report("--model " + golden + "/models/deepseek2", 1);
+    EXPECT_GT(latent.at("geometry").at("latent_rank").to_number<int>(), 0);
+}
+
+TEST_F(inspect_test, tells_every_reason_why_a_folder_will_not_load) {
+    const std::string model = path("model");
+    fs::create_directories(model);
+    write(model + "/config.json",
+          R"({"model_type": "llama", "hidden_size": 96, "num_attention_heads": 2, "vocab_size": 40,
+              "intermediate_size": 128, "num_hidden_layers": 1})");
+    write(model + "/tokenizer_config.json", R"({"chat_template": "{{ nothing }}"})");
+    fs::copy(golden + "/models/qwen25/model.safetensors", model);
+    const json::object is = report("--model " + model, 1);
+    EXPECT_FALSE(is.at("loads").as_bool());
+    EXPECT_TRUE(has_problem(is, {"model.safetensors", "shape"})) << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {"tokenizer.json"})) << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {"chat template"})) << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {"--kv-bits 4", "48"})) << json::serialize(is);
+    EXPECT_TRUE(is.at("kv").as_array()[0].as_object().contains("bytes_per_token"));
+    EXPECT_TRUE(is.at("kv").as_array()[2].as_object().contains("refused"));
+    const outcome text = run("inspect --model " + model);
+    EXPECT_EQ(text.status, 1);
+    EXPECT_NE(text.out.find("It will not load:\n- "), std::string::npos) << text.out;
+}
+
+TEST_F(inspect_test, tells_every_reason_why_a_gguf_will_not_load) {
+    tests::gguf_writer file;
+    file.pair("general.architecture", "mamba");
+    constexpr auto iq2_xxs = static_cast<std::uint32_t>(storage::gguf_type::iq2_xxs);
+    for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"})
+        file.tensor(name, {256, 1}, iq2_xxs, std::string(66, '\0'));
+    file.tensor("output_norm.weight", {4}, 0, std::string(16, '\0'));
+    write(path("odd.gguf"), file.bytes());
+    const json::object is = report("--model " + path("odd.gguf"), 1);
+    EXPECT_EQ(is.at("container"), "GGUF version 3");
+    EXPECT_EQ(is.at("model"), "odd");
+    EXPECT_TRUE(is.at("geometry").is_null());
+    EXPECT_TRUE(has_problem(is, {"general.architecture", "mamba"})) << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {"2 tensors", "IQ2_XXS", "blk.0.attn_k.weight"}))
+        << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {"tokenizer.ggml.model"})) << json::serialize(is);
+    const json::array& types = is.at("types").as_array();
+    ASSERT_EQ(types.size(), 2u);
+    EXPECT_EQ(types[0].at("type"), "IQ2_XXS");
+    EXPECT_FALSE(types[0].at("supported").as_bool());
+    EXPECT_TRUE(types[1].at("supported").as_bool());
+}
+
+TEST_F(inspect_test, tells_a_damaged_file_once) {
+    write(path("cut.gguf"), "GGUF");
+    const json::object is = report("--model " + path("cut.gguf"), 1);
+    EXPECT_EQ(is.at("problems").as_array().size(), 1u) << json::serialize(is);
+    EXPECT_TRUE(has_problem(is, {path("cut.gguf")})) << json::serialize(is);
+}
+
+TEST_F(inspect_test, of_what_is_not_there_is_one_line_and_exit_1) {
+    const outcome done = run("inspect --model /nowhere/x.gguf");
+    EXPECT_EQ(done.status, 1);
+    EXPECT_EQ(done.out, "");
+    EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    EXPECT_EQ(run("inspect --memory-mb 0").status, 1);
+}
+
+TEST_F(inspect_test, of_real_models_says_that_they_load) {
+    const char* folder = std::getenv("SEMANTIC_REAL_MODELS");
+    const char* home = std::getenv("HOME");
+    const std::string at = folder != nullptr ? folder
+                           : home != nullptr ? std::string(home) + "/.semantic/models"
+                                             : "";
+    int found = 0;
+    for (const char* name :
+         {"smollm2-135m", "gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"}) {
+        const std::string file = at + "/" + name + ".gguf";
+        if (!fs::exists(file)) continue;
+        ++found;
+        const json::object is = report("--model " + file, 0);
+        EXPECT_EQ(is.at("model"), name);
+        EXPECT_EQ(is.at("geometry").at("family"), std::string(name).starts_with("smol") ? "llama"
+                                                  : std::string(name).starts_with("gemma")
+                                                      ? "gemma3_text"
+                                                      : "qwen2");
+        // The packed weights take what the file does.
+        EXPECT_NEAR(is.at("weight_bytes").to_number<double>(),
+                    is.at("file_bytes").to_number<double>(),
+                    0.1 * is.at("file_bytes").to_number<double>());
+    }
+    if (found == 0) GTEST_SKIP() << "no real model in " << at << " (bash etc/get-model.sh --list)";
+}
+
+}  // namespace
+}  // namespace semantic
