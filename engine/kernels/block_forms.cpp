@@ -1,4 +1,5 @@
-// The definition of GGUF's packed forms, written to be read; block_forms.hpp has the layout.
+// The definition of GGUF's packed forms, written to be read: block_forms.hpp has the layout,
+// ARITHMETIC.md the formulas, (20) and (21).
 
 #include "engine/kernels/block_forms.hpp"
 

@@ -116,6 +116,27 @@ SIMD_INLINE i16 low_nibbles(i16 a) { return {_mm512_and_si512(a.v, _mm512_set1_e
 SIMD_INLINE i16 high_nibbles(i16 a) {
     return {_mm512_and_si512(_mm512_srli_epi16(a.v, 4), _mm512_set1_epi8(15))};
 }
+template <int mask>
+SIMD_INLINE i16 mask_bytes(i16 a) {
+    return {_mm512_and_si512(a.v, _mm512_set1_epi8(mask))};
+}
+/// a | (b & mask)
+template <int mask>
+SIMD_INLINE i16 or_masked(i16 a, i16 b) {
+    constexpr int or_and = 0xf8;
+    return {_mm512_ternarylogic_epi32(a.v, b.v, _mm512_set1_epi8(mask), or_and)};
+}
+SIMD_INLINE i16 or_words(i16 a, i16 b) { return {_mm512_or_si512(a.v, b.v)}; }
+/// 16 bytes as words.
+SIMD_INLINE i16 widen_bytes(const void* p) {
+    return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
+SIMD_INLINE i16 widen_signed_bytes(const void* p) {
+    return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+}
+/// The low short of each word twice.
+SIMD_INLINE i16 double_shorts(i16 a) { return or_words(a, {_mm512_slli_epi32(a.v, 16)}); }
+SIMD_INLINE i16 multiply_shorts(i16 a, i16 b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
 /// table[index] for each byte of `a`, an index below 16.
 SIMD_INLINE i16 look_up(const std::uint8_t* table, i16 a) {
     const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
@@ -299,6 +320,8 @@ SIMD_INLINE v16 load_half_of_pairs(const half* p, int offset) {
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/linear.inl"
+#include "engine/kernels/simd/linear_blocks.inl"
+#include "engine/kernels/simd/linear_unpacked.inl"
 #include "engine/kernels/simd/attend.inl"
 #include "engine/kernels/simd/attend_4bit_tile.inl"
 #include "engine/kernels/simd/attend_4bit_prefetch.inl"

@@ -31,6 +31,8 @@ SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_her
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
 #include "engine/kernels/simd/linear.inl"
+#include "engine/kernels/simd/linear_blocks.inl"
+#include "engine/kernels/simd/linear_unpacked.inl"
 #include "engine/kernels/simd/attend.inl"
 #include "engine/kernels/simd/attend_4bit_tile.inl"
 #include "engine/kernels/simd/attend_4bit_prefetch.inl"

@@ -100,9 +100,11 @@ void linear_kernel(benchmark::State& state, weight_kind kind) {
     aligned_buffer<float> x(n), y(static_cast<std::size_t>(count * rows));
     aligned_buffer<float> scales(n / 64), sums(n / 64);
     aligned_buffer<std::int8_t> q(n);
+    aligned_buffer<std::int16_t> part_sums(n / 16);
     fill(x);
     const kernel_table& table = chosen();
     table.quantize_rows(x.data(), count, cols, q.data(), scales.data(), sums.data());
+    table.sum_parts(q.data(), n / 16, part_sums.data());
     const std::size_t ldy = static_cast<std::size_t>(rows);
     constexpr int block = 128;  // rows a task of gemm.cpp takes at once
     for (auto _ : state) {
@@ -111,10 +113,11 @@ void linear_kernel(benchmark::State& state, weight_kind kind) {
                 const int part = std::min(block, count - m);
                 float* out = y.data() + m * rows;
                 if (w.quantized()) {
-                    table.linear_quant(w, tile, std::min(tile + 8, w.tiles()),
-                                       {q.data() + m * cols, scales.data() + m * (cols / 64),
-                                        sums.data() + m * (cols / 64)},
-                                       part, out, ldy);
+                    table.linear_quant(
+                        w, tile, std::min(tile + 8, w.tiles()),
+                        {q.data() + m * cols, scales.data() + m * (cols / 64),
+                         sums.data() + m * (cols / 64), part_sums.data() + m * (cols / 16)},
+                        part, out, ldy);
                 } else {
                     table.linear_float(w, tile, std::min(tile + 8, w.tiles()), x.data() + m * cols,
                                        part, out, ldy);
@@ -330,9 +333,23 @@ void attention(benchmark::internal::Benchmark* bench) {
 BENCHMARK_CAPTURE(linear_kernel, q4, weight_kind::q4)->Apply(shapes);
 BENCHMARK_CAPTURE(linear_kernel, q8, weight_kind::q8)->Apply(shapes);
 BENCHMARK_CAPTURE(linear_kernel, mxfp4, weight_kind::mxfp4)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q4_0, weight_kind::q4_0)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q4_1, weight_kind::q4_1)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q5_0, weight_kind::q5_0)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q5_1, weight_kind::q5_1)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q8_0, weight_kind::q8_0)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, iq4_nl, weight_kind::iq4_nl)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, iq4_xs, weight_kind::iq4_xs)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q2_k, weight_kind::q2_k)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q3_k, weight_kind::q3_k)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q4_k, weight_kind::q4_k)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q5_k, weight_kind::q5_k)->Apply(shapes);
+BENCHMARK_CAPTURE(linear_kernel, q6_k, weight_kind::q6_k)->Apply(shapes);
 BENCHMARK_CAPTURE(linear_kernel, bf16, weight_kind::bf16)->Apply(shapes);
 BENCHMARK_CAPTURE(linear_kernel, f32, weight_kind::f32)->Apply(shapes);
 BENCHMARK_CAPTURE(linear_threaded, q4, weight_kind::q4)->Apply(shapes)->UseRealTime();
+BENCHMARK_CAPTURE(linear_threaded, q4_k, weight_kind::q4_k)->Apply(shapes)->UseRealTime();
+BENCHMARK_CAPTURE(linear_threaded, q6_k, weight_kind::q6_k)->Apply(shapes)->UseRealTime();
 BENCHMARK_CAPTURE(linear_threaded, bf16, weight_kind::bf16)->Apply(shapes)->UseRealTime();
 BENCHMARK(attend_kernel)->Apply(attention);
 BENCHMARK(quantize_rows_kernel)->Arg(2048);

@@ -65,6 +65,11 @@ inline integers cvtepu8_epi32(__m128i bytes) {
     std::memcpy(b, &bytes, sizeof b);
     return each<std::int32_t>([&](int i) { return std::int32_t{b[i]}; }).as<integers>();
 }
+inline integers cvtepi8_epi32(__m128i bytes) {
+    std::int8_t b[16];
+    std::memcpy(b, &bytes, sizeof b);
+    return each<std::int32_t>([&](int i) { return std::int32_t{b[i]}; }).as<integers>();
+}
 inline integers cvtepu16_epi32(__m256i shorts) {
     std::uint16_t s[16];
     std::memcpy(s, &shorts, sizeof s);
@@ -160,6 +165,7 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_roundscale_ps(x, how) semantic::tests::avx512::round_ps<(how)>(x)
 #define _mm512_cvtph_ps semantic::tests::avx512::cvtph_ps
 #define _mm512_cvtepu8_epi32 semantic::tests::avx512::cvtepu8_epi32
+#define _mm512_cvtepi8_epi32 semantic::tests::avx512::cvtepi8_epi32
 #define _mm512_cvtepi32_ps semantic::tests::avx512::cvtepi32_ps
 #define _mm512_reduce_min_ps semantic::tests::avx512::reduce_min_ps
 #define _mm512_reduce_max_ps semantic::tests::avx512::reduce_max_ps
@@ -201,6 +207,8 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_movm_epi32 simde_mm512_movm_epi32
 #define _mm512_mul_ps simde_mm512_mul_ps
 #define _mm512_mulhrs_epi16 simde_mm512_mulhrs_epi16
+#define _mm512_mullo_epi16 simde_mm512_mullo_epi16
+#define _mm512_or_si512 simde_mm512_or_si512
 #define _mm512_packs_epi32 simde_mm512_packs_epi32
 #define _mm512_packus_epi16 simde_mm512_packus_epi16
 #define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32

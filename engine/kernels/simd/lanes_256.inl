@@ -152,6 +152,35 @@ SIMD_INLINE i16 low_nibbles(i16 x) {
 SIMD_INLINE i16 high_nibbles(i16 x) {
     return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
 }
+template <int mask>
+SIMD_INLINE i16 mask_bytes(i16 x) {
+    const __m256i bits = _mm256_set1_epi8(mask);
+    return {_mm256_and_si256(x.a, bits), _mm256_and_si256(x.b, bits)};
+}
+SIMD_INLINE i16 or_words(i16 x, i16 y) {
+    return {_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)};
+}
+/// x | (y & mask)
+template <int mask>
+SIMD_INLINE i16 or_masked(i16 x, i16 y) {
+    return or_words(x, mask_bytes<mask>(y));
+}
+/// 16 bytes as words.
+SIMD_INLINE i16 widen_bytes(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+}
+SIMD_INLINE i16 widen_signed_bytes(const void* p) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
+    return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
+/// The low short of each word twice.
+SIMD_INLINE i16 double_shorts(i16 x) {
+    return or_words(x, {_mm256_slli_epi32(x.a, 16), _mm256_slli_epi32(x.b, 16)});
+}
+SIMD_INLINE i16 multiply_shorts(i16 x, i16 y) {
+    return {_mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b)};
+}
 /// table[index] for each byte of `x`, an index below 16.
 SIMD_INLINE i16 look_up(const std::uint8_t* table, i16 x) {
     const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));

@@ -350,15 +350,8 @@ SIMD void linear_offset(const packed_matrix& w, int tile_begin, int tile_end,
     }
 }
 
-SIMD void linear_blocks(const packed_matrix& w, int tile_begin, int tile_end,
-                        const quantized_rows& x, int count, float* y, std::size_t ldy) {
-    for (index m = 0; m < count; ++m) {
-        for (int n = tile_begin * lane_count; n < tile_end * lane_count && n < w.rows; ++n) {
-            y[static_cast<std::size_t>(m) * ldy + static_cast<std::size_t>(n)] =
-                block_product(w, n, x.q + m * w.cols, x.scales + m * (w.cols / group_size));
-        }
-    }
-}
+void linear_blocks(const packed_matrix& w, int tile_begin, int tile_end, const quantized_rows& x,
+                   int count, float* y, std::size_t ldy);  // linear_unpacked.inl
 
 SIMD void linear_quant(const packed_matrix& w, int tile_begin, int tile_end,
                        const quantized_rows& x, int count, float* y, std::size_t ldy) {

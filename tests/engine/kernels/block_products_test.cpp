@@ -67,6 +67,20 @@ TEST_P(block_table_of, products_of_odd_widths_equal_scalar) {
     }
 }
 
+// Few rows keep what corrects 256 groups of 64 inputs: exactly as many, and some more.
+TEST_P(block_table_of, products_in_several_passes_equal_scalar) {
+    for (const block_type& type : block_types) {
+        for (const int cols : {256 * 64, 260 * 64}) {
+            const test_matrix m = make_block_matrix(type, 5, cols, random_);
+            for (const int count : {1, 8, 9}) {
+                buffer<float> x(attention_case::size(count, cols));
+                random_.fill(x);
+                expect_same_products(m, x.data(), count, type.name);
+            }
+        }
+    }
+}
+
 // Every integer at its largest and at its least: the sums that 16 bits hold come closest to
 // overflow. All bits set is the largest code of every type but iq4's, whose levels ascend.
 TEST_P(block_table_of, largest_integers_do_not_overflow) {

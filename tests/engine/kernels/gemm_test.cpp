@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/kernels/attention_case.hpp"
+#include "tests/engine/kernels/block_matrix.hpp"
 #include "tests/engine/kernels/support.hpp"
 
 namespace semantic::engine::kernel_tests {
@@ -197,6 +198,32 @@ TEST(gemm, mxfp4_on_all_threads_equals_each_row_alone) {
                scratch.data());
     }
     EXPECT_TRUE(same_bits(together.data(), alone.data(), alone.size()));
+}
+
+TEST(gemm, gguf_types_side_by_side_on_all_threads_equal_each_row_alone) {
+    source random(9);
+    std::vector<test_matrix> matrices;
+    for (const block_type& type : block_types) {
+        matrices.push_back(make_block_matrix(type, 100, 512, random));
+    }
+    matrices.push_back(make_quant_matrix(weight_kind::q4, scale_kind::f16, 100, 512, random));
+    buffer<float> x(140 * 512), scratch(linear_scratch_floats(140, 512));
+    random.fill(x);
+    std::vector<std::vector<float>> together(matrices.size(), std::vector<float>(140 * 100));
+    std::vector<linear_job> jobs;
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+        jobs.push_back({&matrices[i].packed, together[i].data(), 100});
+    }
+    linear(best(), tasks(), jobs, x.data(), 140, 512, scratch.data());
+    std::vector<float> alone(100);
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+        for (std::size_t row = 0; row < 140; row += 23) {
+            linear(best(), tasks(), matrices[i].packed, x.data() + row * 512, 1, alone.data(), 100,
+                   scratch.data());
+            ASSERT_TRUE(same_bits(alone.data(), together[i].data() + row * 100, 100))
+                << i << " " << row;
+        }
+    }
 }
 
 TEST(gemm, records_have_the_documented_sizes) {
