@@ -63,17 +63,6 @@ void put_bytes(metadata_map& metadata, const std::string& key, std::string_view 
     for (char each : bytes) append_hex(hex, each);
 }
 
-result<std::string> bytes_of_hex(std::string_view hex, const std::string& key) {
-    std::string bytes;
-    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-        const auto byte = number_of_hex(hex.substr(i, 2));
-        if (!byte) break;
-        bytes += static_cast<char>(*byte);
-    }
-    if (bytes.size() * 2 != hex.size()) return corrupt(key + " is not hex");
-    return bytes;
-}
-
 result<std::string> field(const metadata_map& metadata, const std::string& key) {
     const auto found = metadata.find(key);
     if (found == metadata.end()) return corrupt("no metadata \"" + key + "\"");
@@ -81,9 +70,11 @@ result<std::string> field(const metadata_map& metadata, const std::string& key) 
 }
 
 result<std::string> bytes_field(const metadata_map& metadata, const std::string& key) {
-    if (const auto found = metadata.find(key + ".hex"); found != metadata.end())
-        return bytes_of_hex(found->second, key);
-    return field(metadata, key);
+    const auto found = metadata.find(key + ".hex");
+    if (found == metadata.end()) return field(metadata, key);
+    auto bytes = bytes_of_hex(found->second);
+    if (!bytes) return corrupt(key + " is not hex");
+    return std::move(*bytes);
 }
 
 /// Over every other key and value, each behind its length, in the order of the keys.

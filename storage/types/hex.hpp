@@ -41,4 +41,17 @@ constexpr std::optional<std::uint64_t> number_of_hex(std::string_view digits) {
     return value;
 }
 
+/// The bytes that hex digits of either case spell, two digits each.
+/// Returns: nothing where there is half a byte, or anything but digits.
+inline std::optional<std::string> bytes_of_hex(std::string_view digits) {
+    if (digits.size() % 2 != 0) return std::nullopt;
+    std::string bytes;
+    for (std::size_t i = 0; i < digits.size(); i += 2) {
+        const auto byte = number_of_hex(digits.substr(i, 2));
+        if (!byte) return std::nullopt;
+        bytes += static_cast<char>(*byte);
+    }
+    return bytes;
+}
+
 }  // namespace semantic::storage

@@ -6,6 +6,7 @@
 
 #include "engine/text/tokenizer/json_access.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::engine {
 
@@ -55,19 +56,9 @@ std::optional<char> named_byte(std::string_view spelling) {
     if (spelling.size() != 6 || !spelling.starts_with("<0x") || spelling[5] != '>') {
         return std::nullopt;
     }
-    int value = 0;
-    for (const char c : spelling.substr(3, 2)) {
-        if (c >= '0' && c <= '9') {
-            value = value * 16 + (c - '0');
-        } else if (c >= 'A' && c <= 'F') {
-            value = value * 16 + (c - 'A' + 10);
-        } else if (c >= 'a' && c <= 'f') {
-            value = value * 16 + (c - 'a' + 10);
-        } else {
-            return std::nullopt;
-        }
-    }
-    return static_cast<char>(static_cast<unsigned char>(value));
+    const auto byte = storage::number_of_hex(spelling.substr(3, 2));
+    if (!byte) return std::nullopt;
+    return static_cast<char>(*byte);
 }
 
 result<void> token_decoder::add(const boost::json::value& json) {

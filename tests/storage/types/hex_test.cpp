@@ -37,6 +37,13 @@ TEST(hex, what_is_no_digit_is_no_number) {
         }
 }
 
+TEST(hex, bytes_come_whole_or_not_at_all) {
+    EXPECT_EQ(bytes_of_hex(""), "");
+    EXPECT_EQ(bytes_of_hex("00fFc3"), (std::string{'\0', '\xff', '\xc3'}));
+    for (const char* bad : {"0", "00f", "0g", "g0", "00 0"})
+        EXPECT_EQ(bytes_of_hex(bad), std::nullopt) << bad;
+}
+
 TEST(block_hash, is_read_from_32_lower_case_digits_and_nothing_else) {
     const std::string text = "00ff10a5b2c3d4e5f60718293a4b5c6d";
     EXPECT_EQ(block_hash::from_hex(text)->hex(), text);
