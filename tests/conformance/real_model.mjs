@@ -1,0 +1,126 @@
+// A published model in the file that people have: the README's story and the promises of exactness.
+// REAL_MODEL names the file without .gguf; it lies in SEMANTIC_REAL_MODELS or ~/.semantic/models,
+// where etc/get-model.sh puts it.
+
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+import {
+  converse,
+  main,
+  make_folder,
+  prompt_tokens,
+  Server,
+  stored_tokens,
+  text_of,
+  user,
+} from './harness.mjs';
+
+const name = process.env.REAL_MODEL;
+const folder = process.env.SEMANTIC_REAL_MODELS ?? join(homedir(), '.semantic/models');
+const file = join(folder, `${name}.gguf`);
+if (!existsSync(file)) {
+  console.log(`skipped: ${file} is not there (bash etc/get-model.sh ${name} fetches it)`);
+  process.exit(77);
+}
+// What a base model answers is no answer.
+const answers_questions = !process.env.REAL_MODEL_IS_BASE;
+
+const lines = [
+  'My dog is called Biscuit. Please remember that.',
+  'What does this do?\n\n```python\ndef f(xs):\n\treturn [x ** 2 for x in xs if x % 2 == 0]\n```',
+  '北京是哪个国家的首都？请用一句话回答。',
+  'What do these mean: 👩🏽‍🚀 🏳️‍🌈 👍🏿 😀? 🇫🇷',
+  'Say this number again: 31415926535897932384626433832795028841971693993751',
+  'One line\r\nand another\r\n\r\nand   three blanks.\tA tab.',
+  'مرحبا، كيف حالك؟ नमस्ते, आप कैसे हैं? Здравствуйте!',
+  '{"numbers": [1, 2.5, -3e10], "nested": {"null": null, "text": "a\\nb"}}',
+  'naïve café — “quotes”, ½ ≠ ¾, x² + y² = z², a\u0301 b\u0308',
+  'What is my dog called?',
+];
+const more = { max_tokens: 24 };
+
+const start = (cache, args = []) => Server.start({ cache, args: ['--model', file, ...args] });
+
+async function hot(args = []) {
+  const server = await start(make_folder(), args);
+  const talk = await converse(server, 'exact', lines, more);
+  await server.stop();
+  return talk;
+}
+
+const reference = await hot();
+
+await main(
+  {
+    async 'told, killed and asked, it knows'() {
+      const args = answers_questions ? ['--kv-bits', '8'] : [];
+      const cache = make_folder();
+      const first = await start(cache, args);
+      const messages = [user('My dog is called Biscuit.')];
+      const told = await first.ask('story', messages, more);
+      await first.kill();
+      const second = await start(cache, args);
+      messages.push({ role: 'assistant', content: text_of(told) }, user('What is my dog called?'));
+      const answer = await second.ask('story', messages, more);
+      await second.stop();
+      assert.ok(answer.usage.cache_read_input_tokens >= stored_tokens(told), 'read again');
+      if (answers_questions) assert.match(text_of(answer), /Biscuit/);
+    },
+
+    async 'ten turns of code, five scripts, emoji and long numbers: nothing is read again'() {
+      for (let turn = 1; turn < lines.length; ++turn) {
+        const read = reference.answers[turn].usage.cache_read_input_tokens;
+        const stored = stored_tokens(reference.answers[turn - 1]);
+        assert.ok(read >= stored, `turn ${turn + 1}: ${read} of ${stored} tokens were reused`);
+      }
+    },
+
+    // Where an answer's tokens are not those that its text has, the agent keeps what was said and a
+    // stranger reads the text: two prompts, and no promise.
+    async 'cold: each prompt on a server that has seen nothing'() {
+      let compared = 0;
+      for (let turn = 0; turn < lines.length; ++turn) {
+        const server = await start(make_folder());
+        const answer = await server.ask('exact', reference.messages.slice(0, 2 * turn + 1), more);
+        await server.stop();
+        assert.equal(answer.usage.cache_read_input_tokens, 0);
+        if (prompt_tokens(answer) !== prompt_tokens(reference.answers[turn])) continue;
+        assert.equal(text_of(answer), reference.texts[turn], `turn ${turn + 1}`);
+        ++compared;
+      }
+      console.log(`        ${compared} of ${lines.length} prompts had the same tokens`);
+      assert.ok(compared > 0);
+    },
+
+    async 'restored: kill -9 before every turn'() {
+      const cache = make_folder();
+      const between = async (old) => {
+        await old.kill();
+        return start(cache);
+      };
+      const talk = await converse(await start(cache), 'exact', lines, { between, ...more });
+      await talk.server.stop();
+      assert.deepEqual(talk.texts, reference.texts);
+    },
+
+    async 'together: four agents in one batch, each some turns apart'() {
+      const server = await start(make_folder());
+      const talks = [10, 8, 6, 4].map((count, i) =>
+        converse(server, `agent-${i}`, lines.slice(0, count), more),
+      );
+      for (const { texts } of await Promise.all(talks))
+        assert.deepEqual(texts, reference.texts.slice(0, texts.length));
+      await server.stop();
+    },
+
+    async 'small prefill chunks, and one compute thread'() {
+      const chunk = ['--prefill-min-chunk', '64', '--prefill-max-chunk', '256'];
+      const args = [...chunk, '--chunked-prefill-threshold', '256', '--compute-threads', '1'];
+      assert.deepEqual((await hot(args)).texts, reference.texts);
+    },
+  },
+  280_000,
+);
