@@ -367,6 +367,7 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
     std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
     std::string words =
         read_file(std::filesystem::path(options.model_directory) / "tokenizer.json");
+    words += options.tokenizer_pre;  // all else of a GGUF's tokenizer is in the hash of its files
     std::string recipe = "mlx-affine bits=" + std::to_string(layout.recipe().bits) +
                          " group=" + std::to_string(layout.recipe().group_size) +
                          " block=" + std::to_string(layout.block_tokens()) +
