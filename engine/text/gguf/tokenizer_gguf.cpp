@@ -167,9 +167,9 @@ result<void> tokenizer::impl::gguf_reading::sentence_piece() {
     spelling_bytes_max_ = piece_bytes_max;
     if (auto read = read_types(); !read) return read;
     if (auto read = read_tokens(); !read) return read;
-    const auto unknown = id_at("tokenizer.ggml.unknown_token_id", unknown_id);
-    if (!unknown) return unknown.error();
-    into_.unknown = static_cast<token_id>(*unknown);
+    const auto unknown_token = id_at("tokenizer.ggml.unknown_token_id", unknown_id);
+    if (!unknown_token) return unknown_token.error();
+    into_.unknown = static_cast<token_id>(*unknown_token);
     if (auto read = read_scores(); !read) return read;
     if (auto made = merge_by_scores(); !made) return made;
     return read_ends(true, bos_id, eos_id);
@@ -362,9 +362,9 @@ result<void> tokenizer::impl::gguf_reading::merge_by_scores() {
     // piece of two, by score, longer left halves first, which is the order that published
     // tokenizer.json files have.
     for (std::size_t i = 0; i < into_.spellings.size(); ++i) {
-        const bool merges =
+        const bool is_made =
             types_[i] == token_type::normal || types_[i] == token_type::user_defined;
-        if (merges && !into_.spellings[i].empty()) offer_splits(static_cast<token_id>(i));
+        if (is_made && !into_.spellings[i].empty()) offer_splits(static_cast<token_id>(i));
     }
     std::stable_sort(splits_.begin(), splits_.end(), [](const split& a, const split& b) {
         return std::tuple(a.score, a.left, a.right) > std::tuple(b.score, b.left, b.right);
