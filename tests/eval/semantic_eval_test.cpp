@@ -48,6 +48,21 @@ TEST_F(semantic_eval, a_template_named_by_the_user_goes_before_the_models) {
     EXPECT_NE(refused.err.find("gemma3"), std::string::npos) << refused.err;
 }
 
+TEST_F(semantic_eval, a_pre_tokenizer_named_by_the_user_goes_before_the_files) {
+    const std::string model = " --model " + golden + "/tokenizers/gguf/qwen2.gguf";
+    const outcome own = run("tokenize --special" + model, "My dog");
+    EXPECT_EQ(own.status, 0) << own.err;
+    EXPECT_EQ(run("detokenize" + model, own.out).out, "My dog");
+    // The tokenizers of Llama 3 put a first token in front.
+    const outcome named = run("tokenize --special --tokenizer-pre llama-bpe" + model, "My dog");
+    EXPECT_EQ(named.status, 0) << named.err;
+    EXPECT_EQ(named.out, "[0, " + own.out.substr(1));
+    const outcome refused = run("tokenize --tokenizer-pre vicuna" + model, "My dog");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("--tokenizer-pre"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("gpt-2"), std::string::npos) << refused.err;
+}
+
 TEST_F(semantic_eval, logits_are_the_same_bytes_whatever_the_chunks_and_threads) {
     std::string ids = "[";
     for (int i = 0; i < 300; ++i) ids += (i == 0 ? "" : ",") + std::to_string((i * 37 + 11) % 440);
