@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -151,16 +150,11 @@ TEST_F(inspect_test, of_what_is_not_there_is_one_line_and_exit_1) {
 }
 
 TEST_F(inspect_test, of_real_models_says_that_they_load) {
-    const char* folder = std::getenv("SEMANTIC_REAL_MODELS");
-    const char* home = std::getenv("HOME");
-    const std::string at = folder != nullptr ? folder
-                           : home != nullptr ? std::string(home) + "/.semantic/models"
-                                             : "";
     int found = 0;
     for (const char* name :
          {"smollm2-135m", "gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"}) {
-        const std::string file = at + "/" + name + ".gguf";
-        if (!fs::exists(file)) continue;
+        const std::string file = real_model(name);
+        if (file.empty()) continue;
         ++found;
         const json::object is = report("--model " + file, 0);
         EXPECT_EQ(is.at("model"), name);
@@ -173,7 +167,7 @@ TEST_F(inspect_test, of_real_models_says_that_they_load) {
                     is.at("file_bytes").to_number<double>(),
                     0.1 * is.at("file_bytes").to_number<double>());
     }
-    if (found == 0) GTEST_SKIP() << "no real model in " << at << " (bash etc/get-model.sh --list)";
+    if (found == 0) GTEST_SKIP() << no_real_model;
 }
 
 }  // namespace
