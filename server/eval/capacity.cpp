@@ -1,4 +1,4 @@
-// capacity: what a model's K and V cost, from its config.json alone.
+// capacity: what a model's K and V cost, from its geometry alone.
 
 #include "engine/model/capacity.hpp"
 

@@ -46,8 +46,8 @@ constexpr command commands[] = {
      "Prints what a model is, what it costs and whether it will load; exit status 1 if not.",
      semantic::eval::run_inspect},
     {"capacity", "[--model MODEL] [--kv-bits LIST] [--memory-mb MB]",
-     "Prints what a token of K and V costs and how many agents a pool holds, from config.json "
-     "alone.",
+     "Prints what a token of K and V costs and how many agents a pool holds, from the model's "
+     "geometry alone.",
      semantic::eval::run_capacity},
 };
 
