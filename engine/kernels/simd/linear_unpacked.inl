@@ -207,6 +207,12 @@ SIMD void stretch_rows(block_span s, const unpacked_stretch<tiles>& w, int count
     }
 }
 
+/// The scales of one row's groups, at most pass_groups of them.
+SIMD_INLINE void copy_scales(const float* from, index groups, float* to) {
+    static_assert(pass_groups == lane_count);
+    store(to, load_first(from, static_cast<int>(groups)));
+}
+
 /// Up to rows_per_pass rows against `tiles` tiles.
 template <int tiles, weight_kind kind>
 SIMD void unpacked_tiles(const block_span& all, int count) {
@@ -222,8 +228,8 @@ SIMD void unpacked_tiles(const block_span& all, int count) {
         for (index m = 0; m < count; ++m) {
             std::int32_t* to = corrections + m * row;
             correct<kind>(s.part_sums + (m * s.groups + g) * 4, s.group_end - g, to);
-            __builtin_memcpy(to + pass_groups * parts, s.x_scales + m * s.groups + g,
-                             static_cast<std::size_t>(s.group_end - g) * sizeof(float));
+            copy_scales(s.x_scales + m * s.groups + g, s.group_end - g,
+                        reinterpret_cast<float*>(to + pass_groups * parts));
         }
         unpack_stretch<tiles, kind>(s, stretch);
         stretch_rows<tiles, form.scale_parts, form.offset_parts, pairs_per_carry(form)>(s, stretch,
