@@ -111,14 +111,17 @@ class row_group {
 }  // namespace
 
 void embed_block_row(const packed_matrix& w, int row, float* out) {
-    for (index g = 0; g < w.cols / group_size; ++g, out += group_size) {
+    constexpr index step = 16;  // no part is smaller
+    for (index g = 0; g < w.cols / group_size; ++g) {
         const row_group group(w, row, g);
         const block_form& form = group.form();
-        for (index k = 0; k < group_size; ++k) {
+        for (index from = 0; from < group_size; from += step, out += step) {
+            const float scale = group.scale(from * form.scale_parts / group_size);
             const float offset =
-                form.offset_parts > 0 ? group.offset(k * form.offset_parts / group_size) : 0.0f;
-            out[k] = std::fma(group.scale(k * form.scale_parts / group_size),
-                              static_cast<float>(group.integer(k)), offset);
+                form.offset_parts > 0 ? group.offset(from * form.offset_parts / group_size) : 0.0f;
+            for (index k = 0; k < step; ++k) {
+                out[k] = std::fma(scale, static_cast<float>(group.integer(from + k)), offset);
+            }
         }
     }
 }
