@@ -1,6 +1,5 @@
-// Published models, where they are: SEMANTIC_REAL_MODELS names a folder of *.gguf, else
-// ~/.semantic/models. What a file is compared with was made by
-// tests/golden/tokenizers/real/make.py.
+// Published models, where they are (tests/support/real_models.hpp). What a file is compared with
+// was made by tests/golden/tokenizers/real/make.py.
 
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/files/gguf.hpp"
 #include "tests/engine/text/golden_files.hpp"
+#include "tests/support/real_models.hpp"
 
 namespace semantic::engine {
 
@@ -117,19 +117,6 @@ std::string digest_of_tokens(const storage::gguf_view& file) {
     return made.hex();
 }
 
-std::vector<fs::path> real_models() {
-    const char* named = std::getenv("SEMANTIC_REAL_MODELS");
-    const char* home = std::getenv("HOME");
-    const fs::path folder = named != nullptr
-                                ? fs::path(named)
-                                : fs::path(home == nullptr ? "" : home) / ".semantic/models";
-    std::vector<fs::path> found;
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none))
-        if (entry.path().extension() == ".gguf") found.push_back(entry.path());
-    return found;
-}
-
 std::string digest_of_ids(const tokenizer& words, const texts& of) {
     digest made;
     for (const std::string& line : of) {
@@ -143,9 +130,8 @@ std::string digest_of_ids(const tokenizer& words, const texts& of) {
 }  // namespace
 
 TEST(real_tokenizers, ids_of_ten_thousand_lines_in_six_scripts_are_the_references) {
-    const auto models = real_models();
-    if (models.empty())
-        GTEST_SKIP() << "skipped: no *.gguf in SEMANTIC_REAL_MODELS or ~/.semantic/models";
+    const auto models = tests::real_models();
+    if (models.empty()) GTEST_SKIP() << tests::no_real_models;
     const auto known = read_json("tests/golden/tokenizers/real/digests.json");
     const auto all = lines();
     int compared = 0;
