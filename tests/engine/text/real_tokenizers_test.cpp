@@ -157,7 +157,7 @@ TEST(real_tokenizers, ids_of_ten_thousand_lines_in_six_scripts_are_the_reference
 
 TEST(real_tokenizers, a_folder_beside_the_file_has_the_same_tokens) {
     int compared = 0;
-    for (const fs::path& path : real_models()) {
+    for (const fs::path& path : tests::real_models()) {
         const fs::path folder = fs::path(path).replace_extension();
         if (!fs::exists(folder / "tokenizer.json")) continue;
         ++compared;
