@@ -1,7 +1,7 @@
 // The forward pass without scheduler or server: decoding by several sequences at a depth, and
 // prefill at a depth, each beside what this machine's memory and multipliers allow, measured in the
-// same run.
-// Run: build/bin/model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS] [COUNTxDEPTH...]
+// same run. K and V have the bits that the server takes for the model.
+// Run: build/bin/model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS] [COUNTxDEPTH...]
 // COUNT is of sequences for decode, of tokens for prefill.
 
 #include <algorithm>
@@ -121,7 +121,8 @@ class bench_model {
         auto config = model_config::load(folder);
         if (!config) throw std::runtime_error(config.error().what);
         config_ = std::move(*config);
-        const storage::kv_layout layout = make_kv_layout(config_, {4, 64}, block_tokens);
+        const storage::kv_layout layout =
+            make_kv_layout(config_, {default_kv(config_).bits, 64}, block_tokens);
         pool_ = std::make_unique<storage::block_pool>(layout, pool_bytes);
         auto model = transformer::load(folder, config_, layout, kernels, {rows_max, 16},
                                        weight_form::native, {});
@@ -247,7 +248,7 @@ void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case
 int run(int argc, char** argv) {
     if (argc < 2) {
         std::fprintf(stderr,
-                     "usage: model_bench MODEL_DIR [decode|prefill|all] [KERNELS] [THREADS] "
+                     "usage: model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS] "
                      "[COUNTxDEPTH...]\n");
         return 2;
     }
