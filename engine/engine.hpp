@@ -27,7 +27,7 @@ namespace semantic::engine {
 
 struct engine_options {
     std::string model_directory;  // a folder, or a GGUF file
-    std::string model_id;  // what clients call it; empty: the folder's name
+    std::string model_id;         // what clients call it; empty: the folder's name
     std::string cache_directory;
     std::size_t cache_budget_bytes = 0;   // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;  // of all cache files; 0: min(10 % of the disk, 64 GiB)
