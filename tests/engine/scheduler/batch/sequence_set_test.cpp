@@ -3,41 +3,21 @@
 #include <gtest/gtest.h>
 
 #include "storage/pool/prefix_arrival.hpp"
-#include "tests/engine/prompt/stored_prompts.hpp"
+#include "tests/engine/scheduler/bare_sequences.hpp"
 
 namespace semantic::engine {
 namespace {
 
-class sequence_set_ : public tests::stored_prompts {
+class sequence_set_ : public tests::bare_sequences {
   protected:
-    std::unique_ptr<sequence> make(request_id id, int choice = 0) {
-        auto& work = works_[id];
-        if (!work) {
-            work = std::make_shared<job>();
-            work->id = id;
-            work->prompt = resolved_prompt{*storage::agent_id::parse("a")};
-            work->prompt->text = "Hello there.";
-            work->prompt->tokens = words_.encode(work->prompt->text, work->prompt->token_ends);
-        }
-        return std::make_unique<sequence>(work, choice, std::vector<storage::kv_block_parts>(), 0,
-                                          pool_, words_, rules_, 1);
-    }
-    /// With frames for its prompt, and the prompt computed.
-    sequence& run(request_id id, int choice = 0) {
-        sequence& added = set_.add(make(id, choice));
-        const int tokens = static_cast<int>(added.work().prompt->tokens.size());
-        EXPECT_TRUE(added.cache().reserve(tokens));
-        added.cache().advance(tokens);
-        return added;
-    }
+    static constexpr int tokens = 5;  // of every prompt
+
+    sequence& run(request_id id, int choice = 0) { return add_computed(id, tokens, choice); }
     sequence& begin_early(request_id id) {
-        set_.add_early(make(id), std::make_shared<storage::prefix_arrival>(std::vector<int>{1}));
+        set_.add_early(make(id, tokens),
+                       std::make_shared<storage::prefix_arrival>(std::vector<int>{1}));
         return *set_.running().back();
     }
-
-    const answer_rules rules_{{}, 1000, {}};
-    std::map<request_id, job_ptr> works_;
-    sequence_set set_;
 };
 
 TEST_F(sequence_set_, the_youngest_is_the_last_choice_of_the_last_request_whenever_it_began) {
@@ -60,8 +40,7 @@ TEST_F(sequence_set_,
     for (sequence* each : {&second, &choice, &first}) set_.preempt(*each);
     EXPECT_GT(held, 0u);
     EXPECT_EQ(pool_.held_count(), 0u);
-    EXPECT_EQ(second.view().pending, static_cast<int>(works_[2]->prompt->tokens.size()))
-        << "all that is known runs again";
+    EXPECT_EQ(second.view().pending, tokens) << "all that is known runs again";
     for (sequence* expected : {&first, &choice, &second}) {
         sequence& oldest = set_.oldest_preempted();
         EXPECT_EQ(&oldest, expected);
