@@ -54,35 +54,26 @@ constexpr bool is_looked_up(weight_kind kind) noexcept {
     return kind == weight_kind::iq4_nl || kind == weight_kind::iq4_xs;
 }
 
+/// Of weight_kind::q4_0 and those that follow, in their order.
+inline constexpr block_form block_forms[] = {
+    {code_planes::nibbles, 512, 1, 32, 2, 0, 8, 15, 64},
+    {code_planes::nibbles, 512, 1, 32, 2, 2, 0, 15, 128},
+    {code_planes::nibbles_fifths, 640, 1, 32, 2, 0, 16, 31, 64},
+    {code_planes::nibbles_fifths, 640, 1, 32, 2, 2, 0, 31, 128},
+    {code_planes::bytes, 1024, 1, 32, 2, 0, 128, 255, 64},
+    {code_planes::nibbles, 512, 1, 32, 2, 0, 128, 255, 64},
+    // 32 bytes of the header are unused: codes start a cache line
+    {code_planes::nibbles, 512, 4, 32, 2, 0, 128, 255, 192},
+    {code_planes::twos, 256, 4, 16, 1, 4, 0, 45, 320},  // largest: with its scale
+    {code_planes::twos_thirds, 384, 4, 16, 4, 0, 4, 7, 288},
+    {code_planes::nibbles, 512, 4, 32, 2, 2, 0, 15, 320},
+    {code_planes::nibbles_fifths, 640, 4, 32, 2, 2, 0, 31, 320},
+    {code_planes::sixes, 768, 4, 16, 4, 0, 32, 63, 320},  // 32 bytes are unused, as in iq4_xs
+};
+
 /// Requires: is_block_kind(kind).
 constexpr block_form block_form_of(weight_kind kind) noexcept {
-    using enum code_planes;
-    switch (kind) {
-        case weight_kind::q4_0:
-            return {nibbles, 512, 1, 32, 2, 0, 8, 15, 64};
-        case weight_kind::q4_1:
-            return {nibbles, 512, 1, 32, 2, 2, 0, 15, 128};
-        case weight_kind::q5_0:
-            return {nibbles_fifths, 640, 1, 32, 2, 0, 16, 31, 64};
-        case weight_kind::q5_1:
-            return {nibbles_fifths, 640, 1, 32, 2, 2, 0, 31, 128};
-        case weight_kind::q8_0:
-            return {bytes, 1024, 1, 32, 2, 0, 128, 255, 64};
-        case weight_kind::iq4_nl:
-            return {nibbles, 512, 1, 32, 2, 0, 128, 255, 64};
-        case weight_kind::iq4_xs:  // 32 bytes of the header are unused: codes start a cache line
-            return {nibbles, 512, 4, 32, 2, 0, 128, 255, 192};
-        case weight_kind::q2_k:  // largest: with its scale
-            return {twos, 256, 4, 16, 1, 4, 0, 45, 320};
-        case weight_kind::q3_k:
-            return {twos_thirds, 384, 4, 16, 4, 0, 4, 7, 288};
-        case weight_kind::q4_k:
-            return {nibbles, 512, 4, 32, 2, 2, 0, 15, 320};
-        case weight_kind::q5_k:
-            return {nibbles_fifths, 640, 4, 32, 2, 2, 0, 31, 320};
-        default:  // q6_k; 32 bytes are unused as above
-            return {sixes, 768, 4, 16, 4, 0, 32, 63, 320};
-    }
+    return block_forms[static_cast<int>(kind) - static_cast<int>(weight_kind::q4_0)];
 }
 
 /// Row `row` of w as kernel_table::embed_row gives it: out [cols]. Requires: is_block_kind(w.kind).
