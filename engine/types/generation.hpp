@@ -213,8 +213,8 @@ enum class failure_kind {
     shutting_down,
     thread_lost,  // the answer that the request continues is not known, or not any more
 };
-/// Sent once, last, instead of `finished`.
-/// By how much a prompt is too long.
+/// By how much a prompt is too long: numbers that errors name, so that a client knows how much to
+/// leave out.
 struct prompt_excess {
     std::int64_t tokens = 0;      // of the prompt
     int context_tokens = 0;       // that a prompt and its answer may have together
@@ -222,7 +222,7 @@ struct prompt_excess {
 };
 /// What of a request is at fault.
 enum class request_part { unsaid, prompt, form, tools, biases, stop_tokens };
-struct failed {
+struct failed {  // sent once, last, instead of `finished`
     failure_kind kind = failure_kind::internal;
     std::string what;
     std::optional<std::chrono::seconds> retry_after{};  // overloaded: when there may be a place

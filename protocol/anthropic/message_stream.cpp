@@ -186,7 +186,7 @@ std::string message_stream::on_tool_call(std::string_view name, std::string_view
 std::string message_stream::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return on_failed(*f);
     if (state_ == state::fresh)
-        return on_failed({errc::internal, "the answer ended before it began"});
+        return on_failed(fail(errc::internal, "the answer ended before it began"));
     if (state_ == state::ended) return {};
     std::string bytes = close_block();
     state_ = state::ended;

@@ -199,10 +199,9 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
 }  // namespace
 
 failure thread_not_found(std::string_view message_id) {
-    return {errc::not_found,
-            "there is no thread with the answer " + quoted(message_id),
-            {},
-            "thread_not_found"};
+    failure f = fail(errc::not_found, "there is no thread with the answer " + quoted(message_id));
+    f.error_code = "thread_not_found";
+    return f;
 }
 
 result<messages_request> parse_messages(std::string_view body, const messages_limits& limits,

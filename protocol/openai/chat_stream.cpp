@@ -187,7 +187,7 @@ std::string chat_stream::on_choice_finished(const engine::choice_finished& event
 std::string chat_stream::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return on_failed(*f);
     if (state_ == state::fresh)
-        return on_failed({errc::internal, "the answer ended before it began"});
+        return on_failed(fail(errc::internal, "the answer ended before it began"));
     if (state_ == state::ended) return {};
     state_ = state::ended;
     bool has_calls = choices_[0].parts.call_count() > 0;

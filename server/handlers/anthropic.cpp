@@ -58,7 +58,9 @@ class thread_lookup {
 
   private:
     static protocol::failure refusal(std::string what, std::string error_code) {
-        return {protocol::errc::bad_value, std::move(what), {}, std::move(error_code)};
+        protocol::failure f = protocol::fail(protocol::errc::bad_value, std::move(what));
+        f.error_code = std::move(error_code);
+        return f;
     }
     const services& with_;
     storage::tenant_id tenant_;

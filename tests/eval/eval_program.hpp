@@ -32,20 +32,6 @@ inline void write(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
 }
 
-/// A published model's file in SEMANTIC_REAL_MODELS, else in ~/.semantic/models; empty: not there.
-inline std::string real_model(const std::string& name) {
-    const char* folder = std::getenv("SEMANTIC_REAL_MODELS");
-    const char* home = std::getenv("HOME");
-    const std::string at = folder != nullptr ? folder
-                           : home != nullptr ? std::string(home) + "/.semantic/models"
-                                             : "";
-    const std::string file = at + "/" + name + ".gguf";
-    return std::filesystem::exists(file) ? file : "";
-}
-
-inline constexpr const char* no_real_model =
-    "no published model in SEMANTIC_REAL_MODELS or ~/.semantic/models (etc/get-model.sh)";
-
 class semantic_eval : public testing::Test {
   protected:
     std::string path(const std::string& name) const { return dir_.path() + "/" + name; }

@@ -11,6 +11,7 @@
 #include "tests/eval/eval_program.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/latent_model.hpp"
+#include "tests/support/real_models.hpp"
 
 namespace semantic {
 namespace {
@@ -153,7 +154,7 @@ TEST_F(inspect_test, of_real_models_says_that_they_load) {
     int found = 0;
     for (const char* name :
          {"smollm2-135m", "gemma3-270m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"}) {
-        const std::string file = real_model(name);
+        const std::string file = tests::real_model(name);
         if (file.empty()) continue;
         ++found;
         const json::object is = report("--model " + file, 0);
@@ -167,7 +168,7 @@ TEST_F(inspect_test, of_real_models_says_that_they_load) {
                     is.at("file_bytes").to_number<double>(),
                     0.1 * is.at("file_bytes").to_number<double>());
     }
-    if (found == 0) GTEST_SKIP() << no_real_model;
+    if (found == 0) GTEST_SKIP() << tests::no_real_models;
 }
 
 }  // namespace

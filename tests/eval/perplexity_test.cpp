@@ -12,6 +12,7 @@
 #include "storage/files/safetensors.hpp"
 #include "tests/eval/eval_program.hpp"
 #include "tests/support/latent_model.hpp"
+#include "tests/support/real_models.hpp"
 
 namespace semantic {
 namespace {
@@ -233,7 +234,7 @@ TEST_F(perplexity_test, of_published_models_is_the_references) {
     for (const row& r :
          {row{"smollm2-135m", 1024, 24.1784, 0.005}, row{"qwen2.5-coder-0.5b", 512, 16.1390, 0.005},
           row{"gemma3-270m", 512, 17.5316, 0.015}}) {
-        const std::string model = real_model(r.model);
+        const std::string model = tests::real_model(r.model);
         if (model.empty()) continue;
         ++found;
         const std::string tokens = std::to_string(r.tokens);
@@ -241,7 +242,7 @@ TEST_F(perplexity_test, of_published_models_is_the_references) {
                             "/recall_cases.jsonl --context " + tokens + " --tokens " + tokens);
         EXPECT_NEAR(rows["16"]["ppl"], r.reference, r.tolerance * r.reference) << r.model;
     }
-    if (found == 0) GTEST_SKIP() << no_real_model;
+    if (found == 0) GTEST_SKIP() << tests::no_real_models;
 }
 
 TEST_F(perplexity_test, that_cannot_be_measured_says_why_in_one_line) {

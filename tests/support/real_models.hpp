@@ -13,17 +13,24 @@ namespace semantic::tests {
 inline constexpr const char* no_real_models =
     "skipped: no *.gguf in SEMANTIC_REAL_MODELS or ~/.semantic/models (etc/get-model.sh)";
 
+inline std::filesystem::path real_models_folder() {
+    const char* named = std::getenv("SEMANTIC_REAL_MODELS");
+    if (named != nullptr) return named;
+    const char* home = std::getenv("HOME");
+    return std::filesystem::path(home == nullptr ? "" : home) / ".semantic/models";
+}
+
+/// The file of the model that etc/get-model.sh calls `name`; empty: it is not there.
+inline std::string real_model(const std::string& name) {
+    const auto file = real_models_folder() / (name + ".gguf");
+    return std::filesystem::exists(file) ? file.string() : "";
+}
+
 /// In the order of their names.
 inline std::vector<std::filesystem::path> real_models() {
-    namespace fs = std::filesystem;
-    const char* named = std::getenv("SEMANTIC_REAL_MODELS");
-    const char* home = std::getenv("HOME");
-    const fs::path folder = named != nullptr
-                                ? fs::path(named)
-                                : fs::path(home == nullptr ? "" : home) / ".semantic/models";
-    std::vector<fs::path> found;
+    std::vector<std::filesystem::path> found;
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(folder, none))
+    for (const auto& entry : std::filesystem::directory_iterator(real_models_folder(), none))
         if (entry.path().extension() == ".gguf") found.push_back(entry.path());
     std::sort(found.begin(), found.end());
     return found;

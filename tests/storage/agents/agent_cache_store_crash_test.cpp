@@ -95,6 +95,14 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
         return agent_cache_store::open(options_for(directory.path(), files), pool);
     }
 
+    /// 13 tokens of "a" and 9 of "other".
+    void save_two(agent_cache_store& store) {
+        store.put(make_state(pool, "a", some_tokens(13)));
+        store.put(make_state(pool, "other", some_tokens(9)));
+        ASSERT_TRUE(store.save(id_of("a")));
+        ASSERT_TRUE(store.save(id_of("other")));
+    }
+
     /// Reads the agent back in full. Returns: how many tokens it has, or -1 when it is absent.
     int whole_tokens(agent_cache_store& store, const std::string& id) {
         const auto state = store.find(id_of(id));
@@ -222,10 +230,7 @@ TEST_P(agent_cache_store_crash_test, a_save_that_fails_anywhere_leaves_the_old_o
         bool acknowledged = false;
         {
             const auto store = std::move(*open(now.directory, &*now.files));
-            store->put(make_state(pool, "a", some_tokens(13)));
-            store->put(make_state(pool, "other", some_tokens(9)));
-            ASSERT_TRUE(store->save(id_of("a")));
-            ASSERT_TRUE(store->save(id_of("other")));
+            ASSERT_NO_FATAL_FAILURE(save_two(*store));
             store->put(make_state(pool, "a", some_tokens(27)));
             now.arm();
             acknowledged = store->save(id_of("a")).has_value();
@@ -317,10 +322,7 @@ TEST_P(agent_cache_store_crash_test, an_erase_that_fails_anywhere_leaves_all_or_
         bool acknowledged = false;
         {
             const auto store = std::move(*open(now.directory, &*now.files));
-            store->put(make_state(pool, "a", some_tokens(13)));
-            store->put(make_state(pool, "other", some_tokens(9)));
-            ASSERT_TRUE(store->save(id_of("a")));
-            ASSERT_TRUE(store->save(id_of("other")));
+            ASSERT_NO_FATAL_FAILURE(save_two(*store));
             now.arm();
             acknowledged = store->erase(id_of("a")).has_value();
         }
