@@ -30,15 +30,16 @@ SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_her
 // Each builds on the one before.
 // clang-format off
 #include "engine/kernels/simd/elements.inl"
+#include "engine/kernels/simd/kv_rows.inl"
 #include "engine/kernels/simd/linear.inl"
 #include "engine/kernels/simd/linear_blocks.inl"
 #include "engine/kernels/simd/linear_unpacked.inl"
 #include "engine/kernels/simd/attend.inl"
-#include "engine/kernels/simd/attend_4bit_tile.inl"
-#include "engine/kernels/simd/attend_4bit_prefetch.inl"
-#include "engine/kernels/simd/attend_4bit_softmax.inl"
-#include "engine/kernels/simd/attend_4bit_products.inl"
-#include "engine/kernels/simd/attend_4bit.inl"
+#include "engine/kernels/simd/attend_tiles_unpack.inl"
+#include "engine/kernels/simd/attend_tiles_prefetch.inl"
+#include "engine/kernels/simd/attend_tiles_softmax.inl"
+#include "engine/kernels/simd/attend_tiles_products.inl"
+#include "engine/kernels/simd/attend_tiles.inl"
 // clang-format on
 
 constexpr kernel_table table = make_table("avxvnni");

@@ -1,5 +1,5 @@
 // Attention over one packed frame of 8 or 16 bits. See elements.inl for how this is used, and
-// attend_4bit.inl for 4 bits.
+// attend_tiles.inl for 4 bits.
 // 16 tokens of keys become one tile whose lanes are tokens, read by all query rows. Scores and
 // softmax run over lanes of tokens. Values are widened to floats, 64 tokens at a time for all rows.
 
@@ -512,11 +512,11 @@ SIMD void weigh_all(const attention_block& block, const attend_parts& s) {
     }
 }
 
-SIMD void attend_4bit(const attention_block& block);
+SIMD void attend_tiles(const attention_block& block);
 
 SIMD void attend(const attention_block& block) {
     if (block.v.bits == 4) {
-        attend_4bit(block);
+        attend_tiles(block);
         return;
     }
     const attend_parts s = divide_scratch(block);

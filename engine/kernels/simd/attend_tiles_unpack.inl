@@ -1,5 +1,5 @@
 // Attention at 4 bit: the layout of a tile of 64 tokens in the scratch, and the unpacking of keys
-// and values into it. See attend_4bit.inl for the whole. Numbers in parentheses are formulas of
+// and values into it. See attend_tiles.inl for the whole. Numbers in parentheses are formulas of
 // ARITHMETIC.md.
 
 // A phase keeps its sums in registers. Phases inlined into one function would spill each other's.

@@ -1,5 +1,5 @@
 // Attention over one packed frame of 4 bits: the driver. See elements.inl for how the files here
-// are used; attend_4bit_tile.inl, _prefetch.inl, _softmax.inl and _products.inl are its parts. A
+// are used; attend_tiles_unpack.inl, _prefetch.inl, _softmax.inl and _products.inl are its parts. A
 // frame is computed tile by tile of 64 tokens. A tile's keys and values are unpacked once for all
 // query rows: keys with the token as lane, values with 4 tokens in one word, so that both products
 // are integer ones. A strip of up to 24 rows then goes from scores to weights to output while its
@@ -126,7 +126,7 @@ SIMD void attend_tile_rows(const attention_block& block, tile_parts& s, int t0) 
     }
 }
 
-SIMD void attend_4bit(const attention_block& block) {
+SIMD void attend_tiles(const attention_block& block) {
     tile_parts s = divide_tiled_scratch(block);
     if (s.seen.begin >= s.seen.end) {
         return;

@@ -1,0 +1,321 @@
+// The definition of what is done with keys and values: quantising them and attention over a frame,
+// slow, obvious, never optimised. ARITHMETIC.md has the formulas, which are quoted here by number.
+
+#include "engine/kernels/scalar_attention.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/attention_scratch.hpp"
+#include "engine/kernels/exp_constants.hpp"
+
+namespace semantic::engine::scalar {
+
+float exp_one(float x) {
+    const float shifted = std::fma(x, exp_log2e, exp_magic);
+    const float n = shifted - exp_magic;
+    float r = std::fma(n, -exp_ln2_high, x);
+    r = std::fma(n, -exp_ln2_low, r);
+    float p = exp_coefficients[0];
+    for (int i = 1; i < exp_coefficient_count; ++i) {
+        p = std::fma(p, r, exp_coefficients[i]);
+    }
+    const std::uint32_t bits =
+        std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(shifted) << 23);
+    if (x < exp_underflow) {
+        return 0.0f;
+    }
+    return x > exp_overflow ? std::numeric_limits<float>::infinity() : std::bit_cast<float>(bits);
+}
+
+float fold(float* lanes) {
+    for (int half_width = lane_count / 2; half_width > 0; half_width /= 2) {
+        for (int i = 0; i < half_width; ++i) {
+            lanes[i] += lanes[i + half_width];
+        }
+    }
+    return lanes[0];
+}
+
+namespace {
+
+using index = std::ptrdiff_t;
+
+float read_half(const std::byte* at, index i) {
+    return to_float(reinterpret_cast<const half*>(at)[i]);
+}
+
+/// 2^x for x <= 0, by (8).
+float exp2_one(float x) {
+    x = std::fmax(x, exp2_lowest);
+    const float shifted = x + exp_magic;
+    const float r = x - (shifted - exp_magic);
+    float p = exp2_coefficients[0];
+    for (int i = 1; i < exp2_coefficient_count; ++i) {
+        p = std::fma(p, r, exp2_coefficients[i]);
+    }
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
+                                (std::bit_cast<std::uint32_t>(shifted) << 23));
+}
+
+half to_finite_half(float value) {
+    return to_half(std::fmin(std::fmax(value, -65504.0f), 65504.0f));
+}
+
+void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out, half& bias_out) {
+    float low = x[0], high = x[0];
+    for (index i = 1; i < group_size; ++i) {
+        low = std::fmin(low, x[i]);
+        high = std::fmax(high, x[i]);
+    }
+    const float steps = static_cast<float>((1 << bits) - 1);
+    const bool use_low = std::fabs(low) > std::fabs(high);
+    float scale = std::fmax((high - low) / steps, 1e-7f);
+    scale = use_low ? scale : -scale;
+    const float edge = use_low ? low : high;
+    const float zero_step = std::nearbyint(edge / scale);
+    if (zero_step != 0.0f) {
+        scale = edge / zero_step;
+    }
+    const float bias = zero_step != 0.0f ? edge : 0.0f;
+    for (index i = 0; i < group_size * bits / 8; ++i) {
+        row[i] = std::byte{0};
+    }
+    for (index i = 0; i < group_size; ++i) {
+        const float level = std::nearbyint((x[i] - bias) / scale);
+        const auto q = static_cast<unsigned>(std::fmin(std::fmax(level, 0.0f), steps));
+        row[i * bits / 8] |= static_cast<std::byte>(q << (i * bits % 8));
+    }
+    scale_out = to_finite_half(scale);
+    bias_out = to_finite_half(bias);
+}
+
+/// Integer of element d of token t.
+int kv_q(const kv_rows& kv, index t, index d) {
+    const auto* row =
+        reinterpret_cast<const std::uint8_t*>(kv.rows) + static_cast<std::size_t>(t) * kv.row_bytes;
+    return kv.bits == 8 ? row[d] : row[d / 2] >> (d % 2 * 4) & 15;
+}
+
+float kv_value(const kv_rows& kv, index t, index d) {
+    if (kv.bits == 16) {
+        return read_half(kv.rows + static_cast<std::size_t>(t) * kv.row_bytes, d);
+    }
+    const index group = t * kv.row_scales + d / group_size;
+    return std::fma(static_cast<float>(kv_q(kv, t, d)), to_float(kv.scales[group]),
+                    to_float(kv.biases[group]));
+}
+
+/// (1) and (2) of query r and token t. Requires: 4 or 8 bit. `scale`: on the query's scales and
+/// sums.
+float quantised_score(const attention_block& block, index r, index t, float scale) {
+    const kv_rows& k = block.k;
+    const index groups = k.dim / group_size;
+    float acc = 0.0f;
+    for (index g = 0; g < groups; ++g) {
+        std::int32_t idot = 0;
+        for (index d = g * group_size; d < (g + 1) * group_size; ++d) {
+            idot += kv_q(k, t, d) * block.q.q[r * k.dim + d];
+        }
+        const index at = t * k.row_scales + g;
+        const float q_scale = block.q.scales[r * groups + g] * scale;
+        acc = std::fma(to_float(k.biases[at]), block.q.sums[r * groups + g] * scale, acc);
+        acc = std::fma(to_float(k.scales[at]) * q_scale, static_cast<float>(idot), acc);
+    }
+    return acc;
+}
+
+/// x[t] at 8 or 16 bit.
+float score(const attention_block& block, index r, index t) {
+    if (block.k.bits == 8) {
+        return block.scale * quantised_score(block, r, t, 1.0f);
+    }
+    float acc = 0.0f;
+    for (index d = 0; d < block.k.dim; ++d) {
+        acc = std::fma(block.queries[r * block.k.dim + d], kv_value(block.k, t, d), acc);
+    }
+    return block.scale * acc;
+}
+
+/// A row's running values M, l, C and O of one frame of 4 bits and one group of values.
+struct tile_state {
+    float max = -std::numeric_limits<float>::infinity();
+    float sums[lane_count] = {};
+    float centres[lane_count] = {};
+    float out[group_size] = {};
+};
+
+/// (10): 2^x in units of 1 / weight_one, for x = -a / weight_steps, 0 <= a <= 32768.
+int exp2_fixed(std::uint32_t a) {
+    const std::uint32_t fraction = a << (16 - weight_step_bits) & 0xffffu;
+    std::uint32_t h = weight_coefficients[2] * fraction >> 16;
+    h = (weight_coefficients[1] - h) * fraction >> 16;
+    h = (weight_coefficients[0] - h) * fraction >> 16;
+    return static_cast<int>(((2u * weight_one - h) >> (a >> weight_step_bits)) + 1) >> 1;
+}
+
+/// mulr: a * b / 2^15, rounded half up.
+int multiply_rounded(int a, int b) { return (a * b + (1 << 14)) >> 15; }
+
+/// Lane of token t of a tile in the partial sums of (11) and (14).
+index weight_lane(index t) { return t % 16 / 4 * 4 + t / 16 % 2 * 2 + t % 4 / 2; }
+
+/// (6) to (16): adds the weighted values of the tokens [begin, end) of one tile of 64, for one
+/// group of elements. x: their scores to base 2.
+void attend_tile(const kv_rows& v, index group, const float* x, index begin, index end,
+                 tile_state& state) {
+    const float highest = *std::max_element(x, x + (end - begin));  // (6), (7)
+    const float max =
+        std::fmax(state.max, (std::ceil(highest / maximum_step) + 0.0f) * maximum_step);
+    if (state.max < max && state.max > -std::numeric_limits<float>::infinity()) {
+        const float factor = exp2_one(state.max - max);
+        for (float& value : state.out) value *= factor;
+        for (int i = 0; i < lane_count; ++i) {
+            state.sums[i] *= factor;
+            state.centres[i] *= factor;
+        }
+    }
+    state.max = max;
+    const float factor = exp2_one(highest - max);
+
+    float sizes[attention_tile_tokens], centres[attention_tile_tokens];  // (12), (13)
+    float largest_size = 0.0f, largest_centre = 0.0f;
+    for (index t = begin; t < end; ++t) {
+        const index at = t * v.row_scales + group, i = t - begin;
+        const float scale = to_float(v.scales[at]);
+        sizes[i] = std::fabs(scale);
+        centres[i] = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
+        largest_size = std::fmax(largest_size, sizes[i]);
+        largest_centre = std::fmax(largest_centre, std::fabs(centres[i]));
+    }
+    const float size_factor = largest_size > 0.0f ? weight_one / largest_size : 0.0f;
+    const float centre_factor = largest_centre > 0.0f ? centre_one / largest_centre : 0.0f;
+
+    std::int32_t sum[lane_count] = {}, centre[lane_count] = {}, idot[group_size] = {};
+    for (index t = begin; t < end; ++t) {
+        const index i = t - begin, lane = weight_lane(t % attention_tile_tokens);
+        // (9), (10), and the sums of (11), (14) and (16).
+        const float steps = std::nearbyint(std::fma(x[i], weight_steps, highest * -weight_steps));
+        const int p = exp2_fixed(static_cast<std::uint32_t>(-std::fmax(steps, -32768.0f)));
+        sum[lane] += p;
+        centre[lane] += p * static_cast<int>(std::nearbyint(centres[i] * centre_factor));
+        const int size = static_cast<int>(std::nearbyint(sizes[i] * size_factor));
+        const int level = multiply_rounded(multiply_rounded(p, size), level_one);
+        const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
+        for (index d = 0; d < group_size; ++d) {
+            const int q = kv_q(v, t, group * group_size + d);
+            idot[d] += level * ((negative ? 15 - q : q) - 8);
+        }
+    }
+    const float centre_unit = factor * (largest_centre * weighed_centre);
+    for (int i = 0; i < lane_count; ++i) {
+        state.sums[i] = std::fma(static_cast<float>(sum[i]), factor * weight_unit, state.sums[i]);
+        state.centres[i] = std::fma(static_cast<float>(centre[i]), centre_unit, state.centres[i]);
+    }
+    const float unit = factor * (largest_size * level_size);
+    for (index d = 0; d < group_size; ++d) {
+        state.out[d] = std::fma(unit, static_cast<float>(idot[d]), state.out[d]);
+    }
+}
+
+/// One row of 4-bit keys and values, to (17). out: [v.dim]
+softmax_state attend_tiles(const attention_block& block, index r, float* out) {
+    const index begin = block.begin[r], end = block.end[r];
+    softmax_state result{};
+    for (index group = 0; group < block.v.dim / group_size; ++group) {
+        tile_state state;
+        for (index tile = begin / attention_tile_tokens * attention_tile_tokens; tile < end;
+             tile += attention_tile_tokens) {
+            const index from = std::max(tile, begin);
+            const index to = std::min(tile + attention_tile_tokens, end);
+            float x[attention_tile_tokens];
+            for (index t = from; t < to; ++t) {
+                x[t - from] = quantised_score(block, r, t, block.scale * exp_log2e);
+            }
+            attend_tile(block.v, group, x, from, to, state);
+        }
+        const float base = fold(state.centres);
+        for (index d = 0; d < group_size; ++d) {
+            out[group * group_size + d] = state.out[d] + base;
+        }
+        result = {state.max * exp_ln2, fold(state.sums)};
+    }
+    return result;
+}
+
+/// One row of 8- or 16-bit keys and values, by (4) and (5). p: room for [tokens]; out: [v.dim]
+softmax_state attend_wide(const attention_block& block, index r, float* p, float* out) {
+    const index begin = block.begin[r], end = block.end[r];
+    softmax_state state{-std::numeric_limits<float>::infinity(), 0.0f};
+    for (index t = begin; t < end; ++t) {
+        p[t] = score(block, r, t);
+        state.max = std::fmax(state.max, p[t]);
+    }
+    float lanes[lane_count] = {};
+    for (index t = begin; t < end; ++t) {
+        p[t] = exp_one(p[t] - state.max);
+        lanes[t % lane_count] += p[t];
+    }
+    state.sum = fold(lanes);
+    for (index d = 0; d < block.v.dim; ++d) {
+        out[d] = 0.0f;
+        for (index t = begin; t < end; ++t) {
+            out[d] = std::fma(p[t], kv_value(block.v, t, d), out[d]);
+        }
+    }
+    return state;
+}
+
+}  // namespace
+
+void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales, half* biases) {
+    if (bits == 16) {
+        for (index i = 0; i < dim; ++i) {
+            reinterpret_cast<half*>(row)[i] = to_finite_half(x[i]);
+        }
+        return;
+    }
+    for (index g = 0; g < dim / group_size; ++g) {
+        quantize_kv_group(x + g * group_size, bits, row + g * group_size * bits / 8, scales[g],
+                          biases[g]);
+    }
+}
+
+/// (18)
+void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
+                   const float* from_out, int dim) {
+    const float largest = std::fmax(into.max, from.max);
+    const float a = exp_one(into.max - largest), b = exp_one(from.max - largest);
+    into.max = largest;
+    into.sum = std::fma(into.sum, a, from.sum * b);
+    for (index d = 0; d < dim; ++d) {
+        into_out[d] = std::fma(into_out[d], a, from_out[d] * b);
+    }
+}
+
+void attend(const attention_block& block) {
+    const float_attention_scratch parts =
+        lay_out_float_attention(block.count, block.tokens, block.k.dim, block.v.dim);
+    float* p = block.scratch + parts.scores;  // [tokens]
+    float* out = block.scratch + parts.out;   // [v.dim]
+    for (index r = 0; r < block.count; ++r) {
+        if (block.begin[r] >= block.end[r]) {
+            continue;
+        }
+        const softmax_state state =
+            block.v.bits == 4 ? attend_tiles(block, r, out) : attend_wide(block, r, p, out);
+        merge_softmax(block.state[r], block.out + r * block.v.dim, state, out, block.v.dim);
+    }
+}
+
+/// (19)
+void finish_softmax(const softmax_state& state, float* out, int dim) {
+    const float inverse = 1.0f / state.sum;
+    for (index d = 0; d < dim; ++d) {
+        out[d] *= inverse;
+    }
+}
+
+}  // namespace semantic::engine::scalar
