@@ -11,7 +11,8 @@
 namespace semantic::engine {
 
 /// Tokens of K and V that attention unpacks at a time: 64 x 64 floats fill a third of a 48 KiB L1.
-/// At 4 bit the weights are rounded tile by tile, which makes this a part of the definition.
+/// Where values have less than 8 bits the weights are rounded tile by tile, which makes this a part
+/// of the definition.
 inline constexpr int attention_tile_tokens = 64;
 
 /// Numbers parts one after the other, in whole registers of 16 floats: the last register of a part
@@ -37,8 +38,9 @@ class scratch_counter {
     std::size_t end_ = 0;
 };
 
-/// Scratch of attention at 8 and 16 bit, offsets in floats. The parts of states and key scales have
-/// room to spare: with less between the keys and the values, 3 rows at 8 bit took 4 % longer.
+/// Scratch of attention where values have 8 or 16 bits, offsets in floats. The parts of states and
+/// key scales have room to spare: with less between the keys and the values, 3 rows at 8 bit took 4
+/// % longer.
 struct float_attention_scratch {
     std::size_t score_stride;  // floats from one row of scores to the next
     std::size_t out_stride;    // floats from one row of output, or one token's values, to the next
@@ -75,7 +77,7 @@ constexpr float_attention_scratch lay_out_float_attention(int count, int tokens,
     return s;
 }
 
-/// Scratch of attention at 4 bit, offsets in floats.
+/// Scratch of attention by tiles, offsets in floats.
 struct tiled_attention_scratch {
     /// |scale| and centre of a tile's values as integers, see fixed_point_scales.
     struct fixed {

@@ -99,16 +99,28 @@ struct quantized_rows {
 
 /// One KV head's K or V rows inside a frame (storage::kv_layout gives the offsets): the first `dim`
 /// elements of rows that may be longer, so that the values of latent attention can be the first
-/// elements of its keys.
+/// elements of its keys. A row at 16 bit is f16; below, each group of 64 elements has 8 * bits
+/// bytes:
+///  8: byte i is element i.
+///  4: byte i keeps element 2 * i in its low nibble, 2 * i + 1 in its high one.
+///  5, 6: 32 bytes with the low nibbles as at 4 bit, then a plane of the upper u = 1 or 2 bits,
+///  with
+///      8 / u elements to a byte, the first in the lowest bits: element 8 * j + 2 * b + h (b < 4,
+///      h < 2) is number n % (8 / u) of byte n / (8 / u) * 4 + b, n = 2 * j + h. So the word at 4 *
+///      i has the upper bits of 4 elements that lie in one word of nibbles, and so on.
 struct kv_rows {
     const std::byte* rows = nullptr;  // [tokens, row_bytes]
     const half* scales = nullptr;     // [tokens, row_scales]; null at 16 bit
     const half* biases = nullptr;
-    int dim = 0;  // multiple of 64 at 4 and 8 bit, of 16 at 16 bit
-    int bits = 4;
+    int dim = 0;                // multiple of 16 at 16 bit, else of 64
+    int bits = 4;               // 4, 5, 6, 8 or 16
     std::size_t row_bytes = 0;  // from one token to the next, at least dim * bits / 8
     int row_scales = 0;         // from one token to the next, at least dim / 64; unused at 16 bit
 };
+
+/// How quantize_kv finds the scale and the bias of a group. mlx is for rows as they are; fitted
+/// errs less where a rotation has made the elements of a row alike.
+enum class kv_rounding { mlx, fitted };
 
 /// Running softmax of one query row over the blocks seen so far: Σ exp(s - max) and the
 /// unnormalised output. An empty state is max = -inf, sum = 0, out = 0; an attention sink starts as
@@ -124,8 +136,8 @@ struct softmax_state {
 struct attention_block {
     int count = 0;                   // query rows
     const float* queries = nullptr;  // [count, k.dim] f32, used at 16 bit
-    quantized_rows q;                // [count, k.dim], used at 4 and 8 bit
-    kv_rows k, v;
+    quantized_rows q;                // [count, k.dim], used below 16 bit
+    kv_rows k, v;                    // bits as attends() says
     const int* begin = nullptr;      // [count]
     const int* end = nullptr;        // [count], <= tokens
     int tokens = 0;                  // <= block_tokens
@@ -140,6 +152,12 @@ struct attention_block {
     kv_rows next_k, next_v;
     int next_tokens = 0;  // how many of its tokens will be read, from the first
 };
+
+/// Whether kernel_table::attend knows this pair of bits.
+constexpr bool attends(int key_bits, int value_bits) noexcept {
+    return value_bits == 4 ? key_bits == 4 || key_bits == 8
+                           : key_bits == value_bits && (key_bits == 8 || key_bits == 16);
+}
 
 struct kernel_table {
     const char* name;
@@ -188,19 +206,27 @@ struct kernel_table {
     /// sines: [dim/2]. a' = fma(a, cos, -(b * sin)); b' = fma(b, cos, a * sin)
     void (*rope)(float* x, const float* cosines, const float* sines, int dim);
 
-    /// One key or value row x [dim] -> packed row, scales and biases by the MLX affine rule (bits 4
-    /// or 8, groups of 64) or f16 (bits 16). What f16 cannot hold becomes +-65504, never infinity:
-    /// a hidden token is multiplied by 0 and must add nothing.
-    void (*quantize_kv)(const float* x, int dim, int bits, std::byte* row, half* scales,
-                        half* biases);
+    /// Turns one head x [dim] in place, (22) of ARITHMETIC.md: signs by channel, then a normalised
+    /// Hadamard transform, so that a large channel is spread over all. Dot products of turned heads
+    /// are those of the heads. Requires: dim a multiple of 16.
+    void (*rotate)(float* x, int dim);
+    /// The inverse, (23).
+    void (*rotate_back)(float* x, int dim);
+    /// One key or value row x [dim] -> packed row, scales and biases by `rounding`, (24) or (25)
+    /// (bits 4, 5, 6 or 8, groups of 64), or f16 (bits 16, whatever the rounding). What f16 cannot
+    /// hold becomes +-65504, never infinity: a hidden token is multiplied by 0 and must add
+    /// nothing.
+    void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
+                        half* scales, half* biases);
 
-    /// Scores, softmax and weighted sum of one frame, merged into the running state. K and V have
-    /// the same bits. ARITHMETIC.md has the formulas: (2), (4) and (5) at 8 bit, (3), (4) and (5)
-    /// at 16. At 4 bit integers do the work, and a row goes through the frame by tiles of 64
-    /// tokens, which is a part of the definition: (2), then (6) to (17). Merged by (18). From the
-    /// least begin to the greatest end of the rows that see anything, every token must hold finite
-    /// values: a row multiplies those hidden from it by 0. All other bytes are never used, so they
-    /// may be anything.
+    /// Scores, softmax and weighted sum of one frame, merged into the running state. Requires:
+    /// attends(k.bits, v.bits), and k.bits == v.bits where the values lie in the key rows.
+    /// ARITHMETIC.md has the formulas: (2), (4) and (5) where both have 8 bits, (3), (4) and (5)
+    /// at 16. Where values have less than 8 bits integers do the work, and a row goes through the
+    /// frame by tiles of 64 tokens, which is a part of the definition: (2), then (6) to (17).
+    /// Merged by (18). From the least begin to the greatest end of the rows that see anything,
+    /// every token must hold finite values: a row multiplies those hidden from it by 0. All other
+    /// bytes are never used, so they may be anything.
     void (*attend)(const attention_block& block);
     /// (18) of ARITHMETIC.md. exp(-inf) is 0, so a state with max -inf contributes nothing.
     /// Requires: not both empty.

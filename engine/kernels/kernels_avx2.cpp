@@ -7,6 +7,7 @@
 #include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/kv_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"
 
@@ -45,6 +46,10 @@ SIMD_INLINE __m256i add_products8(__m256i sum, __m256i u, __m256i s) {
 SIMD_INLINE void add_products(dot_sum<false>& sum, i16 u, i16 s) {
     sum.words = {add_products8(sum.words.a, u.a, s.a), add_products8(sum.words.b, u.b, s.b)};
 }
+/// How many products of a value of so many bits a dot_sum<true> takes before a carry, where the
+/// other factor is any byte: 2 * 255 * 2^(bits - 1), or 2 * (2^bits - 1) * 127, fit 16 bits so many
+/// times. 0: a dot_sum<false>.
+constexpr int carry_steps(int bits) { return bits == 8 ? 0 : 8 >> (bits - 4); }
 /// Bytes of weights are multiplied as u - 128, because two products with |u - 128| fit 16 bits:
 /// 2 * 128 * 127. The sums start from the 128 * Σ s that this leaves out.
 constexpr int byte_offset = -128;
@@ -70,7 +75,10 @@ SIMD_INLINE void carry(dot_sum<true>& sum) {
                     {_mm256_madd_epi16(sum.pairs.a, ones), _mm256_madd_epi16(sum.pairs.b, ones)});
     sum.pairs = zero_words();
 }
-SIMD_INLINE i16 materialized(const dot_sum<true>& sum) { return materialized_here(sum.words); }
+template <bool four_bit>
+SIMD_INLINE i16 materialized(const dot_sum<four_bit>& sum) {
+    return materialized_here(sum.words);
+}
 
 // Each builds on the one before.
 // clang-format off

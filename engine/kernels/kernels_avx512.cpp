@@ -11,6 +11,7 @@
 #include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/kv_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"
 
@@ -87,6 +88,16 @@ SIMD_INLINE v16 keep(v16 a, int begin, int end, v16 otherwise) {
     const __mmask16 inside = _mm512_cmpge_epi32_mask(lane, _mm512_set1_epi32(begin)) &
                              _mm512_cmplt_epi32_mask(lane, _mm512_set1_epi32(end));
     return {_mm512_mask_blend_ps(inside, otherwise.v, a.v)};
+}
+
+/// Lane i holds what lane i ^ width held; width 1, 2, 4 or 8.
+template <int width>
+SIMD_INLINE v16 swap_lanes(v16 a) {
+    if constexpr (width < 4) {
+        return {_mm512_permute_ps(a.v, width == 1 ? 0xb1 : 0x4e)};
+    } else {
+        return {_mm512_shuffle_f32x4(a.v, a.v, width == 4 ? 0xb1 : 0x4e)};
+    }
 }
 
 SIMD_INLINE __m256 high_half(__m512 a) {

@@ -260,6 +260,8 @@ constexpr kernel_table make_table(const char* name, bool float_by_blas) {
             gelu_mul,
             swiglu_clamped,
             rope,
+            scalar::rotate,
+            scalar::rotate_back,
             scalar::quantize_kv,
             scalar::attend,
             scalar::merge_softmax,

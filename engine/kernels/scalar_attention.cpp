@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/kv_constants.hpp"
 
 namespace semantic::engine::scalar {
 
@@ -60,19 +62,57 @@ float exp2_one(float x) {
                                 (std::bit_cast<std::uint32_t>(shifted) << 23));
 }
 
-half to_finite_half(float value) {
-    return to_half(std::fmin(std::fmax(value, -65504.0f), 65504.0f));
+float clamp_to_half(float value) { return std::fmin(std::fmax(value, -65504.0f), 65504.0f); }
+
+half to_finite_half(float value) { return to_half(clamp_to_half(value)); }
+
+/// The integers of a group in the packed form that kv_rows states.
+void pack_group(const std::uint8_t* q, int bits, std::byte* out) {
+    std::fill_n(out, group_size * bits / 8, std::byte{0});
+    if (bits == 8) {
+        std::memcpy(out, q, group_size);
+        return;
+    }
+    const int upper = bits - 4;
+    for (index e = 0; e < group_size; ++e) {
+        out[e / 2] |= static_cast<std::byte>((q[e] & 15) << (e % 2 * 4));
+        if (upper > 0) {
+            const index number = e / 8 * 2 + e % 2, fields = 8 / upper;
+            out[32 + number / fields * 4 + e % 8 / 2] |=
+                static_cast<std::byte>(q[e] >> 4 << (number % fields * upper));
+        }
+    }
 }
 
-void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out, half& bias_out) {
-    float low = x[0], high = x[0];
-    for (index i = 1; i < group_size; ++i) {
-        low = std::fmin(low, x[i]);
-        high = std::fmax(high, x[i]);
+struct scale_and_bias {
+    float scale, bias;
+};
+
+/// The integers rn((x - bias) / scale), clamped to `steps`.
+void round_group(const float* x, scale_and_bias by, float steps, std::uint8_t* q) {
+    for (index i = 0; i < group_size; ++i) {
+        const float level = std::nearbyint((x[i] - by.bias) / by.scale);
+        q[i] = static_cast<std::uint8_t>(std::fmin(std::fmax(level, 0.0f), steps));
     }
-    const float steps = static_cast<float>((1 << bits) - 1);
+}
+
+struct span_of_group {
+    float low, high;
+};
+
+span_of_group span_of(const float* x) {
+    span_of_group span{x[0], x[0]};
+    for (index i = 1; i < group_size; ++i) {
+        span = {std::fmin(span.low, x[i]), std::fmax(span.high, x[i])};
+    }
+    return span;
+}
+
+/// (24)
+scale_and_bias round_mlx(const float* x, float steps, std::uint8_t* q) {
+    const auto [low, high] = span_of(x);
     const bool use_low = std::fabs(low) > std::fabs(high);
-    float scale = std::fmax((high - low) / steps, 1e-7f);
+    float scale = std::fmax((high - low) / steps, least_kv_scale);
     scale = use_low ? scale : -scale;
     const float edge = use_low ? low : high;
     const float zero_step = std::nearbyint(edge / scale);
@@ -80,23 +120,74 @@ void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out
         scale = edge / zero_step;
     }
     const float bias = zero_step != 0.0f ? edge : 0.0f;
-    for (index i = 0; i < group_size * bits / 8; ++i) {
-        row[i] = std::byte{0};
-    }
+    round_group(x, {scale, bias}, steps, q);
+    return {scale, bias};
+}
+
+/// (25)
+scale_and_bias round_fitted(const float* x, float steps, std::uint8_t* q) {
+    float v[group_size];
+    std::transform(x, x + group_size, v, clamp_to_half);
+    const auto [low, high] = span_of(v);
+    float scale = std::fmax((high - low) / steps, least_kv_scale);
+    round_group(v, {scale, low}, steps, q);
+    int sum = 0, squares = 0;
+    float lanes[lane_count] = {}, products[lane_count] = {};
     for (index i = 0; i < group_size; ++i) {
-        const float level = std::nearbyint((x[i] - bias) / scale);
-        const auto q = static_cast<unsigned>(std::fmin(std::fmax(level, 0.0f), steps));
-        row[i * bits / 8] |= static_cast<std::byte>(q << (i * bits % 8));
+        const float y = v[i] - low;
+        sum += q[i];
+        squares += q[i] * q[i];
+        lanes[i % lane_count] += y;
+        products[i % lane_count] = std::fma(static_cast<float>(q[i]), y, products[i % lane_count]);
     }
-    scale_out = to_finite_half(scale);
-    bias_out = to_finite_half(bias);
+    const float total = fold(lanes), codes = static_cast<float>(sum);
+    const int spread = group_size * squares - sum * sum;
+    if (spread > 0) {
+        const float common = std::fma(-codes, total, group_size * fold(products));
+        scale = std::fmax(common / static_cast<float>(spread), least_kv_scale);
+    }
+    scale = to_float(to_finite_half(scale));
+    const float bias = std::fma(std::fma(-scale, codes, total), 1.0f / group_size, low);
+    const scale_and_bias fitted{scale, to_float(to_finite_half(bias))};
+    round_group(v, fitted, steps, q);
+    return fitted;
+}
+
+/// The normalised Hadamard transform of each block of (22) and (23).
+void transform(float* x, int dim) {
+    const index block = rotation_block(dim);
+    for (index width = 1; width < block; width *= 2) {
+        for (index i = 0; i < dim; ++i) {
+            if ((i & width) == 0) {
+                const float a = x[i], b = x[i + width];
+                x[i] = a + b;
+                x[i + width] = a - b;
+            }
+        }
+    }
+    const float norm = 1.0f / std::sqrt(static_cast<float>(block));
+    for (index i = 0; i < dim; ++i) {
+        x[i] *= norm;
+    }
 }
 
 /// Integer of element d of token t.
 int kv_q(const kv_rows& kv, index t, index d) {
     const auto* row =
         reinterpret_cast<const std::uint8_t*>(kv.rows) + static_cast<std::size_t>(t) * kv.row_bytes;
-    return kv.bits == 8 ? row[d] : row[d / 2] >> (d % 2 * 4) & 15;
+    const std::uint8_t* group = row + d / group_size * group_size * kv.bits / 8;
+    const index e = d % group_size;
+    if (kv.bits == 8) {
+        return group[e];
+    }
+    int q = group[e / 2] >> (e % 2 * 4) & 15;
+    if (kv.bits > 4) {
+        const int upper = kv.bits - 4;
+        const index number = e / 8 * 2 + e % 2, fields = 8 / upper;
+        const int byte = group[32 + number / fields * 4 + e % 8 / 2];
+        q |= (byte >> (number % fields * upper) & ((1 << upper) - 1)) << 4;
+    }
+    return q;
 }
 
 float kv_value(const kv_rows& kv, index t, index d) {
@@ -108,8 +199,8 @@ float kv_value(const kv_rows& kv, index t, index d) {
                     to_float(kv.biases[group]));
 }
 
-/// (1) and (2) of query r and token t. Requires: 4 or 8 bit. `scale`: on the query's scales and
-/// sums.
+/// (1) and (2) of query r and token t. Requires: keys below 16 bit. `scale`: on the query's scales
+/// and sums.
 float quantised_score(const attention_block& block, index r, index t, float scale) {
     const kv_rows& k = block.k;
     const index groups = k.dim / group_size;
@@ -127,7 +218,7 @@ float quantised_score(const attention_block& block, index r, index t, float scal
     return acc;
 }
 
-/// x[t] at 8 or 16 bit.
+/// x[t] where values have 8 or 16 bits.
 float score(const attention_block& block, index r, index t) {
     if (block.k.bits == 8) {
         return block.scale * quantised_score(block, r, t, 1.0f);
@@ -139,7 +230,7 @@ float score(const attention_block& block, index r, index t) {
     return block.scale * acc;
 }
 
-/// A row's running values M, l, C and O of one frame of 4 bits and one group of values.
+/// A row's running values M, l, C and O of one frame and one group of values.
 struct tile_state {
     float max = -std::numeric_limits<float>::infinity();
     float sums[lane_count] = {};
@@ -180,13 +271,15 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     state.max = max;
     const float factor = exp2_one(highest - max);
 
+    const int middle = 1 << (v.bits - 1);
     float sizes[attention_tile_tokens], centres[attention_tile_tokens];  // (12), (13)
     float largest_size = 0.0f, largest_centre = 0.0f;
     for (index t = begin; t < end; ++t) {
         const index at = t * v.row_scales + group, i = t - begin;
         const float scale = to_float(v.scales[at]);
         sizes[i] = std::fabs(scale);
-        centres[i] = std::fma(scale, scale < 0.0f ? 7.0f : 8.0f, to_float(v.biases[at]));
+        centres[i] = std::fma(scale, static_cast<float>(scale < 0.0f ? middle - 1 : middle),
+                              to_float(v.biases[at]));
         largest_size = std::fmax(largest_size, sizes[i]);
         largest_centre = std::fmax(largest_centre, std::fabs(centres[i]));
     }
@@ -206,7 +299,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
         const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
         for (index d = 0; d < group_size; ++d) {
             const int q = kv_q(v, t, group * group_size + d);
-            idot[d] += level * ((negative ? 15 - q : q) - 8);
+            idot[d] += level * ((negative ? 2 * middle - 1 - q : q) - middle);
         }
     }
     const float centre_unit = factor * (largest_centre * weighed_centre);
@@ -220,7 +313,7 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
     }
 }
 
-/// One row of 4-bit keys and values, to (17). out: [v.dim]
+/// One row of the frame by tiles, to (17). out: [v.dim]
 softmax_state attend_tiles(const attention_block& block, index r, float* out) {
     const index begin = block.begin[r], end = block.end[r];
     softmax_state result{};
@@ -270,16 +363,38 @@ softmax_state attend_wide(const attention_block& block, index r, float* p, float
 
 }  // namespace
 
-void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales, half* biases) {
+/// (22)
+void rotate(float* x, int dim) {
+    for (index i = 0; i < dim; ++i) {
+        x[i] *= rotation_signs[static_cast<std::size_t>(i) % rotation_signs.size()];
+    }
+    transform(x, dim);
+}
+
+/// (23)
+void rotate_back(float* x, int dim) {
+    transform(x, dim);
+    for (index i = 0; i < dim; ++i) {
+        x[i] *= rotation_signs[static_cast<std::size_t>(i) % rotation_signs.size()];
+    }
+}
+
+void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
+                 half* scales, half* biases) {
     if (bits == 16) {
         for (index i = 0; i < dim; ++i) {
             reinterpret_cast<half*>(row)[i] = to_finite_half(x[i]);
         }
         return;
     }
+    const auto rule = rounding == kv_rounding::mlx ? round_mlx : round_fitted;
     for (index g = 0; g < dim / group_size; ++g) {
-        quantize_kv_group(x + g * group_size, bits, row + g * group_size * bits / 8, scales[g],
-                          biases[g]);
+        std::uint8_t q[group_size];
+        const scale_and_bias found =
+            rule(x + g * group_size, static_cast<float>((1 << bits) - 1), q);
+        pack_group(q, bits, row + g * group_size * bits / 8);
+        scales[g] = to_finite_half(found.scale);
+        biases[g] = to_finite_half(found.bias);
     }
 }
 
@@ -305,7 +420,7 @@ void attend(const attention_block& block) {
             continue;
         }
         const softmax_state state =
-            block.v.bits == 4 ? attend_tiles(block, r, out) : attend_wide(block, r, p, out);
+            block.v.bits < 8 ? attend_tiles(block, r, out) : attend_wide(block, r, p, out);
         merge_softmax(block.state[r], block.out + r * block.v.dim, state, out, block.v.dim);
     }
 }

@@ -10,7 +10,10 @@ float exp_one(float x);
 /// Folds 16 lanes 8+8, 4+4, 2+2, 1+1 in place. Returns: their sum.
 float fold(float* lanes);
 
-void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales, half* biases);
+void rotate(float* x, int dim);
+void rotate_back(float* x, int dim);
+void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
+                 half* scales, half* biases);
 void attend(const attention_block& block);
 void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
                    const float* from_out, int dim);

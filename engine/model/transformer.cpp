@@ -401,7 +401,7 @@ void transformer::impl::store(int row, int layer, const storage::kv_region& regi
     const int token = position % block_tokens;
     std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
     std::byte* scales = frame + region.scale_at(block_tokens, head, token);
-    kernels.quantize_kv(values, region.dim, layout.recipe().bits,
+    kernels.quantize_kv(values, region.dim, layout.recipe().bits, kv_rounding::mlx,
                         frame + region.row_at(block_tokens, head, token),
                         reinterpret_cast<half*>(scales),
                         reinterpret_cast<half*>(scales + (region.biases - region.scales)));

@@ -278,7 +278,7 @@ void rope_kernel(benchmark::State& state) {
 void quantize_kv_kernel(benchmark::State& state) {
     row_kernel(state, 4.5, [](row_data& d) {
         auto* scales = reinterpret_cast<half*>(d.y.data());
-        chosen().quantize_kv(d.x.data(), d.count(), 4, d.bytes.data(), scales,
+        chosen().quantize_kv(d.x.data(), d.count(), 4, kv_rounding::mlx, d.bytes.data(), scales,
                              scales + d.elements / 64);
     });
 }

@@ -106,8 +106,9 @@ class weight_file {
                 write(std::span(plain));
             } else {
                 // The affine rule and the order of elements are those of K and V.
-                kernels_.quantize_kv(row.data(), s.cols, bits_, words.data() + r * row_bytes,
-                                     scales.data() + r * groups, biases.data() + r * groups);
+                kernels_.quantize_kv(row.data(), s.cols, bits_, engine::kv_rounding::mlx,
+                                     words.data() + r * row_bytes, scales.data() + r * groups,
+                                     biases.data() + r * groups);
             }
         }
         write(std::span(words));

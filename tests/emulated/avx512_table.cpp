@@ -3,6 +3,7 @@
 #include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/exp_constants.hpp"
+#include "engine/kernels/kv_constants.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
 #include "engine/kernels/tables.hpp"
 #include "tests/emulated/avx512_instructions.hpp"

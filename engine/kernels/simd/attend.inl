@@ -1,5 +1,5 @@
-// Attention over one packed frame of 8 or 16 bits. See elements.inl for how this is used, and
-// attend_tiles.inl for 4 bits.
+// Attention over one packed frame whose values have 8 or 16 bits. See elements.inl for how this is
+// used, and attend_tiles.inl for values of fewer bits.
 // 16 tokens of keys become one tile whose lanes are tokens, read by all query rows. Scores and
 // softmax run over lanes of tokens. Values are widened to floats, 64 tokens at a time for all rows.
 
@@ -515,7 +515,7 @@ SIMD void weigh_all(const attention_block& block, const attend_parts& s) {
 SIMD void attend_tiles(const attention_block& block);
 
 SIMD void attend(const attention_block& block) {
-    if (block.v.bits == 4) {
+    if (block.v.bits < 8) {
         attend_tiles(block);
         return;
     }
@@ -547,7 +547,8 @@ SIMD void attend(const attention_block& block) {
 }
 
 constexpr kernel_table make_table(const char* name) {
-    return {name,        false,    linear_float,  linear_quant,   quantize_rows,  sum_parts,
-            rms_norm,    add_rows, silu_mul,      gelu_mul,       swiglu_clamped, rope,
-            quantize_kv, attend,   merge_softmax, finish_softmax, exp_all,        embed_row};
+    return {name,           false,         linear_float,   linear_quant, quantize_rows,
+            sum_parts,      rms_norm,      add_rows,       silu_mul,     gelu_mul,
+            swiglu_clamped, rope,          rotate,         rotate_back,  quantize_kv,
+            attend,         merge_softmax, finish_softmax, exp_all,      embed_row};
 }

@@ -1,9 +1,9 @@
-// Attention over one packed frame of 4 bits: the driver. See elements.inl for how the files here
-// are used; attend_tiles_unpack.inl, _prefetch.inl, _softmax.inl and _products.inl are its parts. A
-// frame is computed tile by tile of 64 tokens. A tile's keys and values are unpacked once for all
-// query rows: keys with the token as lane, values with 4 tokens in one word, so that both products
-// are integer ones. A strip of up to 24 rows then goes from scores to weights to output while its
-// scores and weights stay in L1.
+// Attention over one packed frame whose values have less than 8 bits: the driver. See elements.inl
+// for how the files here are used; attend_tiles_unpack.inl, _prefetch.inl, _softmax.inl and
+// _products.inl are its parts. A frame is computed tile by tile of 64 tokens. A tile's keys and
+// values are unpacked once for all query rows: keys with the token as lane, values with 4 tokens in
+// one word, so that both products are integer ones. A strip of up to 24 rows then goes from scores
+// to weights to output while its scores and weights stay in L1.
 
 /// Calls phase.operator()<n>() with n = count. Requires: 0 < count <= most.
 template <int most, class Phase>
@@ -27,6 +27,16 @@ SIMD_INLINE void over_rows(int count, const Phase& phase) {
     }
 }
 
+/// Calls body.operator()<n>() with n = the keys' bits.
+template <class Body>
+SIMD_INLINE void with_key_bits(int bits, const Body& body) {
+    if (bits == 4) {
+        body.template operator()<4>();
+    } else {
+        body.template operator()<8>();
+    }
+}
+
 /// `count` rows from r against the tile at t0. whole: these rows see all of the tile. Each phase
 /// runs for all rows before the next phase starts.
 template <bool packed>
@@ -46,12 +56,14 @@ SIMD_PHASE void attend_strip(const attention_block& block, const tile_parts& s, 
                           levels + i * tile_tokens,
                           factors + i};
     };
-    over_rows<most>(count, [&]<int rows>(int i) SIMD {
-        if constexpr (packed) {
-            qk_packed<rows>(block, s, r + i, t0, x + i * tile_tokens);
-        } else {
-            qk_tile<rows>(block, s, r + i, x + i * tile_tokens);
-        }
+    with_key_bits(block.k.bits, [&]<int bits>() SIMD {
+        over_rows<most>(count, [&]<int rows>(int i) SIMD {
+            if constexpr (packed) {
+                qk_packed<rows, bits>(block, s, r + i, t0, x + i * tile_tokens);
+            } else {
+                qk_tile<rows, carry_steps(bits)>(block, s, r + i, x + i * tile_tokens);
+            }
+        });
     });
     if (whole) {
         over_rows<most>(count, [&]<int rows>(int i)
@@ -156,7 +168,7 @@ SIMD void attend_tiles(const attention_block& block) {
             split_value_scales<false>(block, s, t0);
         }
         if (block.count > packed_rows_max) {
-            unpack_keys(block, s, t0);
+            with_key_bits(block.k.bits, [&]<int bits>() SIMD { unpack_keys<bits>(block, s, t0); });
             all ? unpack_values<true>(block, s, t0) : unpack_values<false>(block, s, t0);
         }
         attend_tile_rows(block, s, t0);

@@ -1,4 +1,4 @@
-// Attention at 4 bit: prefetch of the next frame's keys, values and scales during the products of
+// Attention by tiles: prefetch of the next frame's keys, values and scales during the products of
 // this one. A core has some 24 cache lines in flight and stalls behind more, so each step of a
 // product prefetches a few lines.
 

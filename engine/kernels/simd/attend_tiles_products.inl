@@ -1,4 +1,4 @@
-// Attention at 4 bit: the two integer products, Q·K of queries and keys and P·V of weights and
+// Attention by tiles: the two integer products, Q·K of queries and keys and P·V of weights and
 // values. Numbers in parentheses are formulas of ARITHMETIC.md.
 
 /// (2) for one group: adds to the scores x[m] of the rows from r and 16 tokens. `dots`: idot of
@@ -21,8 +21,9 @@ SIMD_INLINE void add_scores(const attention_block& block, const tile_parts& s, i
     }
 }
 
-/// Q·K from the unpacked keys: x[m] = scores to base 2 of row r + m. Shape: x [rows][64].
-template <int rows>
+/// Q·K from the unpacked keys: x[m] = scores to base 2 of row r + m. Shape: x [rows][64]. steps: as
+/// carry_steps gives them.
+template <int rows, int steps>
 SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r, float* x) {
     const index groups = block.k.dim / group_size;
     const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim;
@@ -30,7 +31,7 @@ SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r
         for (int k = 0; k < tile_lanes; k += level_vectors) {
             prefetch_keys<false>(s.next, r, g * tile_lanes + k);
             const std::byte* keys = s.keys + g * tile_words * tile_bytes + k * 64;
-            dot_sum<true> dots[rows][level_vectors];
+            dot_sum<steps != 0> dots[rows][level_vectors];
 #pragma GCC unroll 8
             for (int m = 0; m < rows; ++m) {
 #pragma GCC unroll 4
@@ -51,7 +52,7 @@ SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r
 #pragma GCC unroll 4
                     for (int i = 0; i < level_vectors; ++i) {
                         add_products(dots[m][i], key[i], query);
-                        if (j % 8 == 7) {
+                        if (steps != 0 && (j + 1) % steps == 0) {
                             carry(dots[m][i]);
                         }
                     }
@@ -71,7 +72,7 @@ SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r
 }
 
 /// Q·K of few rows, from the packed keys.
-template <int rows>
+template <int rows, int bits>
 SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int r, int t0,
                           float* x) {
     const index groups = block.k.dim / group_size;
@@ -80,21 +81,21 @@ SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int
         for (index g = 0; g < groups; ++g) {
             const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim + g * group_size;
             prefetch_keys<true>(s.next, r, lanes * groups + g);
-            i16 words[8];
-            transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
-            dot_sum<true> dots[rows];
+            key_words<bits> words;
+            load_key_words<bits>(block.k, t, block.tokens, g, words);
+            constexpr int steps = carry_steps(bits);
+            dot_sum<steps != 0> dots[rows];
 #pragma GCC unroll 4
             for (int m = 0; m < rows; ++m) {
                 clear(dots[m]);
             }
-#pragma GCC unroll 8
-            for (int j = 0; j < 8; ++j) {
-                const i16 low = low_nibbles(words[j]), high = high_nibbles(words[j]);
+#pragma GCC unroll 16
+            for (int quad = 0; quad < tile_words; ++quad) {
+                const i16 key = key_quad<bits>(words, quad);
 #pragma GCC unroll 4
                 for (int m = 0; m < rows; ++m) {
-                    add_products(dots[m], low, set1_word(q + m * block.k.dim + 8 * j));
-                    add_products(dots[m], high, set1_word(q + m * block.k.dim + 8 * j + 4));
-                    if (j % 4 == 3) {
+                    add_products(dots[m], key, set1_word(q + m * block.k.dim + 4 * quad));
+                    if (steps != 0 && (quad + 1) % steps == 0) {
                         carry(dots[m]);
                     }
                 }

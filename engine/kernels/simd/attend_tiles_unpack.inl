@@ -1,4 +1,4 @@
-// Attention at 4 bit: the layout of a tile of 64 tokens in the scratch, and the unpacking of keys
+// Attention by tiles: the layout of a tile of 64 tokens in the scratch, and the unpacking of keys
 // and values into it. See attend_tiles.inl for the whole. Numbers in parentheses are formulas of
 // ARITHMETIC.md.
 
@@ -33,7 +33,8 @@ struct frame_prefetch {
 
 /// The parts of the scratch, as tiled_attention_scratch says, and the tile at work.
 struct tile_parts {
-    std::int8_t* q;            // [count][k.dim], in the order of the keys
+    std::int8_t* q_room;       // [count][k.dim], for queries in the order of the keys
+    const std::int8_t* q;      // the queries in this order, where they stand or in q_room
     float* q_scales;           // [count][k groups], for scores to base 2
     float* q_sums;             // the same
     float* maxima;             // [count], M of (6)
@@ -66,7 +67,7 @@ SIMD tile_parts divide_tiled_scratch(const attention_block& block) {
                                   start + of.centre_units};
     };
     tile_parts s{};
-    s.q = reinterpret_cast<std::int8_t*>(start + parts.q);
+    s.q_room = reinterpret_cast<std::int8_t*>(start + parts.q);
     s.q_scales = start + parts.q_scales;
     s.q_sums = start + parts.q_sums;
     s.maxima = start + parts.maxima;
@@ -89,17 +90,23 @@ SIMD_INLINE bool sees_tile(const tile_parts& s, int t0) {
     return s.seen.begin <= t0 && s.seen.end >= t0 + tile_tokens;
 }
 
-/// Copies the queries in the byte order of the key tile: each 8 elements as 0 2 4 6 1 3 5 7,
-/// because the even elements of a packed word are its low nibbles. Scales and sums get the factor c
-/// of (2).
-SIMD void prepare_queries(const attention_block& block, const tile_parts& s) {
-    const index bytes = static_cast<index>(block.count) * block.k.dim;
+/// Copies queries in the byte order of a tile of nibbles: each 8 elements as 0 2 4 6 1 3 5 7,
+/// because the even elements of a packed word are its low nibbles.
+SIMD void copy_evens_first(const std::int8_t* from, index bytes, std::int8_t* to) {
     const __m128i evens_first = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
-    const std::int8_t* const from = block.q.q;
-    std::int8_t* const to = s.q;
     for (index i = 0; i < bytes; i += 16) {
         const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i), _mm_shuffle_epi8(x, evens_first));
+    }
+}
+
+/// Finds s.q. Scales and sums get the factor c of (2).
+SIMD void prepare_queries(const attention_block& block, tile_parts& s) {
+    const index bytes = static_cast<index>(block.count) * block.k.dim;
+    s.q = block.q.q;
+    if (block.k.bits != 8) {
+        copy_evens_first(block.q.q, bytes, s.q_room);
+        s.q = s.q_room;
     }
     const v16 scale = set1(block.scale * exp_log2e);
     const index groups = bytes / group_size;
@@ -116,18 +123,44 @@ SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out
     tile_scales<tile_lanes>(rows, t0, tokens, out);
 }
 
+/// A group of the packed keys of 16 tokens with the token as lane: 32 bytes, then the others.
+template <int bits>
+struct key_words {
+    i16 first[8];
+    i16 rest[bits == 8 ? 8 : 1];
+};
+template <int bits>
+SIMD_INLINE void load_key_words(const kv_rows& k, int t0, int tokens, index group,
+                                key_words<bits>& words) {
+    const index offset = group * (group_size * bits / 8);
+    transpose_keys<false>(k, t0, tokens, offset, words.first);
+    if constexpr (bits == 8) {
+        transpose_keys<false>(k, t0, tokens, offset + 32, words.rest);
+    }
+}
+/// Number `quad` of a group's 16 words of 4 elements, in the order of tile_parts::q.
+template <int bits>
+SIMD_INLINE i16 key_quad(const key_words<bits>& words, int quad) {
+    if constexpr (bits == 8) {
+        return quad < 8 ? words.first[quad] : words.rest[quad - 8];
+    } else {
+        const i16 both = words.first[quad / 2];
+        return quad % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+    }
+}
+
 /// Keys of the 64 tokens from t0.
-SIMD void unpack_keys(const attention_block& block, const tile_parts& s, int t0) {
+template <int bits>
+SIMD_PHASE void unpack_keys(const attention_block& block, const tile_parts& s, int t0) {
     for (int i = 0; i < tile_lanes; ++i) {
         const int t = t0 + i * lane_count;
         std::byte* out = s.keys + i * 64;
         for (index g = 0; g < block.k.dim / group_size; ++g) {
-            i16 words[8];
-            transpose_keys<false>(block.k, t, block.tokens, g * (group_size / 2), words);
-#pragma GCC unroll 8
-            for (int j = 0; j < 8; ++j, out += 2 * tile_bytes) {
-                store_words(out, low_nibbles(words[j]));
-                store_words(out + tile_bytes, high_nibbles(words[j]));
+            key_words<bits> words;
+            load_key_words<bits>(block.k, t, block.tokens, g, words);
+#pragma GCC unroll 16
+            for (int quad = 0; quad < tile_words; ++quad, out += tile_bytes) {
+                store_words(out, key_quad<bits>(words, quad));
             }
         }
     }
@@ -140,6 +173,9 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const tile_part
     const kv_rows& v = block.v;
     const index scales = v.dim / group_size * tile_tokens;
     const v16 zero = set1(0.0f);
+    const int half_range = 1 << (v.bits - 1);
+    const v16 middle = set1(static_cast<float>(half_range));
+    const v16 middle_of_negative = set1(static_cast<float>(half_range - 1));
     float* centres = s.value_sizes + scales;
     widen_scales(v, t0, block.tokens, s.value_sizes);
     for (index i = 0; i < scales; i += lane_count) {
@@ -150,7 +186,7 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const tile_part
             bias = keep(bias, s.seen.begin - t, s.seen.end - t, zero);
         }
         store(s.value_sizes + i, abs(scale));
-        store(centres + i, fma(scale, where_less(scale, zero, set1(7.0f), set1(8.0f)), bias));
+        store(centres + i, fma(scale, where_less(scale, zero, middle_of_negative, middle), bias));
         store_low_bytes(s.sign_masks + i, less_words(scale, zero));
     }
 }

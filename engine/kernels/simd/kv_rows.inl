@@ -1,55 +1,195 @@
-// Quantising of rows of keys and values. See elements.inl for how this is used.
+// Rotation and quantising of rows of keys and values. See elements.inl for how this is used.
+// Numbers in parentheses are formulas of ARITHMETIC.md.
+
+/// Signs of x and its partner in a butterfly over 1, 2, 4 and 8 lanes.
+constexpr auto butterfly_signs = [] {
+    std::array<std::array<float, lane_count>, 4> signs{};
+    for (std::size_t i = 0; i < 4 * lane_count; ++i) {
+        signs[i / lane_count][i % lane_count] =
+            (i % lane_count >> i / lane_count & 1) ? -1.0f : 1.0f;
+    }
+    return signs;
+}();
+
+/// a + b and a - b for lanes a and b that lie 2^step apart.
+template <int step>
+SIMD_INLINE v16 butterfly(v16 x) {
+    return fma(x, load(butterfly_signs[step].data()), swap_lanes<1 << step>(x));
+}
+
+/// The normalised Hadamard transform of each block of (22) and (23).
+SIMD void transform_head(float* x, int dim) {
+    const index block = rotation_block(dim);
+    for (index i = 0; i < dim; i += lane_count) {
+        store(x + i, butterfly<3>(butterfly<2>(butterfly<1>(butterfly<0>(load(x + i))))));
+    }
+    for (index width = lane_count; width < block; width *= 2) {
+        for (index i = 0; i < dim; i += lane_count) {
+            if ((i & width) == 0) {
+                const v16 a = load(x + i), b = load(x + i + width);
+                store(x + i, add(a, b));
+                store(x + i + width, sub(a, b));
+            }
+        }
+    }
+    const v16 norm = set1(1.0f / __builtin_sqrtf(static_cast<float>(block)));
+    for (index i = 0; i < dim; i += lane_count) {
+        store(x + i, mul(load(x + i), norm));
+    }
+}
+
+SIMD void sign_channels(float* x, int dim) {
+    for (index i = 0; i < dim; i += lane_count) {
+        const auto channel = static_cast<std::size_t>(i) % rotation_signs.size();
+        store(x + i, mul(load(x + i), load(rotation_signs.data() + channel)));
+    }
+}
+
+SIMD void rotate(float* x, int dim) {
+    sign_channels(x, dim);
+    transform_head(x, dim);
+}
+
+SIMD void rotate_back(float* x, int dim) {
+    transform_head(x, dim);
+    sign_channels(x, dim);
+}
 
 SIMD_INLINE half to_finite_half(float value) {
     value = value > 65504.0f ? 65504.0f : value;
     return to_half(value < -65504.0f ? -65504.0f : value);
 }
 
-/// Bytes a, b, c, d, ... below 16 -> a | b << 4, c | d << 4, ...
+/// Low nibbles of bytes a, b, c, d, ... -> a | b << 4, c | d << 4, ...
 SIMD_INLINE void pack_nibbles(const std::uint8_t* levels, std::byte* out) {
-    const __m128i weights = _mm_set1_epi16(0x1001);
+    const __m128i weights = _mm_set1_epi16(0x1001), low = _mm_set1_epi8(15);
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
         const auto* from = reinterpret_cast<const __m128i*>(levels + 32 * i);
-        const __m128i a = _mm_maddubs_epi16(_mm_loadu_si128(from), weights);
-        const __m128i b = _mm_maddubs_epi16(_mm_loadu_si128(from + 1), weights);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16 * i), _mm_packus_epi16(a, b));
+        const __m128i first = _mm_and_si128(_mm_loadu_si128(from), low);
+        const __m128i second = _mm_and_si128(_mm_loadu_si128(from + 1), low);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 16 * i),
+                         _mm_packus_epi16(_mm_maddubs_epi16(first, weights),
+                                          _mm_maddubs_epi16(second, weights)));
     }
 }
 
-SIMD void quantize_kv_group(const float* x, int bits, std::byte* row, half& scale_out,
-                            half& bias_out) {
-    const v16 a = load(x), b = load(x + 16), c = load(x + 32), d = load(x + 48);
-    const float low = smallest(min(min(a, b), min(c, d)));
-    const float high = largest(max(max(a, b), max(c, d)));
-    const float steps = static_cast<float>((1 << bits) - 1);
+/// The plane of the bits above the low nibble, as kv_rows states it.
+template <int upper>
+SIMD_INLINE void pack_plane(const std::uint8_t* levels, std::byte* out) {
+    constexpr int per_word = 4 / upper;  // 8 levels each
+    constexpr std::uint64_t of_byte = 0x0101010101010101u * ((1u << upper) - 1u);
+    constexpr std::uint64_t of_pair = 0x0001000100010001u * ((1u << 2 * upper) - 1u);
+    for (int word = 0; word < 2 * upper; ++word) {
+        std::uint64_t pairs = 0;  // 4 of 16 bits, of which 8 are used
+        for (int i = 0; i < per_word; ++i, levels += 8) {
+            std::uint64_t eight;
+            __builtin_memcpy(&eight, levels, sizeof eight);
+            eight = eight >> 4 & of_byte;
+            pairs |= ((eight | eight >> (8 - upper)) & of_pair) << 2 * upper * i;
+        }
+        for (int b = 0; b < 4; ++b) {
+            *out++ = static_cast<std::byte>(pairs >> 16 * b & 255u);
+        }
+    }
+}
+
+/// The integers of a group in the packed form that kv_rows states.
+SIMD_INLINE void pack_group(const std::uint8_t* levels, int bits, std::byte* out) {
+    if (bits == 8) {
+        __builtin_memcpy(out, levels, group_size);
+        return;
+    }
+    pack_nibbles(levels, out);
+    if (bits == 5) {
+        pack_plane<1>(levels, out + group_size / 2);
+    } else if (bits == 6) {
+        pack_plane<2>(levels, out + group_size / 2);
+    }
+}
+
+struct scale_and_bias {
+    float scale, bias;
+};
+
+/// rn((x - bias) / scale), clamped to `steps`.
+SIMD_INLINE v16 round_level(v16 x, scale_and_bias by, float steps) {
+    const v16 level = round(div(sub(x, set1(by.bias)), set1(by.scale)));
+    return min(max(level, set1(0.0f)), set1(steps));
+}
+
+struct span_of_group {
+    float low, high;
+};
+SIMD_INLINE span_of_group span_of(const v16 (&x)[4]) {
+    return {smallest(min(min(x[0], x[1]), min(x[2], x[3]))),
+            largest(max(max(x[0], x[1]), max(x[2], x[3])))};
+}
+SIMD_INLINE float not_below_least(float scale) {
+    return scale < least_kv_scale ? least_kv_scale : scale;
+}
+
+/// (24)
+SIMD_INLINE scale_and_bias find_mlx(const v16 (&x)[4], float steps) {
+    const auto [low, high] = span_of(x);
     const bool use_low = __builtin_fabsf(low) > __builtin_fabsf(high);
-    const float range = (high - low) / steps;
-    float scale = range < 1e-7f ? 1e-7f : range;
+    float scale = not_below_least((high - low) / steps);
     scale = use_low ? scale : -scale;
     const float edge = use_low ? low : high;
     const float zero_step = __builtin_nearbyintf(edge / scale);
     if (zero_step != 0.0f) {
         scale = edge / zero_step;
     }
-    const float bias = zero_step != 0.0f ? edge : 0.0f;
-    alignas(64) std::uint8_t levels[group_size];
-    for (index i = 0; i < group_size; i += lane_count) {
-        const v16 level = round(div(sub(load(x + i), set1(bias)), set1(scale)));
-        const v16 clipped = min(max(level, set1(0.0f)), set1(steps));
-        store_low_bytes(levels + i, round_to_words(clipped));
-    }
-    if (bits == 8) {
-        __builtin_memcpy(row, levels, sizeof levels);
-    } else {
-        pack_nibbles(levels, row);
-    }
-    scale_out = to_finite_half(scale);
-    bias_out = to_finite_half(bias);
+    return {scale, zero_step != 0.0f ? edge : 0.0f};
 }
 
-SIMD void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* scales,
-                      half* biases) {
+/// (25). Clamps x.
+SIMD_INLINE scale_and_bias find_fitted(v16 (&x)[4], float steps) {
+#pragma GCC unroll 4
+    for (v16& of : x) {
+        of = min(max(of, set1(-65504.0f)), set1(65504.0f));
+    }
+    const auto [low, high] = span_of(x);
+    float scale = not_below_least((high - low) / steps);
+    v16 codes = set1(0.0f), squares = codes, lanes = codes, products = codes;
+#pragma GCC unroll 4
+    for (const v16& of : x) {
+        const v16 q = round_level(of, {scale, low}, steps), y = sub(of, set1(low));
+        codes = add(codes, q);
+        squares = fma(q, q, squares);
+        lanes = add(lanes, y);
+        products = fma(q, y, products);
+    }
+    const float sum = fold(codes), total = fold(lanes);  // sums of codes are exact
+    const int whole = static_cast<int>(sum);
+    const int spread = group_size * static_cast<int>(fold(squares)) - whole * whole;
+    if (spread > 0) {
+        const float common = __builtin_fmaf(-sum, total, group_size * fold(products));
+        scale = not_below_least(common / static_cast<float>(spread));
+    }
+    scale = to_float(to_finite_half(scale));
+    const float rest = __builtin_fmaf(-scale, sum, total);
+    return {scale, to_float(to_finite_half(__builtin_fmaf(rest, 1.0f / group_size, low)))};
+}
+
+SIMD void quantize_kv_group(const float* from, int bits, kv_rounding rounding, std::byte* row,
+                            half& scale_out, half& bias_out) {
+    v16 x[4] = {load(from), load(from + 16), load(from + 32), load(from + 48)};
+    const float steps = static_cast<float>((1 << bits) - 1);
+    const scale_and_bias found =
+        rounding == kv_rounding::mlx ? find_mlx(x, steps) : find_fitted(x, steps);
+    alignas(64) std::uint8_t levels[group_size];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        store_low_bytes(levels + i * lane_count, round_to_words(round_level(x[i], found, steps)));
+    }
+    pack_group(levels, bits, row);
+    scale_out = to_finite_half(found.scale);
+    bias_out = to_finite_half(found.bias);
+}
+
+SIMD void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
+                      half* scales, half* biases) {
     if (bits == 16) {
         for (index i = 0; i < dim; ++i) {
             reinterpret_cast<half*>(row)[i] = to_finite_half(x[i]);
@@ -57,7 +197,7 @@ SIMD void quantize_kv(const float* x, int dim, int bits, std::byte* row, half* s
         return;
     }
     for (index g = 0; g < dim / group_size; ++g) {
-        quantize_kv_group(x + g * group_size, bits, row + g * group_size * bits / 8, scales[g],
-                          biases[g]);
+        quantize_kv_group(x + g * group_size, bits, rounding, row + g * group_size * bits / 8,
+                          scales[g], biases[g]);
     }
 }

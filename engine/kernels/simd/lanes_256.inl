@@ -103,6 +103,19 @@ SIMD_INLINE v16 keep(v16 x, int begin, int end, v16 otherwise) {
             _mm256_blendv_ps(otherwise.b, x.b, _mm256_castsi256_ps(b))};
 }
 
+/// Lane i holds what lane i ^ width held; width 1, 2, 4 or 8.
+template <int width>
+SIMD_INLINE v16 swap_lanes(v16 x) {
+    if constexpr (width == 8) {
+        return {x.b, x.a};
+    } else if constexpr (width == 4) {
+        return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+    } else {
+        constexpr int order = width == 1 ? 0xb1 : 0x4e;
+        return {_mm256_permute_ps(x.a, order), _mm256_permute_ps(x.b, order)};
+    }
+}
+
 /// Sum of the lanes, folding 8+8, 4+4, 2+2, 1+1.
 SIMD_INLINE float fold(v16 x) {
     const __m256 eight = _mm256_add_ps(x.a, x.b);

@@ -20,6 +20,8 @@ template <bool four_bit>
 SIMD_INLINE void add_products(dot_sum<four_bit>& sum, i16 u, i16 s) {
     sum.words = add_dots(sum.words, u, s);
 }
+/// How many products of a value of so many bits add_products takes before a carry, always the same.
+constexpr int carry_steps(int) { return 8; }
 constexpr int byte_offset = 0;  // bytes of weights are multiplied as they are
 SIMD_INLINE void add_weights(dot_sum<false>& sum, i16 u, i16 s) { add_products(sum, u, s); }
 template <bool four_bit>

@@ -227,8 +227,8 @@ class tile_quantizer {
             if (!(std::fabs(values_[i]) <= quantized_weight_max)) return values_[i];
         }
         // Rows one behind the other are one long row of groups.
-        kernels_.quantize_kv(values_.data(), static_cast<int>(count), bits_, words_.data(),
-                             scales_.data(), biases_.data());
+        kernels_.quantize_kv(values_.data(), static_cast<int>(count), bits_, kv_rounding::mlx,
+                             words_.data(), scales_.data(), biases_.data());
         pack_mlx(one,
                  {words_.data(), reinterpret_cast<const std::byte*>(scales_.data()),
                   reinterpret_cast<const std::byte*>(biases_.data())},

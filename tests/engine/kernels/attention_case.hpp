@@ -4,14 +4,35 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ostream>
 
 #include "engine/kernels/attention_scratch.hpp"
 #include "tests/engine/kernels/support.hpp"
 
 namespace semantic::engine::kernel_tests {
 
+struct bit_pair {
+    bit_pair(int both) : k(both), v(both) {}
+    bit_pair(int of_k, int of_v) : k(of_k), v(of_v) {}
+    int k, v;
+};
+inline std::ostream& operator<<(std::ostream& out, bit_pair bits) {
+    return out << "K " << bits.k << " V " << bits.v;
+}
+/// All that attention knows.
+inline std::vector<bit_pair> known_bits() {
+    std::vector<bit_pair> pairs;
+    for (int k = 1; k <= 16; ++k) {
+        for (int v = 1; v <= 16; ++v) {
+            if (attends(k, v)) pairs.push_back({k, v});
+        }
+    }
+    return pairs;
+}
+
 struct attention_shape {
-    int count, tokens, k_dim, v_dim, bits;
+    int count, tokens, k_dim, v_dim;
+    bit_pair bits;
     bool windowed = false;  // rows see different stretches, some nothing
     bool calm = false;      // normal values only, so that many tokens share the weight
     int stored_dim = 0;     // K and V are the first elements of the same rows, this long
@@ -21,20 +42,20 @@ struct attention_case {
     attention_case(attention_shape s, unsigned seed)
         : shape(s),
           queries(size(s.count, s.k_dim)),
-          k_rows(row_bytes(row_dim(true)) * static_cast<std::size_t>(s.tokens), 2),
-          v_rows(shared() ? 0 : row_bytes(s.v_dim) * static_cast<std::size_t>(s.tokens), 2),
-          k_scales(groups(row_dim(true)), 2),
-          k_biases(groups(row_dim(true)), 2),
-          v_scales(shared() ? 0 : groups(s.v_dim), 2),
-          v_biases(shared() ? 0 : groups(s.v_dim), 2),
+          k_rows(row_bytes(true) * static_cast<std::size_t>(s.tokens), 2),
+          v_rows(shared() ? 0 : row_bytes(false) * static_cast<std::size_t>(s.tokens), 2),
+          k_scales(groups(true), 2),
+          k_biases(groups(true), 2),
+          v_scales(shared() ? 0 : groups(false), 2),
+          v_biases(shared() ? 0 : groups(false), 2),
           begin(static_cast<std::size_t>(s.count)),
           end(begin.size()) {
         source random(seed);
         fill_values(queries, random);
         choose_ranges(random);
-        fill_rows(k_rows, k_scales, k_biases, row_dim(true), random);
+        fill_rows(k_rows, k_scales, k_biases, true, random);
         if (!shared()) {
-            fill_rows(v_rows, v_scales, v_biases, s.v_dim, random);
+            fill_rows(v_rows, v_scales, v_biases, false, random);
         }
         states.assign(begin.size(), {-std::numeric_limits<float>::infinity(), 0.0f});
         out.assign(size(s.count, s.v_dim), 0.0f);
@@ -70,7 +91,7 @@ struct attention_case {
         std::unique_ptr<test_rows> rows;
         block.count = count;
         block.queries = queries.data() + f * kd;
-        if (shape.bits != 16) {
+        if (shape.bits.k != 16) {
             rows = std::make_unique<test_rows>(table, block.queries, count, shape.k_dim);
             block.q = rows->view();
         }
@@ -99,17 +120,16 @@ struct attention_case {
         const bool from_keys = key || shared();
         const buffer<std::byte>& rows = from_keys ? k_rows : v_rows;
         const auto i = size(t, row_dim(key)) + static_cast<std::size_t>(key ? d : d + misread);
-        if (shape.bits == 16) {
+        if (bits(key) == 16) {
             half value;
             std::memcpy(&value, rows.data() + 2 * i, 2);
             return static_cast<double>(to_float(value));
         }
-        const auto byte = std::to_integer<unsigned>(rows[i * bits() / 8]);
-        const unsigned q = shape.bits == 8 ? byte : byte >> (i % 2 * 4) & 15u;
+        const unsigned q = packed_level(rows.data() + i / 64 * 8 * bits(key), bits(key), i % 64);
         return static_cast<double>(to_float((from_keys ? k_scales : v_scales)[i / 64])) * q +
                static_cast<double>(to_float((from_keys ? k_biases : v_biases)[i / 64]));
     }
-    /// Scale and bias of element d of token t of V. Requires: 4 or 8 bit.
+    /// Scale and bias of element d of token t of V. Requires: below 16 bit.
     double value_scale(int t, int d) const {
         return static_cast<double>(to_float((shared() ? k_scales : v_scales)[value_group(t, d)]));
     }
@@ -129,10 +149,14 @@ struct attention_case {
     static std::size_t size(int a, int b) {
         return static_cast<std::size_t>(a) * static_cast<std::size_t>(b);
     }
-    std::size_t bits() const { return static_cast<std::size_t>(shape.bits); }
-    std::size_t row_bytes(int dim) const { return static_cast<std::size_t>(dim) * bits() / 8; }
-    std::size_t groups(int dim) const {
-        return shape.bits == 16 ? 0 : size(shape.tokens, dim / 64);
+    std::size_t bits(bool key) const {
+        return static_cast<std::size_t>(key ? shape.bits.k : shape.bits.v);
+    }
+    std::size_t row_bytes(bool key) const {
+        return static_cast<std::size_t>(row_dim(key)) * bits(key) / 8;
+    }
+    std::size_t groups(bool key) const {
+        return bits(key) == 16 ? 0 : size(shape.tokens, row_dim(key) / 64);
     }
 
     static constexpr std::size_t guard_floats = 256;
@@ -156,8 +180,8 @@ struct attention_case {
                 (from_keys ? k_scales : v_scales).data(),
                 (from_keys ? k_biases : v_biases).data(),
                 key ? shape.k_dim : shape.v_dim,
-                shape.bits,
-                row_bytes(row_dim(key)),
+                key ? shape.bits.k : shape.bits.v,
+                row_bytes(key),
                 row_dim(key) / 64};
     }
     void fill_values(buffer<float>& values, source& random) {
@@ -182,18 +206,19 @@ struct attention_case {
         }
     }
     /// Tokens outside what is seen are all ones: NaN wherever they are read as numbers.
-    void fill_rows(buffer<std::byte>& rows, buffer<half>& scales, buffer<half>& biases, int dim,
+    void fill_rows(buffer<std::byte>& rows, buffer<half>& scales, buffer<half>& biases, bool key,
                    source& random) {
+        const int dim = row_dim(key);
         std::memset(rows.data(), 0xff, rows.size());
         std::fill(scales.begin(), scales.end(), half{0xffff});
         std::fill(biases.begin(), biases.end(), half{0xffff});
         buffer<float> x(static_cast<std::size_t>(dim));
         for (int t = seen_begin; t < seen_end; ++t) {
             fill_values(x, random);
-            const std::size_t group = shape.bits == 16 ? 0 : size(t, dim / 64);
+            const std::size_t group = bits(key) == 16 ? 0 : size(t, dim / 64);
             find_kernels("scalar")->quantize_kv(
-                x.data(), dim, shape.bits,
-                rows.data() + static_cast<std::size_t>(t) * row_bytes(dim), scales.data() + group,
+                x.data(), dim, static_cast<int>(bits(key)), kv_rounding::mlx,
+                rows.data() + static_cast<std::size_t>(t) * row_bytes(key), scales.data() + group,
                 biases.data() + group);
         }
     }
@@ -215,12 +240,12 @@ inline void weigh_rounded(const attention_case& c, int r, int first, const std::
     const double half = 0.51 / 32767;             // rounding p, or a size, or their product
     const double of_tile = 1.1e-4 + 2.0 / 32768;  // the power of two of the tile's highest score
     const auto row = static_cast<std::size_t>(r);
-    const int begin = c.begin[row], end = c.end[row];
+    const int begin = c.begin[row], end = c.end[row], middle = 1 << (c.shape.bits.v - 1);
     for (int tile = begin / 64 * 64; tile < end; tile += 64) {
         const int from = std::max(tile, begin), stop = std::min(tile + 64, end);
         const auto centre_of = [&](int t) {
             const double scale = c.value_scale(t, first);
-            return c.value_bias(t, first) + scale * (scale < 0 ? 7 : 8);
+            return c.value_bias(t, first) + scale * (scale < 0 ? middle - 1 : middle);
         };
         double highest = 0, size = 0, centre_size = 0;
         for (int t = from; t < stop; ++t) {

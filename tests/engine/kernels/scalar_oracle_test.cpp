@@ -405,7 +405,7 @@ affine_errors affine_error(const float* x, const std::byte* row, int bits, half 
         low = std::min(low, static_cast<double>(x[i]));
         high = std::max(high, static_cast<double>(x[i]));
     }
-    const double steps = bits == 4 ? 15 : 255;
+    const double steps = (1 << bits) - 1;
     const double edge = std::abs(low) > std::abs(high) ? low : high;
     double wanted = (high - low) / steps * (edge == low ? 1 : -1);
     const double zero_step = std::nearbyint(edge / wanted);
@@ -418,8 +418,8 @@ affine_errors affine_error(const float* x, const std::byte* row, int bits, half 
         std::abs(got - wanted * factor) / (std::abs(wanted) * rounding),
         std::abs(static_cast<double>(to_float(bias)) - start) / (std::abs(start) * rounding));
     for (int i = 0; i < 64; ++i) {
-        const auto byte = std::to_integer<unsigned>(row[i * bits / 8]);
-        const unsigned q = bits == 8 ? byte : byte >> (i % 2 * 4) & 15u;
+        const unsigned q =
+            packed_level(row, static_cast<std::size_t>(bits), static_cast<std::size_t>(i));
         const double level = (static_cast<double>(x[i]) - edge) / wanted + shift;
         // Half a step, and the roundings of the scale, the difference and the quotient.
         const double error = std::abs(std::clamp(level, 0.0, steps) - q);
@@ -430,7 +430,7 @@ affine_errors affine_error(const float* x, const std::byte* row, int bits, half 
 
 TEST(scalar_table, quantised_kv_is_within_half_a_step) {
     source random(20);
-    for (const int bits : {4, 8}) {
+    for (const int bits : {4, 5, 6, 8}) {
         for (int round = 0; round < 200; ++round) {
             float x[64];
             const float shift = static_cast<float>(round % 5 - 2);
@@ -439,7 +439,7 @@ TEST(scalar_table, quantised_kv_is_within_half_a_step) {
             }
             std::byte row[64];
             half scale = 0, bias = 0;
-            scalar().quantize_kv(x, 64, bits, row, &scale, &bias);
+            scalar().quantize_kv(x, 64, bits, kv_rounding::mlx, row, &scale, &bias);
             const auto right = affine_error(x, row, bits, scale, bias, 1.0, 0.0);
             EXPECT_LE(right.parameters, 1.0) << bits << " " << round;
             EXPECT_LE(right.levels, 1.0) << bits << " " << round;
@@ -472,7 +472,8 @@ attention_answer answer_of(const attention_case& c, const test_rows* q, int r, d
         weights.push_back(std::exp(dot * static_cast<double>(c.scale) * mutation));
         sum += weights.back();
     }
-    for (int d = 0; c.shape.bits == 4 && d < vd; d += 64) {
+    const bool by_tiles = c.shape.bits.v < 8;
+    for (int d = 0; by_tiles && d < vd; d += 64) {
         weigh_rounded(c, r, d, weights, weight_error, answer);
     }
     const softmax_state& before = c.states[row];
@@ -482,7 +483,7 @@ attention_answer answer_of(const attention_case& c, const test_rows* q, int r, d
         const std::size_t i = attention_case::size(r, vd) + static_cast<std::size_t>(d);
         double& value = answer.out[static_cast<std::size_t>(d)];
         value += held * static_cast<double>(c.out[i]);
-        for (int t = c.begin[row]; c.shape.bits != 4 && t < c.end[row]; ++t) {
+        for (int t = c.begin[row]; !by_tiles && t < c.end[row]; ++t) {
             value += weights[static_cast<std::size_t>(t - c.begin[row])] * c.element(false, t, d);
         }
         value /= sum;
@@ -496,7 +497,7 @@ attention_answer answer_of(const attention_case& c, const test_rows* q, int r, d
 double attention_error(attention_case& c, double mutation) {
     const auto got = c.run(scalar(), 0, c.shape.count);
     std::unique_ptr<test_rows> q;
-    if (c.shape.bits != 16) {
+    if (c.shape.bits.k != 16) {
         q = std::make_unique<test_rows>(scalar(), c.queries.data(), c.shape.count, c.shape.k_dim);
     }
     double worst = 0, largest = 1;
@@ -523,24 +524,25 @@ double attention_error(attention_case& c, double mutation) {
 const double attention_bound = weight_error + gamma(90);
 
 TEST(scalar_table, attention_matches_double_arithmetic) {
-    for (const int bits : {4, 8, 16}) {
+    for (const bit_pair bits : known_bits()) {
         attention_case c({9, 75, 64, 128, bits, true, true}, 21);
         EXPECT_LE(attention_error(c, 1.0), attention_bound) << bits;
-        if (bits != 4) {  // there the roundings of weights are more than all others
+        if (bits.v >= 8) {  // below the roundings of weights are more than all others
             EXPECT_GT(attention_error(c, 1.0), 0.0) << bits;
         }
     }
 }
 
 TEST(scalar_table, a_wrong_attention_scale_breaks_the_bound) {
-    for (const int bits : {4, 8, 16}) {
+    for (const bit_pair bits : known_bits()) {
         attention_case c({9, 75, 64, 128, bits, true, true}, 21);
         EXPECT_GT(attention_error(c, 1.02), attention_bound) << bits;
     }
 }
 
 TEST(scalar_table, values_inside_the_key_rows_match_double_arithmetic) {
-    for (const int bits : {4, 8, 16}) {
+    for (const bit_pair bits : known_bits()) {
+        if (bits.k != bits.v) continue;
         attention_case c({9, 75, 64, 64, bits, true, true, 192}, 22);
         EXPECT_LE(attention_error(c, 1.0), attention_bound) << bits;
         EXPECT_GT(attention_error(c, 1.02), attention_bound) << bits;

@@ -197,6 +197,17 @@ struct test_rows {
     buffer<std::int16_t> part_sums;
 };
 
+/// Element e of a group of K or V, from the words of kv_rows: a second reading of the packed form.
+inline unsigned packed_level(const std::byte* group, std::size_t bits, std::size_t e) {
+    const auto at = [group](std::size_t i) { return std::to_integer<unsigned>(group[i]); };
+    if (bits == 8) return at(e);
+    const unsigned low = at(e / 2) >> (e % 2 * 4) & 15u;
+    const std::size_t j = e / 8, b = e % 8 / 2, h = e % 2;
+    if (bits == 5) return low | (at(32 + j / 4 * 4 + b) >> (j % 4 * 2 + h) & 1u) << 4;
+    if (bits == 6) return low | (at(32 + j / 2 * 4 + b) >> (j % 2 * 4 + 2 * h) & 3u) << 4;
+    return low;
+}
+
 template <class T>
 bool same_bits(const T* a, const T* b, std::size_t count) {
     return count == 0 || std::memcmp(a, b, count * sizeof(T)) == 0;

@@ -136,11 +136,13 @@ TEST_P(kernel_table_of, largest_integers_do_not_overflow) {
             ASSERT_NEAR(a[0], sign * 128 * weight, 0.1f);
         }
     }
-    for (const int bits : {4, 8}) {
+    for (const bit_pair bits : known_bits()) {
+        if (bits.k == 16) continue;
         for (const int count : {1, 3, 13}) {
             attention_case c({count, 33, 128, 64, bits}, 9);
             std::fill(c.queries.begin(), c.queries.end(), -1.0f);
             std::memset(c.k_rows.data(), 0xff, c.k_rows.size());
+            std::memset(c.v_rows.data(), c.shape.bits.v % 2 == 0 ? 0x00 : 0xff, c.v_rows.size());
             const auto a = c.run(scalar_, 0, count), b = c.run(*table_, 0, count);
             ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size()));
             ASSERT_TRUE(same_bits(a.out.data(), b.out.data(), a.out.size()));
@@ -274,24 +276,40 @@ TEST_P(kernel_table_of, exp_equals_scalar_over_all_magnitudes) {
 }
 
 TEST_P(kernel_table_of, quantised_kv_equals_scalar) {
-    for (const int bits : {4, 8, 16}) {
-        for (int round = 0; round < 40; ++round) {
+    for (const int bits : {4, 5, 6, 8, 16}) {
+        for (int round = 0; round < 80; ++round) {
+            const auto rounding = round % 2 == 0 ? kv_rounding::mlx : kv_rounding::fitted;
             const int dim = bits == 16 ? 16 * (1 + random_.below(9)) : 64 * (1 + random_.below(9));
             const auto n = static_cast<std::size_t>(dim);
             buffer<float> x(n, 4);
             random_.fill(x);
-            const float shift = static_cast<float>(round % 4) * 3e4f;
+            const float shift = static_cast<float>(round / 2 % 4) * 3e4f;
             for (float& value : x) {
-                value += round < 4 ? shift * 4 : 0.0f;
+                value += round < 8 ? shift * 4 : 0.0f;
             }
             buffer<std::byte> a(n * static_cast<std::size_t>(bits) / 8, 2), b(a.size(), 2);
             buffer<half> as(n / 64, 2), ab(n / 64, 2), bs(n / 64, 2), bb(n / 64, 2);
-            scalar_.quantize_kv(x.data(), dim, bits, a.data(), as.data(), ab.data());
-            table_->quantize_kv(x.data(), dim, bits, b.data(), bs.data(), bb.data());
+            scalar_.quantize_kv(x.data(), dim, bits, rounding, a.data(), as.data(), ab.data());
+            table_->quantize_kv(x.data(), dim, bits, rounding, b.data(), bs.data(), bb.data());
             ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << bits;
             ASSERT_TRUE(same_bits(as.data(), bs.data(), as.size())) << bits;
             ASSERT_TRUE(same_bits(ab.data(), bb.data(), ab.size())) << bits;
         }
+    }
+}
+
+TEST_P(kernel_table_of, rotated_heads_equal_scalar) {
+    for (int dim = 16; dim <= 1024; dim += 16) {
+        const auto n = static_cast<std::size_t>(dim);
+        buffer<float> a(n, 4), b(n, 4);
+        random_.fill(a);
+        std::copy(a.begin(), a.end(), b.begin());
+        scalar_.rotate(a.data(), dim);
+        table_->rotate(b.data(), dim);
+        ASSERT_TRUE(same_bits(a.data(), b.data(), n)) << dim;
+        scalar_.rotate_back(a.data(), dim);
+        table_->rotate_back(b.data(), dim);
+        ASSERT_TRUE(same_bits(a.data(), b.data(), n)) << dim;
     }
 }
 
@@ -314,7 +332,7 @@ TEST_P(kernel_table_of, embedding_rows_equal_scalar) {
 
 std::vector<attention_shape> attention_shapes() {
     std::vector<attention_shape> shapes;
-    for (const int bits : {4, 8, 16}) {
+    for (const bit_pair bits : known_bits()) {
         for (const int dim : {64, 128, 192, 256}) {
             for (const int tokens : {1, 15, 16, 17, 33, 64, 65, 130}) {
                 shapes.push_back({1 + tokens % 14, tokens, dim, dim, bits, tokens % 2 == 1});
@@ -323,6 +341,7 @@ std::vector<attention_shape> attention_shapes() {
         shapes.push_back({5, 40, 576, 512, bits, false});
         shapes.push_back({40, 256, 64, 64, bits, true});
         shapes.push_back({40, 256, 128, 64, bits, false});
+        if (bits.k != bits.v) continue;
         for (const int tokens : {1, 17, 64, 130}) {  // latent attention: values inside the keys
             const int count = tokens == 130 ? 40 : tokens == 64 ? 16 : 1 + tokens / 3;
             shapes.push_back({count, tokens, 576, 512, bits, tokens == 64, false, 576});
@@ -342,12 +361,12 @@ TEST_P(kernel_table_of, attention_equals_scalar) {
         const attention_case c(shape, ++seed);
         const auto a = c.run(scalar_, 0, shape.count), b = c.run(*table_, 0, shape.count);
         ASSERT_TRUE(a.inside_scratch && b.inside_scratch)
-            << shape.bits << " bit, dim " << shape.k_dim << ", tokens " << shape.tokens;
+            << shape.bits << ", dim " << shape.k_dim << ", tokens " << shape.tokens;
         ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size()))
-            << shape.bits << " bit, dim " << shape.k_dim << ", tokens " << shape.tokens;
+            << shape.bits << ", dim " << shape.k_dim << ", tokens " << shape.tokens;
         ASSERT_TRUE(std::isfinite(a.states[0].sum));
         ASSERT_TRUE(same_bits(a.out.data(), b.out.data(), a.out.size()))
-            << shape.bits << " bit, dim " << shape.k_dim << ", tokens " << shape.tokens;
+            << shape.bits << ", dim " << shape.k_dim << ", tokens " << shape.tokens;
     }
 }
 
@@ -355,7 +374,7 @@ TEST_P(kernel_table_of, attention_equals_scalar) {
 // range begins or ends a token before, at and behind the edge of a tile.
 TEST_P(kernel_table_of, attention_up_to_a_tiles_edge_equals_scalar) {
     for (const int count : {1, 3, 25}) {
-        attention_case c({count, 256, 64, 64, 4}, 11);
+        attention_case c({count, 256, 64, 64, {8, 4}}, 11);
         const auto last = static_cast<std::size_t>(count) - 1;
         for (const int begin : {63, 64, 65}) {
             for (const int end : {127, 128, 129, 191, 192, 193}) {
@@ -372,7 +391,7 @@ TEST_P(kernel_table_of, attention_up_to_a_tiles_edge_equals_scalar) {
 }
 
 TEST_P(kernel_table_of, attention_of_a_row_does_not_depend_on_its_neighbours) {
-    for (const int bits : {4, 8, 16}) {
+    for (const bit_pair bits : known_bits()) {
         const attention_case c({29, 200, 64, 64, bits, true}, 5);
         const auto all = c.run(*table_, 0, 29);
         for (int r = 0; r < 29; ++r) {
@@ -391,7 +410,7 @@ TEST_P(kernel_table_of, attention_does_not_depend_on_the_frame_that_is_prefetche
         for (const int next : {1, shape.tokens / 2 + 1, shape.tokens}) {
             const auto asking = c.run(*table_, 0, shape.count, next);
             ASSERT_TRUE(same_bits(alone.out.data(), asking.out.data(), alone.out.size()))
-                << shape.bits << " bit, dim " << shape.k_dim << ", next " << next;
+                << shape.bits << ", dim " << shape.k_dim << ", next " << next;
         }
     }
 }

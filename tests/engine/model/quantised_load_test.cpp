@@ -139,9 +139,9 @@ void add_quantised(const std::string& name, const storage::tensor_view& from, in
     std::memcpy(values.data(), from.bytes.data(), from.bytes.size());
     std::string words(count * static_cast<std::size_t>(bits) / 8, '\0');
     std::vector<half> scales(count / 64), biases(count / 64);
-    find_kernels("scalar")->quantize_kv(values.data(), static_cast<int>(count), bits,
-                                        reinterpret_cast<std::byte*>(words.data()), scales.data(),
-                                        biases.data());
+    find_kernels("scalar")->quantize_kv(
+        values.data(), static_cast<int>(count), bits, kv_rounding::mlx,
+        reinterpret_cast<std::byte*>(words.data()), scales.data(), biases.data());
     const auto bytes = [](const std::vector<half>& of) {
         return std::string(reinterpret_cast<const char*>(of.data()), of.size() * sizeof(half));
     };
