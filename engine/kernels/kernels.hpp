@@ -155,8 +155,9 @@ struct attention_block {
 
 /// Whether kernel_table::attend knows this pair of bits.
 constexpr bool attends(int key_bits, int value_bits) noexcept {
-    return value_bits == 4 ? key_bits == 4 || key_bits == 8
-                           : key_bits == value_bits && (key_bits == 8 || key_bits == 16);
+    const bool by_tiles = value_bits >= 4 && value_bits <= 6;
+    return by_tiles ? (key_bits >= 4 && key_bits <= 6) || key_bits == 8
+                    : key_bits == value_bits && (key_bits == 8 || key_bits == 16);
 }
 
 struct kernel_table {

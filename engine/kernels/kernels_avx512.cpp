@@ -38,7 +38,8 @@ constexpr int score_chains_rows = 4;                  // up to so many rows, two
 constexpr int value_rows_max = 6, value_lanes = 4;    // 24 sums, 4 values
 constexpr int level_rows_max = 6, level_vectors = 4;  // the same in integers
 constexpr int packed_rows_max = 4;                    // up to so many read packed 4-bit tokens
-constexpr float value_unit = 1.0f / 16;               // what quad_values calls 1, in levels
+/// What quad_values calls 1, in levels: values of so many bits fill the upper bits of a byte.
+constexpr float value_unit(int bits) { return 1.0f / static_cast<float>(1 << (8 - bits)); }
 
 SIMD_INLINE __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -208,6 +209,40 @@ SIMD_INLINE void transpose8(i16 (&r)[8]) {
     }
 }
 
+/// 2 * upper words of 16 tokens with the token as lane; row(i): where those of token i begin.
+template <int upper, class Row>
+SIMD_INLINE void transpose_words(const Row& row, i16 (&words)[2 * upper]) {
+    __m512i r[2 * upper];
+#pragma GCC unroll 4
+    for (__m512i& of : r) {
+        of = _mm512_setzero_si512();
+    }
+    if constexpr (upper == 1) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {  // tokens 4n, 4n + 1 and 4n + 2, 4n + 3 in lanes of 128 bits
+            const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row(i)));
+            const auto to = static_cast<__mmask8>(1 << (i / 4 * 2 + i % 2));
+            r[i % 4 / 2] = _mm512_mask_broadcastq_epi64(r[i % 4 / 2], to, pair);
+        }
+        const __m512 a = _mm512_castsi512_ps(r[0]), b = _mm512_castsi512_ps(r[1]);
+        words[0].v = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88));
+        words[1].v = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd));
+    } else {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {  // token 4n + m in lane n of r[m]
+            const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row(i)));
+            const auto to = static_cast<__mmask16>(15 << i / 4 * 4);
+            r[i % 4] = _mm512_mask_broadcast_i32x4(r[i % 4], to, four);
+        }
+        const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpacklo_epi32(r[2], r[3]);
+        const __m512i c = _mm512_unpackhi_epi32(r[0], r[1]), d = _mm512_unpackhi_epi32(r[2], r[3]);
+        words[0].v = _mm512_unpacklo_epi64(a, b);
+        words[1].v = _mm512_unpackhi_epi64(a, b);
+        words[2].v = _mm512_unpacklo_epi64(c, d);
+        words[3].v = _mm512_unpackhi_epi64(c, d);
+    }
+}
+
 /// What turns the q of one group of `bits` into fma(q, scale, bias).
 template <int bits>
 struct group_values {
@@ -286,27 +321,82 @@ SIMD_INLINE i16 pack_shorts(i16 a, i16 b) { return {_mm512_packs_epi32(a.v, b.v)
 /// Shorts 0 to 255 of 64 tokens as pack_shorts gives them -> bytes: word 4 * l + i holds the tokens
 /// 16 * i + 4 * l to + 3.
 SIMD_INLINE i16 pack_bytes(i16 a, i16 b) { return {_mm512_packus_epi16(a.v, b.v)}; }
-/// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
-/// that value_order undoes. sign_masks: a byte of each token, all ones where u = 15 - q.
+/// The planes of a group of 4 tokens, word by word, one token after the other.
+template <int upper>
+SIMD_INLINE __m512i load_planes(const std::byte* a, const std::byte* b, const std::byte* c,
+                                const std::byte* d) {
+    const std::byte* const at[] = {a, b, c, d};
+    __m512i planes = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        const auto* from = reinterpret_cast<const __m128i*>(at[i]);
+        if constexpr (upper == 1) {
+            planes = _mm512_mask_broadcastq_epi64(planes, static_cast<__mmask8>(1 << i),
+                                                  _mm_loadl_epi64(from));
+        } else {
+            planes = _mm512_mask_broadcast_i32x4(planes, static_cast<__mmask16>(15 << 4 * i),
+                                                 _mm_loadu_si128(from));
+        }
+    }
+    return planes;
+}
+/// Shuffles words of 4 tokens, one after the other in each lane of 128 bits, into words of a byte
+/// of each token.
+SIMD_INLINE __m512i interleave_four(__m512i x) {
+    return _mm512_shuffle_epi8(x, _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2,
+                                                                       6, 10, 14, 3, 7, 11, 15)));
+}
+/// Counts of a shift of shorts, one for each lane of 128 bits.
+SIMD_INLINE __m512i short_counts(int a, int b, int c, int d) {
+    const __m512i words = _mm512_setr_epi32(a, a, a, a, b, b, b, b, c, c, c, c, d, d, d, d);
+    return _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
+}
+/// Puts the upper bits of the elements of registers i and 2 + i of quad_values above their nibbles.
+template <int upper>
+SIMD_INLINE void put_above(__m512i planes, int i, __m512i& low, __m512i& high) {
+    // Every lane of 128 bits: the word of each token that has the lane's bits.
+    const __m512i words =
+        upper == 1 ? _mm512_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6, 0, 2, 4, 6)
+                   : _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13);
+    const __m512i from = _mm512_add_epi32(words, _mm512_set1_epi32(upper * i));
+    const __m512i x = interleave_four(_mm512_permutexvar_epi32(from, planes));
+    // What moves the field of a lane's low nibbles to the top; that of the high ones is next.
+    const __m512i counts = upper == 1 ? short_counts(7, 5, 3, 1) : short_counts(6, 2, 6, 2);
+    const __m512i next = upper == 1 ? short_counts(6, 4, 2, 0) : short_counts(4, 0, 4, 0);
+    const __m512i nibbles = _mm512_set1_epi8(15 << (4 - upper));
+    constexpr int choose = 0xca;  // nibbles ? value : plane
+    low = _mm512_ternarylogic_epi32(nibbles, low, _mm512_sllv_epi16(x, counts), choose);
+    high = _mm512_ternarylogic_epi32(nibbles, high, _mm512_sllv_epi16(x, next), choose);
+}
+/// 64 values of 4 tokens as words of 4 tokens' (u - H) / value_unit, in the order that value_order
+/// undoes. sign_masks: a byte of each token, all ones where u is not q.
+template <int bits>
 SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
                              const std::byte* d, const std::uint8_t* sign_masks, i16 (&out)[4]) {
     const __m512i ab = load_halves(a, b).v, cd = load_halves(c, d).v;
-    // A word of each token in every lane of 128 bits, then a byte of each in every word.
+    [[maybe_unused]] __m512i planes = ab;
+    if constexpr (bits > 4) {
+        planes = load_planes<bits - 4>(a + 32, b + 32, c + 32, d + 32);
+    }
+    // A word of each token in every lane of 128 bits.
     const __m512i words =
         _mm512_setr_epi32(0, 8, 16, 24, 1, 9, 17, 25, 2, 10, 18, 26, 3, 11, 19, 27);
-    const __m512i bytes =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    // High nibbles with the sign where it belongs: 16 * (u - 8).
-    const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xf0));
+    // In the upper bits of a byte, with the sign where it belongs: (u - H) * 2^(8 - bits).
+    const __m512i mask = _mm512_set1_epi8(static_cast<char>(0xff << (8 - bits)));
     const __m512i sign =
-        _mm512_xor_si512(set1_word(sign_masks).v, _mm512_set1_epi8(static_cast<char>(0x88)));
+        _mm512_xor_si512(set1_word(sign_masks).v, _mm512_set1_epi8(static_cast<char>(0x80)));
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
         const __m512i from = _mm512_add_epi32(words, _mm512_set1_epi32(4 * i));
-        const __m512i x = _mm512_shuffle_epi8(_mm512_permutex2var_epi32(ab, from, cd), bytes);
+        const __m512i x = interleave_four(_mm512_permutex2var_epi32(ab, from, cd));
+        __m512i low = _mm512_slli_epi16(x, 8 - bits), high = x;
+        if constexpr (bits > 4) {
+            high = _mm512_srli_epi16(x, bits - 4);
+            put_above<bits - 4>(planes, i, low, high);
+        }
         constexpr int xor_and = 0x28;  // (x ^ sign) & mask
-        out[i].v = _mm512_ternarylogic_epi32(_mm512_slli_epi16(x, 4), sign, mask, xor_and);
-        out[2 + i].v = _mm512_ternarylogic_epi32(x, sign, mask, xor_and);
+        out[i].v = _mm512_ternarylogic_epi32(low, sign, mask, xor_and);
+        out[2 + i].v = _mm512_ternarylogic_epi32(high, sign, mask, xor_and);
     }
 }
 /// 64 sums in the order of quad_values -> the order of elements.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/kernels/attention_scratch.hpp"
@@ -152,19 +153,38 @@ void linear_threaded(benchmark::State& state, weight_kind kind) {
               arithmetic_of(kind), tasks.slots());
 }
 
-/// Bits, head dimension, query rows, frames of 256 tokens: one after another, as a long context is
+constexpr int frame_tokens = 256;
+
+/// Keys or values of one head, frame by frame, each with its rows, scales and biases.
+struct head_frames {
+    head_frames(int of_bits, int of_dim, std::size_t frames)
+        : bits(of_bits),
+          dim(of_dim),
+          row(static_cast<std::size_t>(of_dim * of_bits / 8)),
+          groups(of_bits == 16 ? 0 : static_cast<std::size_t>(of_dim / 64)),
+          data(frame_bytes() * frames) {
+        fill(data);
+    }
+    std::size_t frame_bytes() const { return frame_tokens * (row + 4 * groups); }
+    kv_rows view(std::size_t f) {
+        const std::byte* at = data.data() + f * frame_bytes();
+        const auto* s = reinterpret_cast<const half*>(at + frame_tokens * row);
+        return {at, s, s + frame_tokens * groups, dim, bits, row, static_cast<int>(groups)};
+    }
+
+    int bits, dim;
+    std::size_t row, groups;
+    aligned_buffer<std::byte> data;
+};
+
+/// Bits of K and of V, head dimension, query rows, frames: one after another, as a long context is
 /// read, each prefetching the next.
 void attend_kernel(benchmark::State& state) {
-    const int bits = static_cast<int>(state.range(0)), dim = static_cast<int>(state.range(1));
-    const int count = static_cast<int>(state.range(2));
-    constexpr int tokens = 256;
-    const auto frames = static_cast<std::size_t>(state.range(3));
-    const std::size_t row = static_cast<std::size_t>(dim * bits / 8);
-    const std::size_t groups = bits == 16 ? 0 : static_cast<std::size_t>(dim / 64);
-    const std::size_t frame = tokens * (row + 4 * groups);
-    aligned_buffer<std::byte> k(frame * frames), v(frame * frames);
-    fill(k);
-    fill(v);
+    const int dim = static_cast<int>(state.range(2)), count = static_cast<int>(state.range(3));
+    constexpr int tokens = frame_tokens;
+    const auto frames = static_cast<std::size_t>(state.range(4));
+    head_frames k(static_cast<int>(state.range(0)), dim, frames);
+    head_frames v(static_cast<int>(state.range(1)), dim, frames);
     const auto n = static_cast<std::size_t>(count * dim);
     aligned_buffer<float> x(n), scales(n / 64), sums(n / 64);
     aligned_buffer<std::int8_t> q(n);
@@ -175,19 +195,14 @@ void attend_kernel(benchmark::State& state) {
     std::vector<softmax_state> states(begin.size(), {-100.0f, 1.0f});
     std::vector<float> out(n);
     aligned_buffer<float> scratch(attention_scratch_floats(count, tokens, dim, dim));
-    const auto view = [&](aligned_buffer<std::byte>& from, std::size_t f) {
-        const std::byte* at = from.data() + f * frame;
-        const auto* s = reinterpret_cast<const half*>(at + tokens * row);
-        return kv_rows{at, s, s + tokens * groups, dim, bits, row, static_cast<int>(groups)};
-    };
     for (auto _ : state) {
         for (std::size_t f = 0; f < frames; ++f) {
             const std::size_t next = (f + 1) % frames;
             table.attend({count,
                           x.data(),
                           {q.data(), scales.data(), sums.data()},
-                          view(k, f),
-                          view(v, f),
+                          k.view(f),
+                          v.view(f),
                           begin.data(),
                           end.data(),
                           tokens,
@@ -195,15 +210,15 @@ void attend_kernel(benchmark::State& state) {
                           states.data(),
                           out.data(),
                           scratch.data(),
-                          view(k, next),
-                          view(v, next),
+                          k.view(next),
+                          v.view(next),
                           tokens});
         }
         benchmark::ClobberMemory();
     }
     const auto all = static_cast<double>(frames);
-    set_rates(state, 2.0 * static_cast<double>(frame) * all, 2.0 * count * dim * tokens * all,
-              bits == 4 ? arithmetic::int8 : arithmetic::f32);
+    set_rates(state, static_cast<double>(k.frame_bytes() + v.frame_bytes()) * all,
+              2.0 * count * dim * tokens * all, v.bits < 8 ? arithmetic::int8 : arithmetic::f32);
 }
 
 /// What works on rows of floats in L1, `elements` of them: GB/s of all that is read and written.
@@ -275,11 +290,17 @@ void rope_kernel(benchmark::State& state) {
             chosen().rope(d.x.data() + i, d.y.data(), d.z.data(), 64);
     });
 }
-void quantize_kv_kernel(benchmark::State& state) {
-    row_kernel(state, 4.5, [](row_data& d) {
+void quantize_kv_kernel(benchmark::State& state, int bits, kv_rounding rounding) {
+    row_kernel(state, 4 + bits / 8.0, [=](row_data& d) {
         auto* scales = reinterpret_cast<half*>(d.y.data());
-        chosen().quantize_kv(d.x.data(), d.count(), 4, kv_rounding::mlx, d.bytes.data(), scales,
+        chosen().quantize_kv(d.x.data(), d.count(), bits, rounding, d.bytes.data(), scales,
                              scales + d.elements / 64);
+    });
+}
+/// Heads of 128 elements.
+void rotate_kernel(benchmark::State& state) {
+    row_kernel(state, 8, [](row_data& d) {
+        for (std::size_t i = 0; i < d.elements; i += 128) chosen().rotate(d.x.data() + i, 128);
     });
 }
 /// States of 64 elements.
@@ -317,15 +338,15 @@ void shapes(benchmark::internal::Benchmark* bench) {
 }
 
 void attention(benchmark::internal::Benchmark* bench) {
-    for (const int bits : {4, 8, 16}) {
-        for (const int dim : {64, 128}) {
-            for (const int count : {1, 3, 4, 8, 64, 256}) {
-                bench->Args({bits, dim, count, 64});
-            }
+    constexpr std::pair<int, int> all_bits[] = {{4, 4}, {8, 4}, {6, 4}, {5, 4},  {8, 5},
+                                                {6, 5}, {5, 5}, {8, 8}, {16, 16}};
+    for (const int dim : {64, 128}) {
+        for (const int count : {1, 3, 4, 6, 8, 16, 64, 256}) {
+            for (const auto& [k, v] : all_bits) bench->Args({k, v, dim, count, 64});
         }
     }
-    for (const int count : {1, 3, 4}) {
-        bench->Args({4, 64, count, 4096});  // 75 MB, which come from memory
+    for (const int count : {1, 3, 4}) {  // 75 MB and more, which come from memory
+        for (const auto& [k, v] : all_bits) bench->Args({k, v, 64, count, 4096});
     }
     bench->MinTime(0.2);
 }
@@ -360,7 +381,12 @@ BENCHMARK(gelu_mul_kernel)->Arg(2048);
 BENCHMARK(swiglu_clamped_kernel)->Arg(2048);
 BENCHMARK(exp_kernel)->Arg(2048);
 BENCHMARK(rope_kernel)->Arg(2048);
-BENCHMARK(quantize_kv_kernel)->Arg(2048);
+BENCHMARK_CAPTURE(quantize_kv_kernel, mlx_4, 4, kv_rounding::mlx)->Arg(2048);
+BENCHMARK_CAPTURE(quantize_kv_kernel, mlx_8, 8, kv_rounding::mlx)->Arg(2048);
+BENCHMARK_CAPTURE(quantize_kv_kernel, fitted_4, 4, kv_rounding::fitted)->Arg(2048);
+BENCHMARK_CAPTURE(quantize_kv_kernel, fitted_5, 5, kv_rounding::fitted)->Arg(2048);
+BENCHMARK_CAPTURE(quantize_kv_kernel, fitted_8, 8, kv_rounding::fitted)->Arg(2048);
+BENCHMARK(rotate_kernel)->Arg(2048);
 BENCHMARK(merge_softmax_kernel)->Arg(2048);
 BENCHMARK(finish_softmax_kernel)->Arg(2048);
 BENCHMARK(embed_row_kernel)->Arg(2048);

@@ -201,6 +201,8 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_loadu_ps simde_mm512_loadu_ps
 #define _mm512_loadu_si512 simde_mm512_loadu_si512
 #define _mm512_mask_blend_ps simde_mm512_mask_blend_ps
+#define _mm512_mask_broadcast_i32x4 simde_mm512_mask_broadcast_i32x4
+#define _mm512_mask_broadcastq_epi64 simde_mm512_mask_broadcastq_epi64
 #define _mm512_max_epu32 simde_mm512_max_epu32
 #define _mm512_max_ps simde_mm512_max_ps
 #define _mm512_min_ps simde_mm512_min_ps
@@ -214,6 +216,7 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_permutex2var_epi32 simde_mm512_permutex2var_epi32
 #define _mm512_permutex2var_epi64 simde_mm512_permutex2var_epi64
 #define _mm512_permutex2var_ps simde_mm512_permutex2var_ps
+#define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
 #define _mm512_permutexvar_ps simde_mm512_permutexvar_ps
 #define _mm512_set1_epi32 simde_mm512_set1_epi32
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
@@ -225,8 +228,10 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_setzero_si512 simde_mm512_setzero_si512
 #define _mm512_shuffle_epi8 simde_mm512_shuffle_epi8
 #define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
+#define _mm512_shuffle_ps simde_mm512_shuffle_ps
 #define _mm512_slli_epi16 simde_mm512_slli_epi16
 #define _mm512_slli_epi32 simde_mm512_slli_epi32
+#define _mm512_sllv_epi16 simde_mm512_sllv_epi16
 #define _mm512_srli_epi16 simde_mm512_srli_epi16
 #define _mm512_srli_epi32 simde_mm512_srli_epi32
 #define _mm512_srlv_epi16 simde_mm512_srlv_epi16

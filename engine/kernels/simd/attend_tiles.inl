@@ -27,12 +27,16 @@ SIMD_INLINE void over_rows(int count, const Phase& phase) {
     }
 }
 
-/// Calls body.operator()<n>() with n = the keys' bits.
-template <class Body>
-SIMD_INLINE void with_key_bits(int bits, const Body& body) {
+/// Calls body.operator()<bits>(). Requires: 4, 5, 6 or, if keys, 8 bits.
+template <bool keys, class Body>
+SIMD_INLINE void with_bits(int bits, const Body& body) {
     if (bits == 4) {
         body.template operator()<4>();
-    } else {
+    } else if (bits == 5) {
+        body.template operator()<5>();
+    } else if (bits == 6 || !keys) {
+        body.template operator()<6>();
+    } else if constexpr (keys) {
         body.template operator()<8>();
     }
 }
@@ -56,7 +60,7 @@ SIMD_PHASE void attend_strip(const attention_block& block, const tile_parts& s, 
                           levels + i * tile_tokens,
                           factors + i};
     };
-    with_key_bits(block.k.bits, [&]<int bits>() SIMD {
+    with_bits<true>(block.k.bits, [&]<int bits>() SIMD {
         over_rows<most>(count, [&]<int rows>(int i) SIMD {
             if constexpr (packed) {
                 qk_packed<rows, bits>(block, s, r + i, t0, x + i * tile_tokens);
@@ -78,12 +82,14 @@ SIMD_PHASE void attend_strip(const attention_block& block, const tile_parts& s, 
                 requantize_weights<rows>(block, s, rows_from(i), g);
             });
         }
-        over_rows<most>(count, [&]<int rows>(int i) SIMD {
-            if constexpr (packed) {
-                pv_packed<rows>(block, s, rows_from(i), g);
-            } else {
-                pv_tile<rows>(block, s, rows_from(i), g);
-            }
+        with_bits<false>(block.v.bits, [&]<int bits>() SIMD {
+            over_rows<most>(count, [&]<int rows>(int i) SIMD {
+                if constexpr (packed) {
+                    pv_packed<rows, bits>(block, s, rows_from(i), g);
+                } else {
+                    pv_tile<rows, carry_steps(bits)>(block, s, rows_from(i), g);
+                }
+            });
         });
     }
 }
@@ -168,8 +174,12 @@ SIMD void attend_tiles(const attention_block& block) {
             split_value_scales<false>(block, s, t0);
         }
         if (block.count > packed_rows_max) {
-            with_key_bits(block.k.bits, [&]<int bits>() SIMD { unpack_keys<bits>(block, s, t0); });
-            all ? unpack_values<true>(block, s, t0) : unpack_values<false>(block, s, t0);
+            with_bits<true>(block.k.bits,
+                            [&]<int bits>() SIMD { unpack_keys<bits>(block, s, t0); });
+            with_bits<false>(block.v.bits, [&]<int bits>() SIMD {
+                all ? unpack_values<bits, true>(block, s, t0)
+                    : unpack_values<bits, false>(block, s, t0);
+            });
         }
         attend_tile_rows(block, s, t0);
         advance_prefetch(block, s.next);

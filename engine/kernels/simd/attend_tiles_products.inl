@@ -111,12 +111,12 @@ SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int
 }
 
 /// P·V from the unpacked values, (16): out[r + m] += factor[m] * unit * Σ levels[m, t] * values[t]
-/// of `group`.
-template <int rows>
+/// of `group`. steps: as carry_steps gives them.
+template <int rows, int steps>
 SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const strip_rows& strip,
                         index group) {
     float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
-    const v16 unit = set1(strip.values->size_units[group] * value_unit);
+    const v16 unit = set1(strip.values->size_units[group] * value_unit(block.v.bits));
     for (int k = 0; k < tile_lanes; k += level_vectors) {
         prefetch_values<false>(s.next, strip.r, group * tile_lanes + k);
         const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
@@ -142,7 +142,7 @@ SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const
 #pragma GCC unroll 4
                 for (int i = 0; i < level_vectors; ++i) {
                     add_products(dots[m][i], level, v[i]);
-                    if (word % 8 == 7) {
+                    if ((word + 1) % steps == 0) {
                         carry(dots[m][i]);
                     }
                 }
@@ -161,7 +161,7 @@ SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const
 }
 
 /// P·V of few rows, from the packed values.
-template <int rows>
+template <int rows, int bits>
 SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
                           const strip_rows& strip, index group) {
     dot_sum<true> dots[rows][tile_lanes];
@@ -179,7 +179,7 @@ SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
         }
         const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
         i16 v[tile_lanes];
-        load_quad(block.v, s, strip.t0 + 4 * quad, quad, group, v);
+        load_quad<bits>(block.v, s, strip.t0 + 4 * quad, quad, group, v);
 #pragma GCC unroll 4
         for (int m = 0; m < rows; ++m) {
             const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
@@ -191,7 +191,7 @@ SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
         }
     }
     float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
-    const v16 unit = set1(strip.values->size_units[group] * value_unit);
+    const v16 unit = set1(strip.values->size_units[group] * value_unit(bits));
 #pragma GCC unroll 4
     for (int m = 0; m < rows; ++m) {
         const v16 row_unit = mul(set1(strip.factors[m]), unit);

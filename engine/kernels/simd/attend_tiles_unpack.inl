@@ -127,8 +127,22 @@ SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out
 template <int bits>
 struct key_words {
     i16 first[8];
-    i16 rest[bits == 8 ? 8 : 1];
+    i16 rest[bits == 4 ? 1 : 2 * bits - 8];
 };
+/// The plane of a group, from `offset` on, as transpose_keys.
+template <int upper>
+SIMD_INLINE void transpose_planes(const kv_rows& k, int t0, int tokens, index offset,
+                                  i16 (&words)[2 * upper]) {
+    const auto row_bytes = static_cast<index>(k.row_bytes);
+    const std::byte* first = k.rows + t0 * row_bytes + offset;
+    if (t0 + lane_count <= tokens) {
+        transpose_words<upper>([=](int i) { return first + i * row_bytes; }, words);
+    } else {
+        const int last = tokens - 1 - t0;
+        transpose_words<upper>([=](int i) { return first + (i < last ? i : last) * row_bytes; },
+                               words);
+    }
+}
 template <int bits>
 SIMD_INLINE void load_key_words(const kv_rows& k, int t0, int tokens, index group,
                                 key_words<bits>& words) {
@@ -136,6 +150,30 @@ SIMD_INLINE void load_key_words(const kv_rows& k, int t0, int tokens, index grou
     transpose_keys<false>(k, t0, tokens, offset, words.first);
     if constexpr (bits == 8) {
         transpose_keys<false>(k, t0, tokens, offset + 32, words.rest);
+    } else if constexpr (bits > 4) {
+        transpose_planes<bits - 4>(k, t0, tokens, offset + 32, words.rest);
+    }
+}
+/// Field number `field` of each byte of a plane, to bit 4; other bits are any.
+template <int upper>
+SIMD_INLINE i16 plane_field(i16 plane, int field) {
+    switch (field * upper) {
+        case 0:
+            return shift_left_shorts<4>(plane);
+        case 1:
+            return shift_left_shorts<3>(plane);
+        case 2:
+            return shift_left_shorts<2>(plane);
+        case 3:
+            return shift_left_shorts<1>(plane);
+        case 4:
+            return plane;
+        case 5:
+            return shift_right_shorts<1>(plane);
+        case 6:
+            return shift_right_shorts<2>(plane);
+        default:
+            return shift_right_shorts<3>(plane);
     }
 }
 /// Number `quad` of a group's 16 words of 4 elements, in the order of tile_parts::q.
@@ -145,7 +183,15 @@ SIMD_INLINE i16 key_quad(const key_words<bits>& words, int quad) {
         return quad < 8 ? words.first[quad] : words.rest[quad - 8];
     } else {
         const i16 both = words.first[quad / 2];
-        return quad % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+        const i16 nibbles = quad % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+        if constexpr (bits == 4) {
+            return nibbles;
+        } else {
+            constexpr int upper = bits - 4, fields = 8 / upper;
+            const i16 plane = words.rest[quad / fields];
+            return or_masked<((1 << upper) - 1) << 4>(nibbles,
+                                                      plane_field<upper>(plane, quad % fields));
+        }
     }
 }
 
@@ -192,40 +238,41 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const tile_part
 }
 
 /// Values of `group` of the 4 tokens from t, which are quad `quad` of a tile, as quad_values.
+template <int bits>
 SIMD_INLINE void load_quad(const kv_rows& v, const tile_parts& s, int t, int quad, index group,
                            i16 (&words)[tile_lanes]) {
-    const std::byte* rows = v.rows + group * (group_size / 2);
+    const std::byte* rows = v.rows + group * (group_size * bits / 8);
     const auto row_bytes = static_cast<index>(v.row_bytes);
     const std::uint8_t* sign_masks = s.sign_masks + group * tile_tokens + 4 * quad;
     const int begin = s.seen.begin, end = s.seen.end;
     if (t >= begin && t + 4 <= end) {
         const std::byte* first = rows + t * row_bytes;
-        quad_values(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes,
-                    sign_masks, words);
+        quad_values<bits>(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes,
+                          sign_masks, words);
         return;
     }
     // Unseen tokens have weight 0, so any row that can be read will do.
     const auto any = [&](int token) {
         return rows + (token < begin ? begin : token < end ? token : end - 1) * row_bytes;
     };
-    quad_values(any(t), any(t + 1), any(t + 2), any(t + 3), sign_masks, words);
+    quad_values<bits>(any(t), any(t + 1), any(t + 2), any(t + 3), sign_masks, words);
 }
 
 /// Values of the 64 tokens from t0, 4 tokens to a word.
-template <bool all>
+template <int bits, bool all>
 SIMD_PHASE void unpack_values(const attention_block& block, const tile_parts& s, int t0) {
     const auto row_bytes = static_cast<index>(block.v.row_bytes);
     for (index g = 0; g < block.v.dim / group_size; ++g) {
-        const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size / 2);
+        const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size * bits / 8);
         const std::uint8_t* sign_masks = s.sign_masks + g * tile_tokens;
         std::byte* out = s.values + g * tile_words * tile_bytes;
         for (int quad = 0; quad < tile_words; ++quad) {
             i16 words[tile_lanes];
             if constexpr (all) {
-                quad_values(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes,
-                            sign_masks, words);
+                quad_values<bits>(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes,
+                                  sign_masks, words);
             } else {
-                load_quad(block.v, s, t0 + 4 * quad, quad, g, words);
+                load_quad<bits>(block.v, s, t0 + 4 * quad, quad, g, words);
             }
 #pragma GCC unroll 4
             for (int i = 0; i < tile_lanes; ++i) {

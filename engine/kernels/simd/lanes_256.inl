@@ -16,7 +16,7 @@ constexpr int score_chains_rows = 0;                  // no registers for two su
 constexpr int value_rows_max = 6, value_lanes = 1;    // 12 of sums, 2 of values
 constexpr int level_rows_max = 4, level_vectors = 1;  // 8 of integer sums
 constexpr int packed_rows_max = 1;                    // up to so many read packed 4-bit tokens
-constexpr float value_unit = 1.0f;                    // what quad_values calls 1, in levels
+constexpr float value_unit(int) { return 1.0f; }      // what quad_values calls 1, in levels
 
 /// All ones in the first n of 8 lanes; n may be outside 0 to 8.
 SIMD_INLINE __m256i first8(int n) {
@@ -274,6 +274,50 @@ SIMD_INLINE void transpose8(i16 (&r)[8]) {
     }
 }
 
+/// Two tokens' pairs of words.
+SIMD_INLINE __m128i load_pairs(const std::byte* a, const std::byte* b) {
+    return _mm_unpacklo_epi64(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(a)),
+                              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(b)));
+}
+SIMD_INLINE __m128i load_four(const std::byte* a) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(a));
+}
+/// 2 * upper words of 8 tokens with the token as lane; row(i): where those of token i begin.
+template <int upper, class Row>
+SIMD_INLINE void transpose_words8(const Row& row, __m256i (&words)[2 * upper]) {
+    if constexpr (upper == 1) {
+        const __m256 a = _mm256_castsi256_ps(
+            _mm256_set_m128i(load_pairs(row(4), row(5)), load_pairs(row(0), row(1))));
+        const __m256 b = _mm256_castsi256_ps(
+            _mm256_set_m128i(load_pairs(row(6), row(7)), load_pairs(row(2), row(3))));
+        words[0] = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
+        words[1] = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
+    } else {
+        __m256i r[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            r[i] = _mm256_set_m128i(load_four(row(4 + i)), load_four(row(i)));
+        }
+        const __m256i a = _mm256_unpacklo_epi32(r[0], r[1]), b = _mm256_unpacklo_epi32(r[2], r[3]);
+        const __m256i c = _mm256_unpackhi_epi32(r[0], r[1]), d = _mm256_unpackhi_epi32(r[2], r[3]);
+        words[0] = _mm256_unpacklo_epi64(a, b);
+        words[1] = _mm256_unpackhi_epi64(a, b);
+        words[2] = _mm256_unpacklo_epi64(c, d);
+        words[3] = _mm256_unpackhi_epi64(c, d);
+    }
+}
+/// The same of 16 tokens.
+template <int upper, class Row>
+SIMD_INLINE void transpose_words(const Row& row, i16 (&words)[2 * upper]) {
+    __m256i low[2 * upper], high[2 * upper];
+    transpose_words8<upper>(row, low);
+    transpose_words8<upper>([&row](int i) { return row(8 + i); }, high);
+#pragma GCC unroll 4
+    for (int i = 0; i < 2 * upper; ++i) {
+        words[i] = {low[i], high[i]};
+    }
+}
+
 /// What turns the q of one group of `bits` into fma(q, scale, bias).
 template <int bits>
 struct group_values {
@@ -371,12 +415,40 @@ SIMD_INLINE i16 pack_shorts(i16 x, i16 y) {
 SIMD_INLINE i16 pack_bytes(i16 x, i16 y) {
     return {_mm256_packus_epi16(x.a, y.a), _mm256_packus_epi16(x.b, y.b)};
 }
-SIMD_INLINE i16 from_eight(i16 x) {
-    const __m256i eight = _mm256_set1_epi8(8);
-    return {_mm256_sub_epi8(x.a, eight), _mm256_sub_epi8(x.b, eight)};
+template <int middle>
+SIMD_INLINE i16 from_middle(i16 x) {
+    const __m256i less = _mm256_set1_epi8(middle);
+    return {_mm256_sub_epi8(x.a, less), _mm256_sub_epi8(x.b, less)};
 }
-/// 64 values of 4 tokens, 32 bytes each, as words of 4 tokens' (u - 8) / value_unit, in the order
-/// that value_order undoes. sign_masks: a byte of each token, all ones where u = 15 - q.
+/// Field number `field` of each byte of a plane, to bit 4; other bits are any.
+template <int upper>
+SIMD_INLINE __m256i field_at_4(__m256i plane, int field) {
+    const int up = 4 - field * upper;
+    return up >= 0 ? _mm256_slli_epi16(plane, up) : _mm256_srli_epi16(plane, -up);
+}
+/// The planes of a group of 4 tokens as words of 4 tokens' bytes; lanes of 128 bits have the words
+/// of bytes 0 and 4 * upper and of what follows these. out[1]: where upper is 2.
+template <int upper>
+SIMD_INLINE void quad_planes(const std::byte* a, const std::byte* b, const std::byte* c,
+                             const std::byte* d, __m256i (&out)[2]) {
+    const auto load_plane = [](const std::byte* at) SIMD {
+        const auto* from = reinterpret_cast<const __m128i*>(at);
+        return upper == 1 ? _mm_loadl_epi64(from) : _mm_loadu_si128(from);
+    };
+    const __m128i pa = load_plane(a), pb = load_plane(b), pc = load_plane(c), pd = load_plane(d);
+    const __m128i ab = _mm_unpacklo_epi8(pa, pb), cd = _mm_unpacklo_epi8(pc, pd);
+    const __m128i first = _mm_unpacklo_epi16(ab, cd), second = _mm_unpackhi_epi16(ab, cd);
+    if constexpr (upper == 1) {
+        out[0] = _mm256_set_m128i(second, first);
+    } else {
+        const __m128i ab2 = _mm_unpackhi_epi8(pa, pb), cd2 = _mm_unpackhi_epi8(pc, pd);
+        out[0] = _mm256_set_m128i(_mm_unpacklo_epi16(ab2, cd2), first);
+        out[1] = _mm256_set_m128i(_mm_unpackhi_epi16(ab2, cd2), second);
+    }
+}
+/// 64 values of 4 tokens as words of 4 tokens' (u - H) / value_unit, in the order that value_order
+/// undoes. sign_masks: a byte of each token, all ones where u is not q.
+template <int bits>
 SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::byte* c,
                              const std::byte* d, const std::uint8_t* sign_masks, i16 (&out)[4]) {
     const __m256i flip = set1_word(sign_masks).a;
@@ -389,10 +461,31 @@ SIMD_INLINE void quad_values(const std::byte* a, const std::byte* b, const std::
                            _mm256_xor_si256(_mm256_unpackhi_epi16(ab_low, cd_low), flip)},
                           {_mm256_xor_si256(_mm256_unpacklo_epi16(ab_high, cd_high), flip),
                            _mm256_xor_si256(_mm256_unpackhi_epi16(ab_high, cd_high), flip)}};
+    i16 low[2], high[2];
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
-        out[i] = from_eight(low_nibbles(words[i]));
-        out[2 + i] = from_eight(high_nibbles(words[i]));
+        low[i] = low_nibbles(words[i]);
+        high[i] = high_nibbles(words[i]);
+    }
+    if constexpr (bits > 4) {
+        constexpr int upper = bits - 4, mask = ((1 << upper) - 1) << 4;
+        __m256i planes[2];
+        quad_planes<upper>(a + 32, b + 32, c + 32, d + 32, planes);
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; ++i) {
+            // The words of byte 8 * i, then of byte 8 * i + 4.
+            const int at = upper == 1 ? 4 * i : 0;
+            const __m256i plane = _mm256_xor_si256(planes[upper == 1 ? 0 : i], flip);
+            low[i] = or_masked<mask>(
+                low[i], {field_at_4<upper>(plane, at), field_at_4<upper>(plane, at + 2)});
+            high[i] = or_masked<mask>(
+                high[i], {field_at_4<upper>(plane, at + 1), field_at_4<upper>(plane, at + 3)});
+        }
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        out[i] = from_middle<1 << (bits - 1)>(low[i]);
+        out[2 + i] = from_middle<1 << (bits - 1)>(high[i]);
     }
 }
 SIMD_INLINE void order8(__m256 even, __m256 odd, __m256& low, __m256& high) {

@@ -136,16 +136,26 @@ TEST_P(kernel_table_of, largest_integers_do_not_overflow) {
             ASSERT_NEAR(a[0], sign * 128 * weight, 0.1f);
         }
     }
+}
+
+// The same of keys, and of values u - 2^(bits - 1) whose weights are all at their largest.
+TEST_P(kernel_table_of, largest_integers_of_k_and_v_do_not_overflow) {
     for (const bit_pair bits : known_bits()) {
         if (bits.k == 16) continue;
-        for (const int count : {1, 3, 13}) {
-            attention_case c({count, 33, 128, 64, bits}, 9);
-            std::fill(c.queries.begin(), c.queries.end(), -1.0f);
-            std::memset(c.k_rows.data(), 0xff, c.k_rows.size());
-            std::memset(c.v_rows.data(), c.shape.bits.v % 2 == 0 ? 0x00 : 0xff, c.v_rows.size());
-            const auto a = c.run(scalar_, 0, count), b = c.run(*table_, 0, count);
-            ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size()));
-            ASSERT_TRUE(same_bits(a.out.data(), b.out.data(), a.out.size()));
+        for (const int code : {0x00, 0xff}) {
+            for (const int count : {1, 3, 13}) {
+                attention_case c({count, 70, 128, 64, bits}, 9);
+                std::fill(c.queries.begin(), c.queries.end(), code == 0 ? -1.0f : 1.0f);
+                std::memset(c.k_rows.data(), 0xff, c.k_rows.size());
+                std::memset(c.v_rows.data(), code, c.v_rows.size());
+                std::fill(c.k_scales.begin(), c.k_scales.end(), to_half(0.001f));
+                std::fill(c.v_scales.begin(), c.v_scales.end(), to_half(1.0f));
+                std::fill(c.k_biases.begin(), c.k_biases.end(), half{0});
+                std::fill(c.v_biases.begin(), c.v_biases.end(), half{0});
+                const auto a = c.run(scalar_, 0, count), b = c.run(*table_, 0, count);
+                ASSERT_TRUE(same_bits(a.states.data(), b.states.data(), a.states.size())) << bits;
+                ASSERT_TRUE(same_bits(a.out.data(), b.out.data(), a.out.size())) << bits;
+            }
         }
     }
 }
