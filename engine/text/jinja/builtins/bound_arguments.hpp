@@ -1,0 +1,40 @@
+#pragma once
+// The arguments of a call, by the names of the parameters that take them.
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/jinja/values/value.hpp"
+
+namespace semantic::engine::jinja {
+
+/// Refers to the arguments of a call, which must outlive it. Throws stopped for an argument too
+/// many, an unknown name and a name given twice.
+class bound_arguments {
+  public:
+    bound_arguments(std::string_view callee, const arguments& given,
+                    std::initializer_list<std::string_view> parameters);
+
+    /// Null when argument `index` was not given.
+    const value* operator[](std::size_t index) const { return values_[index]; }
+    /// Fails when it was not given.
+    const value& required(std::size_t index) const;
+    bool flag(std::size_t index, bool otherwise) const;
+    std::int64_t integer(std::size_t index, std::int64_t otherwise) const;
+    /// `otherwise` for none and what was not given. Fails for what is no text.
+    const marked_text& text(std::size_t index, const marked_text& otherwise) const;
+    /// Fails for what is no text and what was not given.
+    const marked_text& required_text(std::size_t index) const;
+    /// Whether it was given and is not none.
+    bool has(std::size_t index) const {
+        return values_[index] != nullptr && !values_[index]->is_none();
+    }
+
+  private:
+    std::string callee_;
+    std::vector<std::string_view> parameters_;
+    std::vector<const value*> values_;
+};
+
+}  // namespace semantic::engine::jinja

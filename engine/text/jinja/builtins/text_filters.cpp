@@ -1,0 +1,358 @@
+// Filters of texts and numbers.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/text/jinja/builtins/bound_arguments.hpp"
+#include "engine/text/jinja/builtins/filters.hpp"
+#include "engine/text/jinja/builtins/formatting.hpp"
+#include "engine/text/jinja/builtins/methods.hpp"
+#include "engine/text/jinja/builtins/operators.hpp"
+#include "engine/text/jinja/values/print.hpp"
+#include "engine/text/tokenizer/utf8.hpp"
+
+namespace semantic::engine::jinja {
+
+namespace {
+
+const marked_text empty_text;
+
+value upper(const value& input, const arguments& all, budget& left) {
+    bound_arguments("upper", all, {});
+    return with_case(to_text(input, left), letter_case::upper, left);
+}
+value lower(const value& input, const arguments& all, budget& left) {
+    bound_arguments("lower", all, {});
+    return with_case(to_text(input, left), letter_case::lower, left);
+}
+value capitalize(const value& input, const arguments& all, budget& left) {
+    bound_arguments("capitalize", all, {});
+    return capitalized(to_text(input, left), left);
+}
+
+/// Upper case at the start and behind blanks, hyphens and opening brackets.
+value title(const value& input, const arguments& all, budget& left) {
+    bound_arguments("title", all, {});
+    const marked_text text = to_text(input, left);
+    left.spend_characters(text.size());
+    marked_text out;
+    bool begins = true;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = next_character(text.bytes(), at);
+        const std::int32_t code = character_at(text.bytes(), at);
+        append_case(out, text, at, end, begins ? letter_case::upper : letter_case::lower);
+        begins = is_python_space(code) || code == '-' || code == '(' || code == '{' ||
+                 code == '[' || code == '<';
+        at = end;
+    }
+    return out;
+}
+
+value trim(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("trim", all, {"chars"});
+    return stripped_text(to_text(input, left), given[0], true, true, left);
+}
+
+value center(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("center", all, {"width"});
+    return centered(to_text(input, left), given.integer(0, 80), " ", left);
+}
+
+value replace(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("replace", all, {"old", "new", "count"});
+    return replaced(to_text(input, left), to_text(given.required(0), left),
+                    to_text(given.required(1), left), given.has(2) ? given.integer(2, -1) : -1,
+                    left);
+}
+
+value format(const value& input, const arguments& all, budget& left) {
+    if (!all.positional.empty() && !all.named.empty()) {
+        fail("format takes positional or named arguments, not both");
+    }
+    if (all.named.empty()) {
+        return percent_format(to_text(input, left), make_list(all.positional, list_form::tuple),
+                              left);
+    }
+    std::vector<std::pair<value, value>> named;
+    for (const auto& [name, item] : all.named) named.emplace_back(written(name), item);
+    return percent_format(to_text(input, left), make_dict(std::move(named), left), left);
+}
+
+value indent(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("indent", all, {"width", "first", "blank"});
+    require_defined(input);
+    if (!input.is_text()) fail("indent needs a text, not " + type_name(input));
+    marked_text step(std::string(4, ' '), false);
+    if (given[0] != nullptr) {
+        const marked_text* own = given[0]->as_text();
+        const std::int64_t width = own == nullptr ? given.integer(0, 4) : 0;
+        if (own == nullptr && width > 0) left.spend_text(static_cast<std::size_t>(width));
+        step =
+            own != nullptr
+                ? *own
+                : marked_text(
+                      std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' '),
+                      false);
+    }
+    marked_text text = *input.as_text();
+    left.spend_text(text.size());
+    text.append("\n", false);
+    const auto lines = lines_of(text.bytes(), false);
+    left.spend_items(lines.size());
+    marked_text out;
+    if (given.flag(1, false)) out.append(step);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        if (i > 0) out.append("\n", false);
+        const bool is_blank = lines[i].begin == lines[i].end;
+        if (i > 0 && (!is_blank || given.flag(2, false))) out.append(step);
+        left.spend_growth(out.size(), lines[i].end - lines[i].begin + step.size());
+        out.append(text, lines[i].begin, lines[i].end);
+    }
+    return out;
+}
+
+value string(const value& input, const arguments& all, budget& left) {
+    bound_arguments("string", all, {});
+    return input.is_text() ? input : value(to_text(input, left));
+}
+
+value safe(const value& input, const arguments& all, budget& left) {
+    bound_arguments("safe", all, {});
+    marked_text out = to_text(input, left);
+    left.spend_text(out.size());
+    out.is_markup = true;
+    return out;
+}
+
+value escape(const value& input, const arguments& all, budget& left) {
+    bound_arguments("escape", all, {});
+    const marked_text* text = input.as_text();
+    return text != nullptr && text->is_markup ? input : value(escaped(to_text(input, left), left));
+}
+value forceescape(const value& input, const arguments& all, budget& left) {
+    bound_arguments("forceescape", all, {});
+    return escaped(to_text(input, left), left);
+}
+
+value wordcount(const value& input, const arguments& all, budget& left) {
+    bound_arguments("wordcount", all, {});
+    const marked_text text = to_text(input, left);
+    left.spend_characters(text.size());
+    std::int64_t count = 0;
+    bool in_word = false;
+    for (std::size_t at = 0; at < text.size(); at = next_character(text.bytes(), at)) {
+        const bool is_word = utf8::is_word(character_at(text.bytes(), at));
+        if (is_word && !in_word) ++count;
+        in_word = is_word;
+    }
+    return count;
+}
+
+value tojson(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("tojson", all,
+                                {"ensure_ascii", "indent", "separators", "sort_keys"});
+    json_format format;
+    format.ensure_ascii = given.flag(0, false);
+    format.sort_keys = given.flag(3, false);
+    if (given.has(1)) {
+        std::int64_t width = 0;
+        if (given[1]->to_integer(width)) {
+            left.spend_text(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)));
+            format.indent.emplace(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
+        } else {
+            format.indent = given.text(1, empty_text).bytes();
+        }
+        format.item_separator = ",";
+    }
+    if (given.has(2)) {
+        const list_ptr both = items_of(*given[2], left);
+        if (both->items.size() != 2 || !both->items[0].is_text() || !both->items[1].is_text()) {
+            fail("tojson: 'separators' must be two texts");
+        }
+        format.item_separator = both->items[0].as_text()->bytes();
+        format.key_separator = both->items[1].as_text()->bytes();
+    }
+    return to_json(input, format, left);
+}
+
+/// Digits with single underscores between them, less the underscores; empty when they are not so.
+std::string without_underscores(std::string_view text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const bool inner = i > 0 && i + 1 < text.size() && text[i - 1] != '_' && text[i + 1] != '_';
+        if (text[i] == '_' && !inner) return {};
+        if (text[i] != '_') out += text[i];
+    }
+    return out;
+}
+
+std::string_view bare(const marked_text& text) {
+    const byte_range kept = stripped(text.bytes(), true, true);
+    return std::string_view(text.bytes()).substr(kept.begin, kept.end - kept.begin);
+}
+
+/// int(text, base)
+bool parse_integer(const marked_text& text, int base, std::int64_t& out) {
+    std::string_view rest = bare(text);
+    const bool is_negative = rest.starts_with('-');
+    if (is_negative || rest.starts_with('+')) rest.remove_prefix(1);
+    const char mark = rest.size() > 2 && rest[0] == '0' ? static_cast<char>(rest[1] | 0x20) : ' ';
+    const int marked = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+    if (marked != 0 && (base == marked || base == 0)) {
+        rest.remove_prefix(2);
+        base = marked;
+    }
+    if (base == 0) base = 10;
+    const std::string digits = (is_negative ? "-" : "") + without_underscores(rest);
+    const char* end = digits.data() + digits.size();
+    if (digits.size() <= (is_negative ? 1U : 0U) || digits[is_negative ? 1 : 0] == '-')
+        return false;
+    const auto [behind, error] = std::from_chars(digits.data(), end, out, base);
+    if (error == std::errc::result_out_of_range) fail("a number needs more than 64 bits");
+    return error == std::errc() && behind == end;
+}
+
+/// float(text)
+bool parse_real(const marked_text& text, double& out) {
+    std::string_view rest = bare(text);
+    const bool is_negative = rest.starts_with('-');
+    if (is_negative || rest.starts_with('+')) rest.remove_prefix(1);
+    std::string digits = without_underscores(rest);
+    if (digits.empty() || digits[0] == '-' || digits[0] == '+') return false;
+    if (digits.find_first_of("()") != digits.npos) return false;
+    const auto [behind, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    if (error == std::errc::result_out_of_range) {
+        out = std::strtod(digits.c_str(), nullptr);
+    } else if (error != std::errc()) {
+        return false;
+    }
+    if (behind != digits.data() + digits.size()) return false;
+    if (is_negative) out = -out;
+    return true;
+}
+
+/// int(number); false for what is infinite or no number.
+bool whole_part(double number, std::int64_t& out) {
+    if (!std::isfinite(number)) return false;
+    if (std::abs(number) >= 9.2e18) fail("a number needs more than 64 bits");
+    out = static_cast<std::int64_t>(number);
+    return true;
+}
+
+value to_int(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("int", all, {"default", "base"});
+    const value otherwise = given[0] == nullptr ? value(0) : *given[0];
+    const std::int64_t base = given.integer(1, 10);
+    if (base < 0 || base == 1 || base > 36) return otherwise;
+    require_defined(input);
+    std::int64_t integer = 0;
+    double real = 0;
+    if (const marked_text* text = input.as_text()) {
+        left.spend_bytes(text->size());
+        if (parse_integer(*text, static_cast<int>(base), integer)) return integer;
+        if (parse_real(*text, real) && whole_part(real, integer)) return integer;
+        return otherwise;
+    }
+    if (input.to_integer(integer)) return integer;
+    if (input.to_number(real)) {
+        if (std::isinf(real)) fail("cannot convert float infinity to integer");
+        if (whole_part(real, integer)) return integer;
+    }
+    return otherwise;
+}
+
+value to_float(const value& input, const arguments& all, budget& left) {
+    const bound_arguments given("float", all, {"default"});
+    require_defined(input);
+    double real = 0;
+    if (input.to_number(real)) return real;
+    const marked_text* text = input.as_text();
+    if (text != nullptr) left.spend_bytes(text->size());
+    if (text != nullptr && parse_real(*text, real)) return real;
+    return given[0] == nullptr ? value(0.0) : *given[0];
+}
+
+value abs_of(const value& input, const arguments& all, budget&) {
+    bound_arguments("abs", all, {});
+    std::int64_t integer = 0;
+    if (input.to_integer(integer)) return integer < 0 ? negative(input) : value(integer);
+    if (input.as_float() != nullptr) return std::abs(*input.as_float());
+    fail("bad operand type for abs(): '" + type_name(input) + "'");
+}
+
+/// round(number, digits): halves go to the even neighbour.
+double rounded(double number, std::int64_t digits) {
+    if (!std::isfinite(number) || digits > 300) return number;
+    if (digits < 0) {
+        if (digits < -308) return std::copysign(0.0, number);
+        const double unit = std::pow(10.0, static_cast<double>(-digits));
+        return std::nearbyint(number / unit) * unit;
+    }
+    std::array<char, 700> buffer{};
+    std::snprintf(buffer.data(), buffer.size(), "%.*f", static_cast<int>(digits), number);
+    return std::strtod(buffer.data(), nullptr);
+}
+
+std::int64_t rounded(std::int64_t number, std::int64_t digits) {
+    if (digits >= 0) return number;
+    if (digits < -18) return 0;
+    std::int64_t unit = 1;
+    for (std::int64_t i = digits; i < 0; ++i) unit *= 10;
+    const std::int64_t rest = ((number % unit) + unit) % unit;
+    const std::int64_t down = number - rest;
+    const bool is_odd = (down / unit) % 2 != 0;
+    return rest * 2 > unit || (rest * 2 == unit && is_odd) ? down + unit : down;
+}
+
+value round(const value& input, const arguments& all, budget&) {
+    const bound_arguments given("round", all, {"precision", "method"});
+    const std::int64_t digits = given.integer(0, 0);
+    static const marked_text common("common", false);
+    const std::string& method = given.text(1, common).bytes();
+    if (method != "common" && method != "ceil" && method != "floor") {
+        fail("method must be common, ceil or floor");
+    }
+    std::int64_t integer = 0;
+    double real = 0;
+    if (!input.to_number(real)) fail("type " + type_name(input) + " cannot be rounded");
+    if (method == "common") {
+        if (input.to_integer(integer)) return rounded(integer, digits);
+        return rounded(real, digits);
+    }
+    const double unit = std::pow(10.0, static_cast<double>(digits));
+    if (!std::isfinite(real * unit)) fail("a number is out of range");
+    return (method == "ceil" ? std::ceil(real * unit) : std::floor(real * unit)) / unit;
+}
+
+constexpr std::array filters{
+    named_filter{"abs", abs_of},
+    named_filter{"capitalize", capitalize},
+    named_filter{"center", center},
+    named_filter{"e", escape},
+    named_filter{"escape", escape},
+    named_filter{"float", to_float},
+    named_filter{"forceescape", forceescape},
+    named_filter{"format", format},
+    named_filter{"indent", indent},
+    named_filter{"int", to_int},
+    named_filter{"lower", lower},
+    named_filter{"replace", replace},
+    named_filter{"round", round},
+    named_filter{"safe", safe},
+    named_filter{"string", string},
+    named_filter{"title", title},
+    named_filter{"tojson", tojson},
+    named_filter{"trim", trim},
+    named_filter{"upper", upper},
+    named_filter{"wordcount", wordcount},
+};
+
+}  // namespace
+
+std::span<const named_filter> text_filters() { return filters; }
+
+}  // namespace semantic::engine::jinja

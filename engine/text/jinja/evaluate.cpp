@@ -1,0 +1,224 @@
+// The expressions of a run.
+
+#include <algorithm>
+
+#include "engine/text/jinja/builtins/filters.hpp"
+#include "engine/text/jinja/builtins/methods.hpp"
+#include "engine/text/jinja/builtins/operators.hpp"
+#include "engine/text/jinja/interpreter.hpp"
+#include "engine/text/jinja/values/print.hpp"
+
+namespace semantic::engine::jinja {
+
+value interpreter::of_part(const expression& e, std::size_t part, const scope_ptr& in) {
+    return of(*e.parts[part], in);
+}
+
+value interpreter::of(const expression& e, const scope_ptr& in) {
+    const level deeper(*this);
+    at_ = e.at;
+    switch (e.kind) {
+        case expression_kind::constant:
+            return e.constant;
+        case expression_kind::name:
+            return name(e, in);
+        case expression_kind::list:
+        case expression_kind::tuple:
+            return items(e, in);
+        case expression_kind::dict:
+            return dict(e, in);
+        case expression_kind::negative:
+            return negative(of_part(e, 0, in));
+        case expression_kind::positive:
+            return positive(of_part(e, 0, in));
+        case expression_kind::not_true:
+            return !is_true(of_part(e, 0, in));
+        case expression_kind::binary: {
+            const value left = of_part(e, 0, in);
+            const value right = of_part(e, 1, in);
+            at_ = e.at;
+            return apply(e.operations[0], left, right, left_);
+        }
+        case expression_kind::concat:
+            return concat(e, in);
+        case expression_kind::all: {
+            value left = of_part(e, 0, in);
+            return is_true(left) ? of_part(e, 1, in) : left;
+        }
+        case expression_kind::any: {
+            value left = of_part(e, 0, in);
+            return is_true(left) ? left : of_part(e, 1, in);
+        }
+        case expression_kind::compare:
+            return compare(e, in);
+        case expression_kind::condition:
+            return conditional(e, in);
+        case expression_kind::attribute: {
+            const value object = of_part(e, 0, in);
+            at_ = e.at;
+            return attribute_of(object, e.name, left_);
+        }
+        case expression_kind::item: {
+            const value object = of_part(e, 0, in);
+            const value key = of_part(e, 1, in);
+            at_ = e.at;
+            return item_of(object, key, left_);
+        }
+        case expression_kind::slice:
+            return slice(e, in);
+        case expression_kind::call:
+            return call(e, in);
+        case expression_kind::filter:
+            return filtered(e, in);
+        case expression_kind::test:
+            return tested(e, in);
+    }
+    return {};
+}
+
+value interpreter::name(const expression& e, const scope_ptr& in) const {
+    for (const scope* at = in.get(); at != nullptr; at = at->around.get()) {
+        if (const value* found = at->find(e.id)) return *found;
+    }
+    if (globals_[e.id] != nullptr) return *globals_[e.id];
+    return value::undefined("'" + tree_.names[e.id] + "' is undefined");
+}
+
+value interpreter::items(const expression& e, const scope_ptr& in) {
+    std::vector<value> out;
+    out.reserve(e.parts.size());
+    for (const expression_ptr& part : e.parts) out.push_back(of(*part, in));
+    return make_list(std::move(out),
+                     e.kind == expression_kind::list ? list_form::list : list_form::tuple);
+}
+
+value interpreter::dict(const expression& e, const scope_ptr& in) {
+    std::vector<std::pair<value, value>> pairs;
+    for (std::size_t i = 0; i < e.parts.size(); i += 2) {
+        value key = of_part(e, i, in);
+        pairs.emplace_back(std::move(key), of_part(e, i + 1, in));
+    }
+    return make_dict(std::move(pairs), left_);
+}
+
+value interpreter::concat(const expression& e, const scope_ptr& in) {
+    marked_text out;
+    for (const expression_ptr& part : e.parts) {
+        const marked_text text = to_text(of(*part, in), left_);
+        left_.spend_growth(out.size(), text.size());
+        out.append(text);
+    }
+    return out;
+}
+
+value interpreter::compare(const expression& e, const scope_ptr& in) {
+    value left = of_part(e, 0, in);
+    value result;
+    for (std::size_t i = 0; i < e.operations.size(); ++i) {
+        value right = of_part(e, i + 1, in);
+        at_ = e.at;
+        result = apply(e.operations[i], left, right, left_);
+        if (!is_true(result)) return result;
+        left = std::move(right);
+    }
+    return result;
+}
+
+value interpreter::conditional(const expression& e, const scope_ptr& in) {
+    if (is_true(of_part(e, 0, in))) return of_part(e, 1, in);
+    if (e.parts[2] != nullptr) return of_part(e, 2, in);
+    return value::undefined(
+        "the inline if-expression evaluated to false and no else section was defined.");
+}
+
+value interpreter::slice(const expression& e, const scope_ptr& in) {
+    const value object = of_part(e, 0, in);
+    const auto bound = [&](std::size_t part) {
+        return e.parts[part] == nullptr ? value() : of_part(e, part, in);
+    };
+    const value start = bound(1);
+    const value stop = bound(2);
+    const value step = bound(3);
+    at_ = e.at;
+    return slice_of(object, start, stop, step, left_);
+}
+
+arguments interpreter::given(const call_arguments& args, const scope_ptr& in) {
+    arguments out;
+    out.positional.reserve(args.positional.size());
+    for (const expression_ptr& one : args.positional) out.positional.push_back(of(*one, in));
+    for (const auto& [name, one] : args.named) out.named.emplace_back(name, of(*one, in));
+    if (args.star != nullptr) {
+        const list_ptr more = items_of(of(*args.star, in), left_);
+        left_.spend_items(more->items.size());
+        out.positional.insert(out.positional.end(), more->items.begin(), more->items.end());
+    }
+    if (args.double_star != nullptr) {
+        const value more = of(*args.double_star, in);
+        const dict_object* dict = more.as_dict();
+        if (dict == nullptr) fail("argument after ** must be a mapping, not " + type_name(more));
+        left_.spend_items(dict->items.size());
+        for (const auto& [key, item] : dict->items) {
+            if (!key.is_text()) fail("keywords must be strings");
+            const std::string& name = key.as_text()->bytes();
+            for (const auto& [other, own] : out.named) {
+                if (other == name) fail("got multiple values for keyword argument '" + name + "'");
+            }
+            out.named.emplace_back(name, item);
+        }
+    }
+    return out;
+}
+
+value interpreter::call(const expression& e, const scope_ptr& in, const value* caller) {
+    const expression& callee = *e.parts[0];
+    // Methods are called where they are found, without becoming values.
+    value object;
+    const named_method* method = nullptr;
+    if (callee.kind == expression_kind::attribute) {
+        object = of_part(callee, 0, in);
+        at_ = callee.at;
+        require_defined(object);
+        method = find_method(object, callee.name);
+    }
+    const bool is_method = method != nullptr && method->call != nullptr;
+    value function;
+    if (callee.kind != expression_kind::attribute) {
+        function = of(callee, in);
+    } else if (!is_method) {
+        function = attribute_of(object, callee.name, left_);
+    }
+    arguments all = given(e.given, in);
+    if (caller != nullptr) all.named.emplace_back("caller", *caller);
+    at_ = e.at;
+    if (is_method) return method->call(object, all, left_);
+    require_defined(function);
+    const callable_object* found = function.as_callable();
+    if (found == nullptr) fail("'" + type_name(function) + "' object is not callable");
+    return found->call(left_, all);
+}
+
+value interpreter::filtered(const expression& e, const scope_ptr& in) {
+    value input;
+    if (e.parts[0] == nullptr) {
+        input = *filter_input_;
+    } else {
+        input = of_part(e, 0, in);
+    }
+    at_ = e.at;
+    const filter_function apply_to = filter_of(e.name);
+    const arguments all = given(e.given, in);
+    at_ = e.at;
+    return apply_to(input, all, left_);
+}
+
+value interpreter::tested(const expression& e, const scope_ptr& in) {
+    const value what = of_part(e, 0, in);
+    at_ = e.at;
+    const test_function holds_for = test_of(e.name);
+    const arguments all = given(e.given, in);
+    at_ = e.at;
+    return holds_for(what, all, left_);
+}
+
+}  // namespace semantic::engine::jinja

@@ -1,0 +1,238 @@
+#include "engine/text/jinja/interpreter.hpp"
+
+#include <algorithm>
+
+#include "engine/text/jinja/values/print.hpp"
+
+namespace semantic::engine::jinja {
+
+const value* scope::find(name_id name) const {
+    for (const auto& [own_name, item] : own) {
+        if (own_name == name) return &item;
+    }
+    return nullptr;
+}
+
+void scope::set(name_id name, value to) {
+    for (auto& [own_name, item] : own) {
+        if (own_name != name) continue;
+        item = std::move(to);
+        return;
+    }
+    own.emplace_back(name, std::move(to));
+}
+
+interpreter::interpreter(const template_tree& tree, const dict_object& variables,
+                         const std::string& day, const limits& bounds)
+    : tree_(tree),
+      bounds_(bounds),
+      left_(bounds.steps),
+      globals_(tree.names.size(), nullptr),
+      loop_name_(id_of("loop")) {
+    add_globals(day);
+    for (name_id id = 0; id < tree.names.size(); ++id) {
+        const std::string& name = tree.names[id];
+        globals_[id] = variables.find(name);
+        for (const auto& [own_name, item] : own_globals_) {
+            if (globals_[id] == nullptr && own_name == name) globals_[id] = &item;
+        }
+    }
+}
+
+interpreter::~interpreter() {
+    // Namespaces and macros can hold each other; each is emptied while the others still live, so
+    // that no chain of them is taken apart recursively.
+    for (const auto& one : closures_) one->in.reset();
+    for (const auto& one : namespaces_) one->items.clear();
+}
+
+marked_text interpreter::run() {
+    marked_text out;
+    out_ = &out;
+    run(tree_.body, std::make_shared<scope>());
+    return out;
+}
+
+interpreter::flow interpreter::run(const block& statements, const scope_ptr& in) {
+    for (const statement& one : statements) {
+        const flow then = run(one, in);
+        if (then != flow::on) return then;
+    }
+    return flow::on;
+}
+
+interpreter::flow interpreter::run(const statement& one, const scope_ptr& in) {
+    const level deeper(*this);
+    at_ = one.at;
+    switch (one.kind) {
+        case statement_kind::data:
+            write(*one.text.as_text());
+            return flow::on;
+        case statement_kind::output:
+            write(to_text(of(*one.parts[0], in), left_));
+            return flow::on;
+        case statement_kind::condition:
+            return condition(one, in);
+        case statement_kind::loop:
+            return loop(one, in);
+        case statement_kind::set:
+            set(one, in);
+            return flow::on;
+        case statement_kind::set_block:
+            set_block(one, in);
+            return flow::on;
+        case statement_kind::macro:
+            in->set(one.targets[0].id, macro(*one.called, in));
+            return flow::on;
+        case statement_kind::call_block:
+            call_block(one, in);
+            return flow::on;
+        case statement_kind::filter_block:
+            filter_block(one, in);
+            return flow::on;
+        case statement_kind::with:
+        case statement_kind::scope:
+            return scoped(one, in);
+        case statement_kind::break_loop:
+            return flow::break_loop;
+        case statement_kind::continue_loop:
+            return flow::continue_loop;
+    }
+    return flow::on;
+}
+
+void interpreter::write(const marked_text& text) {
+    if (out_->size() + text.size() > bounds_.output_bytes) {
+        fail("the template writes too much", error_kind::limit);
+    }
+    left_.spend_bytes(text.size());
+    out_->append(text);
+}
+
+scope_ptr interpreter::inside(const scope_ptr& around) {
+    auto made = std::make_shared<scope>();
+    made->around = around;
+    return made;
+}
+
+/// What `body` writes, as a text of its own.
+marked_text interpreter::captured(const block& body, const scope_ptr& in) {
+    marked_text text;
+    marked_text* const before = std::exchange(out_, &text);
+    run(body, in);
+    out_ = before;
+    return text;
+}
+
+interpreter::flow interpreter::condition(const statement& one, const scope_ptr& in) {
+    for (const statement::branch& branch : one.branches) {
+        if (branch.test == nullptr || is_true(of(*branch.test, in))) return run(branch.body, in);
+    }
+    return flow::on;
+}
+
+interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& in) {
+    const scope_ptr own = inside(in);
+    for (std::size_t i = 0; i < one.targets.size(); ++i) {
+        assign(one.targets[i], of(*one.parts[i], in), own);
+    }
+    return run(one.body, own);
+}
+
+/// The items that the filter of a for lets through.
+list_ptr interpreter::loop_items(const statement& one, const scope_ptr& in) {
+    const list_ptr all = items_of(of(*one.parts[0], in), left_);
+    if (one.parts[1] == nullptr) return all;
+    auto chosen = std::make_shared<list_object>();
+    chosen->depth = all->depth;
+    for (const value& item : all->items) {
+        const scope_ptr own = inside(in);
+        assign(one.targets[0], item, own);
+        if (is_true(of(*one.parts[1], own))) chosen->items.push_back(item);
+    }
+    return chosen;
+}
+
+interpreter::flow interpreter::loop(const statement& one, const scope_ptr& in) {
+    const list_ptr items = loop_items(one, in);
+    if (!items->items.empty()) return loop_over(one, items, in);
+    return one.otherwise.empty() ? flow::on : run(one.otherwise, inside(in));
+}
+
+interpreter::flow interpreter::loop_over(const statement& one, const list_ptr& items,
+                                         const scope_ptr& in) {
+    auto state = std::make_shared<loop_object>();
+    state->items = items;
+    // What `changed` remembers may hold the loop itself.
+    const struct forgetting {
+        loop_object& of;
+        ~forgetting() { of.last_changed.clear(); }
+    } guard{*state};
+    scope_ptr own = inside(in);
+    for (std::size_t i = 0; i < items->items.size(); ++i) {
+        left_.spend();
+        state->index0 = i;
+        // A macro may have kept the scope of the last round.
+        if (own.use_count() > 1) own = inside(in);
+        own->own.clear();
+        if (loop_name_) own->set(*loop_name_, value(state));
+        assign(one.targets[0], items->items[i], own);
+        if (run(one.body, own) == flow::break_loop) return flow::on;
+    }
+    return flow::on;
+}
+
+void interpreter::assign(const target& to, const value& what, const scope_ptr& in) {
+    left_.spend();
+    if (to.is == target::form::name) return in->set(to.id, what);
+    if (to.is == target::form::attribute) {
+        const value* found = nullptr;
+        for (const scope* at = in.get(); at != nullptr && found == nullptr; at = at->around.get()) {
+            found = at->find(to.id);
+        }
+        if (found == nullptr) found = globals_[to.id];
+        namespace_object* ns = found == nullptr ? nullptr : found->as_namespace();
+        if (ns == nullptr) fail("cannot assign attribute on non-namespace object");
+        left_.spend(ns->items.size() / 8);
+        return ns->set(to.attribute, what);
+    }
+    const list_ptr items = items_of(what, left_);
+    if (items->items.size() != to.items.size()) {
+        fail((items->items.size() < to.items.size() ? "not enough values to unpack (expected "
+                                                    : "too many values to unpack (expected ") +
+             std::to_string(to.items.size()) + ")");
+    }
+    for (std::size_t i = 0; i < to.items.size(); ++i) assign(to.items[i], items->items[i], in);
+}
+
+void interpreter::set(const statement& one, const scope_ptr& in) {
+    assign(one.targets[0], of(*one.parts[0], in), in);
+}
+
+void interpreter::set_block(const statement& one, const scope_ptr& in) {
+    const marked_text text = captured(one.body, inside(in));
+    value what = text;
+    if (one.parts[0] != nullptr) {
+        const auto* before = std::exchange(filter_input_, &text);
+        what = of(*one.parts[0], in);
+        filter_input_ = before;
+    }
+    assign(one.targets[0], what, in);
+}
+
+void interpreter::filter_block(const statement& one, const scope_ptr& in) {
+    const scope_ptr own = inside(in);
+    const marked_text text = captured(one.body, own);
+    const auto* before = std::exchange(filter_input_, &text);
+    const value what = of(*one.parts[0], own);
+    filter_input_ = before;
+    write(to_text(what, left_));
+}
+
+void interpreter::call_block(const statement& one, const scope_ptr& in) {
+    const value caller = macro(*one.called, in);
+    at_ = one.parts[0]->at;
+    write(to_text(call(*one.parts[0], in, &caller), left_));
+}
+
+}  // namespace semantic::engine::jinja

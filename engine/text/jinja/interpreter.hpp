@@ -1,0 +1,130 @@
+#pragma once
+// Runs a parsed template once.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/text/jinja/syntax/tree.hpp"
+#include "engine/text/jinja/values/value.hpp"
+
+namespace semantic::engine::jinja {
+
+/// The names that a stretch of a template has given values to, and those around it.
+struct scope {
+    std::vector<std::pair<name_id, value>> own{};
+    std::shared_ptr<scope> around{};
+    const value* find(name_id name) const;
+    void set(name_id name, value to);
+};
+using scope_ptr = std::shared_ptr<scope>;
+
+/// Statements and expressions in each other, calls of macros included. A level takes less than
+/// 1 KB of stack.
+constexpr unsigned run_depth_max = 800;
+
+/// One run: construct, run(). Throws stopped. What a template makes dies with it, cycles through
+/// namespaces and macros too.
+class interpreter {
+  public:
+    /// `day`: yyyy-mm-dd, what strftime_now tells. All of it must outlive the run.
+    interpreter(const template_tree& tree, const dict_object& variables, const std::string& day,
+                const limits& bounds);
+    ~interpreter();
+    interpreter(const interpreter&) = delete;
+    interpreter& operator=(const interpreter&) = delete;
+
+    marked_text run();
+    /// Of the statement or expression that ran last.
+    position place() const { return at_; }
+
+  private:
+    enum class flow { on, break_loop, continue_loop };
+    struct macro_closure;
+    class level;
+
+    // Statements: interpreter.cpp.
+    flow run(const block& statements, const scope_ptr& in);
+    flow run(const statement& one, const scope_ptr& in);
+    flow condition(const statement& one, const scope_ptr& in);
+    flow loop(const statement& one, const scope_ptr& in);
+    flow loop_over(const statement& one, const list_ptr& items, const scope_ptr& in);
+    flow scoped(const statement& one, const scope_ptr& in);
+    list_ptr loop_items(const statement& one, const scope_ptr& in);
+    void set(const statement& one, const scope_ptr& in);
+    void set_block(const statement& one, const scope_ptr& in);
+    void call_block(const statement& one, const scope_ptr& in);
+    void filter_block(const statement& one, const scope_ptr& in);
+    void assign(const target& to, const value& what, const scope_ptr& in);
+    void write(const marked_text& text);
+    marked_text captured(const block& body, const scope_ptr& in);
+    static scope_ptr inside(const scope_ptr& around);
+
+    // Macros: macros.cpp.
+    value macro(const signature& called, const scope_ptr& in);
+    value call_macro(const macro_closure& called, arguments& given);
+    void take_extra(const signature& called, arguments& given, std::size_t taken, scope& into);
+    void give(std::string_view name, value what, scope& to) const;
+    std::optional<name_id> id_of(std::string_view name) const;
+
+    // Globals: globals.cpp.
+    void add_globals(const std::string& day);
+    value new_namespace(const arguments& given);
+
+    // Expressions: evaluate.cpp.
+    value of(const expression& e, const scope_ptr& in);
+    value of_part(const expression& e, std::size_t part, const scope_ptr& in);
+    value name(const expression& e, const scope_ptr& in) const;
+    value items(const expression& e, const scope_ptr& in);
+    value dict(const expression& e, const scope_ptr& in);
+    value concat(const expression& e, const scope_ptr& in);
+    value compare(const expression& e, const scope_ptr& in);
+    value conditional(const expression& e, const scope_ptr& in);
+    value slice(const expression& e, const scope_ptr& in);
+    value call(const expression& e, const scope_ptr& in, const value* caller = nullptr);
+    value filtered(const expression& e, const scope_ptr& in);
+    value tested(const expression& e, const scope_ptr& in);
+    arguments given(const call_arguments& args, const scope_ptr& in);
+
+    const template_tree& tree_;
+    limits bounds_;
+    budget left_;
+    std::vector<const value*> globals_;  // of each name; null: there is none
+    std::vector<std::pair<std::string, value>> own_globals_;
+    std::optional<name_id> loop_name_;
+    marked_text* out_ = nullptr;                 // what is being written
+    const marked_text* filter_input_ = nullptr;  // of the filter block whose filter runs
+    unsigned depth_ = 0;
+    unsigned calls_ = 0;
+    unsigned loops_ = 0;
+    position at_{};
+    std::vector<namespace_ptr> namespaces_;
+    std::vector<std::shared_ptr<macro_closure>> closures_;
+};
+
+/// What a macro sees: its text, and the names around it.
+struct interpreter::macro_closure {
+    const signature* called;
+    scope_ptr in;
+};
+
+/// Counts a level of nesting while it lives.
+class interpreter::level {
+  public:
+    explicit level(interpreter& of) : of_(of) {
+        of_.left_.spend();
+        if (of_.depth_ >= run_depth_max) fail("the template goes too deep", error_kind::limit);
+        ++of_.depth_;
+    }
+    ~level() { --of_.depth_; }
+    level(const level&) = delete;
+    level& operator=(const level&) = delete;
+
+  private:
+    interpreter& of_;
+};
+
+}  // namespace semantic::engine::jinja

@@ -1,0 +1,55 @@
+#pragma once
+// Jinja, as far as the chat templates of Hugging Face use it: the language, its filters, tests and
+// methods with Python's meaning, under Hugging Face's settings. A template reaches nothing but its
+// variables; see README.md of engine/text.
+
+#include <boost/system/result.hpp>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/jinja/values/value.hpp"
+
+namespace semantic::engine::jinja {
+
+struct template_tree;
+
+struct error {
+    error_kind kind;
+    std::string what;  // of raise_exception: its message alone
+    position at;       // of the tag or expression at fault
+};
+/// "line 3, column 5: 'x' is undefined"
+std::string described(const error& e);
+[[noreturn]] void throw_exception_from_error(const error& e, const boost::source_location& where);
+
+template <class T>
+using outcome = boost::system::result<T, error>;
+
+struct rendering {
+    std::string text;
+    /// The parts of `text` that came from variables marked as content, in order.
+    std::vector<byte_range> content;
+};
+
+/// A parsed template. Immutable, cheap to copy; safe from any thread.
+class program {
+  public:
+    /// Errors: syntax, limit.
+    static outcome<program> parse(std::string_view source);
+
+    /// A pure function of its arguments. `variables`: a dict whose keys are names.
+    /// `day`: yyyy-mm-dd, what strftime_now tells. Errors: raised, runtime, limit.
+    outcome<rendering> render(const value& variables, const std::string& day,
+                              const limits& bounds = {}) const;
+    /// Whether the template reads a variable of this name somewhere.
+    bool reads(std::string_view name) const;
+
+  private:
+    explicit program(std::shared_ptr<const template_tree> tree) : tree_(std::move(tree)) {}
+    std::shared_ptr<const template_tree> tree_;
+};
+
+}  // namespace semantic::engine::jinja

@@ -1,0 +1,31 @@
+#pragma once
+// Values as text: what Python's str(), repr() and json.dumps() give.
+
+#include <optional>
+#include <string>
+
+#include "engine/text/jinja/values/value.hpp"
+
+namespace semantic::engine::jinja {
+
+/// str(v). Undefined values are empty.
+marked_text to_text(const value& v, budget& left);
+/// repr(v)
+marked_text to_repr(const value& v, budget& left);
+/// A float as Python prints it: the shortest digits that read back, "1e+16", "2.0".
+std::string float_text(double number);
+
+struct json_format {
+    bool ensure_ascii = false;
+    std::optional<std::string> indent{};  // what one level adds to a line; none: one line
+    std::string item_separator = ", ";
+    std::string key_separator = ": ";
+    bool sort_keys = false;
+};
+/// Fails for what JSON cannot say, undefined values among it.
+marked_text to_json(const value& v, const json_format& format, budget& left);
+
+/// With `&`, `<`, `>` and quotes as HTML spells them.
+marked_text escaped(const marked_text& text, budget& left);
+
+}  // namespace semantic::engine::jinja

@@ -1,0 +1,197 @@
+#pragma once
+// The values of a template: Python's, as far as templates see them. Values are immutable, apart
+// from namespaces, generators and loops, which belong to one run. Copies share what they hold.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "engine/text/jinja/values/budget.hpp"
+#include "engine/text/jinja/values/marked_text.hpp"
+
+namespace boost::json {
+class value;
+}
+
+namespace semantic::engine::jinja {
+
+class value;
+struct list_object;
+struct dict_object;
+struct namespace_object;
+struct loop_object;
+struct callable_object;
+
+/// Why a name or a member is not there: "'x' is undefined". Never null in a value.
+using reason = std::shared_ptr<const std::string>;
+using text_ptr = std::shared_ptr<const marked_text>;
+using list_ptr = std::shared_ptr<const list_object>;
+using dict_ptr = std::shared_ptr<const dict_object>;
+using namespace_ptr = std::shared_ptr<namespace_object>;
+using loop_ptr = std::shared_ptr<loop_object>;
+using callable_ptr = std::shared_ptr<const callable_object>;
+
+struct none_type {};
+
+class value {
+  public:
+    value() : held_(none_type{}) {}
+    value(bool flag) : held_(flag) {}
+    value(std::int64_t number) : held_(number) {}
+    value(int number) : held_(std::int64_t{number}) {}
+    value(std::size_t number) : held_(static_cast<std::int64_t>(number)) {}
+    value(double number) : held_(number) {}
+    value(marked_text text) : held_(std::make_shared<const marked_text>(std::move(text))) {}
+    value(text_ptr text) : held_(std::move(text)) {}
+    value(list_ptr list) : held_(std::move(list)) {}
+    value(dict_ptr dict) : held_(std::move(dict)) {}
+    value(namespace_ptr ns) : held_(std::move(ns)) {}
+    value(loop_ptr loop) : held_(std::move(loop)) {}
+    value(callable_ptr callable) : held_(std::move(callable)) {}
+    value(const char*) = delete;  // would be a bool: see written()
+
+    static value undefined(std::string why) {
+        return value(std::make_shared<const std::string>(std::move(why)));
+    }
+
+    bool is_undefined() const noexcept { return std::holds_alternative<reason>(held_); }
+    bool is_none() const noexcept { return std::holds_alternative<none_type>(held_); }
+    bool is_text() const noexcept { return std::holds_alternative<text_ptr>(held_); }
+    // Null when it is something else.
+    const bool* as_bool() const noexcept { return std::get_if<bool>(&held_); }
+    const double* as_float() const noexcept { return std::get_if<double>(&held_); }
+    const marked_text* as_text() const noexcept { return held<text_ptr, const marked_text>(); }
+    const list_object* as_list() const noexcept { return held<list_ptr, const list_object>(); }
+    const dict_object* as_dict() const noexcept { return held<dict_ptr, const dict_object>(); }
+    namespace_object* as_namespace() const noexcept {
+        return held<namespace_ptr, namespace_object>();
+    }
+    loop_object* as_loop() const noexcept { return held<loop_ptr, loop_object>(); }
+    const callable_object* as_callable() const noexcept {
+        return held<callable_ptr, const callable_object>();
+    }
+    /// The list itself, shared; null when it is none.
+    list_ptr list() const noexcept { return shared<list_ptr>(); }
+    text_ptr text() const noexcept { return shared<text_ptr>(); }
+    namespace_ptr ns() const noexcept { return shared<namespace_ptr>(); }
+    /// Integers and booleans, which Python counts among them. Returns: false for anything else.
+    bool to_integer(std::int64_t& out) const noexcept;
+    /// Those and floats.
+    bool to_number(double& out) const noexcept;
+    bool is_number() const noexcept;
+    /// Of an undefined value.
+    const std::string& why() const { return *std::get<reason>(held_); }
+
+    /// The objects shared by copies; null for plain values.
+    const void* identity() const noexcept;
+
+  private:
+    explicit value(reason why) : held_(std::move(why)) {}
+    template <class Pointer, class Object>
+    Object* held() const noexcept {
+        const auto* pointer = std::get_if<Pointer>(&held_);
+        return pointer == nullptr ? nullptr : pointer->get();
+    }
+    template <class Pointer>
+    Pointer shared() const noexcept {
+        const auto* pointer = std::get_if<Pointer>(&held_);
+        return pointer == nullptr ? nullptr : *pointer;
+    }
+    std::variant<reason, none_type, bool, std::int64_t, double, text_ptr, list_ptr, dict_ptr,
+                 namespace_ptr, loop_ptr, callable_ptr>
+        held_;
+};
+
+enum class list_form {
+    list,
+    tuple,
+    group,      // of groupby: a tuple (grouper, list) whose items have these names
+    range,      // a sequence that is no list to JSON
+    generator,  // of map, select ...: handed out once, has no length
+    keys,       // of a dict: no indexing
+    values,
+    items,
+};
+struct list_object {
+    std::vector<value> items;
+    list_form form = list_form::list;
+    unsigned depth = 1;             // of lists and dicts in each other
+    std::string shown{};            // of a range: "range(0, 3)"
+    mutable std::size_t taken = 0;  // of a generator: how many items were handed out
+};
+
+struct dict_object {
+    /// In the order of insertion; keys differ and are hashable.
+    std::vector<std::pair<value, value>> items;
+    unsigned depth = 1;
+    /// Null when there is none. Steps: as many as it takes.
+    const value* find(const value& key, budget& left) const;
+    const value* find(std::string_view key) const;
+};
+
+struct namespace_object {
+    std::vector<std::pair<std::string, value>> items;
+    const value* find(std::string_view name) const;
+    void set(std::string_view name, value to);
+};
+
+/// What `loop` is in the body of a for.
+struct loop_object {
+    list_ptr items;
+    std::size_t index0 = 0;
+    unsigned depth0 = 0;
+    std::vector<value> last_changed{};
+    bool has_changed = false;
+};
+
+/// The arguments of a call.
+struct arguments {
+    std::vector<value> positional{};
+    std::vector<std::pair<std::string, value>> named{};
+};
+
+struct callable_object {
+    std::string name;
+    std::function<value(budget&, arguments&)> call;
+    unsigned depth = 0;  // of lists and dicts in what it is bound to
+};
+
+// Making values.
+
+value written(std::string text);  // by the template
+value content(std::string text);  // by the request; what is not UTF-8 becomes U+FFFD
+value make_list(std::vector<value> items, list_form form = list_form::list);
+value make_generator(std::vector<value> items);
+/// `self`: what the function is bound to, which counts as inside of it.
+value make_callable(std::string name, std::function<value(budget&, arguments&)> call,
+                    const value& self = {});
+/// Fails for a key that is not hashable; the last of equal keys counts, at the place of the first.
+value make_dict(std::vector<std::pair<value, value>> items, budget& left);
+/// Every text in it, the keys too, is content.
+value from_json(const boost::json::value& json);
+
+// What Python does with all of them.
+
+bool is_true(const value& v);
+/// "int", "str", "NoneType" ...
+std::string type_name(const value& v);
+/// "'dict object'" as errors about members name it.
+std::string object_name(const value& v);
+bool equal(const value& a, const value& b, budget& left);
+/// a < b. Fails for types that have no order.
+bool less(const value& a, const value& b, budget& left, std::string_view sign = "<");
+/// The items of anything that a for loop takes; a generator's are handed out. Fails for others.
+list_ptr items_of(const value& v, budget& left);
+/// len(v). Fails for what has none.
+std::size_t length_of(const value& v, budget& left);
+/// `needle in v`
+bool contains(const value& v, const value& needle, budget& left);
+/// Fails for an undefined value, with its reason.
+void require_defined(const value& v);
+
+}  // namespace semantic::engine::jinja
