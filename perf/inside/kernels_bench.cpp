@@ -345,7 +345,7 @@ void attention(benchmark::internal::Benchmark* bench) {
             for (const auto& [k, v] : all_bits) bench->Args({k, v, dim, count, 64});
         }
     }
-    for (const int count : {1, 3, 4}) {  // 75 MB and more, which come from memory
+    for (const int count : {1, 3, 4, 6}) {  // 75 MB and more, which come from memory
         for (const auto& [k, v] : all_bits) bench->Args({k, v, 64, count, 4096});
     }
     bench->MinTime(0.2);

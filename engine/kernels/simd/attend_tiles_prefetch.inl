@@ -2,30 +2,34 @@
 // this one. A core has some 24 cache lines in flight and stalls behind more, so each step of a
 // product prefetches a few lines.
 
-/// Prefetches the lines of [from, from + bytes), rounded up to 8 lines of 64 bytes; into L1 or,
+/// Steps in which the product of a tile and one group prefetches.
+constexpr int prefetch_steps = 2 * tile_lanes;
+
+/// Prefetches the lines of [from, from + bytes), rounded up to 4 lines of 64 bytes; into L1 or,
 /// where they wait longer for their use, into L2. Inlined: GCC sees no effect in a function that
 /// only prefetches and drops calls of it.
 template <bool into_l1>
 SIMD_INLINE void prefetch_lines(const std::byte* from, index bytes) {
-    for (const std::byte* end = from + bytes; from < end; from += 8 * 64) {
-#pragma GCC unroll 8
-        for (index line = 0; line < 8; ++line) {
+    for (const std::byte* end = from + bytes; from < end; from += 4 * 64) {
+#pragma GCC unroll 4
+        for (index line = 0; line < 4; ++line) {
             __builtin_prefetch(from + line * 64, 0, into_l1 ? 3 : 2);
         }
     }
 }
 
-/// The keys that belong to one step of the product of `row` with a tile's keys. Nothing unless
+/// The keys that belong to some steps of the product of `row` with a tile's keys. Nothing unless
 /// `row` is the one that prefetches for this tile.
 template <bool into_l1>
-SIMD_INLINE void prefetch_keys(const frame_prefetch& next, int row, index step) {
-    prefetch_lines<into_l1>(next.keys + step * next.key_step, row == next.row ? next.key_step : 0);
+SIMD_INLINE void prefetch_keys(const frame_prefetch& next, int row, index step, int steps = 1) {
+    prefetch_lines<into_l1>(next.keys + step * next.key_step,
+                            row == next.row ? steps * next.key_step : 0);
 }
 /// The same of the values, for the product of weights and values.
 template <bool into_l1>
-SIMD_INLINE void prefetch_values(const frame_prefetch& next, int row, index step) {
+SIMD_INLINE void prefetch_values(const frame_prefetch& next, int row, index step, int steps = 1) {
     prefetch_lines<into_l1>(next.values + step * next.value_step,
-                            row == next.row ? next.value_step : 0);
+                            row == next.row ? steps * next.value_step : 0);
 }
 
 /// Scales and biases go to L1 at once: they are few, and a tile reads them before its products
@@ -45,7 +49,7 @@ SIMD frame_prefetch begin_prefetch(const attention_block& block, int tiles) {
     const kv_rows &k = block.next_k, &v = block.next_v;
     const index tokens = (block.next_tokens + tiles - 1) / tiles;
     const auto step = [tokens](const kv_rows& rows, int dim) {
-        return tokens * static_cast<index>(rows.row_bytes) / (dim / group_size * tile_lanes);
+        return tokens * static_cast<index>(rows.row_bytes) / (dim / group_size * prefetch_steps);
     };
     const bool same = k.rows == v.rows;
     return {0, tokens, k.rows, v.rows, step(k, block.k.dim), same ? 0 : step(v, block.v.dim), -1};

@@ -1,6 +1,9 @@
 // Attention by tiles: the two integer products, Q·K of queries and keys and P·V of weights and
 // values. Numbers in parentheses are formulas of ARITHMETIC.md.
 
+/// Words of a register tile's product from one step of the prefetch to the next.
+constexpr int words_per_prefetch = tile_words * tile_lanes / level_vectors / prefetch_steps;
+
 /// (2) for one group: adds to the scores x[m] of the rows from r and 16 tokens. `dots`: idot of
 /// (1), a register for each row.
 template <int rows>
@@ -29,7 +32,6 @@ SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r
     const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim;
     for (index g = 0; g < groups; ++g, q += group_size) {
         for (int k = 0; k < tile_lanes; k += level_vectors) {
-            prefetch_keys<false>(s.next, r, g * tile_lanes + k);
             const std::byte* keys = s.keys + g * tile_words * tile_bytes + k * 64;
             dot_sum<steps != 0> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -41,6 +43,10 @@ SIMD_PHASE void qk_tile(const attention_block& block, const tile_parts& s, int r
             }
 #pragma GCC unroll 16
             for (int j = 0; j < tile_words; ++j) {
+                if (j % words_per_prefetch == 0) {
+                    prefetch_keys<false>(s.next, r,
+                                         g * prefetch_steps + 2 * k + j / words_per_prefetch);
+                }
                 i16 key[level_vectors];
 #pragma GCC unroll 4
                 for (int i = 0; i < level_vectors; ++i) {
@@ -80,10 +86,11 @@ SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int
         const int t = t0 + lanes * lane_count;
         for (index g = 0; g < groups; ++g) {
             const std::int8_t* q = s.q + static_cast<index>(r) * block.k.dim + g * group_size;
-            prefetch_keys<true>(s.next, r, lanes * groups + g);
             key_words<bits> words;
             load_key_words<bits>(block.k, t, block.tokens, g, words);
             constexpr int steps = carry_steps(bits);
+            constexpr int steps_at_once = bits == 8 ? 1 : 2;
+            constexpr int half_words = static_cast<int>(tile_words) / 2 * steps_at_once;
             dot_sum<steps != 0> dots[rows];
 #pragma GCC unroll 4
             for (int m = 0; m < rows; ++m) {
@@ -91,6 +98,10 @@ SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int
             }
 #pragma GCC unroll 16
             for (int quad = 0; quad < tile_words; ++quad) {
+                if (quad % half_words == 0) {
+                    const index step = 2 * (lanes * groups + g) + quad / half_words;
+                    prefetch_keys<true>(s.next, r, step, steps_at_once);
+                }
                 const i16 key = key_quad<bits>(words, quad);
 #pragma GCC unroll 4
                 for (int m = 0; m < rows; ++m) {
@@ -118,7 +129,6 @@ SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const
     float* out = s.out + static_cast<index>(strip.r) * block.v.dim + group * group_size;
     const v16 unit = set1(strip.values->size_units[group] * value_unit(block.v.bits));
     for (int k = 0; k < tile_lanes; k += level_vectors) {
-        prefetch_values<false>(s.next, strip.r, group * tile_lanes + k);
         const std::byte* values = s.values + group * tile_words * tile_bytes + k * 64;
         dot_sum<true> dots[rows][level_vectors];
 #pragma GCC unroll 8
@@ -130,6 +140,10 @@ SIMD_PHASE void pv_tile(const attention_block& block, const tile_parts& s, const
         }
 #pragma GCC unroll 16
         for (int word = 0; word < tile_words; ++word) {
+            if (word % words_per_prefetch == 0) {
+                prefetch_values<false>(s.next, strip.r,
+                                       group * prefetch_steps + 2 * k + word / words_per_prefetch);
+            }
             const index quad = word % 4 * 4 + word / 4;  // the order of pack_bytes
             i16 v[level_vectors];
 #pragma GCC unroll 4
@@ -175,7 +189,7 @@ SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
 #pragma GCC unroll 4
     for (int quad = 0; quad < tile_words; ++quad) {
         if (quad % 4 == 0) {
-            prefetch_values<true>(s.next, strip.r, group * tile_lanes + quad / 4);
+            prefetch_values<true>(s.next, strip.r, group * prefetch_steps + quad / 2, 2);
         }
         const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
         i16 v[tile_lanes];

@@ -26,8 +26,8 @@ struct frame_prefetch {
     index first, tokens;      // tokens [first, first + tokens) of the next frame
     const std::byte* keys;    // of token `first`
     const std::byte* values;  // of token `first`
-    index key_step;           // bytes for each step of Q·K: one group and 16 tokens
-    index value_step;         // bytes for each step of P·V: one group and 16 elements or tokens
+    index key_step;           // bytes for each step of Q·K, prefetch_steps for each group
+    index value_step;         // bytes for each step of P·V, as many
     int row;  // the first row that sees the tile, whose products prefetch; -1: not known yet
 };
 
