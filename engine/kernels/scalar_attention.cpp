@@ -124,33 +124,50 @@ scale_and_bias round_mlx(const float* x, float steps, std::uint8_t* q) {
     return {scale, bias};
 }
 
+/// The integers rn((x - bias) * (1 / scale)), clamped to `steps`.
+void round_by_inverse(const float* x, scale_and_bias by, float steps, std::uint8_t* q) {
+    const float inverse = 1.0f / by.scale;
+    for (index i = 0; i < group_size; ++i) {
+        const float level = std::nearbyint((x[i] - by.bias) * inverse);
+        q[i] = static_cast<std::uint8_t>(std::fmin(std::fmax(level, 0.0f), steps));
+    }
+}
+
 /// (25)
 scale_and_bias round_fitted(const float* x, float steps, std::uint8_t* q) {
-    float v[group_size];
+    float v[group_size], y[group_size], lanes[lane_count] = {};
     std::transform(x, x + group_size, v, clamp_to_half);
     const auto [low, high] = span_of(v);
-    float scale = std::fmax((high - low) / steps, least_kv_scale);
-    round_group(v, {scale, low}, steps, q);
-    int sum = 0, squares = 0;
-    float lanes[lane_count] = {}, products[lane_count] = {};
     for (index i = 0; i < group_size; ++i) {
-        const float y = v[i] - low;
-        sum += q[i];
-        squares += q[i] * q[i];
-        lanes[i % lane_count] += y;
-        products[i % lane_count] = std::fma(static_cast<float>(q[i]), y, products[i % lane_count]);
+        y[i] = v[i] - low;
+        lanes[i % lane_count] += y[i];
     }
-    const float total = fold(lanes), codes = static_cast<float>(sum);
-    const int spread = group_size * squares - sum * sum;
-    if (spread > 0) {
-        const float common = std::fma(-codes, total, group_size * fold(products));
-        scale = std::fmax(common / static_cast<float>(spread), least_kv_scale);
+    const float total = fold(lanes);
+    scale_and_bias line{std::fmax((high - low) / steps, least_kv_scale), low};
+    for (int fit = 0; fit < kv_fits; ++fit) {
+        round_by_inverse(v, line, steps, q);
+        int sum = 0, squares = 0;
+        float products[lane_count] = {};
+        for (index i = 0; i < group_size; ++i) {
+            sum += q[i];
+            squares += q[i] * q[i];
+            float& lane = products[i % lane_count];
+            lane = std::fma(static_cast<float>(q[i]), y[i], lane);
+        }
+        const float codes = static_cast<float>(sum);
+        const int spread = group_size * squares - sum * sum;
+        if (spread > 0) {
+            const float common = std::fma(-codes, total, group_size * fold(products));
+            line.scale = std::fmax(common / static_cast<float>(spread), least_kv_scale);
+        }
+        if (fit == kv_fits - 1) {
+            line.scale = to_float(to_finite_half(line.scale));
+        }
+        line.bias = std::fma(std::fma(-line.scale, codes, total), 1.0f / group_size, low);
     }
-    scale = to_float(to_finite_half(scale));
-    const float bias = std::fma(std::fma(-scale, codes, total), 1.0f / group_size, low);
-    const scale_and_bias fitted{scale, to_float(to_finite_half(bias))};
-    round_group(v, fitted, steps, q);
-    return fitted;
+    line.bias = to_float(to_finite_half(line.bias));
+    round_by_inverse(v, line, steps, q);
+    return line;
 }
 
 /// The normalised Hadamard transform of each block of (22) and (23).

@@ -143,46 +143,83 @@ SIMD_INLINE scale_and_bias find_mlx(const v16 (&x)[4], float steps) {
     return {scale, zero_step != 0.0f ? edge : 0.0f};
 }
 
-/// (25). Clamps x.
-SIMD_INLINE scale_and_bias find_fitted(v16 (&x)[4], float steps) {
+/// The same with the inverse of the scale.
+SIMD_INLINE v16 round_by_inverse(v16 x, v16 bias, v16 inverse, float steps) {
+    return min(max(round(mul(sub(x, bias), inverse)), set1(0.0f)), set1(steps));
+}
+
+/// Stores the integers of a group as bytes.
+SIMD_INLINE void store_levels(const v16 (&levels)[4], std::uint8_t* to) {
 #pragma GCC unroll 4
-    for (v16& of : x) {
-        of = min(max(of, set1(-65504.0f)), set1(65504.0f));
+    for (int i = 0; i < 4; ++i) {
+        store_low_bytes(to + i * lane_count, round_to_words(levels[i]));
+    }
+}
+
+SIMD_INLINE scale_and_bias round_mlx(const v16 (&x)[4], float steps, std::uint8_t* q) {
+    const scale_and_bias found = find_mlx(x, steps);
+    const v16 levels[4] = {round_level(x[0], found, steps), round_level(x[1], found, steps),
+                           round_level(x[2], found, steps), round_level(x[3], found, steps)};
+    store_levels(levels, q);
+    return found;
+}
+
+/// (25)
+SIMD_INLINE scale_and_bias round_fitted(const v16 (&from)[4], float steps, std::uint8_t* q) {
+    v16 x[4], y[4], levels[4], lanes = set1(0.0f);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        x[i] = min(max(from[i], set1(-65504.0f)), set1(65504.0f));
     }
     const auto [low, high] = span_of(x);
-    float scale = not_below_least((high - low) / steps);
-    v16 codes = set1(0.0f), squares = codes, lanes = codes, products = codes;
 #pragma GCC unroll 4
-    for (const v16& of : x) {
-        const v16 q = round_level(of, {scale, low}, steps), y = sub(of, set1(low));
-        codes = add(codes, q);
-        squares = fma(q, q, squares);
-        lanes = add(lanes, y);
-        products = fma(q, y, products);
+    for (int i = 0; i < 4; ++i) {
+        y[i] = sub(x[i], set1(low));
+        lanes = add(lanes, y[i]);
     }
-    const float sum = fold(codes), total = fold(lanes);  // sums of codes are exact
-    const int whole = static_cast<int>(sum);
-    const int spread = group_size * static_cast<int>(fold(squares)) - whole * whole;
-    if (spread > 0) {
-        const float common = __builtin_fmaf(-sum, total, group_size * fold(products));
-        scale = not_below_least(common / static_cast<float>(spread));
+    const float total = fold(lanes);
+    scale_and_bias line{not_below_least((high - low) / steps), low};
+    const auto round_all = [&]() SIMD {
+        const v16 bias = set1(line.bias), inverse = set1(1.0f / line.scale);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            levels[i] = round_by_inverse(x[i], bias, inverse, steps);
+        }
+    };
+    for (int fit = 0; fit < kv_fits; ++fit) {
+        round_all();
+        v16 codes = set1(0.0f), squares = codes, products = codes;
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            codes = add(codes, levels[i]);
+            squares = fma(levels[i], levels[i], squares);
+            products = fma(levels[i], y[i], products);
+        }
+        const float sum = fold(codes);  // exact, as that of squares
+        const int whole = static_cast<int>(sum);
+        const int spread = group_size * static_cast<int>(fold(squares)) - whole * whole;
+        if (spread > 0) {
+            const float common = __builtin_fmaf(-sum, total, group_size * fold(products));
+            line.scale = not_below_least(common / static_cast<float>(spread));
+        }
+        if (fit == kv_fits - 1) {
+            line.scale = to_float(to_finite_half(line.scale));
+        }
+        line.bias = __builtin_fmaf(__builtin_fmaf(-line.scale, sum, total), 1.0f / group_size, low);
     }
-    scale = to_float(to_finite_half(scale));
-    const float rest = __builtin_fmaf(-scale, sum, total);
-    return {scale, to_float(to_finite_half(__builtin_fmaf(rest, 1.0f / group_size, low)))};
+    line.bias = to_float(to_finite_half(line.bias));
+    round_all();
+    store_levels(levels, q);
+    return line;
 }
 
 SIMD void quantize_kv_group(const float* from, int bits, kv_rounding rounding, std::byte* row,
                             half& scale_out, half& bias_out) {
-    v16 x[4] = {load(from), load(from + 16), load(from + 32), load(from + 48)};
+    const v16 x[4] = {load(from), load(from + 16), load(from + 32), load(from + 48)};
     const float steps = static_cast<float>((1 << bits) - 1);
-    const scale_and_bias found =
-        rounding == kv_rounding::mlx ? find_mlx(x, steps) : find_fitted(x, steps);
     alignas(64) std::uint8_t levels[group_size];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        store_low_bytes(levels + i * lane_count, round_to_words(round_level(x[i], found, steps)));
-    }
+    const scale_and_bias found =
+        rounding == kv_rounding::mlx ? round_mlx(x, steps, levels) : round_fitted(x, steps, levels);
     pack_group(levels, bits, row);
     scale_out = to_finite_half(found.scale);
     bias_out = to_finite_half(found.bias);

@@ -114,23 +114,30 @@ double squared_error(const std::vector<float>& x, const packed_group& group, int
     return sum;
 }
 
-/// (25) in double.
-void fitted_answer(const std::vector<float>& x, int bits, double& scale, double& bias) {
+/// (25) in double, but for the last rounding to f16.
+struct double_line {
+    double scale, bias;
+};
+double_line fitted_answer(const std::vector<float>& x, int bits) {
     const double steps = (1 << bits) - 1;
     const auto [least, most] = std::minmax_element(x.begin(), x.end());
     const double low = static_cast<double>(*least);
-    scale = (static_cast<double>(*most) - low) / steps;
-    double a = 0, b = 0, y = 0, z = 0;
-    for (const float value : x) {
-        const double over = static_cast<double>(value) - low;
-        const double code = std::nearbyint(over / scale);
-        a += code;
-        b += code * code;
-        y += over;
-        z += code * over;
+    double_line line{(static_cast<double>(*most) - low) / steps, low};
+    for (int fit = 0; fit < 3; ++fit) {
+        double a = 0, b = 0, y = 0, z = 0;
+        for (const float value : x) {
+            const double over = static_cast<double>(value) - low;
+            const double level = (static_cast<double>(value) - line.bias) / line.scale;
+            const double code = std::clamp(std::nearbyint(level), 0.0, steps);
+            a += code;
+            b += code * code;
+            y += over;
+            z += code * over;
+        }
+        line.scale = (64 * z - a * y) / (64 * b - a * a);
+        line.bias = low + (y - line.scale * a) / 64;
     }
-    scale = (64 * z - a * y) / (64 * b - a * a);
-    bias = low + (y - scale * a) / 64;
+    return line;
 }
 
 TEST(fitted_kv, scale_and_bias_are_those_of_the_least_squares_line) {
@@ -139,8 +146,7 @@ TEST(fitted_kv, scale_and_bias_are_those_of_the_least_squares_line) {
         for (int round = 0; round < 100; ++round) {
             std::vector<float> x = normal_head(64, random);
             for (float& value : x) value += static_cast<float>(round % 5 - 2);
-            double scale = 0, bias = 0;
-            fitted_answer(x, bits, scale, bias);
+            const auto [scale, bias] = fitted_answer(x, bits);
             const packed_group got = pack(x, bits, kv_rounding::fitted);
             const double size = std::abs(bias) + scale * ((1 << bits) - 1);
             EXPECT_NEAR(static_cast<double>(to_float(got.scale)), scale, scale * 0x1.2p-11);
@@ -169,7 +175,7 @@ TEST(fitted_kv, errs_less_than_mlx_on_rotated_rows) {
             fitted += squared_error(x, pack(x, bits, kv_rounding::fitted), bits);
             mlx += squared_error(x, pack(x, bits, kv_rounding::mlx), bits);
         }
-        EXPECT_LT(fitted, 0.95 * mlx) << bits;
+        EXPECT_LT(fitted, 0.9 * mlx) << bits;
     }
 }
 
