@@ -209,30 +209,38 @@ SIMD_INLINE void transpose8(i16 (&r)[8]) {
     }
 }
 
+SIMD_INLINE __m128i load_four_words(const std::byte* p) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+/// Two words from each of two places.
+SIMD_INLINE __m128i load_pairs(const std::byte* a, const std::byte* b) {
+    const __m128d low = _mm_load_sd(reinterpret_cast<const double*>(a));
+    return _mm_castpd_si128(_mm_loadh_pd(low, reinterpret_cast<const double*>(b)));
+}
+SIMD_INLINE __m512i four_lanes(__m128i a, __m128i b, __m128i c, __m128i d) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_set_m128i(b, a)),
+                              _mm256_set_m128i(d, c), 1);
+}
 /// 2 * upper words of 16 tokens with the token as lane; row(i): where those of token i begin.
 template <int upper, class Row>
 SIMD_INLINE void transpose_words(const Row& row, i16 (&words)[2 * upper]) {
-    __m512i r[2 * upper];
-#pragma GCC unroll 4
-    for (__m512i& of : r) {
-        of = _mm512_setzero_si512();
-    }
     if constexpr (upper == 1) {
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) {  // tokens 4n, 4n + 1 and 4n + 2, 4n + 3 in lanes of 128 bits
-            const __m128i pair = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(row(i)));
-            const auto to = static_cast<__mmask8>(1 << (i / 4 * 2 + i % 2));
-            r[i % 4 / 2] = _mm512_mask_broadcastq_epi64(r[i % 4 / 2], to, pair);
+        __m512 r[2];  // tokens 4n, 4n + 1 and 4n + 2, 4n + 3 in lanes of 128 bits
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; ++i) {
+            const auto pair = [&row, i](int n) SIMD {
+                return load_pairs(row(4 * n + 2 * i), row(4 * n + 2 * i + 1));
+            };
+            r[i] = _mm512_castsi512_ps(four_lanes(pair(0), pair(1), pair(2), pair(3)));
         }
-        const __m512 a = _mm512_castsi512_ps(r[0]), b = _mm512_castsi512_ps(r[1]);
-        words[0].v = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88));
-        words[1].v = _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xdd));
+        words[0].v = _mm512_castps_si512(_mm512_shuffle_ps(r[0], r[1], 0x88));
+        words[1].v = _mm512_castps_si512(_mm512_shuffle_ps(r[0], r[1], 0xdd));
     } else {
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) {  // token 4n + m in lane n of r[m]
-            const __m128i four = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row(i)));
-            const auto to = static_cast<__mmask16>(15 << i / 4 * 4);
-            r[i % 4] = _mm512_mask_broadcast_i32x4(r[i % 4], to, four);
+        __m512i r[4];  // token 4n + i in lane n of r[i]
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            r[i] = four_lanes(load_four_words(row(i)), load_four_words(row(4 + i)),
+                              load_four_words(row(8 + i)), load_four_words(row(12 + i)));
         }
         const __m512i a = _mm512_unpacklo_epi32(r[0], r[1]), b = _mm512_unpacklo_epi32(r[2], r[3]);
         const __m512i c = _mm512_unpackhi_epi32(r[0], r[1]), d = _mm512_unpackhi_epi32(r[2], r[3]);
@@ -325,20 +333,12 @@ SIMD_INLINE i16 pack_bytes(i16 a, i16 b) { return {_mm512_packus_epi16(a.v, b.v)
 template <int upper>
 SIMD_INLINE __m512i load_planes(const std::byte* a, const std::byte* b, const std::byte* c,
                                 const std::byte* d) {
-    const std::byte* const at[] = {a, b, c, d};
-    __m512i planes = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        const auto* from = reinterpret_cast<const __m128i*>(at[i]);
-        if constexpr (upper == 1) {
-            planes = _mm512_mask_broadcastq_epi64(planes, static_cast<__mmask8>(1 << i),
-                                                  _mm_loadl_epi64(from));
-        } else {
-            planes = _mm512_mask_broadcast_i32x4(planes, static_cast<__mmask16>(15 << 4 * i),
-                                                 _mm_loadu_si128(from));
-        }
+    if constexpr (upper == 1) {
+        return _mm512_castsi256_si512(_mm256_set_m128i(load_pairs(c, d), load_pairs(a, b)));
+    } else {
+        return four_lanes(load_four_words(a), load_four_words(b), load_four_words(c),
+                          load_four_words(d));
     }
-    return planes;
 }
 /// Shuffles words of 4 tokens, one after the other in each lane of 128 bits, into words of a byte
 /// of each token.

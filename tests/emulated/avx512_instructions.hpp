@@ -201,8 +201,6 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_loadu_ps simde_mm512_loadu_ps
 #define _mm512_loadu_si512 simde_mm512_loadu_si512
 #define _mm512_mask_blend_ps simde_mm512_mask_blend_ps
-#define _mm512_mask_broadcast_i32x4 simde_mm512_mask_broadcast_i32x4
-#define _mm512_mask_broadcastq_epi64 simde_mm512_mask_broadcastq_epi64
 #define _mm512_max_epu32 simde_mm512_max_epu32
 #define _mm512_max_ps simde_mm512_max_ps
 #define _mm512_min_ps simde_mm512_min_ps

@@ -186,21 +186,22 @@ SIMD_PHASE void pv_packed(const attention_block& block, const tile_parts& s,
             clear(dots[m][i]);
         }
     }
+    const bool all = sees_tile(s, strip.t0);
+    for (int part = 0; part < tile_lanes; ++part) {
+        prefetch_values<true>(s.next, strip.r, group * prefetch_steps + 2 * part, 2);
 #pragma GCC unroll 4
-    for (int quad = 0; quad < tile_words; ++quad) {
-        if (quad % 4 == 0) {
-            prefetch_values<true>(s.next, strip.r, group * prefetch_steps + quad / 2, 2);
-        }
-        const index word = quad % 4 * 4 + quad / 4;  // the order of pack_bytes
-        i16 v[tile_lanes];
-        load_quad<bits>(block.v, s, strip.t0 + 4 * quad, quad, group, v);
+        for (int i = 0; i < 4; ++i) {
+            const int quad = 4 * part + i, word = 4 * i + part;  // the order of pack_bytes
+            i16 v[tile_lanes];
+            load_quad<bits>(block.v, s, strip.t0 + 4 * quad, quad, group, all, v);
 #pragma GCC unroll 4
-        for (int m = 0; m < rows; ++m) {
-            const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
+            for (int m = 0; m < rows; ++m) {
+                const i16 level = set1_word(strip.levels + m * tile_tokens + 4 * word);
 #pragma GCC unroll 4
-            for (int i = 0; i < tile_lanes; ++i) {
-                add_products(dots[m][i], level, v[i]);
-                carry(dots[m][i]);
+                for (int j = 0; j < tile_lanes; ++j) {
+                    add_products(dots[m][j], level, v[j]);
+                    carry(dots[m][j]);
+                }
             }
         }
     }

@@ -237,50 +237,44 @@ SIMD_PHASE void split_value_scales(const attention_block& block, const tile_part
     }
 }
 
-/// Values of `group` of the 4 tokens from t, which are quad `quad` of a tile, as quad_values.
+/// Values of `group` of the 4 tokens from t, which are quad `quad` of a tile, as quad_values. all:
+/// each token of the tile is seen by some row.
 template <int bits>
 SIMD_INLINE void load_quad(const kv_rows& v, const tile_parts& s, int t, int quad, index group,
-                           i16 (&words)[tile_lanes]) {
+                           bool all, i16 (&words)[tile_lanes]) {
     const std::byte* rows = v.rows + group * (group_size * bits / 8);
     const auto row_bytes = static_cast<index>(v.row_bytes);
-    const std::uint8_t* sign_masks = s.sign_masks + group * tile_tokens + 4 * quad;
-    const int begin = s.seen.begin, end = s.seen.end;
-    if (t >= begin && t + 4 <= end) {
-        const std::byte* first = rows + t * row_bytes;
-        quad_values<bits>(first, first + row_bytes, first + 2 * row_bytes, first + 3 * row_bytes,
-                          sign_masks, words);
-        return;
+    const std::byte* at[4];
+    if (all) {
+        at[0] = rows + t * row_bytes;
+#pragma GCC unroll 3
+        for (int i = 1; i < 4; ++i) {
+            at[i] = at[i - 1] + row_bytes;
+        }
+    } else {  // unseen tokens have weight 0, so any row that can be read will do
+        const int begin = s.seen.begin, end = s.seen.end;
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+            const int token = t + i < begin ? begin : t + i < end ? t + i : end - 1;
+            at[i] = rows + token * row_bytes;
+        }
     }
-    // Unseen tokens have weight 0, so any row that can be read will do.
-    const auto any = [&](int token) {
-        return rows + (token < begin ? begin : token < end ? token : end - 1) * row_bytes;
-    };
-    quad_values<bits>(any(t), any(t + 1), any(t + 2), any(t + 3), sign_masks, words);
+    quad_values<bits>(at[0], at[1], at[2], at[3], s.sign_masks + group * tile_tokens + 4 * quad,
+                      words);
 }
 
-/// Values of the 64 tokens from t0, 4 tokens to a word.
+/// Values of the 64 tokens from t0, 4 tokens to a word. all: each is seen by some row.
 template <int bits, bool all>
 SIMD_PHASE void unpack_values(const attention_block& block, const tile_parts& s, int t0) {
-    const auto row_bytes = static_cast<index>(block.v.row_bytes);
     for (index g = 0; g < block.v.dim / group_size; ++g) {
-        const std::byte* row = block.v.rows + t0 * row_bytes + g * (group_size * bits / 8);
-        const std::uint8_t* sign_masks = s.sign_masks + g * tile_tokens;
         std::byte* out = s.values + g * tile_words * tile_bytes;
-        for (int quad = 0; quad < tile_words; ++quad) {
+        for (int quad = 0; quad < tile_words; ++quad, out += tile_bytes) {
             i16 words[tile_lanes];
-            if constexpr (all) {
-                quad_values<bits>(row, row + row_bytes, row + 2 * row_bytes, row + 3 * row_bytes,
-                                  sign_masks, words);
-            } else {
-                load_quad<bits>(block.v, s, t0 + 4 * quad, quad, g, words);
-            }
+            load_quad<bits>(block.v, s, t0 + 4 * quad, quad, g, all, words);
 #pragma GCC unroll 4
             for (int i = 0; i < tile_lanes; ++i) {
                 store_words(out + i * 64, words[i]);
             }
-            row += 4 * row_bytes;
-            sign_masks += 4;
-            out += tile_bytes;
         }
     }
 }
