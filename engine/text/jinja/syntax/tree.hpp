@@ -89,17 +89,7 @@ struct target {
 struct statement;
 using block = std::vector<statement>;
 
-/// What a macro or a call block is called with, and its body.
-struct signature {
-    std::string name;
-    std::vector<name_id> parameters{};
-    std::vector<expression_ptr> defaults{};  // of the last parameters
-    // Whether the body uses these names without being given them.
-    bool uses_caller = false;
-    bool uses_kwargs = false;
-    bool uses_varargs = false;
-    block body{};
-};
+struct signature;
 
 enum class statement_kind {
     data,          // text
@@ -131,6 +121,18 @@ struct statement {
     std::unique_ptr<const signature> called{};
     block body{};
     block otherwise{};
+};
+
+/// What a macro or a call block is called with, and its body.
+struct signature {
+    std::string name;
+    std::vector<name_id> parameters{};
+    std::vector<expression_ptr> defaults{};  // of the last parameters
+    // Whether the body uses these names without being given them.
+    bool uses_caller = false;
+    bool uses_kwargs = false;
+    bool uses_varargs = false;
+    block body{};
 };
 
 struct template_tree {
