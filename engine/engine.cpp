@@ -423,8 +423,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
     report("reading tokenizer", 0.02);
     auto words = tokenizer::load(options.model_directory, options.tokenizer_pre);
     if (!words) return words.error();
-    auto chat = options.chat_template == "auto" ? chat_template::load(options.model_directory)
-                                                : chat_template::make(options.chat_template);
+    const bool is_auto = options.chat_template == "auto";
+    auto chat = chat_template::load(options.model_directory, is_auto ? "" : options.chat_template);
     if (!chat) return chat.error();
     warn_of_template(options, *chat);
     auto pool = make_pool(options, *config);

@@ -105,7 +105,7 @@ std::string set_weights(config& into, std::string_view text) {
 }
 
 std::string set_chat_template(config& into, std::string_view text) {
-    if (text != "auto" && !engine::chat_template::make(text))
+    if (text != "auto" && text != engine::own_template_family && !engine::chat_template::make(text))
         return "must be auto or one of: " + engine::chat_template::families();
     into.chat_template = text;
     return {};

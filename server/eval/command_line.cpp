@@ -101,7 +101,7 @@ engine::tokenizer options::tokenizer() const {
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");
     if (family == "auto") return take(engine::chat_template::load(model_directory()));
-    auto rules = engine::chat_template::make(family);
+    auto rules = engine::chat_template::load(model_directory(), family);
     if (!rules) throw bad_input("--chat-template: " + rules.error().what);
     return std::move(*rules);
 }

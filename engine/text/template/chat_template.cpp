@@ -6,6 +6,7 @@
 #include <array>
 
 #include "engine/text/gguf/gguf_fields.hpp"
+#include "engine/text/template/own_template.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/tokenizer/json_access.hpp"
 #include "storage/files/file.hpp"
@@ -83,6 +84,7 @@ struct template_source {
     std::string path;      // of the file or key that has the template, or should have had it
     std::string text;      // empty: there is none
     std::string bos;       // empty: not said
+    std::string eos;       // the same
     std::string type_key;  // what the type of model is called: "model_type"
     std::string type;
     std::string others;   // of templates by other names, where there is no default: "rag, tool_use"
@@ -95,6 +97,7 @@ result<template_source> read_source(const std::string& directory) {
     if (!config) return config.error();
     source.text = template_text(*config);
     source.bos = token_text(*config, "bos_token");
+    source.eos = token_text(*config, "eos_token");
     // A file of its own goes before the member, as the reference has it; so does that of a model's
     // processor.
     const std::string processor = directory + "/chat_template.json";
@@ -142,39 +145,48 @@ result<template_source> read_source(const storage::gguf_view& metadata) {
     const auto type = gguf_fields::text(metadata, source.type_key);
     if (!type) return type.error();
     source.type = *type;
-    const auto bos = gguf_fields::number(metadata, "tokenizer.ggml.bos_token_id");
-    if (!bos) return bos.error();
     const auto tokens = gguf_fields::strings(metadata, "tokenizer.ggml.tokens");
     if (!tokens) return tokens.error();
-    if (bos->has_value() && *tokens != nullptr && **bos < (*tokens)->count)
-        source.bos = (*tokens)->strings[static_cast<std::size_t>(**bos)];
+    for (const auto& [key, spelling] : {std::pair{"tokenizer.ggml.bos_token_id", &source.bos},
+                                        {"tokenizer.ggml.eos_token_id", &source.eos}}) {
+        const auto id = gguf_fields::number(metadata, key);
+        if (!id) return id.error();
+        if (id->has_value() && *tokens != nullptr && **id < (*tokens)->count)
+            *spelling = (*tokens)->strings[static_cast<std::size_t>(**id)];
+    }
     return source;
 }
 
-result<const template_family*> family_of_type(const template_source& source) {
+/// Null when the type does not decide.
+const template_family* family_of_type(const template_source& source) {
     for (const sure_model& model : sure_models) {
         if (model.type == source.type && (source.text.empty() || has(source.text, model.turn))) {
             return find_template_family(model.family);
         }
     }
-    const std::string what = !source.is_file ? ": there is no such file"
-                             : !source.others.empty()
-                                 ? ": has no default template (there are: " + source.others + ")"
-                             : source.text.empty() ? ": has no chat_template"
-                                                   : ": the chat template is of no known family";
-    return failure{
+    return nullptr;
+}
+
+/// `why_not`: what speaks against the model's own template, where it has one.
+failure no_family(const template_source& source, const std::string& why_not) {
+    const std::string what =
+        !source.is_file          ? ": there is no such file"
+        : !source.others.empty() ? ": has no default template (there are: " + source.others + ")"
+        : source.text.empty()    ? ": has no chat_template"
+                                 : ": the chat template is of no known family, " + why_not;
+    return {
         source.is_file ? errc::incompatible : errc::not_found,
         source.path + what + ", and " + source.type_key + " '" + source.type +
-            "' does not decide it; --chat-template can name one of: " + template_family_names()};
+            "' does not decide it; --chat-template can name one of: " + chat_template::families()};
 }
 
 }  // namespace
 
 result<chat_template> chat_template::make(std::string_view family) {
     const template_family* found = find_template_family(family);
-    if (found == nullptr) {
+    if (found == nullptr || family == own_template_family) {
         return failure{errc::bad_value, "there is no chat template family '" + std::string(family) +
-                                            "' (there are: " + template_family_names() + ")"};
+                                            "' (there are: " + chat_template::families() + ")"};
     }
     chat_template made;
     made.family_ = found->name;
@@ -182,37 +194,57 @@ result<chat_template> chat_template::make(std::string_view family) {
     return made;
 }
 
-std::string chat_template::families() { return template_family_names(); }
+std::string chat_template::families() {
+    return template_family_names() + ", " + std::string(own_template_family);
+}
+
+result<chat_template> chat_template::make_own(std::string_view source,
+                                              const special_spellings& spellings) {
+    auto own = own_template::make(source, spellings);
+    if (!own) return own.error();
+    chat_template made;
+    made.family_ = own_template_family;
+    made.stop_tokens_ = own->stop_tokens();
+    made.own_ = std::make_shared<const own_template>(*std::move(own));
+    return made;
+}
+
+/// The model's own template goes last: a family's renderer and parser know more of its models.
+template <class Source>
+result<chat_template> chat_template::of_source(const Source& source, bool is_own) {
+    const template_family* found = is_own ? nullptr : family_of_text(source.text, source.bos);
+    if (found != nullptr) return make(found->name);
+    found = is_own ? nullptr : family_of_type(source);
+    if (found != nullptr) return assume(found->name, source.text.empty());
+    if (source.text.empty()) return no_family(source, {});
+    auto own = make_own(source.text, {source.bos, source.eos});
+    if (!own) return no_family(source, own.error().what);
+    return own;
+}
 
 result<chat_template> chat_template::load(const std::string& model, std::string_view family) {
-    if (!family.empty()) return make(family);
+    const bool is_own = family == own_template_family;
+    if (!family.empty() && !is_own) return make(family);
     if (storage::is_gguf_path(model)) {
         const auto parts = storage::open_gguf(model);
         if (!parts) return parts.error();
-        auto made = from_gguf(parts->front().view());
+        auto made = from_gguf(parts->front().view(), family);
         if (!made) return failure{made.error().code, model + ": " + made.error().what};
         return made;
     }
     auto source = read_source(model);
     if (!source) return source.error();
-    if (const template_family* found = family_of_text(source->text, source->bos))
-        return make(found->name);
     if (auto read = read_type(model, *source); !read) return read.error();
-    auto by_type = family_of_type(*source);
-    if (!by_type) return by_type.error();
-    return assume((*by_type)->name, source->text.empty());
+    return of_source(*source, is_own);
 }
 
 result<chat_template> chat_template::from_gguf(const storage::gguf_view& metadata,
                                                std::string_view family) {
-    if (!family.empty()) return make(family);
+    const bool is_own = family == own_template_family;
+    if (!family.empty() && !is_own) return make(family);
     auto source = read_source(metadata);
     if (!source) return source.error();
-    if (const template_family* found = family_of_text(source->text, source->bos))
-        return make(found->name);
-    auto by_type = family_of_type(*source);
-    if (!by_type) return by_type.error();
-    return assume((*by_type)->name, source->text.empty());
+    return of_source(*source, is_own);
 }
 
 result<chat_template> chat_template::assume(std::string_view family, bool has_none) {
@@ -225,23 +257,30 @@ result<std::string> chat_template::render(const conversation& chat,
                                           const render_options& options) const {
     auto messages = flatten(chat);
     if (!messages) return messages.error();
+    if (own_ != nullptr) return own_->render(*messages, chat.tools, options);
     const template_family* family = find_template_family(family_);
     return family->render({*messages, chat.tools, options, *family});
 }
 
-std::string chat_template::bos() const { return std::string(find_template_family(family_)->bos); }
+std::string chat_template::bos() const {
+    return own_ != nullptr ? own_->bos() : std::string(find_template_family(family_)->bos);
+}
 
-bool chat_template::prints_day() const { return find_template_family(family_)->prints_day; }
+bool chat_template::prints_day() const {
+    return own_ != nullptr ? own_->prints_day() : find_template_family(family_)->prints_day;
+}
 
 std::string chat_template::thinking_end() const {
     return std::string(find_template_family(family_)->thinking_end);
 }
 
 std::string_view chat_template::turn_begin() const noexcept {
-    return find_template_family(family_)->turn_begin;
+    return own_ != nullptr ? std::string_view(own_->turn_begin())
+                           : find_template_family(family_)->turn_begin;
 }
 
 std::string chat_template::identity() const {
+    if (own_ != nullptr) return own_->identity();
     return family_ + "/" + std::to_string(find_template_family(family_)->version);
 }
 

@@ -3,6 +3,7 @@
 // renders.
 // Immutable; safe from any thread.
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,12 @@ struct gguf_view;
 }
 
 namespace semantic::engine {
+
+/// The family of models that are rendered through their own template.
+constexpr std::string_view own_template_family = "jinja";
+
+class own_template;
+struct special_spellings;
 
 /// What a template prints besides the conversation. All of it stands in front of, or inside, text
 /// that is cached: the caller holds it fixed for an agent, or each change costs the agent its
@@ -40,16 +47,19 @@ class chat_template {
     /// Otherwise the family is recognised by the template in a folder's chat_template.jinja,
     /// chat_template.json or tokenizer_config.json, the first that has one; when there is none, or
     /// an unknown one that still has the turns of its model's only family, by config.json's
-    /// model_type.
+    /// model_type. Any other template is the model's own, rendered by the interpreter; `family`
+    /// "jinja" has it so for every template.
     /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
-    /// incompatible, naming the families there are, when none is recognised.
+    /// incompatible, naming the families there are, when none is recognised and there is no
+    /// template that renders.
     static storage::result<chat_template> load(const std::string& model,
                                                std::string_view family = {});
     /// The same from a GGUF's metadata: by tokenizer.chat_template, else by general.architecture.
     /// Errors: bad_value, as make(); corrupt, naming the key; incompatible, as load().
     static storage::result<chat_template> from_gguf(const storage::gguf_view& metadata,
                                                     std::string_view family = {});
-    /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are.
+    /// `family`: a name of the table in README.md. Errors: bad_value, naming those there are; for
+    /// "jinja" too, which needs a template.
     static storage::result<chat_template> make(std::string_view family);
     /// Their names: "llama3, harmony, ...".
     static std::string families();
@@ -78,10 +88,15 @@ class chat_template {
 
   private:
     chat_template() = default;
+    static storage::result<chat_template> make_own(std::string_view source,
+                                                   const special_spellings& spellings);
+    template <class Source>
+    static storage::result<chat_template> of_source(const Source& source, bool is_own);
     static storage::result<chat_template> assume(std::string_view family, bool has_none);
     std::string family_;
     std::string assumed_;
     std::vector<std::string> stop_tokens_;
+    std::shared_ptr<const own_template> own_;  // null: the family's renderer is used
 };
 
 }  // namespace semantic::engine

@@ -36,7 +36,10 @@ result<void> flatten_one(const message& from, std::size_t index,
             current().calls.push_back(*call);
         } else if (const auto* found = std::get_if<tool_result_part>(&part)) {
             if (from.from != role::user && from.from != role::tool) return misplaced("tool result");
-            out.push_back({.from = role::tool, .content = found->text, .texts = {found->text}});
+            out.push_back({.from = role::tool,
+                           .content = found->text,
+                           .texts = {found->text},
+                           .call_id = found->tool_call_id});
             open = false;
         } else if (const auto* thought = std::get_if<thinking_part>(&part)) {
             if (from.from == role::assistant) join(current().thinking, thought->text);
@@ -270,6 +273,21 @@ std::span<const template_family> template_families() {
 }
 
 const template_family* find_template_family(std::string_view name) {
+    if (name == own_template_family) {
+        // The template itself is its model's; what models write in other forms than text is not
+        // told apart.
+        static const template_family own{
+            .name = own_template_family,
+            .version = 1,
+            .marks = {},
+            .foreign = {},
+            .turn_begin = {},
+            .stop_tokens = {},
+            .render = nullptr,
+            .make_parser = make_plain_parser,
+        };
+        return &own;
+    }
     for (const template_family& family : template_families()) {
         if (family.name == name) return &family;
     }

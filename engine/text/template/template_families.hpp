@@ -22,6 +22,7 @@ struct template_message {
     std::vector<std::string> texts{};     // the text parts apart
     std::string thinking{};               // assistant only
     std::vector<tool_call_part> calls{};  // assistant only
+    std::string call_id{};                // tool only: which call it is the result of
     std::string_view as_sampled{};        // assistant only; see message::as_sampled
 };
 /// The system text is the first message. A message whose parts are of several kinds becomes
@@ -56,7 +57,7 @@ struct template_family {
     std::unique_ptr<output_parser> (*make_parser)(bool has_tools);
 };
 std::span<const template_family> template_families();
-/// Null when there is none of that name.
+/// Of own_template_family too, which is not in the table. Null when there is none of that name.
 const template_family* find_template_family(std::string_view name);
 /// The parser for what models of a chat template family write; `family` is chat_template::family().
 /// Null when there is no such family.

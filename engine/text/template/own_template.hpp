@@ -1,0 +1,76 @@
+#pragma once
+// A model's own chat template, rendered by the interpreter: for models that no family's renderer
+// stands for. Immutable; safe from any thread.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/jinja/program.hpp"
+#include "engine/text/template/chat_template.hpp"
+#include "engine/text/template/template_families.hpp"
+
+namespace semantic::engine {
+
+/// Spellings that templates print; empty where the model has none.
+struct special_spellings {
+    std::string bos{};
+    std::string eos{};
+};
+
+class own_template {
+  public:
+    /// Parses `source` and tries it on small conversations, to learn what it prints and what it
+    /// leaves out. Errors: incompatible, when it is no template, or has no place for what a user
+    /// says.
+    static storage::result<own_template> make(std::string_view source,
+                                              const special_spellings& spellings);
+
+    /// Errors: bad_value: what the template raises, in its own words; what goes wrong in it, with
+    /// the place; what the request has and the template leaves out.
+    storage::result<std::string> render(const std::vector<template_message>& messages,
+                                        const std::vector<tool_definition>& tools,
+                                        const render_options& options) const;
+    /// The same with the parts that came from the request.
+    storage::result<jinja::rendering> render_marked(const std::vector<template_message>& messages,
+                                                    const std::vector<tool_definition>& tools,
+                                                    const render_options& options) const;
+
+    /// What stands at the head of every prompt.
+    const std::string& bos() const noexcept { return bos_; }
+    /// What begins an assistant's turn; empty when the generation prompt does not.
+    const std::string& turn_begin() const noexcept { return turn_begin_; }
+    /// Spellings that may be tokens that end a turn: the model's, and what stands behind an answer.
+    const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
+    bool prints_day() const { return program_.reads("strftime_now"); }
+    /// "jinja/" and a version and a hash of the source.
+    const std::string& identity() const noexcept { return identity_; }
+
+  private:
+    explicit own_template(jinja::program program) : program_(std::move(program)) {}
+
+    jinja::outcome<jinja::rendering> run(const jinja::value& messages, const jinja::value& tools,
+                                         const render_options& options, std::uint64_t extra_steps,
+                                         bool with_prompt) const;
+    std::string tried(const std::vector<template_message>& messages,
+                      const std::vector<tool_definition>& tools, bool with_prompt) const;
+    storage::result<void> probe();
+    void find_turn();
+    storage::result<void> check(const std::vector<template_message>& messages,
+                                const std::vector<tool_definition>& tools) const;
+
+    jinja::program program_;
+    special_spellings spellings_;
+    std::string bos_;
+    std::string turn_begin_;
+    std::vector<std::string> stop_tokens_;
+    std::string identity_;
+    // Whether what is given is printed, or at least raised over: false means left out silently.
+    bool has_system_ = false;
+    bool has_later_system_ = false;
+    bool has_tools_ = false;
+    bool has_calls_ = false;
+    bool has_results_ = false;
+};
+
+}  // namespace semantic::engine
