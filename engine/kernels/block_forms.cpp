@@ -1,5 +1,5 @@
 // The definition of GGUF's packed forms, written to be read: block_forms.hpp has the layout,
-// ARITHMETIC.md the formulas, (20) and (21).
+// ARITHMETIC.md the formulas, (20) to (23).
 
 #include "engine/kernels/block_forms.hpp"
 
@@ -30,72 +30,81 @@ class row_group {
 
     /// The integer of input k.
     int integer(index k) const {
-        if (form_.scale_parts == 1) {
-            return code(k) * (part_byte(0, k / form_.part) & 15);
-        }
         return (looked_up_ ? iq4_raised_levels[code(k)] : code(k)) - form_.zero;
     }
-
-    /// Part `part` of form().scale_parts.
-    float scale(index part) const {
-        if (form_.groups == 1) {
-            return half_at(part);
+    /// Of the record, where scales are integers times it.
+    float unit() const { return half_at(0); }
+    float offset_unit() const { return -half_at(1); }
+    /// Part `part`'s integer scale and minimum.
+    int integer_scale(index part) const {
+        if (form_.planes == code_planes::twos) {
+            return paired_byte(0, part) & 15;
         }
-        const float d = half_at(0);
-        return form_.scale_parts == 1 ? d : d * static_cast<float>(signed_byte(0, part));
+        return form_.planes == code_planes::threes ? paired_byte(0, part) : part_byte(0, part);
     }
-
-    /// Part `part` of form().offset_parts.
+    int minimum(index part) const {
+        return form_.planes == code_planes::twos ? (paired_byte(0, part) & 255) >> 4
+                                                 : paired_byte(1, part);
+    }
+    float scale(index part) const {
+        return form_.has_integer_scales() ? unit() * static_cast<float>(integer_scale(part))
+                                          : half_at(part);
+    }
     float offset(index part) const {
-        if (form_.groups == 1) {
-            return half_at(2 + part);
-        }
-        const int minimum = form_.scale_parts == 1 ? part_byte(0, part) >> 4 : signed_byte(1, part);
-        return -(half_at(1) * static_cast<float>(minimum));
+        return form_.has_integer_scales() ? offset_unit() * static_cast<float>(minimum(part))
+                                          : half_at(2 + part);
     }
 
   private:
     float half_at(index i) const {
         return to_float(reinterpret_cast<const half*>(header_)[i * lane_count + row_]);
     }
-    /// Of this group's part, in the first or the second array of bytes.
-    int part_byte(index array, index part) const {
-        const index parts = form_.groups * group_size / form_.part;
-        const index halves = form_.offset_parts > 0 ? 2 : 1;
-        return header_[(2 * halves + array * parts + part_ + part) * lane_count + row_];
+    /// The header's first or second array of bytes, from this group's parts on.
+    const std::uint8_t* bytes(index array) const {
+        const index parts = form_.groups * form_.parts();
+        const index halves = form_.has_offsets ? 2 : 1;
+        return header_ + (2 * halves + array * parts + part_) * lane_count;
     }
-    int signed_byte(index array, index part) const {
-        return static_cast<std::int8_t>(part_byte(array, part));
+    int part_byte(index array, index part) const {
+        return static_cast<std::int8_t>(bytes(array)[part * lane_count + row_]);
+    }
+    /// The same where two parts' bytes of a row are neighbours.
+    int paired_byte(index array, index part) const {
+        const index pair = part / 2 * 2 * lane_count;
+        return static_cast<std::int8_t>(bytes(array)[pair + row_ * 2 + part % 2]);
     }
 
-    /// Byte of input k within a quad of the plane that begins at `at`.
-    int byte(index at, index k) const { return codes_[at + row_ * 4 + k % 4]; }
-    /// Input k of a plane of two bits each.
-    int two(index at, index k) const { return byte(at, k) >> (k % 16 / 4 * 2) & 3; }
-    /// Input k of a plane of one bit each.
-    int one(index at, index k) const { return byte(at, k) >> (k % 32 / 4) & 1; }
-    /// Input k of nibbles, the quads of `inputs` in a run.
-    int nibble(index at, index k, index inputs) const {
-        const index quads = inputs / 8;  // that lie in low nibbles
-        const int pair = byte(at + k % inputs / 4 % quads * plane, k);
-        return k % inputs < inputs / 2 ? pair & 15 : pair >> 4;
-    }
+    /// Byte k % 4 of this row's quad in line `line` of the group's codes.
+    int byte(index line, index k) const { return codes_[line * plane + row_ * 4 + k % 4]; }
 
     int code(index k) const {
-        const index half = k / 32, part = k / 16;
+        const index quad = k / 4, part = k / form_.part, j = quad % 8;
+        const bool high = k >= group_size / 2;
         switch (form_.planes) {
-            case code_planes::nibbles:
-                return nibble(half * 4 * plane, k, 32);
-            case code_planes::nibbles_fifths:
-                return nibble(half * 5 * plane, k, 32) | one((half * 5 + 4) * plane, k) << 4;
             case code_planes::bytes:
-                return byte(k / 4 * plane, k);
+                return byte(quad, k);
+            case code_planes::nibbles:
+                return high ? byte(j, k) >> 4 : byte(j, k) & 15;
+            case code_planes::nibbles_fifths: {
+                const int one = byte(8 + j / 4, k) >> fifth_bit(high, static_cast<int>(j)) & 1;
+                return high ? byte(j, k) >> 4 << 1 | one : (byte(j, k) & 15) | one << 4;
+            }
             case code_planes::twos:
-                return two(part * plane, k);
-            case code_planes::twos_thirds:
-                return two(part * plane, k) | one((4 + half) * plane, k) << 2;
-            case code_planes::sixes:
-                return nibble(part * 3 * plane, k, 16) | two((part * 3 + 2) * plane, k) << 4;
+                return byte(quad % 4, k) >> 2 * part & 3;
+            case code_planes::threes: {
+                const index line = part / 2 * 3, side = part % 2;
+                if (quad % 4 < 3) {
+                    return byte(line + quad % 4, k) >> 3 * side & 7;
+                }
+                return byte(line + side, k) >> 6 | (byte(line + 2, k) >> (6 + side) & 1) << 2;
+            }
+            case code_planes::sixes: {
+                const index line = part / 2 * 4 + quad % 4;
+                constexpr int bit[2][2] = {{4, 6}, {2, 0}};
+                const int two = byte(8 + line / 2, k) >> bit[part % 2][line % 2] & 3;
+                return part % 2 == 0 ? (byte(line, k) & 15) | two << 4
+                                     : byte(line, k) >> 4 << 2 | two;
+            }
         }
         return 0;
     }
@@ -111,43 +120,82 @@ class row_group {
 }  // namespace
 
 void embed_block_row(const packed_matrix& w, int row, float* out) {
-    constexpr index step = 16;  // no part is smaller
     for (index g = 0; g < w.cols / group_size; ++g) {
         const row_group group(w, row, g);
         const block_form& form = group.form();
-        for (index from = 0; from < group_size; from += step, out += step) {
-            const float scale = group.scale(from * form.scale_parts / group_size);
-            const float offset =
-                form.offset_parts > 0 ? group.offset(from * form.offset_parts / group_size) : 0.0f;
-            for (index k = 0; k < step; ++k) {
-                out[k] = std::fma(scale, static_cast<float>(group.integer(from + k)), offset);
+        for (index part = 0; part < form.parts(); ++part, out += form.part) {
+            const float scale = group.scale(part);
+            const float offset = form.has_offsets ? group.offset(part) : 0.0f;
+            for (index k = 0; k < form.part; ++k) {
+                const auto integer = static_cast<float>(group.integer(part * form.part + k));
+                out[k] = std::fma(scale, integer, offset);
             }
         }
     }
 }
 
+namespace {
+
+/// Σ integer * q of one part.
+std::int32_t part_product(const row_group& group, index part, const std::int8_t* q) {
+    std::int32_t sum = 0;
+    for (index k = part * group.form().part; k < (part + 1) * group.form().part; ++k) {
+        sum += group.integer(k) * q[k];
+    }
+    return sum;
+}
+
+/// Σ q of one part.
+std::int32_t part_sum(const row_group& group, index part, const std::int8_t* q) {
+    std::int32_t sum = 0;
+    for (index k = part * group.form().part; k < (part + 1) * group.form().part; ++k) {
+        sum += q[k];
+    }
+    return sum;
+}
+
+/// t of (20) or (21), without offsets.
+float scaled_products(const row_group& group, const std::int8_t* q) {
+    const block_form& form = group.form();
+    float t = 0.0f;
+    std::int32_t total = 0;
+    for (index part = 0; part < form.parts(); ++part) {
+        const std::int32_t product = part_product(group, part, q);
+        if (form.has_integer_totals()) {
+            total += group.integer_scale(part) * product;
+            continue;
+        }
+        const auto sum = static_cast<float>(product);
+        t = part == 0 ? group.scale(part) * sum : std::fma(group.scale(part), sum, t);
+    }
+    return form.has_integer_totals() ? group.unit() * static_cast<float>(total) : t;
+}
+
+/// Adds the offsets to t by (20) or (22).
+float add_offsets(const row_group& group, const std::int8_t* q, float t) {
+    const block_form& form = group.form();
+    std::int32_t total = 0;
+    for (index part = 0; part < form.parts(); ++part) {
+        const std::int32_t sum = part_sum(group, part, q);
+        if (form.has_integer_scales()) {
+            total += group.minimum(part) * sum;
+        } else {
+            t = std::fma(group.offset(part), static_cast<float>(sum), t);
+        }
+    }
+    return form.has_integer_scales() ? std::fma(group.offset_unit(), static_cast<float>(total), t)
+                                     : t;
+}
+
+}  // namespace
+
 float block_product(const packed_matrix& w, int row, const std::int8_t* q, const float* scales) {
     float acc = 0.0f;
     for (index g = 0; g < w.cols / group_size; ++g, q += group_size) {
         const row_group group(w, row, g);
-        const block_form& form = group.form();
-        float t = 0.0f;
-        for (index part = 0; part < form.scale_parts; ++part) {
-            std::int32_t idot = 0;
-            const index inputs = group_size / form.scale_parts;
-            for (index k = part * inputs; k < (part + 1) * inputs; ++k) {
-                idot += group.integer(k) * q[k];
-            }
-            const float scale = group.scale(part), sum = static_cast<float>(idot);
-            t = part == 0 ? scale * sum : std::fma(scale, sum, t);
-        }
-        for (index part = 0; part < form.offset_parts; ++part) {
-            std::int32_t isum = 0;
-            const index inputs = group_size / form.offset_parts;
-            for (index k = part * inputs; k < (part + 1) * inputs; ++k) {
-                isum += q[k];
-            }
-            t = std::fma(group.offset(part), static_cast<float>(isum), t);
+        float t = scaled_products(group, q);
+        if (group.form().has_offsets) {
+            t = add_offsets(group, q, t);
         }
         acc = std::fma(t, scales[g], acc);
     }

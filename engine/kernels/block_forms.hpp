@@ -5,22 +5,32 @@
 // A record is a header and the codes of its groups of 64 inputs, for 16 rows. What lies at [16] is
 // one of each row. Of 64 inputs (q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl) the header is
 //     { half scale[2][16]; half offset[2][16] }             offset: q4_1 and q5_1
-// and of 256 inputs, whose parts' scales are products,
-//     { half d[16]; half dmin[16]; i8 scale[parts][16]; i8 minimum[parts][16] }
+// and of 256 inputs, whose parts' scales and offsets are products,
+//     { half d[16]; half dmin[16]; i8 scale[parts][16]; i8 minimum[parts / 2][16][2] }
 //                                          dmin: q2_k, q4_k and q5_k; minimum: q4_k and q5_k
-// with scale = d * scale[part], offset = -(dmin * minimum[part]); q2_k has both in one byte,
-// minimum << 4 | scale. A part is 16 inputs (q2_k, q3_k, q6_k) or 32.
+// with scale = d * scale[part], offset = -(dmin * minimum[part]). q3_k has its scales as minimums
+// are, [parts / 2][16][2], and so has q2_k, with both in one byte, minimum << 4 | scale. A part is
+// 16 inputs (q2_k, q3_k, q6_k) or 32.
 //
-// The codes of a group, [16][4] meaning byte (r, i) of row r and input i of four (a quad):
-//     nibbles          of each half (32 inputs) [4][16][4]: quad j low, quad 4 + j high
-//     nibbles, fifths  of each half the nibbles, then [16][4]: bit k of the byte is of quad k
+// The codes of a group, [16][4] meaning byte (r, i) of row r and input i of four (a quad). Codes
+// that share a byte are those of different parts, so that a mask alone makes them numbers which are
+// a power of two too high for all of a part:
+//     nibbles          [8][16][4]: quad j low, quad 8 + j high
+//     nibbles, fifths  the nibbles, of quads 8 + j the high four bits of five; then [2][16][4]:
+//                      of quads 4i + j the highest bit, of quads 8 + 4i + j the lowest, where
+//                      fifth_bit() says
 //     bytes            [16][16][4]
-//     twos             of each part (16 inputs) [16][4]: bits 2k and 2k + 1 are of quad k
-//     twos, thirds     the twos of four parts, then [2][16][4]: of each half bit k is of quad k
-//     sixes            of each part [2][16][4]: low four bits of quad j low, of quad 2 + j high,
-//                      then the high two as twos
-// A code becomes an integer: code - zero; iq4's levels are looked up; q2_k's code is multiplied by
-// its part's scale, so that a group has one scale, d. weight = scale * integer + offset.
+//     twos             [4][16][4]: bits 2p and 2p + 1 of byte j are of part p's quad j
+//     threes           of parts 2i and 2i + 1 [3][16][4]: byte j has quad j of the former in bits 0
+//                      to 2, of the latter in bits 3 to 5; of both quads 3, the low two bits are in
+//                      bits 6 and 7 of bytes 0 and 1, the high ones in bits 6 and 7 of byte 2
+//     sixes            of parts 2i and 2i + 1 [4][16][4]: byte j has the low four bits of quad j of
+//                      the former low, the high four of the latter's high; behind all four parts
+//                      [4][16][4]: of bytes 2k of those before, the former's high two bits in bits
+//                      4 and 5, the latter's low two in 2 and 3; of bytes 2k + 1 in 6 and 7 and in
+//                      0 and 1
+// A code becomes an integer: code - zero; iq4's levels are looked up.
+// weight = scale * integer + offset.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,21 +39,35 @@
 
 namespace semantic::engine {
 
-enum class code_planes { nibbles, nibbles_fifths, bytes, twos, twos_thirds, sixes };
+enum class code_planes { nibbles, nibbles_fifths, bytes, twos, threes, sixes };
 
 struct block_form {
     code_planes planes;
-    int code_bytes;    // of one group of 64 inputs
-    int groups;        // of 64 inputs in a record: 1 or 4
-    int part;          // inputs that share a scale and an offset in the file: 16 or 32
-    int scale_parts;   // scales of a group of 64 inputs
-    int offset_parts;  // offsets of a group of 64 inputs, 0: none
-    int zero;          // integer = code - zero
-    int largest;       // code there is
+    int code_bytes;  // of one group of 64 inputs
+    int groups;      // of 64 inputs in a record: 1 or 4
+    int part;        // inputs that share a scale and an offset: 16 or 32
+    bool has_offsets;
+    int zero;     // integer = code - zero
+    int largest;  // code there is
     int header_bytes;
 
+    /// Of a group of 64 inputs.
+    constexpr int parts() const noexcept { return group_size / part; }
+    /// Whether scales and offsets are integers times one of the record.
+    constexpr bool has_integer_scales() const noexcept { return groups > 1; }
+    /// Whether integers are multiplied with their scale before they are added up: of parts of 16
+    /// and codes of few bits that is exact.
+    constexpr bool has_integer_totals() const noexcept {
+        return planes == code_planes::twos || planes == code_planes::threes;
+    }
     constexpr int record_bytes() const noexcept { return header_bytes + groups * code_bytes; }
 };
+
+/// In which bit of a byte of fifths the bit of quad j of a part is.
+constexpr int fifth_bit(int part, int j) noexcept {
+    constexpr int bits[2][4] = {{4, 6, 2, 7}, {3, 5, 1, 0}};
+    return bits[part][j % 4];
+}
 
 /// iq4's levels, 128 too high: of the codes 0 to 15.
 alignas(16) inline constexpr std::uint8_t iq4_raised_levels[16] = {
@@ -56,19 +80,19 @@ constexpr bool is_looked_up(weight_kind kind) noexcept {
 
 /// Of weight_kind::q4_0 and those that follow, in their order.
 inline constexpr block_form block_forms[] = {
-    {code_planes::nibbles, 512, 1, 32, 2, 0, 8, 15, 64},
-    {code_planes::nibbles, 512, 1, 32, 2, 2, 0, 15, 128},
-    {code_planes::nibbles_fifths, 640, 1, 32, 2, 0, 16, 31, 64},
-    {code_planes::nibbles_fifths, 640, 1, 32, 2, 2, 0, 31, 128},
-    {code_planes::bytes, 1024, 1, 32, 2, 0, 128, 255, 64},
-    {code_planes::nibbles, 512, 1, 32, 2, 0, 128, 255, 64},
+    {code_planes::nibbles, 512, 1, 32, false, 8, 15, 64},
+    {code_planes::nibbles, 512, 1, 32, true, 0, 15, 128},
+    {code_planes::nibbles_fifths, 640, 1, 32, false, 16, 31, 64},
+    {code_planes::nibbles_fifths, 640, 1, 32, true, 0, 31, 128},
+    {code_planes::bytes, 1024, 1, 32, false, 128, 255, 64},
+    {code_planes::nibbles, 512, 1, 32, false, 128, 255, 64},
     // 32 bytes of the header are unused: codes start a cache line
-    {code_planes::nibbles, 512, 4, 32, 2, 0, 128, 255, 192},
-    {code_planes::twos, 256, 4, 16, 1, 4, 0, 45, 320},  // largest: with its scale
-    {code_planes::twos_thirds, 384, 4, 16, 4, 0, 4, 7, 288},
-    {code_planes::nibbles, 512, 4, 32, 2, 2, 0, 15, 320},
-    {code_planes::nibbles_fifths, 640, 4, 32, 2, 2, 0, 31, 320},
-    {code_planes::sixes, 768, 4, 16, 4, 0, 32, 63, 320},  // 32 bytes are unused, as in iq4_xs
+    {code_planes::nibbles, 512, 4, 32, false, 128, 255, 192},
+    {code_planes::twos, 256, 4, 16, true, 0, 3, 320},
+    {code_planes::threes, 384, 4, 16, false, 4, 7, 288},
+    {code_planes::nibbles, 512, 4, 32, true, 0, 15, 320},
+    {code_planes::nibbles_fifths, 640, 4, 32, true, 0, 31, 320},
+    {code_planes::sixes, 768, 4, 16, false, 32, 63, 320},  // 32 bytes are unused, as in iq4_xs
 };
 
 /// Requires: is_block_kind(kind).

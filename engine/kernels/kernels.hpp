@@ -176,9 +176,11 @@ struct kernel_table {
     /// mxfp4: per half of a group ascending, with idot = Σ (2 * e2m1(code)) * q_x exact:
     /// acc = fma(2^(exponent - 128), float(idot) * scale_x, acc).
     /// GGUF's types: per group of 64, over its parts ascending, t = scale * float(idot) for the
-    /// first and fma(scale, float(idot), t) for the others, with idot = Σ integer * q_x exact; then
-    /// t = fma(offset, float(Σ q_x), t) for each part where the type has offsets; then
-    /// acc = fma(t, scale_x, acc). block_forms.hpp says what a part is.
+    /// first and fma(scale, float(idot), t) for the others, with idot = Σ integer * q_x exact;
+    /// q2_k and q3_k: t = d * float(Σ scale * idot). Then t = fma(offset, float(Σ q_x), t) for each
+    /// part where the type has offsets or, where these are products, once
+    /// t = fma(-dmin, float(Σ minimum * Σ q_x), t); then acc = fma(t, scale_x, acc).
+    /// block_forms.hpp says what a part is.
     void (*linear_quant)(const packed_matrix& w, int tile_begin, int tile_end,
                          const quantized_rows& x, int count, float* y, std::size_t ldy);
 

@@ -130,24 +130,60 @@ SIMD_INLINE i16 high_nibbles(i16 a) {
 }
 template <int mask>
 SIMD_INLINE i16 mask_bytes(i16 a) {
-    return {_mm512_and_si512(a.v, _mm512_set1_epi8(mask))};
+    return {_mm512_and_si512(a.v, _mm512_set1_epi8(static_cast<char>(mask)))};
 }
 /// a | (b & mask)
 template <int mask>
 SIMD_INLINE i16 or_masked(i16 a, i16 b) {
     constexpr int or_and = 0xf8;
-    return {_mm512_ternarylogic_epi32(a.v, b.v, _mm512_set1_epi8(mask), or_and)};
+    return {_mm512_ternarylogic_epi32(a.v, b.v, _mm512_set1_epi8(static_cast<char>(mask)), or_and)};
 }
 SIMD_INLINE i16 or_words(i16 a, i16 b) { return {_mm512_or_si512(a.v, b.v)}; }
-/// 16 bytes as words.
-SIMD_INLINE i16 widen_bytes(const void* p) {
-    return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
+/// The two words at p, again and again.
+SIMD_INLINE i16 set2_words(const std::int32_t* p) {
+    std::int64_t words;
+    __builtin_memcpy(&words, p, 8);
+    return {_mm512_set1_epi64(words)};
 }
+/// 16 bytes as words.
 SIMD_INLINE i16 widen_signed_bytes(const void* p) {
     return {_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)))};
 }
-/// The low short of each word twice.
-SIMD_INLINE i16 double_shorts(i16 a) { return or_words(a, {_mm512_slli_epi32(a.v, 16)}); }
+/// 32 bytes as shorts.
+SIMD_INLINE i16 widen_to_shorts(const void* p) {
+    return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
+SIMD_INLINE i16 widen_signed_to_shorts(const void* p) {
+    return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
+}
+template <int bits>
+SIMD_INLINE i16 shift_left_words(i16 a) {
+    return {_mm512_slli_epi32(a.v, bits)};
+}
+/// Of integers with signs.
+template <int bits>
+SIMD_INLINE i16 shift_right_words(i16 a) {
+    return {bits == 0 ? a.v : _mm512_srai_epi32(a.v, bits)};
+}
+/// Each word's low short, without its sign.
+SIMD_INLINE i16 low_shorts(i16 a) { return {_mm512_and_si512(a.v, _mm512_set1_epi32(0xffff))}; }
+/// The low short of each word twice, and the high one.
+SIMD_INLINE i16 double_low_shorts(i16 a) {
+    return or_words(low_shorts(a), {_mm512_slli_epi32(a.v, 16)});
+}
+SIMD_INLINE i16 double_high_shorts(i16 a) {
+    return double_low_shorts({_mm512_srli_epi32(a.v, 16)});
+}
+/// Of each two words the low shorts, together in the first.
+SIMD_INLINE i16 pair_shorts(i16 a) {
+    return or_words(low_shorts(a), {_mm512_slli_epi32(_mm512_srli_epi64(a.v, 32), 16)});
+}
+/// Each byte of a and b, modulo 256.
+SIMD_INLINE i16 add_bytes(i16 a, i16 b) { return {_mm512_add_epi8(a.v, b.v)}; }
+template <int mask>
+SIMD_INLINE i16 mask_shorts(i16 a) {
+    return {_mm512_and_si512(a.v, _mm512_set1_epi16(static_cast<short>(mask)))};
+}
 SIMD_INLINE i16 multiply_shorts(i16 a, i16 b) { return {_mm512_mullo_epi16(a.v, b.v)}; }
 /// table[index] for each byte of `a`, an index below 16.
 SIMD_INLINE i16 look_up(const std::uint8_t* table, i16 a) {

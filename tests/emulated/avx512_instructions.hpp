@@ -75,6 +75,15 @@ inline integers cvtepu16_epi32(__m256i shorts) {
     std::memcpy(s, &shorts, sizeof s);
     return each<std::int32_t>([&](int i) { return std::int32_t{s[i]}; }).as<integers>();
 }
+inline integers cvtepu8_epi16(__m256i bytes) {
+    std::uint8_t b[32];
+    std::memcpy(b, &bytes, sizeof b);
+    return each<std::uint16_t>([&](int i) { return std::uint16_t{b[i]}; }).as<integers>();
+}
+inline integers srai_epi32(integers words, int bits) {
+    const auto w = word_lanes::from(words);
+    return each<std::int32_t>([&](int i) { return w.at[i] >> bits; }).as<integers>();
+}
 inline floats cvtepi32_ps(integers words) {
     const auto w = word_lanes::from(words);
     return each<float>([&](int i) { return static_cast<float>(w.at[i]); }).as<floats>();
@@ -176,11 +185,14 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_mask_storeu_ps semantic::tests::avx512::mask_storeu_ps
 #define _mm512_cvtps_epi32 semantic::tests::avx512::cvtps_epi32
 #define _mm512_cvtepu16_epi32 semantic::tests::avx512::cvtepu16_epi32
+#define _mm512_cvtepu8_epi16 semantic::tests::avx512::cvtepu8_epi16
+#define _mm512_srai_epi32 semantic::tests::avx512::srai_epi32
 #define _mm512_cvtepi32_epi8 semantic::tests::avx512::cvtepi32_epi8
 #define _mm512_cvtepi32_epi16 semantic::tests::avx512::cvtepi32_epi16
 #define _mm512_cmplt_epi32_mask semantic::tests::avx512::cmplt_epi32_mask
 #define _mm512_abs_ps simde_mm512_abs_ps
 #define _mm512_add_epi32 simde_mm512_add_epi32
+#define _mm512_add_epi8 simde_mm512_add_epi8
 #define _mm512_add_ps simde_mm512_add_ps
 #define _mm512_and_si512 simde_mm512_and_si512
 #define _mm512_avg_epu16 simde_mm512_avg_epu16
@@ -189,6 +201,7 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_castps_si512 simde_mm512_castps_si512
 #define _mm512_castsi256_si512 simde_mm512_castsi256_si512
 #define _mm512_castsi512_ps simde_mm512_castsi512_ps
+#define _mm512_cvtepi8_epi16 simde_mm512_cvtepi8_epi16
 #define _mm512_cmp_ps_mask simde_mm512_cmp_ps_mask
 #define _mm512_cmpge_epi32_mask simde_mm512_cmpge_epi32_mask
 #define _mm512_div_ps simde_mm512_div_ps
@@ -216,7 +229,9 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_permutex2var_ps simde_mm512_permutex2var_ps
 #define _mm512_permutexvar_epi32 simde_mm512_permutexvar_epi32
 #define _mm512_permutexvar_ps simde_mm512_permutexvar_ps
+#define _mm512_set1_epi16 simde_mm512_set1_epi16
 #define _mm512_set1_epi32 simde_mm512_set1_epi32
+#define _mm512_set1_epi64 simde_mm512_set1_epi64
 #define _mm512_set1_epi8 simde_mm512_set1_epi8
 #define _mm512_set1_ps simde_mm512_set1_ps
 #undef _mm512_setr_epi32
@@ -232,6 +247,7 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_sllv_epi16 simde_mm512_sllv_epi16
 #define _mm512_srli_epi16 simde_mm512_srli_epi16
 #define _mm512_srli_epi32 simde_mm512_srli_epi32
+#define _mm512_srli_epi64 simde_mm512_srli_epi64
 #define _mm512_srlv_epi16 simde_mm512_srlv_epi16
 #define _mm512_storeu_ps simde_mm512_storeu_ps
 #define _mm512_storeu_si512 simde_mm512_storeu_si512

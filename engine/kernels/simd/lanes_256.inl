@@ -167,7 +167,7 @@ SIMD_INLINE i16 high_nibbles(i16 x) {
 }
 template <int mask>
 SIMD_INLINE i16 mask_bytes(i16 x) {
-    const __m256i bits = _mm256_set1_epi8(mask);
+    const __m256i bits = _mm256_set1_epi8(static_cast<char>(mask));
     return {_mm256_and_si256(x.a, bits), _mm256_and_si256(x.b, bits)};
 }
 SIMD_INLINE i16 or_words(i16 x, i16 y) {
@@ -178,18 +178,67 @@ template <int mask>
 SIMD_INLINE i16 or_masked(i16 x, i16 y) {
     return or_words(x, mask_bytes<mask>(y));
 }
-/// 16 bytes as words.
-SIMD_INLINE i16 widen_bytes(const void* p) {
-    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
-    return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+/// The two words at p, again and again.
+SIMD_INLINE i16 set2_words(const std::int32_t* p) {
+    std::int64_t words;
+    __builtin_memcpy(&words, p, 8);
+    return {_mm256_set1_epi64x(words), _mm256_set1_epi64x(words)};
 }
+/// 16 bytes as words.
 SIMD_INLINE i16 widen_signed_bytes(const void* p) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(p));
     return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
 }
-/// The low short of each word twice.
-SIMD_INLINE i16 double_shorts(i16 x) {
-    return or_words(x, {_mm256_slli_epi32(x.a, 16), _mm256_slli_epi32(x.b, 16)});
+/// 32 bytes as shorts.
+SIMD_INLINE i16 widen_to_shorts(const void* p) {
+    const auto* bytes = static_cast<const __m128i*>(p);
+    return {_mm256_cvtepu8_epi16(_mm_loadu_si128(bytes)),
+            _mm256_cvtepu8_epi16(_mm_loadu_si128(bytes + 1))};
+}
+SIMD_INLINE i16 widen_signed_to_shorts(const void* p) {
+    const auto* bytes = static_cast<const __m128i*>(p);
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128(bytes)),
+            _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes + 1))};
+}
+template <int bits>
+SIMD_INLINE i16 shift_left_words(i16 x) {
+    return {_mm256_slli_epi32(x.a, bits), _mm256_slli_epi32(x.b, bits)};
+}
+/// Of integers with signs.
+template <int bits>
+SIMD_INLINE i16 shift_right_words(i16 x) {
+    if constexpr (bits == 0) {
+        return x;
+    } else {
+        return {_mm256_srai_epi32(x.a, bits), _mm256_srai_epi32(x.b, bits)};
+    }
+}
+/// Each word's low short, without its sign.
+SIMD_INLINE i16 low_shorts(i16 x) {
+    const __m256i mask = _mm256_set1_epi32(0xffff);
+    return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+/// The low short of each word twice, and the high one.
+SIMD_INLINE i16 double_low_shorts(i16 x) {
+    return or_words(low_shorts(x), shift_left_words<16>(x));
+}
+SIMD_INLINE i16 double_high_shorts(i16 x) {
+    return double_low_shorts({_mm256_srli_epi32(x.a, 16), _mm256_srli_epi32(x.b, 16)});
+}
+SIMD_INLINE __m256i pair_shorts8(__m256i x) {
+    return _mm256_or_si256(_mm256_and_si256(x, _mm256_set1_epi32(0xffff)),
+                           _mm256_slli_epi32(_mm256_srli_epi64(x, 32), 16));
+}
+/// Of each two words the low shorts, together in the first.
+SIMD_INLINE i16 pair_shorts(i16 x) { return {pair_shorts8(x.a), pair_shorts8(x.b)}; }
+/// Each byte of x and y, modulo 256.
+SIMD_INLINE i16 add_bytes(i16 x, i16 y) {
+    return {_mm256_add_epi8(x.a, y.a), _mm256_add_epi8(x.b, y.b)};
+}
+template <int mask>
+SIMD_INLINE i16 mask_shorts(i16 x) {
+    const __m256i bits = _mm256_set1_epi16(static_cast<short>(mask));
+    return {_mm256_and_si256(x.a, bits), _mm256_and_si256(x.b, bits)};
 }
 SIMD_INLINE i16 multiply_shorts(i16 x, i16 y) {
     return {_mm256_mullo_epi16(x.a, y.a), _mm256_mullo_epi16(x.b, y.b)};

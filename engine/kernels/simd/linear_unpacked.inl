@@ -6,14 +6,43 @@
 constexpr int block_rows_max = 4;     // of activations that share a register tile
 constexpr index rows_per_pass = 128;  // of activations that pass over a stretch
 constexpr index pass_groups = 16;     // of 64 inputs that many rows pass over at a time
-constexpr int few_rows = 8;           // of activations that read codes of all types as they lie
-constexpr index few_rows_groups = 256;
+constexpr int few_rows = 16;  // of activations whose corrections are counted for many groups
+constexpr index few_rows_groups = 128;
 
-/// Whether any number of rows reads a type's codes as they lie: they take so little work to read
-/// that unpacking them first gains nothing.
-constexpr bool always_direct(const block_form& form) {
-    const bool one_plane = form.planes == code_planes::nibbles || form.planes == code_planes::bytes;
-    return one_plane && form.groups == 1;
+/// Whether `rows` rows of activations read a type's codes as they lie. Any number does where that
+/// takes so little work that unpacking them first gains nothing.
+constexpr bool are_read_directly(const block_form& form, index rows) {
+    if (form.planes == code_planes::bytes) return true;
+    if (form.planes == code_planes::nibbles && !form.has_integer_scales()) return true;
+    return rows <= (form.has_integer_totals() || quant_tiles == 1 ? 8 : few_rows);
+}
+
+/// How the loops over many rows multiply an unpacked type; types of one shape share their loops.
+struct unpacked_shape {
+    int parts;             // of a group of 64 inputs, each with a scale
+    int offsets;           // of a group: floats, or shorts of two parts each
+    bool integer_offsets;  // (22) of ARITHMETIC.md
+    bool totals;           // (21), with integer scales as floats: their products are exact
+    int per_carry;         // see quads_per_carry()
+};
+
+/// Whether codes are unpacked as products with their integer scales, so that a group has one part.
+constexpr bool unpacks_products(weight_kind kind) {
+    return kind == weight_kind::q2_k || (kind == weight_kind::q3_k && has_raised_codes);
+}
+
+constexpr unpacked_shape unpacked_shape_of(weight_kind kind) {
+    const block_form form = block_form_of(kind);
+    const bool integer = form.has_integer_scales();
+    const int offsets = form.has_offsets ? form.parts() / (integer ? 2 : 1) : 0;
+    if (unpacks_products(kind)) {
+        return {1, offsets, integer, false, quads_per_carry(15 * form.largest)};
+    }
+    return {form.parts(), offsets, integer, form.has_integer_totals(),
+            quads_per_carry(form.largest)};
+}
+constexpr index corrections_of(const unpacked_shape& shape) {
+    return corrections_of(shape.parts, shape.offsets > 0);
 }
 
 /// A stretch of `tiles` tiles as the loops over many rows read it.
@@ -21,52 +50,102 @@ template <int tiles>
 struct unpacked_stretch {
     alignas(64) std::uint8_t codes[pass_groups][tiles][16][64];  // a quad of 16 rows each
     alignas(64) float scales[pass_groups][tiles][4][lane_count];
-    alignas(64) float offsets[pass_groups][tiles][4][lane_count];
+    alignas(64) std::int32_t offsets[pass_groups][tiles][2][lane_count];  // or floats
+    alignas(64) float units[pass_groups][tiles][2][lane_count];  // d and -dmin, where they are used
 };
 
-template <weight_kind kind, int j>
-SIMD_INLINE void store_pair(const block_group<kind>& group, index half_group,
-                            std::uint8_t (&codes)[16][64]) {
-    i16 a, b;
-    unpack_pair<kind, j>(group, half_group, a, b);
-    store_words(codes[first_quad<kind, j>(half_group)], a);
-    store_words(codes[first_quad<kind, j>(half_group) + quad_gap<kind>], b);
+SIMD_INLINE v16 load_floats(const std::int32_t* bits) {
+    return load(reinterpret_cast<const float*>(bits));
+}
+
+/// Codes times their part's integer scale, which is `scales` in both shorts of a row's word; of
+/// q3_k, whose codes have a zero and whose scales have a sign, product_zero too high.
+template <weight_kind kind>
+SIMD_INLINE i16 multiply_codes(i16 codes, i16 scales) {
+    constexpr block_form form = block_form_of(kind);
+    if constexpr (form.zero == 0) {
+        return multiply_shorts(codes, scales);  // no product is above 255
+    } else {
+        const i16 even = mask_shorts<0xff>(multiply_shorts(mask_shorts<0xff>(codes), scales));
+        const i16 odd = multiply_shorts(mask_shorts<0xff00>(codes), scales);
+        constexpr std::int32_t base = product_zero * 0x10001, zero = form.zero * 0x10001;
+        const i16 low = mask_shorts<0xff>(
+            sub_shorts(set1_word(&base), multiply_shorts(set1_word(&zero), scales)));
+        return add_bytes(or_words(even, odd), or_words(low, shift_left_shorts<8>(low)));
+    }
+}
+
+template <weight_kind kind, int step, bool high, int j>
+SIMD_INLINE void store_side(const block_group<kind>& group, std::uint8_t (&codes)[16][64]) {
+    constexpr block_form form = block_form_of(kind);
+    i16 quad = unpack_quad<kind, step, high, j, false>(group.codes);
+    if constexpr (unpacks_products(kind)) {
+        const i16 pairs = group.scale_pairs(step);
+        quad =
+            multiply_codes<kind>(quad, high ? double_high_shorts(pairs) : double_low_shorts(pairs));
+    }
+    store_words(codes[first_quad(form, step, high) + j], quad);
+}
+template <weight_kind kind, int step, int j>
+SIMD_INLINE void store_quads(const block_group<kind>& group, std::uint8_t (&codes)[16][64]) {
+    constexpr block_form form = block_form_of(kind);
+    store_side<kind, step, false, j>(group, codes);
+    store_side<kind, step, true, j>(group, codes);
+    if constexpr (j + 1 < step_quads(form)) {
+        store_quads<kind, step, j + 1>(group, codes);
+    } else if constexpr (step + 1 < steps_of(form)) {
+        store_quads<kind, step + 1, 0>(group, codes);
+    }
+}
+
+/// The integer scales of parts 2i and 2i + 1 as floats.
+SIMD_INLINE void store_pairs(i16 pairs, float* low, float* high) {
+    store(low, to_floats(shift_right_words<16>(shift_left_words<16>(pairs))));
+    store(high, to_floats(shift_right_words<16>(pairs)));
+}
+
+template <weight_kind kind>
+SIMD_INLINE void store_scales(const block_group<kind>& group, float (&scales)[4][lane_count],
+                              std::int32_t (&offsets)[2][lane_count],
+                              float (&units)[2][lane_count]) {
+    constexpr unpacked_shape shape = unpacked_shape_of(kind);
+    const v16 unit = group.unit();
+    if constexpr (shape.totals) {
+        store(units[0], unit);
+        for (int i = 0; i < shape.parts; i += 2)
+            store_pairs(group.scale_pairs(i / 2), scales[i], scales[i + 1]);
+    } else if constexpr (unpacks_products(kind)) {
+        store(scales[0], unit);
+    } else {
+        for (int i = 0; i < shape.parts; ++i) store(scales[i], group.scale(i, unit));
+    }
+    if constexpr (shape.offsets > 0 && shape.integer_offsets) {
+        store(units[1], group.negative_unit());
+        for (int i = 0; i < shape.offsets; ++i) store_words(offsets[i], group.minimum_pairs(i));
+    } else if constexpr (shape.offsets > 0) {
+        for (int i = 0; i < shape.offsets; ++i)
+            store(reinterpret_cast<float*>(offsets[i]), group.offset(i));
+    }
 }
 
 template <int tiles, weight_kind kind>
 SIMD void unpack_stretch(const block_span& s, unpacked_stretch<tiles>& out) {
-    constexpr block_form form = block_form_of(kind);
     for (index g = 0; g < s.group_end - s.group_begin; ++g) {
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; ++t) {
             const auto group = find_group<kind>(s.tile + static_cast<std::size_t>(t) * s.tile_bytes,
                                                 s.group_begin + g);
-#pragma GCC unroll 4
-            for (int i = 0; i < form.scale_parts; ++i) {
-                store(out.scales[g][t][i], group.scale(i));
-            }
-            if constexpr (form.offset_parts > 0) {
-#pragma GCC unroll 4
-                for (int i = 0; i < form.offset_parts; ++i) {
-                    store(out.offsets[g][t][i], group.offset(i));
-                }
-            }
-#pragma GCC unroll 2
-            for (int half_group = 0; half_group < 2; ++half_group) {
-                store_pair<kind, 0>(group, half_group, out.codes[g][t]);
-                store_pair<kind, 1>(group, half_group, out.codes[g][t]);
-                store_pair<kind, 2>(group, half_group, out.codes[g][t]);
-                store_pair<kind, 3>(group, half_group, out.codes[g][t]);
-            }
+            store_scales<kind>(group, out.scales[g][t], out.offsets[g][t], out.units[g][t]);
+            store_quads<kind, 0, 0>(group, out.codes[g][t]);
         }
     }
 }
 
 /// Adds the products of one part of a group of unpacked codes.
-template <int rows, int tiles, int scale_parts, int per_carry, class Sum>
+template <int rows, int tiles, int parts, int per_carry, class Sum>
 SIMD_INLINE void part_dots(const std::uint8_t (&codes)[tiles][16][64], int part,
                            const std::int8_t* q, index cols, Sum (&dots)[rows][tiles]) {
-    constexpr int quads = 16 / scale_parts;
+    constexpr int quads = 16 / parts;
 #pragma GCC unroll 16
     for (int i = 0; i < quads; ++i) {
         const int quad = part * quads + i;
@@ -82,7 +161,7 @@ SIMD_INLINE void part_dots(const std::uint8_t (&codes)[tiles][16][64], int part,
             for (int t = 0; t < tiles; ++t) {
                 add_codes<per_carry>(dots[m][t], w[t], x);
                 if constexpr (per_carry > 0) {
-                    if ((i + 1) % (2 * per_carry) == 0 || i == quads - 1) {
+                    if ((i + 1) % per_carry == 0 || i == quads - 1) {
                         carry(dots[m][t]);
                     }
                 }
@@ -91,18 +170,32 @@ SIMD_INLINE void part_dots(const std::uint8_t (&codes)[tiles][16][64], int part,
     }
 }
 
-template <int offset_parts, int rows, int tiles>
-SIMD_INLINE void add_offsets(const float (&offsets)[tiles][4][lane_count],
+/// Adds a group's offsets times the sums of the activations to t of (20) or (21).
+template <unpacked_shape shape, int rows, int tiles>
+SIMD_INLINE void add_offsets(const std::int32_t (&offsets)[tiles][2][lane_count],
+                             const float (&units)[tiles][2][lane_count],
                              const std::int32_t* corrections, index stride,
-                             v16 (&sums)[rows][tiles]) {
-#pragma GCC unroll 4
-    for (int part = 0; part < offset_parts; ++part) {
+                             v16 (&scaled)[rows][tiles]) {
 #pragma GCC unroll 16
-        for (int m = 0; m < rows; ++m) {
-            const v16 sum = set1_float(corrections + m * stride + part_step(offset_parts, part));
+    for (int m = 0; m < rows; ++m) {
+        i16 totals[tiles];
+#pragma GCC unroll 4
+        for (int i = 0; i < shape.offsets; ++i) {
+            const std::int32_t* sum = corrections + m * stride + i;
 #pragma GCC unroll 4
             for (int t = 0; t < tiles; ++t) {
-                sums[m][t] = fma(load(offsets[t][part]), sum, sums[m][t]);
+                if constexpr (shape.integer_offsets) {
+                    totals[t] = add_pairs(i == 0 ? zero_words() : totals[t],
+                                          load_words(offsets[t][i]), set1_word(sum));
+                } else {
+                    scaled[m][t] = fma(load_floats(offsets[t][i]), set1_float(sum), scaled[m][t]);
+                }
+            }
+        }
+        if constexpr (shape.integer_offsets) {
+#pragma GCC unroll 4
+            for (int t = 0; t < tiles; ++t) {
+                scaled[m][t] = fma(load(units[t][1]), to_floats(totals[t]), scaled[m][t]);
             }
         }
     }
@@ -110,10 +203,51 @@ SIMD_INLINE void add_offsets(const float (&offsets)[tiles][4][lane_count],
 
 /// What a row of activations has beside its integers, for a stretch: corrections, then the scale
 /// of each group. A constant distance from row to row leaves more registers for other addresses.
-constexpr index unpacked_row_words(index parts) { return pass_groups * (parts + 1); }
+constexpr index unpacked_row_words(const unpacked_shape& shape) {
+    return pass_groups * (corrections_of(shape) + 1);
+}
+
+/// t of (20) or (21) for a group of an unpacked stretch, without offsets.
+template <unpacked_shape shape, int rows, int tiles>
+SIMD_INLINE void add_parts(const block_span& s, const unpacked_stretch<tiles>& w, index at,
+                           const std::int8_t* q, const std::int32_t* corrections,
+                           v16 (&scaled)[rows][tiles]) {
+    constexpr index parts = corrections_of(shape), row = unpacked_row_words(shape);
+#pragma GCC unroll 4
+    for (int part = 0; part < shape.parts; ++part) {
+        dot_sum<(shape.per_carry > 0)> dots[rows][tiles];
+#pragma GCC unroll 16
+        for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 4
+            for (int t = 0; t < tiles; ++t) {
+                start_sum<shape.per_carry, (shape.offsets > 0)>(
+                    dots[m][t], corrections + m * row + part_step(parts, part));
+            }
+        }
+        part_dots<rows, tiles, shape.parts, shape.per_carry>(w.codes[at], part, q, s.cols, dots);
+#pragma GCC unroll 4
+        for (int t = 0; t < tiles; ++t) {
+            const v16 scale = load(w.scales[at][t][part]);
+#pragma GCC unroll 16
+            for (int m = 0; m < rows; ++m) {
+                const v16 dot = to_floats(dots[m][t].words);
+                scaled[m][t] = part == 0 ? mul(scale, dot) : fma(scale, dot, scaled[m][t]);
+            }
+        }
+    }
+    if constexpr (shape.totals) {
+#pragma GCC unroll 16
+        for (int m = 0; m < rows; ++m) {
+#pragma GCC unroll 4
+            for (int t = 0; t < tiles; ++t) {
+                scaled[m][t] = mul(load(w.units[at][t][0]), scaled[m][t]);
+            }
+        }
+    }
+}
 
 /// `rows` activations against an unpacked stretch.
-template <int rows, int tiles, int scale_parts, int offset_parts, int per_carry>
+template <unpacked_shape shape, int rows, int tiles>
 SIMD void unpacked_block(const block_span& s, const unpacked_stretch<tiles>& w) {
     v16 sums[rows][tiles];
 #pragma GCC unroll 16
@@ -125,41 +259,18 @@ SIMD void unpacked_block(const block_span& s, const unpacked_stretch<tiles>& w) 
                                          t == tiles - 1 ? s.lanes_last : lane_count);
         }
     }
-    constexpr int parts = offset_parts > 0 ? offset_parts : scale_parts;
-    constexpr index row = unpacked_row_words(parts);
+    constexpr index parts = corrections_of(shape), row = unpacked_row_words(shape);
     for (index g = s.group_begin; g < s.group_end; ++g) {
         const index at = g - s.group_begin;
         const std::int32_t* corrections = s.corrections + correction_at(parts, at);
 #pragma GCC unroll 4
         for (int t = 0; t < tiles; ++t) {
-            prefetch_share(s, t, g);
+            prefetch_group(s, t, g);
         }
         v16 scaled[rows][tiles];
-#pragma GCC unroll 4
-        for (int part = 0; part < scale_parts; ++part) {
-            dot_sum<(per_carry > 0)> dots[rows][tiles];
-#pragma GCC unroll 16
-            for (int m = 0; m < rows; ++m) {
-#pragma GCC unroll 4
-                for (int t = 0; t < tiles; ++t) {
-                    start_sum<per_carry, (offset_parts > 0)>(
-                        dots[m][t], corrections + m * row + part_step(parts, part));
-                }
-            }
-            part_dots<rows, tiles, scale_parts, per_carry>(w.codes[at], part, s.q + g * group_size,
-                                                           s.cols, dots);
-#pragma GCC unroll 4
-            for (int t = 0; t < tiles; ++t) {
-                const v16 scale = load(w.scales[at][t][part]);
-#pragma GCC unroll 16
-                for (int m = 0; m < rows; ++m) {
-                    const v16 dot = to_floats(dots[m][t].words);
-                    scaled[m][t] = part == 0 ? mul(scale, dot) : fma(scale, dot, scaled[m][t]);
-                }
-            }
-        }
-        if constexpr (offset_parts > 0) {
-            add_offsets<offset_parts>(w.offsets[at], corrections, row, scaled);
+        add_parts<shape>(s, w, at, s.q + g * group_size, corrections, scaled);
+        if constexpr (shape.offsets > 0) {
+            add_offsets<shape>(w.offsets[at], w.units[at], corrections, row, scaled);
         }
 #pragma GCC unroll 16
         for (int m = 0; m < rows; ++m) {
@@ -181,26 +292,26 @@ SIMD void unpacked_block(const block_span& s, const unpacked_stretch<tiles>& w) 
 }
 
 /// Calls unpacked_block for `count` activations, 1 to `rows`.
-template <int rows, int tiles, int scale_parts, int offset_parts, int per_carry>
+template <unpacked_shape shape, int rows, int tiles>
 SIMD_INLINE void unpacked_rows_of(const block_span& s, const unpacked_stretch<tiles>& w,
                                   int count) {
     if constexpr (rows > 0) {
         if (count == rows) {
-            unpacked_block<rows, tiles, scale_parts, offset_parts, per_carry>(s, w);
+            unpacked_block<shape, rows, tiles>(s, w);
         } else {
-            unpacked_rows_of<rows - 1, tiles, scale_parts, offset_parts, per_carry>(s, w, count);
+            unpacked_rows_of<shape, rows - 1, tiles>(s, w, count);
         }
     }
 }
 
 /// All rows of s, at most rows_per_pass of them, against a stretch.
-template <int tiles, int scale_parts, int offset_parts, int per_carry>
+template <unpacked_shape shape, int tiles>
 SIMD void stretch_rows(block_span s, const unpacked_stretch<tiles>& w, int count) {
     for (int m = 0; m < count;) {
         const int rows = count - m < block_rows_max ? count - m : block_rows_max;
-        unpacked_rows_of<block_rows_max, tiles, scale_parts, offset_parts, per_carry>(s, w, rows);
+        unpacked_rows_of<shape, block_rows_max, tiles>(s, w, rows);
         s.prefetch_distance = 0;  // the first pass over the rows has prefetched all
-        s.corrections += rows * unpacked_row_words(offset_parts > 0 ? offset_parts : scale_parts);
+        s.corrections += rows * unpacked_row_words(shape);
         s.q += rows * s.cols;
         s.y += static_cast<std::size_t>(rows) * s.ldy;
         m += rows;
@@ -216,8 +327,8 @@ SIMD_INLINE void copy_scales(const float* from, index groups, float* to) {
 /// Up to rows_per_pass rows against `tiles` tiles.
 template <int tiles, weight_kind kind>
 SIMD void unpacked_tiles(const block_span& all, int count) {
-    constexpr block_form form = block_form_of(kind);
-    constexpr index parts = corrections_of(form), row = unpacked_row_words(parts);
+    constexpr unpacked_shape shape = unpacked_shape_of(kind);
+    constexpr index parts = corrections_of(shape), row = unpacked_row_words(shape);
     unpacked_stretch<tiles> stretch;
     alignas(64) std::int32_t corrections[rows_per_pass * row];
     for (index g = 0; g < all.groups; g += pass_groups) {
@@ -227,13 +338,13 @@ SIMD void unpacked_tiles(const block_span& all, int count) {
         s.corrections = corrections;
         for (index m = 0; m < count; ++m) {
             std::int32_t* to = corrections + m * row;
-            correct<kind>(s.part_sums + (m * s.groups + g) * 4, s.group_end - g, to);
+            correct<kind, unpacks_products(kind) ? multiplied::products : multiplied::codes>(
+                s.part_sums + (m * s.groups + g) * 4, s.group_end - g, to);
             copy_scales(s.x_scales + m * s.groups + g, s.group_end - g,
                         reinterpret_cast<float*>(to + pass_groups * parts));
         }
         unpack_stretch<tiles, kind>(s, stretch);
-        stretch_rows<tiles, form.scale_parts, form.offset_parts, pairs_per_carry(form)>(s, stretch,
-                                                                                        count);
+        stretch_rows<shape>(s, stretch, count);
     }
 }
 
@@ -274,7 +385,7 @@ SIMD void linear_kind(const packed_matrix& w, int tile_begin, int tile_end, cons
         s.x_scales = x.scales + m * groups;
         s.part_sums = x.part_sums + m * groups * 4;
         float* to = y + static_cast<std::size_t>(m) * ldy;
-        if (rows > few_rows && !always_direct(block_form_of(kind))) {
+        if (!are_read_directly(block_form_of(kind), rows)) {
             block_strips<kind, false>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
             continue;
         }
@@ -287,8 +398,9 @@ SIMD void linear_kind(const packed_matrix& w, int tile_begin, int tile_end, cons
             s.group_begin = g;
             s.group_end = groups - g < run ? groups : g + run;
             for (index row = 0; row < rows; ++row) {
-                correct<kind>(s.part_sums + (row * groups + g) * 4, s.group_end - g,
-                              corrections + row * s.correction_stride);
+                correct<kind, has_raised_codes ? multiplied::raised_codes : multiplied::codes>(
+                    s.part_sums + (row * groups + g) * 4, s.group_end - g,
+                    corrections + row * s.correction_stride);
             }
             block_strips<kind, true>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
         }

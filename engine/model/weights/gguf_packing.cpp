@@ -40,6 +40,10 @@ class record_row {
     void put_byte(std::size_t index, int value) {
         record_[index * lane_count + lane_] = static_cast<std::byte>(value);
     }
+    /// A byte of the header where two parts' bytes of a row are neighbours.
+    void put_paired_byte(std::size_t index, int value) {
+        record_[index / 2 * 2 * lane_count + lane_ * 2 + index % 2] = static_cast<std::byte>(value);
+    }
     /// The quads of a plane of codes that begins at `at`, counted in bytes.
     void put_quad(std::size_t at, std::uint32_t quad) {
         std::memcpy(record_ + at + lane_ * sizeof quad, &quad, sizeof quad);
@@ -59,49 +63,82 @@ class record_row {
     bool finite_ = true;
 };
 
-constexpr std::uint32_t low_nibbles = 0x0f0f0f0fu, low_twos = 0x03030303u, low_bits = 0x01010101u;
+constexpr std::uint32_t low_nibbles = 0x0f0f0f0fu, low_bits = 0x01010101u;
 
-/// Bits `bit` of the bytes of eight words, as a plane of one bit each.
-std::uint32_t ones_of(const std::byte* bytes, int bit) {
-    std::uint32_t quad = 0;
-    for (std::size_t k = 0; k < 8; ++k) quad |= (word_at(bytes, k) >> bit & low_bits) << k;
-    return quad;
+/// The codes of a group of 64 inputs, one to a byte, 16 words; code_planes says how they lie.
+using group_codes = std::array<std::uint32_t, 16>;
+
+void put_nibbles(const group_codes& codes, std::size_t at, record_row& to) {
+    for (std::size_t j = 0; j < 8; ++j) to.put_quad(at + j * plane, codes[j] | codes[8 + j] << 4);
 }
 
-/// Bits `shift` and shift + 1 of the bytes of four words, as a plane of two bits each.
-std::uint32_t twos_of(const std::byte* bytes, int shift) {
-    std::uint32_t quad = 0;
-    for (std::size_t k = 0; k < 4; ++k) quad |= (word_at(bytes, k) >> shift & low_twos) << 2 * k;
-    return quad;
-}
-
-/// Bit i of `bits` is input i's: the same as a plane of one bit each.
-std::uint32_t ones_of_inputs(std::uint32_t bits) {
-    std::uint32_t quad = 0;
-    for (int k = 0; k < 8; ++k) {
-        const std::uint32_t four = bits >> 4 * k & 15u;
-        quad |= (four * 0x00204081u & low_bits) << k;  // one to a byte
+void put_fives(const group_codes& codes, std::size_t at, record_row& to) {
+    std::uint32_t fifths[2] = {0, 0};
+    for (std::size_t j = 0; j < 8; ++j) {
+        const std::uint32_t low = codes[j], high = codes[8 + j];
+        to.put_quad(at + j * plane, (low & low_nibbles) | (high >> 1 & low_nibbles) << 4);
+        fifths[j / 4] |= (low >> 4 & low_bits) << fifth_bit(0, static_cast<int>(j)) |
+                         (high & low_bits) << fifth_bit(1, static_cast<int>(j));
     }
-    return quad;
+    for (std::size_t i = 0; i < 2; ++i) to.put_quad(at + (8 + i) * plane, fifths[i]);
+}
+
+void put_twos(const group_codes& codes, std::size_t at, record_row& to) {
+    for (std::size_t j = 0; j < 4; ++j)
+        to.put_quad(at + j * plane,
+                    codes[j] | codes[4 + j] << 2 | codes[8 + j] << 4 | codes[12 + j] << 6);
+}
+
+void put_threes(const group_codes& codes, std::size_t at, record_row& to) {
+    for (std::size_t i = 0; i < 2; ++i) {
+        const std::uint32_t* low = &codes[8 * i];
+        const std::uint32_t* high = low + 4;
+        const std::uint32_t last[3] = {(low[3] & 3 * low_bits) << 6, (high[3] & 3 * low_bits) << 6,
+                                       (low[3] >> 2 & low_bits) << 6 | (high[3] >> 2 & low_bits)
+                                                                           << 7};
+        for (std::size_t j = 0; j < 3; ++j)
+            to.put_quad(at + (3 * i + j) * plane, low[j] | high[j] << 3 | last[j]);
+    }
+}
+
+void put_sixes(const group_codes& codes, std::size_t at, record_row& to) {
+    for (std::size_t i = 0; i < 4; ++i) {
+        std::uint32_t twos = 0;
+        for (std::size_t k = 0; k < 2; ++k) {
+            const std::size_t line = 2 * i + k, quad = line / 4 * 8 + line % 4;
+            const std::uint32_t low = codes[quad], high = codes[quad + 4];
+            to.put_quad(at + line * plane, (low & low_nibbles) | (high >> 2 & low_nibbles) << 4);
+            twos |= (low >> 4 & 3 * low_bits) << (4 + 2 * k) | (high & 3 * low_bits) << (2 - 2 * k);
+        }
+        to.put_quad(at + (8 + i) * plane, twos);
+    }
+}
+
+/// Bit i of `bits` is input i's: bits 4k to 4k + 3, one to a byte.
+std::uint32_t bits_of_quad(std::uint32_t bits, std::size_t k) {
+    return (bits >> 4 * k & 15u) * 0x00204081u & low_bits;
 }
 
 /// Two blocks of 32 make a record. A block begins with `halves` halves: its scale and, if 2, its
 /// offset.
 template <std::size_t block_bytes, std::size_t halves, bool fifth>
 void pack_small(const std::byte* blocks, record_row& to) {
-    constexpr std::size_t codes = halves * 2 * lane_count * sizeof(half);
-    constexpr std::size_t part_bytes = (fifth ? 5 : 4) * plane;
+    group_codes codes;
     for (std::size_t part = 0; part < 2; ++part) {
         const std::byte* at = blocks + part * block_bytes;
         for (std::size_t i = 0; i < halves; ++i) to.put_half(2 * i + part, at + 2 * i);
         at += 2 * halves;
-        const std::size_t planes = codes + part * part_bytes;
-        if constexpr (fifth) {
-            to.put_quad(planes + 4 * plane, ones_of_inputs(word_at(at, 0)));
-            at += 4;
+        const std::uint32_t fifths = fifth ? word_at(at, 0) : 0;
+        if constexpr (fifth) at += 4;
+        for (std::size_t j = 0; j < 4; ++j) {
+            codes[8 * part + j] = word_at(at, j) & low_nibbles;
+            codes[8 * part + 4 + j] = word_at(at, j) >> 4 & low_nibbles;
         }
-        for (std::size_t j = 0; j < 4; ++j) to.put_quad(planes + j * plane, word_at(at, j));
+        for (std::size_t j = 0; fifth && j < 8; ++j)
+            codes[8 * part + j] |= bits_of_quad(fifths, j) << 4;
     }
+    constexpr std::size_t header = halves * 2 * lane_count * sizeof(half);
+    fifth ? put_fives(codes, header, to) : put_nibbles(codes, header, to);
 }
 
 void pack_q8_0(const std::byte* blocks, record_row& to) {
@@ -129,32 +166,31 @@ void pack_iq4_xs(const std::byte* block, record_row& to) {
         const int low = byte_at(block + 4, part / 2) >> (part % 2 * 4) & 15;
         to.put_byte(2 + part, (low | static_cast<int>(high >> 2 * part & 3u) << 4) - 32);
     }
-    for (std::size_t j = 0; j < 32; ++j) to.put_quad(192 + j * plane, word_at(block + 8, j));
+    for (std::size_t group = 0; group < 4; ++group) {
+        group_codes codes;
+        for (std::size_t j = 0; j < 8; ++j) {
+            const std::size_t at = j / 4 * 8 + j % 4;  // its quad 4 + j shares the word
+            codes[at] = word_at(block + 8 + group * 32, j) & low_nibbles;
+            codes[at + 4] = word_at(block + 8 + group * 32, j) >> 4 & low_nibbles;
+        }
+        put_nibbles(codes, 192 + group * 8 * plane, to);
+    }
 }
 
 /// Scale and minimum of six bits each, of Q4_K and Q5_K.
 void put_six_bit_scales(const std::byte* packed, record_row& to) {
+    constexpr std::size_t minimums = 2 * sizeof(half) + 8;
     for (std::size_t part = 0; part < 4; ++part) {
         const int s = byte_at(packed, part), m = byte_at(packed, part + 4);
         const int low = byte_at(packed, part + 8);
         to.put_byte(4 + part, s & 63);
-        to.put_byte(12 + part, m & 63);
+        to.put_paired_byte(minimums + part, m & 63);
         to.put_byte(8 + part, (low & 15) | s >> 6 << 4);
-        to.put_byte(16 + part, low >> 4 | m >> 6 << 4);
+        to.put_paired_byte(minimums + 4 + part, low >> 4 | m >> 6 << 4);
     }
 }
 
 /// Part 2n of 32 inputs is in the low halves of 32 bytes, part 2n + 1 in their high halves.
-void put_paired_nibbles(const std::byte* bytes, std::size_t part, std::size_t at, record_row& to) {
-    for (std::size_t j = 0; j < 4; ++j) {
-        const std::uint32_t first = word_at(bytes + part / 2 * 32, j);
-        const std::uint32_t second = word_at(bytes + part / 2 * 32, j + 4);
-        to.put_quad(at + j * plane, part % 2 == 0
-                                        ? (first & low_nibbles) | (second & low_nibbles) << 4
-                                        : (first >> 4 & low_nibbles) | (second & ~low_nibbles));
-    }
-}
-
 template <bool fifth>
 void pack_q4_k(const std::byte* block, record_row& to) {
     to.put_half(0, block);
@@ -162,24 +198,39 @@ void pack_q4_k(const std::byte* block, record_row& to) {
     put_six_bit_scales(block + 4, to);
     const std::byte* fifths = block + 16;
     const std::byte* nibbles = fifths + (fifth ? 32 : 0);
-    for (std::size_t part = 0; part < 8; ++part) {
-        const std::size_t at = 320 + part * (fifth ? 5 : 4) * plane;
-        put_paired_nibbles(nibbles, part, at, to);
-        if (fifth) to.put_quad(at + 4 * plane, ones_of(fifths, static_cast<int>(part)));
+    for (std::size_t group = 0; group < 4; ++group) {
+        group_codes codes;
+        for (std::size_t j = 0; j < 8; ++j) {
+            const std::uint32_t both = word_at(nibbles + group * 32, j);
+            codes[j] = both & low_nibbles;
+            codes[8 + j] = both >> 4 & low_nibbles;
+            if (fifth) {
+                codes[j] |= (word_at(fifths, j) >> 2 * group & low_bits) << 4;
+                codes[8 + j] |= (word_at(fifths, j) >> (2 * group + 1) & low_bits) << 4;
+            }
+        }
+        const std::size_t at = 320 + group * (fifth ? 10 : 8) * plane;
+        fifth ? put_fives(codes, at, to) : put_nibbles(codes, at, to);
     }
 }
 
-/// Where Q2_K and Q3_K have the twos of a part of 16 inputs.
-std::uint32_t twos_of_part(const std::byte* codes, std::size_t part) {
-    return twos_of(codes + part / 8 * 32 + part % 2 * 16, static_cast<int>(part % 8 / 2 * 2));
+/// Two bits of each code of part `part` of 16 inputs, as Q2_K, Q3_K and, its high ones, Q6_K have
+/// them: those of inputs i, i + 32, i + 64 and i + 96 of 128 share a byte.
+void take_twos(const std::byte* bytes, std::size_t part, int to, std::uint32_t* quads) {
+    const std::byte* at = bytes + part / 8 * 32 + part % 2 * 16;
+    for (std::size_t j = 0; j < 4; ++j)
+        quads[j] |= (word_at(at, j) >> part % 8 / 2 * 2 & 3 * low_bits) << to;
 }
 
 void pack_q2_k(const std::byte* block, record_row& to) {
     to.put_half(0, block + 80);
     to.put_half(1, block + 82);
-    for (std::size_t part = 0; part < 16; ++part) {
-        to.put_byte(4 + part, byte_at(block, part));
-        to.put_quad(320 + part * plane, twos_of_part(block + 16, part));
+    for (std::size_t part = 0; part < 16; ++part)
+        to.put_paired_byte(4 + part, byte_at(block, part));
+    for (std::size_t group = 0; group < 4; ++group) {
+        group_codes codes{};
+        for (std::size_t i = 0; i < 4; ++i) take_twos(block + 16, 4 * group + i, 0, &codes[4 * i]);
+        put_twos(codes, 320 + group * 4 * plane, to);
     }
 }
 
@@ -189,32 +240,28 @@ void pack_q3_k(const std::byte* block, record_row& to) {
     for (std::size_t part = 0; part < 16; ++part) {
         const int low = byte_at(scales, part % 8) >> (part / 8 * 4) & 15;
         const int high = byte_at(scales, 8 + part % 4) >> (part / 4 * 2) & 3;
-        to.put_byte(2 + part, (low | high << 4) - 32);
-        const std::size_t group = 288 + part / 4 * 6 * plane;
-        to.put_quad(group + part % 4 * plane, twos_of_part(block + 32, part));
+        to.put_paired_byte(2 + part, (low | high << 4) - 32);
     }
-    for (std::size_t half_group = 0; half_group < 8; ++half_group) {
-        const std::size_t group = 288 + half_group / 2 * 6 * plane;
-        to.put_quad(group + (4 + half_group % 2) * plane,
-                    ones_of(block, static_cast<int>(half_group)));
+    for (std::size_t group = 0; group < 4; ++group) {
+        group_codes codes{};
+        for (std::size_t i = 0; i < 4; ++i) take_twos(block + 32, 4 * group + i, 0, &codes[4 * i]);
+        for (std::size_t j = 0; j < 16; ++j)
+            codes[j] |= (word_at(block, j % 8) >> (2 * group + j / 8) & low_bits) << 2;
+        put_threes(codes, 288 + group * 6 * plane, to);
     }
 }
 
-/// Halves of 128 inputs: low four bits of inputs i and i + 64 share a byte, the high two of i,
-/// i + 32, i + 64 and i + 96 another.
+/// Halves of 128 inputs: low four bits of inputs i and i + 64 share a byte.
 void pack_q6_k(const std::byte* block, record_row& to) {
     to.put_half(0, block + 208);
-    for (std::size_t part = 0; part < 16; ++part) {
-        to.put_byte(2 + part, byte_at(block + 192, part));
-        const std::size_t at = 320 + part * 3 * plane;
-        const std::byte* low = block + part / 8 * 64 + part % 4 * 16;
-        const int shift = static_cast<int>(part % 8 / 4 * 4);
-        for (std::size_t j = 0; j < 2; ++j) {
-            to.put_quad(at + j * plane, (word_at(low, j) >> shift & low_nibbles) |
-                                            (word_at(low, j + 2) >> shift & low_nibbles) << 4);
-        }
-        to.put_quad(at + 2 * plane, twos_of(block + 128 + part / 8 * 32 + part % 2 * 16,
-                                            static_cast<int>(part % 8 / 2 * 2)));
+    for (std::size_t part = 0; part < 16; ++part) to.put_byte(2 + part, byte_at(block + 192, part));
+    for (std::size_t group = 0; group < 4; ++group) {
+        group_codes codes;
+        const std::byte* low = block + group / 2 * 64;
+        for (std::size_t j = 0; j < 16; ++j)
+            codes[j] = word_at(low, j) >> group % 2 * 4 & low_nibbles;
+        for (std::size_t i = 0; i < 4; ++i) take_twos(block + 128, 4 * group + i, 4, &codes[4 * i]);
+        put_sixes(codes, 320 + group * 12 * plane, to);
     }
 }
 

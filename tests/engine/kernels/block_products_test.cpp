@@ -67,12 +67,12 @@ TEST_P(block_table_of, products_of_odd_widths_equal_scalar) {
     }
 }
 
-// Few rows keep what corrects 256 groups of 64 inputs: exactly as many, and some more.
+// Few rows keep what corrects 128 groups of 64 inputs: exactly as many, and some more.
 TEST_P(block_table_of, products_in_several_passes_equal_scalar) {
     for (const block_type& type : block_types) {
-        for (const int cols : {256 * 64, 260 * 64}) {
+        for (const int cols : {128 * 64, 132 * 64}) {
             const test_matrix m = make_block_matrix(type, 5, cols, random_);
-            for (const int count : {1, 8, 9}) {
+            for (const int count : {1, 8, 9, 16, 17}) {
                 buffer<float> x(attention_case::size(count, cols));
                 random_.fill(x);
                 expect_same_products(m, x.data(), count, type.name);
@@ -82,10 +82,12 @@ TEST_P(block_table_of, products_in_several_passes_equal_scalar) {
 }
 
 // Every integer at its largest and at its least: the sums that 16 bits hold come closest to
-// overflow. All bits set is the largest code of every type but iq4's, whose levels ascend.
+// overflow. All bits set is the largest code of every type but iq4's, whose levels ascend. Either
+// end in turn: the least code beside the largest scale.
 TEST_P(block_table_of, largest_integers_do_not_overflow) {
+    constexpr int either_end = -1;
     for (const block_type& type : block_types) {
-        for (const int byte : {0x00, 0xff, 0x7f, 0x80}) {
+        for (const int byte : {0x00, 0xff, 0x7f, 0x80, either_end}) {
             for (const float sign : {1.0f, -1.0f}) {
                 source random(3);
                 std::vector<std::byte> blocks = random_blocks(type, 40, 512, random, false);
@@ -98,13 +100,15 @@ TEST_P(block_table_of, largest_integers_do_not_overflow) {
                         }
                         return type.halves[0] < 0 && in_block == 0;
                     }();
-                    if (!is_half) blocks[i] = static_cast<std::byte>(byte);
+                    if (is_half) continue;
+                    const int value = byte != either_end ? byte : random.below(2) * 0xff;
+                    blocks[i] = static_cast<std::byte>(value);
                 }
                 const test_matrix m = pack_block_matrix(type, 40, 512, blocks);
-                buffer<float> x(7 * 512);
+                buffer<float> x(17 * 512);
                 std::fill(x.begin(), x.end(), sign);
-                expect_same_products(m, x.data(), 7, type.name);
-                expect_same_products(m, x.data(), 1, type.name);
+                for (const int count : {1, 7, 17})
+                    expect_same_products(m, x.data(), count, type.name);
             }
         }
     }
