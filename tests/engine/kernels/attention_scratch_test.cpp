@@ -37,7 +37,7 @@ void expect_in_order(const std::vector<part>& parts, std::size_t end, const shap
     EXPECT_LE(end, attention_scratch_floats(s.count, s.tokens, s.k_dim, s.v_dim));
 }
 
-TEST(attention_scratch, parts_at_8_and_16_bit_do_not_overlap_and_end_inside) {
+TEST(attention_scratch, parts_of_wide_values_do_not_overlap_and_end_inside) {
     for (const shape& s : shapes) {
         const auto at = lay_out_float_attention(s.count, s.tokens, s.k_dim, s.v_dim);
         const double count = s.count, k_groups = (s.k_dim + 63) / 64,
@@ -58,7 +58,7 @@ TEST(attention_scratch, parts_at_8_and_16_bit_do_not_overlap_and_end_inside) {
     }
 }
 
-TEST(attention_scratch, parts_at_4_bit_do_not_overlap_and_end_inside) {
+TEST(attention_scratch, parts_of_tiles_do_not_overlap_and_end_inside) {
     for (const shape& s : shapes) {
         if (s.k_dim % 64 != 0 || s.v_dim % 64 != 0) continue;
         const auto at = lay_out_tiled_attention(s.count, s.k_dim, s.v_dim);
