@@ -46,8 +46,9 @@ result<jinja::value> tool_value(tool_definition tool) {
     return parsed(tool_text(tool));
 }
 
-result<jinja::value> call_value(const tool_call_part& call) {
-    auto arguments = parsed(arguments_text(call));
+result<jinja::value> call_value(const tool_call_part& call, arguments_as form) {
+    const auto text = arguments_text(call);
+    auto arguments = form == arguments_as::dict || !text ? parsed(text) : jinja::content(*text);
     if (!arguments) return arguments;
     return dict_of({{jinja::written("id"), jinja::content(call.id)},
                     {jinja::written("type"), jinja::written("function")},
@@ -56,7 +57,8 @@ result<jinja::value> call_value(const tool_call_part& call) {
                               {jinja::written("arguments"), *std::move(arguments)}})}});
 }
 
-result<jinja::value> message_value(const template_message& from, std::string_view called) {
+result<jinja::value> message_value(const template_message& from, std::string_view called,
+                                   arguments_as form) {
     // The role is one of four words, which templates also write into control tokens.
     pairs items{{jinja::written("role"), jinja::written(std::string(name_of(from.from)))},
                 {jinja::written("content"), jinja::content(from.content)}};
@@ -67,7 +69,7 @@ result<jinja::value> message_value(const template_message& from, std::string_vie
     }
     std::vector<jinja::value> calls;
     for (const tool_call_part& call : from.calls) {
-        auto one = call_value(call);
+        auto one = call_value(call, form);
         if (!one) return one.error();
         calls.push_back(*std::move(one));
     }
@@ -81,14 +83,15 @@ result<jinja::value> message_value(const template_message& from, std::string_vie
     return dict_of(std::move(items));
 }
 
-result<jinja::value> messages_value(const std::vector<template_message>& messages) {
+result<jinja::value> messages_value(const std::vector<template_message>& messages,
+                                    arguments_as form) {
     std::vector<jinja::value> out;
     std::vector<const tool_call_part*> calls;
     for (const template_message& from : messages) {
         for (const tool_call_part& call : from.calls) calls.push_back(&call);
         const auto own = std::find_if(calls.rbegin(), calls.rend(),
                                       [&](const auto* call) { return call->id == from.call_id; });
-        auto made = message_value(from, own == calls.rend() ? "" : (*own)->name);
+        auto made = message_value(from, own == calls.rend() ? "" : (*own)->name, form);
         if (!made) return made.error();
         out.push_back(*std::move(made));
     }
@@ -161,7 +164,7 @@ result<own_template> own_template::make(std::string_view source,
 /// Empty when the template fails.
 std::string own_template::tried(const std::vector<template_message>& messages,
                                 const std::vector<tool_definition>& tools, bool with_prompt) const {
-    const auto said = messages_value(messages);
+    const auto said = messages_value(messages, form_);
     const auto offered = tools_value(tools);
     auto out = run(*said, *offered, {}, 0, with_prompt);
     return out ? std::move(out->text) : std::string();
@@ -169,7 +172,7 @@ std::string own_template::tried(const std::vector<template_message>& messages,
 
 result<void> own_template::probe() {
     const template_message user{.from = role::user, .content = asked};
-    auto out = run(*messages_value({user}), jinja::value(), {}, 0, true);
+    auto out = run(*messages_value({user}, form_), jinja::value(), {}, 0, true);
     if (!out) {
         return failure{errc::incompatible, "it fails for one message: " + described(out.error())};
     }
@@ -192,7 +195,17 @@ result<void> own_template::probe() {
         .from = role::assistant,
         .calls = {{"probe0001", tool.name, std::string(R"({"k": ")") + argument + "\"}"}}};
     const template_message result{.from = role::tool, .content = returned, .call_id = "probe0001"};
-    const std::string used = tried({user, calling, result}, {tool}, true);
+    std::string used = tried({user, calling, result}, {tool}, true);
+    if (!has(used, argument)) {
+        // Some join the arguments to other text as they stand.
+        form_ = arguments_as::text;
+        const std::string other = tried({user, calling, result}, {tool}, true);
+        if (has(other, argument)) {
+            used = other;
+        } else {
+            form_ = arguments_as::dict;
+        }
+    }
     has_calls_ = leaves_nothing_out(used, argument);
     has_results_ = leaves_nothing_out(used, returned);
     return {};
@@ -213,6 +226,11 @@ void own_template::find_turn() {
         const std::string turn = whole.substr(before.size(), answer - before.size());
         const auto differ = std::mismatch(tail.begin(), tail.end(), turn.begin(), turn.end());
         turn_begin_.assign(tail.begin(), differ.first);
+        // Not a part of a tag that both go on with.
+        const std::size_t open = turn_begin_.rfind('<');
+        if (open != std::string::npos && turn_begin_.find('>', open) == std::string::npos) {
+            turn_begin_.resize(open);
+        }
     }
     if (answer == std::string::npos) return;
     const std::string behind = whole.substr(answer + std::string_view(answered).size());
@@ -245,7 +263,7 @@ result<jinja::rendering> own_template::render_marked(const std::vector<template_
                                                      const render_options& options) const {
     if (auto can = check(messages, tools); !can) return can.error();
     if (auto day = day_of(options); !day) return day.error();
-    auto said = messages_value(messages);
+    auto said = messages_value(messages, form_);
     if (!said) return said.error();
     auto offered = tools_value(tools);
     if (!offered) return offered.error();

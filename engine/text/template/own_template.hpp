@@ -18,6 +18,9 @@ struct special_spellings {
     std::string eos{};
 };
 
+/// How a template wants the arguments of a call: as a dict, or as JSON that it joins to a text.
+enum class arguments_as { dict, text };
+
 class own_template {
   public:
     /// Parses `source` and tries it on small conversations, to learn what it prints and what it
@@ -71,6 +74,7 @@ class own_template {
     bool has_tools_ = false;
     bool has_calls_ = false;
     bool has_results_ = false;
+    arguments_as form_ = arguments_as::dict;
 };
 
 }  // namespace semantic::engine

@@ -118,6 +118,23 @@ TEST(own_template, tells_what_begins_and_ends_a_turn) {
     EXPECT_THAT(template_of(narrow).stop_tokens(), ElementsAre("</s>"));
 }
 
+TEST(own_template, a_turn_begins_with_whole_tags) {
+    const std::string source =
+        "{% for m in messages %}<{{ m.role }}>"
+        "{{ '<said>' if m.role == 'assistant' }}{{ m.content }}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant><sure>{% endif %}";
+    EXPECT_EQ(template_of(source).turn_begin(), "<assistant>");
+}
+
+TEST(own_template, arguments_are_a_text_for_templates_that_join_them) {
+    const std::string source =
+        "{% for m in messages %}{{ m.role ~ ':' ~ m.content }}"
+        "{% for c in m.tool_calls %}{{ c.function.name + ' ' + c.function.arguments }}{% endfor %}"
+        "{% endfor %}";
+    EXPECT_EQ(*template_of(source).render(with_call()),
+              "user:w?assistant:f {\"b\": 1, \"a\": \"é\"}tool:21");
+}
+
 TEST(own_template, switches_reach_it) {
     render_options off;
     off.thinking = false;
