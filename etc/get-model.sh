@@ -161,7 +161,7 @@ if ! has_pip; then
     python=python3
     rm -rf "$directory/.pip"
     install_missing packages_to_fetch_models || true
-    has_pip || fail "there is no pip: install it for python3 (Debian, Ubuntu: the package python3-pip)"
+    has_pip || fail "there is no pip for python3: install it (on Debian and Ubuntu python3-pip)"
 fi
 for name in "${names[@]}"; do
     read -r _ bytes sha256 rest < <(models | grep "^$name ")
