@@ -80,9 +80,9 @@ const names deepseek_plain = {"<pad>",           "<|User|>",         "<|Assistan
 
 std::span<const gguf_pipeline> pipelines() {
     static const std::vector<gguf_pipeline> rows = {
-        {.names = {"gpt-2"}, .splits = {}, .splits_words = true},
+        {.names = {"gpt-2", "phi-2"}, .splits = {}, .splits_words = true},
         {.names = {"smollm", "starcoder", "refact"}, .splits = {digit}, .splits_words = true},
-        {.names = {"llama-bpe", "llama3", "llama-v3"},
+        {.names = {"llama-bpe", "llama3", "llama-v3", "smaug-bpe"},
          .splits = {llama3_words},
          .ignore_merges = true,
          .adds_bos = true,

@@ -132,7 +132,8 @@ TEST(tokenizer_gguf, no_known_pre_lacks_a_reference) {
     const auto all = cases();
     const std::map<std::string, std::string> same_as = {
         {"starcoder", "smollm"},   {"refact", "smollm"},          {"llama3", "llama-bpe"},
-        {"llama-v3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"llama4", "gpt-4o"}};
+        {"llama-v3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"llama4", "gpt-4o"},
+        {"phi-2", "gpt-2"},        {"smaug-bpe", "llama-bpe"}};
     std::istringstream names(tokenizer::gguf_pres());
     for (std::string name; std::getline(names >> std::ws, name, ',');) {
         EXPECT_TRUE(tokenizer::is_gguf_pre(name));
