@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include "engine/kernels/task_runner.hpp"
+#include "engine/recipe/prediction_scores.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/offline_model.hpp"
-#include "server/eval/prediction_scores.hpp"
 
 namespace semantic::eval {
 
@@ -20,6 +20,12 @@ namespace po = boost::program_options;
 
 namespace {
 
+using engine::compare;
+using engine::position_score;
+using engine::prediction;
+using engine::quantile;
+using engine::read_logits;
+using engine::score_sum;
 using storage::token_id;
 
 // Of the logits of one piece of a window and one form; two are in memory at a time.

@@ -7,7 +7,7 @@
 
 #include "storage/types/ids.hpp"
 
-namespace semantic::eval {
+namespace semantic::engine {
 
 /// What the logits of one position say.
 struct prediction {
@@ -56,4 +56,4 @@ class score_sum {
 /// The value below which `share` of the values lie, between two of them in proportion; 0 of none.
 double quantile(std::vector<float> values, double share);
 
-}  // namespace semantic::eval
+}  // namespace semantic::engine

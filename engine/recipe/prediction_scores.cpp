@@ -1,10 +1,10 @@
-#include "server/eval/prediction_scores.hpp"
+#include "engine/recipe/prediction_scores.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
-namespace semantic::eval {
+namespace semantic::engine {
 
 namespace {
 
@@ -78,4 +78,4 @@ double quantile(std::vector<float> values, double share) {
     return low + (place - static_cast<double>(below)) * (high - low);
 }
 
-}  // namespace semantic::eval
+}  // namespace semantic::engine
