@@ -15,11 +15,13 @@
 #include "engine/model/transformer.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/prompt/token_text.hpp"
+#include "engine/recipe/recipe_choice.hpp"
 #include "engine/scheduler/graph.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
+#include "storage/files/checksum.hpp"
 #include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {
@@ -329,7 +331,8 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
 
 model_info describe(const engine_options& options, const model_config& config,
                     const chat_template& chat, const kernel_table& kernels,
-                    const transformer& model, const storage::block_pool& pool) {
+                    const transformer& model, const storage::block_pool& pool,
+                    const std::string& why_recipe) {
     const storage::kv_layout& layout = pool.layout();
     int pool_tokens = layout.tokens_in(pool.frame_count(), options.prefill_min_chunk_tokens,
                                        config.context_tokens_max);
@@ -347,8 +350,9 @@ model_info describe(const engine_options& options, const model_config& config,
     info.head_dim = layout.k(0).dim;
     info.vocabulary = config.vocabulary;
     info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
-    info.kv_bits = layout.recipe().bits;
-    if (options.kv_bits == 0) info.kv_bits_reason = default_kv(config).why;
+    info.kv_recipe = storage::name_of(layout.recipe());
+    info.kv_recipe_reason = why_recipe;
+    info.kv_bits = layout.recipe().mean_bits();
     info.block_tokens = layout.block_tokens();
     info.weight_bytes = model.weight_bytes();
     info.kv_bytes_per_token = layout.bytes_per_token();
@@ -361,28 +365,41 @@ model_info describe(const engine_options& options, const model_config& config,
     return info;
 }
 
+/// What a recipe's stored bytes mean.
+std::string identity_of(const storage::kv_recipe& recipe) {
+    if (recipe.uniform() && !recipe.k.rotated)
+        return "mlx-affine bits=" + std::to_string(recipe.k.bits);
+    return "recipe=" + std::string(storage::name_of(recipe));
+}
+
 storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
-                                   const transformer& model, const storage::kv_layout& layout) {
+                                   const transformer& model, const storage::kv_layout& layout,
+                                   std::span<const float> key_means) {
     std::string weights = model.weights_hash().hex();
     std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
     std::string words =
         read_file(std::filesystem::path(options.model_directory) / "tokenizer.json");
     words += options.tokenizer_pre;  // all else of a GGUF's tokenizer is in the hash of its files
-    std::string recipe = "mlx-affine bits=" + std::to_string(layout.recipe().bits) +
+    std::string recipe = identity_of(layout.recipe()) +
                          " group=" + std::to_string(layout.recipe().group_size) +
                          " block=" + std::to_string(layout.block_tokens()) +
                          " files=" + std::to_string(storage::block_format_version);
+    if (!key_means.empty()) {
+        storage::field_hasher sum;
+        recipe += " means=" + sum.add(std::as_bytes(key_means)).finish().hex();
+    }
     std::string chat_rules = chat.identity();
     return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
 }
 
-/// Fewer bits than the model needs are taken, and said.
-void warn_of_kv_bits(const engine_options& options, const model_config& config) {
+/// A recipe that does not suit the model is taken when it is asked for, and said.
+void warn_of_recipe(const engine_options& options, const model_config& config,
+                    const storage::kv_recipe& recipe) {
     const kv_default own = default_kv(config);
-    if (options.kv_bits == 0 || options.kv_bits >= own.bits || !options.on_warning) return;
-    options.on_warning("kv-bits " + std::to_string(options.kv_bits) +
-                       " is less than this model's default, " + std::to_string(own.bits) + " (" +
-                       std::string(own.why) + "): what it answers may be noise");
+    if (recipe.k.rotated || recipe.k.bits >= own.bits || !options.on_warning) return;
+    options.on_warning("kv-recipe " + std::string(storage::name_of(recipe)) + " keeps " +
+                       std::to_string(recipe.k.bits) + " bits of a key, and " +
+                       std::string(own.why) + ": what the model answers may be noise");
 }
 
 void warn_of_template(const engine_options& options, const chat_template& chat) {
@@ -392,17 +409,34 @@ void warn_of_template(const engine_options& options, const chat_template& chat) 
 }
 
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,
-                                                                const model_config& config) {
+                                                                const model_config& config,
+                                                                storage::kv_recipe recipe) {
     try {
-        const int bits = options.kv_bits != 0 ? options.kv_bits : default_kv(config).bits;
-        storage::kv_layout layout =
-            make_kv_layout(config, {bits, options.kv_group_size}, options.block_tokens);
+        recipe.group_size = options.kv_group_size;
+        storage::kv_layout layout = make_kv_layout(config, recipe, options.block_tokens);
         std::size_t budget =
             options.cache_budget_bytes > 0 ? options.cache_budget_bytes : default_budget();
         return std::make_unique<storage::block_pool>(layout, budget);
     } catch (const std::exception& error) {
         return unusable(error.what());
     }
+}
+
+/// The weights, with K and V of 16 bits and hardly any scratch.
+storage::result<std::unique_ptr<transformer>> load_model(
+    const engine_options& options, const model_config& config, const kernel_table& kernels,
+    weight_form form, compute_arena& arena, const std::function<void(load_progress)>& progress) {
+    const storage::kv_layout plain =
+        make_kv_layout(config, storage::kv_recipe(16), options.block_tokens);
+    storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
+    arena.run([&] {
+        model = transformer::load(options.model_directory, config, plain, kernels, {1, 1}, form,
+                                  [&](double part, const std::vector<file_progress>& files) {
+                                      if (progress)
+                                          progress({"reading weights", 0.05 + 0.8 * part, files});
+                                  });
+    });
+    return model;
 }
 
 }  // namespace
@@ -417,9 +451,13 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!kernels) return kernels.error();
     const std::optional<weight_form> form = find_weight_form(options.weights);
     if (!form) return unusable("weights: '" + options.weights + "' is not native, q8 or q4");
+    const std::optional<storage::kv_recipe> named = storage::find_kv_recipe(options.kv_recipe);
+    if (!named && options.kv_recipe != "auto")
+        return unusable("kv-recipe: '" + options.kv_recipe + "' is not auto, " +
+                        storage::kv_recipe_names());
     auto config = model_config::load(options.model_directory);
     if (!config) return config.error();
-    warn_of_kv_bits(options, *config);
+    if (named) warn_of_recipe(options, *config, *named);
     report("reading tokenizer", 0.02);
     auto words = tokenizer::load(options.model_directory, options.tokenizer_pre);
     if (!words) return words.error();
@@ -427,33 +465,37 @@ storage::result<std::unique_ptr<engine>> load_engine(
     auto chat = chat_template::load(options.model_directory, is_auto ? "" : options.chat_template);
     if (!chat) return chat.error();
     warn_of_template(options, *chat);
-    auto pool = make_pool(options, *config);
+    // What is certain to fail does so before the weights are read.
+    const storage::kv_recipe smallest = candidate_recipes(*config).front().recipe;
+    auto pool = make_pool(options, *config, named.value_or(smallest));
     if (!pool) return pool.error();
 
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
-    transformer_limits limits{options.prefill_max_chunk_tokens + options.max_batch,
-                              options.max_batch + 1};
-    storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
-    arena->run([&] {
-        model = transformer::load(options.model_directory, *config, (*pool)->layout(), **kernels,
-                                  limits, *form,
-                                  [&](double part, const std::vector<file_progress>& files) {
-                                      if (progress)
-                                          progress({"reading weights", 0.05 + 0.9 * part, files});
-                                  });
-    });
+    auto model = load_model(options, *config, **kernels, *form, *arena, progress);
+    if (!model) return model.error();
+    auto chosen = choose_for(
+        named, **model, *config, *words, *arena, {options.cache_directory, options.on_warning},
+        [&](double part) { report("measuring KV recipes", 0.85 + 0.1 * part); });
+    if (!chosen) return chosen.error();
+    if (!named) pool = make_pool(options, *config, chosen->recipe);
+    if (!pool) return pool.error();
+    model = (*model)->with_layout(
+        (*pool)->layout(),
+        {options.prefill_max_chunk_tokens + options.max_batch, options.max_batch + 1},
+        chosen->key_means);
     if (!model) return model.error();
 
     report("scanning caches", 0.95);
     storage::store_options store_options;
     store_options.directory = options.cache_directory;
     store_options.disk_budget_bytes = options.disk_budget_bytes;
-    store_options.fingerprint = fingerprint_of(options, *chat, **model, (*pool)->layout());
+    store_options.fingerprint =
+        fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->key_means);
     store_options.model = (*model)->weights_hash().hex();
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 
-    model_info info = describe(options, *config, *chat, **kernels, **model, **pool);
+    model_info info = describe(options, *config, *chat, **kernels, **model, **pool, chosen->why);
     report("ready", 1.0);
     return std::unique_ptr<engine>(std::make_unique<local_engine>(
         std::move(options), std::move(*config), std::move(*words), std::move(*chat),

@@ -31,7 +31,9 @@ struct engine_options {
     std::string cache_directory;
     std::size_t cache_budget_bytes = 0;   // pool size; 0: min(8 GiB, 40 % of RAM)
     std::uint64_t disk_budget_bytes = 0;  // of all cache files; 0: min(10 % of the disk, 64 GiB)
-    int kv_bits = 0;                      // 4, 8 or 16; 0: what suits the model, see default_kv
+    /// How K and V are kept, by name (storage/pool/kv_recipe.hpp); auto: the smallest recipe that
+    /// leaves the model as it is, found by measurement (engine/recipe/calibration.hpp).
+    std::string kv_recipe = "auto";
     int kv_group_size = 64;
     int block_tokens = 256;
     int prefill_min_chunk_tokens = 512;
@@ -66,9 +68,10 @@ struct model_info {
     int kv_heads = 0;
     int head_dim = 0;
     int vocabulary = 0;
-    int context_tokens_max = 0;  // of the model and of the pool, whichever is smaller
-    int kv_bits = 0;
-    std::string kv_bits_reason;  // why the default is not 4: "its keys have a bias"; else empty
+    int context_tokens_max = 0;    // of the model and of the pool, whichever is smaller
+    std::string kv_recipe;         // "k8r-v4r"
+    std::string kv_recipe_reason;  // what was measured, where nobody chose it; else empty
+    int kv_bits = 0;               // of a stored key or value on average, without scales
     int block_tokens = 0;
     std::uint64_t weight_bytes = 0;
     std::uint64_t kv_bytes_per_token = 0;  // over all layers, windows ignored

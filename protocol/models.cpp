@@ -74,8 +74,9 @@ json::object card(const model_card& model) {
         {"max_input_tokens", model.max_input_tokens},
         {"max_tokens", model.max_tokens},
         {"capabilities", capabilities(model)},
-        {"kv_bits", model.kv_bits}};
-    if (!model.kv_bits_reason.empty()) object["kv_bits_reason"] = model.kv_bits_reason;
+        {"kv_bits", model.kv_bits},
+        {"kv_recipe", model.kv_recipe}};
+    if (!model.kv_recipe_reason.empty()) object["kv_recipe_reason"] = model.kv_recipe_reason;
     if (!model.chat_template_reason.empty()) {
         object["chat_template"] = model.chat_template;
         object["chat_template_reason"] = model.chat_template_reason;

@@ -20,7 +20,8 @@ struct model_card {
     bool thinks = false;                 // reasoning can be switched on
     bool has_effort = false;             // reasoning has steps
     int kv_bits = 0;                     // of a stored key or value
-    std::string kv_bits_reason{};        // why nobody chose them and they are not 4; else empty
+    std::string kv_recipe{};             // how K and V are kept, by name
+    std::string kv_recipe_reason{};      // what was measured, where nobody chose it; else empty
     std::string chat_template{};         // the family: "chatml"
     std::string chat_template_reason{};  // why it is not one of the model's own; else empty
 };

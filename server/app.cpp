@@ -178,8 +178,8 @@ void app::on_loaded() {
     std::snprintf(size, sizeof size, "pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
                   pool_mb, static_cast<unsigned long long>(info.pool_agents_4k),
                   static_cast<unsigned long long>(info.pool_agents_16k));
-    std::string kv = "KV " + std::to_string(info.kv_bits) + " bit";
-    if (!info.kv_bits_reason.empty()) kv += " because " + info.kv_bits_reason;
+    std::string kv = "KV " + info.kv_recipe;
+    if (!info.kv_recipe_reason.empty()) kv += " (" + info.kv_recipe_reason + ")";
     std::string line = "semantic-server " + std::string(server_version) + " listening on http://" +
                        authority(options_.settings.host, port_) + " (model " + info.id +
                        ", kernels " + info.kernels + ", " + kv + ", " + size + ", cache " +

@@ -60,11 +60,8 @@ int run(int argc, char** argv) try {
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
     if (parsed.action == server::config_action::version)
         return std::cout << "semantic-server " << server::server_version << "\n", 0;
-    if (parsed.action == server::config_action::print_config) {
-        const auto model = find_model(parsed.values, argv[0]);
-        if (model) server::take_model_defaults(parsed, model->path);
+    if (parsed.action == server::config_action::print_config)
         return std::cout << server::print_config(parsed), 0;
-    }
     server::start_logging(parsed.values.log_from, std::clog);
     for (const std::string& warning : parsed.warnings)
         server::log_event(server::log_level::warning, warning);

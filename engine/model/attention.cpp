@@ -25,11 +25,11 @@ constexpr int pieces_per_slot = 16, pieces_per_slot_max = 512;
 constexpr double parallel_work = 1e6;
 
 kv_rows rows_of(const std::byte* frame, const storage::kv_region& region, int head,
-                int block_tokens, int bits) {
+                int block_tokens) {
     kv_rows rows;
     rows.rows = frame + region.row_at(block_tokens, head, 0);
     rows.dim = region.dim;
-    rows.bits = bits;
+    rows.bits = region.bits;
     rows.row_bytes = region.row_bytes;
     rows.row_scales = region.groups;
     if (region.groups > 0) {
@@ -80,7 +80,8 @@ attention::partial attention::partial_store::at(int index, std::size_t rows) {
 }
 
 attention::attention(const kernel_table& kernels, const task_runner& tasks,
-                     const storage::kv_layout& layout, int group, double scale, int rows_max)
+                     const storage::kv_layout& layout, int group, double scale, int rows_max,
+                     const key_means* means)
     : kernels_(kernels),
       tasks_(tasks),
       layout_(layout),
@@ -89,6 +90,7 @@ attention::attention(const kernel_table& kernels, const task_runner& tasks,
       v_dim_(layout.v(0).dim),
       kv_heads_(layout.layer(0).kv_heads),
       scale_(static_cast<float>(scale)),
+      means_(means),
       tile_tokens_(std::max(1, tile_rows_wanted / group)),
       running_(tiles_per_slot_wanted * tasks.slots(), tile_tokens_ * group, v_dim_),
       pieces_(pieces_per_slot * tasks.slots(), tile_tokens_ * group, v_dim_) {
@@ -158,7 +160,7 @@ void attention::run_whole(int layer, const query_rows& queries, std::span<const 
     const auto whole_tile = [&](int index, int slot) {
         const tile& t = tiles_[static_cast<std::size_t>(index)];
         const partial state = running_.at(slot);
-        start(t, sinks, state);
+        start(layer, t, queries, sinks, state);
         for (int frame = t.frame_begin; frame < t.frame_end; ++frame) {
             place next{&t, frame + 1};
             if (next.frame == t.frame_end) next = first_place(index + 1);
@@ -176,7 +178,7 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
     const auto piece_rows = static_cast<std::size_t>(tokens * group_);
     const std::size_t units_max = std::min(units_.capacity(), pieces_.room_for(piece_rows));
     for (std::size_t i = 0; i < tiles_.size(); ++i)
-        start(tiles_[i], sinks, running_.at(static_cast<int>(i)));
+        start(layer, tiles_[i], queries, sinks, running_.at(static_cast<int>(i)));
     std::size_t at = 0;
     int frame = tiles_.empty() ? 0 : tiles_[0].frame_begin;
     while (at < tiles_.size()) {
@@ -243,13 +245,20 @@ void attention::clear(const tile& t, partial into) const {
 }
 
 /// The state before the first frame: nothing, or the sink of each head.
-void attention::start(const tile& t, std::span<const float> sinks, partial into) const {
+void attention::start(int layer, const tile& t, const query_rows& queries,
+                      std::span<const float> sinks, partial into) const {
     clear(t, into);
     if (sinks.empty()) return;
     const auto first = static_cast<std::size_t>(t.kv_head * group_);
     for (int row = 0; row < t.tokens * group_; ++row) {
         into.states[row] = {sinks[first + static_cast<std::size_t>(row % group_)], 1.0f};
     }
+    if (means_ == nullptr) return;
+    attention_block block;
+    queries.view(t.kv_head, t.span->first_row + t.first, block);
+    for (int row = 0; row < t.tokens * group_; ++row)
+        into.states[row].max -=
+            scale_ * means_->lost(layer, t.kv_head, block.queries + row * k_dim_);
 }
 
 attention::place attention::first_place(int index) const {
@@ -277,18 +286,17 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
         return p.of->span->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
     };
     const std::byte* bytes = bytes_of(at);
-    const int bits = layout_.recipe().bits;
     if (next.of != nullptr) {
         const std::byte* following = bytes_of(next);
-        block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens, bits);
-        block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens, bits);
+        block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens);
+        block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens);
         const int newest = next.of->span->positions[next.of->first + next.of->tokens - 1];
         block.next_tokens = std::clamp(newest + 1 - next.frame * tokens, 0, tokens);
     }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     block.count = t.tokens * group_;
-    block.k = rows_of(bytes, layout_.k(layer), t.kv_head, tokens, bits);
-    block.v = rows_of(bytes, layout_.v(layer), t.kv_head, tokens, bits);
+    block.k = rows_of(bytes, layout_.k(layer), t.kv_head, tokens);
+    block.v = rows_of(bytes, layout_.v(layer), t.kv_head, tokens);
     block.begin = scratch.begin.data();
     block.end = scratch.end.data();
     block.scale = scale_;

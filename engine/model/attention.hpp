@@ -16,6 +16,7 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
+#include "engine/model/key_means.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_layout.hpp"
@@ -63,9 +64,11 @@ struct attention_span {
 
 class attention {
   public:
-    /// Requires: all layers have the same heads and dims; windows may differ.
+    /// `means`: outlives this; null where keys are stored with theirs. Requires: all layers have
+    /// the same heads and dims; windows may differ.
     attention(const kernel_table& kernels, const task_runner& tasks,
-              const storage::kv_layout& layout, int group, double scale, int rows_max);
+              const storage::kv_layout& layout, int group, double scale, int rows_max,
+              const key_means* means);
 
     /// `sinks`: for every head the score of a token that is always seen and gives nothing; or
     /// empty. out[row, head, d] = softmax(scale * q·K^T) V. Shape: out [rows, kv_heads * group,
@@ -120,7 +123,8 @@ class attention {
     void run_wave(int layer, const query_rows& queries, std::size_t piece_rows);
     void merge_pieces(const tile& t, partial into, std::size_t piece_rows);
     void clear(const tile& t, partial into) const;
-    void start(const tile& t, std::span<const float> sinks, partial into) const;
+    void start(int layer, const tile& t, const query_rows& queries, std::span<const float> sinks,
+               partial into) const;
     /// `next`: where this thread goes on, as far as that is known.
     void attend_frame(int layer, place at, place next, const query_rows& queries, partial into,
                       int slot);
@@ -134,6 +138,7 @@ class attention {
     int group_;
     int k_dim_, v_dim_, kv_heads_;  // of every layer
     float scale_;
+    const key_means* means_;
     int tile_tokens_;
     std::vector<tile> tiles_;
     std::vector<unit> units_;  // [units_max], one wave

@@ -24,20 +24,22 @@ bool fully_quantized(const gated_weights& w) {
 }  // namespace
 
 feed_forward::feed_forward(const model_config& config, const kernel_table& kernels,
-                           const task_runner& tasks, int rows_max)
-    : config_(config), kernels_(kernels), tasks_(tasks) {
+                           const task_runner& tasks, int rows_max, bool compensated)
+    : config_(config), kernels_(kernels), tasks_(tasks), compensated_(compensated) {
     const mixture_config& mixture = config.mixture;
     const int inner =
         std::max({config.intermediate, mixture.intermediate, mixture.shared_intermediate});
-    const int rows = mixture.experts == 0 ? rows_max : 2 * rows_max;  // and their errors
+    const int rows = compensated ? 2 * rows_max : rows_max;  // and their errors
     gate_up_ = aligned_buffer<float>(2 * area(rows, inner));
     linear_scratch_ =
         aligned_buffer<float>(linear_scratch_floats(rows, std::max(config.hidden, inner)));
+    if (compensated) {
+        gathered_ = aligned_buffer<float>(area(rows, config.hidden));
+        outputs_ = aligned_buffer<float>(area(rows, config.hidden));
+    }
     if (mixture.experts == 0) return;
     const auto experts = static_cast<std::size_t>(mixture.experts);
     scores_ = aligned_buffer<float>(area(rows_max, mixture.experts));
-    gathered_ = aligned_buffer<float>(area(rows, config.hidden));
-    outputs_ = aligned_buffer<float>(area(rows, config.hidden));
     assigned_.resize(experts);
     for (auto& list : assigned_) list.reserve(static_cast<std::size_t>(rows_max));
     order_.resize(experts);
@@ -55,8 +57,7 @@ void feed_forward::run(const layer_weights& w, const float* x, int count, float*
 
 /// A dense layer's MLP, or the shared experts', which every row takes.
 void feed_forward::run_dense(const gated_weights& w, const float* x, int count, float* y) {
-    if (config_.mixture.experts == 0 || !fully_quantized(w))
-        return gated_mlp(w, x, count, false, y);
+    if (!compensated_ || !fully_quantized(w)) return gated_mlp(w, x, count, false, y);
     const int hidden = config_.hidden;
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {

@@ -21,8 +21,9 @@ namespace semantic::engine {
 
 class feed_forward {
   public:
+    /// `compensated`: what 8 bits lose of activations is multiplied too, in every product.
     feed_forward(const model_config& config, const kernel_table& kernels, const task_runner& tasks,
-                 int rows_max);
+                 int rows_max, bool compensated);
 
     /// y = mlp(x). Shape: x and y [count, hidden]. Requires: count <= rows_max; x and y apart.
     void run(const layer_weights& w, const float* x, int count, float* y);
@@ -47,11 +48,12 @@ class feed_forward {
     const model_config& config_;
     const kernel_table& kernels_;
     const task_runner& tasks_;
+    const bool compensated_;
     aligned_buffer<float> gate_up_;  // gate and up, [rows, intermediate] each
     aligned_buffer<float> linear_scratch_;
-    // Mixtures only, where `rows` is twice rows_max.
+    aligned_buffer<float> gathered_, outputs_;  // [twice rows_max, hidden], where compensated
+    // Mixtures only.
     aligned_buffer<float> scores_;                   // [rows_max, experts]
-    aligned_buffer<float> gathered_, outputs_;       // [rows, hidden]
     std::vector<std::vector<assignment>> assigned_;  // [experts][at most rows_max]
     std::vector<int> order_;                         // [experts]
     std::vector<int> groups_;                        // [groups]

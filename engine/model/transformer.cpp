@@ -10,6 +10,7 @@
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
 #include "engine/model/head_products.hpp"
+#include "engine/model/layout_check.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "engine/model/weights/rounding_correction.hpp"
@@ -29,30 +30,12 @@ std::size_t area(int rows, int cols) {
     return static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols);
 }
 
-storage::failure incompatible(std::string what) {
-    return {storage::errc::incompatible, std::move(what)};
-}
-
-/// Errors: incompatible.
-storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout) {
-    if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
-        layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
-        return incompatible("the KV layout is not this model's");
-    }
-    if (layout.recipe().bits != 16 && layout.recipe().group_size != group_size) {
-        return incompatible("KV groups of " + std::to_string(layout.recipe().group_size) +
-                            " are not supported: the kernels are made for groups of " +
-                            std::to_string(group_size));
-    }
-    return {};
-}
-
 }  // namespace
 
 struct transformer::impl {
     impl(const model_config& config_in, const storage::kv_layout& layout_in,
          const kernel_table& kernels_in, transformer_limits limits_in,
-         std::shared_ptr<const model_weights> weights_in);
+         std::shared_ptr<const model_weights> weights_in, std::span<const float> means_in);
 
     void forward(std::span<sequence_step> batch);
 
@@ -65,7 +48,7 @@ struct transformer::impl {
     void correct_projections(std::span<const linear_job> jobs, std::size_t cached, int count);
     void place_query(int layer, int row, const float* q);
     void place_latent_queries(int layer, int begin, int end, const float* q);
-    void append(int layer, int row, float* k, const float* v);
+    void append(int layer, int row, float* k, float* v);
     void append_latent(int layer, int row, float* latent, float* key);
     void wait_for(int layer, std::span<const sequence_step> batch) const;
     void attend(int layer);
@@ -79,7 +62,8 @@ struct transformer::impl {
         return std::max({config.hidden, config.value_width(), config.latent.query_rank});
     }
     int outputs_max() const {
-        return std::max(kv_width + std::max(q_width, config.latent.query_rank), config.hidden);
+        const int projected = kv_width + std::max(q_width, config.latent.query_rank);
+        return std::max({projected, config.hidden, limits.compensated ? config.vocabulary : 0});
     }
     float* hidden_at(int row) { return hidden_.data() + area(row, config.hidden); }
     void add_span(storage::kv_sequence* cache, int first_row, int count);
@@ -87,8 +71,8 @@ struct transformer::impl {
     void norm(int begin, int end, const std::vector<float>& weight);
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
     void rotate_pairs(int layer, int row, const float* x, float* out) const;
-    void store(int row, int layer, const storage::kv_region& region, int head,
-               const float* values) const;
+    void rotate(const storage::kv_region& region, float* x) const;
+    void store(int row, int layer, const storage::kv_region& region, int head, float* values) const;
     void scale(float* x, std::size_t n, float by) const;
     void add_bias(const linear_weights& weights, float* y, int count);
     void add_to_hidden(int begin, int end, float* y, const std::vector<float>& post_norm);
@@ -108,10 +92,11 @@ struct transformer::impl {
     const int panel_rows;
     // A quantisation error of a query, or behind the attention, stays small, but one in K or V may
     // move an element to the next of 16 levels: compensating those alone halves the error of the
-    // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) and costs a second pass over the
-    // smallest matrices. Where a router turns any error into other experts, every product is
-    // compensated.
+    // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
+    // smallest matrices. Where a router turns any error into other experts, all are compensated.
     const bool correct_all;
+    const std::unique_ptr<const key_means> means;  // null where keys keep theirs
+    float* captured_keys = nullptr;                // [layers, rows_max, kv_heads * head_dim]
 
     // One step's rows: every token of every sequence, sequence after sequence.
     int rows_ = 0;
@@ -139,7 +124,8 @@ struct transformer::impl {
 
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
                         const kernel_table& kernels_in, transformer_limits limits_in,
-                        std::shared_ptr<const model_weights> weights_in)
+                        std::shared_ptr<const model_weights> weights_in,
+                        std::span<const float> means_in)
     : config(config_in),
       layout(layout_in),
       kernels(kernels_in),
@@ -153,15 +139,18 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       key_dim(layout.k(0).dim),
       value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
-      correct_all(config.mixture.experts > 0),
+      correct_all(config.mixture.experts > 0 || limits.compensated),
+      means(layout.recipe().k.centred ? std::make_unique<key_means>(config, kernels, means_in)
+                                      : nullptr),
       caches_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
-      queries_(config.kv_heads, group, key_dim, limits.rows_max, layout.recipe().bits != 16),
+      queries_(config.kv_heads, group, key_dim, limits.rows_max, layout.recipe().k.bits != 16),
       attended_(area(limits.rows_max, config.heads * value_dim)),
       angles_(config, limits.rows_max),
-      attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max),
-      feed_forward_(config, kernels, tasks, panel_rows),
+      attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max,
+                 means.get()),
+      feed_forward_(config, kernels, tasks, panel_rows, correct_all),
       normed_(area(panel_rows, config.hidden)),
       branch_(area(panel_rows, config.hidden)),
       qkv_(area(panel_rows, q_width + kv_width)),
@@ -354,6 +343,7 @@ void transformer::impl::place_query(int layer, int row, const float* q) {
             norm_in_place(to + head * config.head_dim, config.head_dim, w.q_norm);
             kernels.rope(to + head * config.head_dim, angles_.cosines(layer, row),
                          angles_.sines(layer, row), config.head_dim);
+            rotate(layout.k(layer), to + head * config.head_dim);
         }
         queries_.quantize(kernels, kv_head, row);
     }
@@ -375,6 +365,7 @@ void transformer::impl::place_latent_queries(int layer, int begin, int end, cons
             std::fill(to + latent.rank, to + plain, 0.0f);
             rotate_pairs(layer, row, from, to + plain);
             std::fill(to + plain + latent.rope_dim, to + key_dim, 0.0f);
+            rotate(layout.k(layer), to);
         }
         queries_.quantize(kernels, 0, row);
     });
@@ -391,27 +382,42 @@ void transformer::impl::rotate_pairs(int layer, int row, const float* x, float* 
     kernels.rope(out, angles_.cosines(layer, row), angles_.sines(layer, row), 2 * half_dim);
 }
 
+/// One query, key or value of a head, where the recipe has it rotated. Latents are rotated group by
+/// group, so that the values among a key's elements are rotated by themselves.
+void transformer::impl::rotate(const storage::kv_region& region, float* x) const {
+    if (!region.rotated) return;
+    const int step = config.latent.rank > 0 ? group_size : region.dim;
+    for (int i = 0; i < region.dim; i += step) kernels.rotate(x + i, step);
+}
+
 /// Quantised before anything reads them, so that a fresh token and a restored one are the same
-/// bytes.
+/// bytes. Overwrites `values`.
 void transformer::impl::store(int row, int layer, const storage::kv_region& region, int head,
-                              const float* values) const {
+                              float* values) const {
+    rotate(region, values);
     const int position = positions_[static_cast<std::size_t>(row)],
               block_tokens = layout.block_tokens();
     const auto block = static_cast<std::size_t>(position / block_tokens);
     const int token = position % block_tokens;
     std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
     std::byte* scales = frame + region.scale_at(block_tokens, head, token);
-    kernels.quantize_kv(values, region.dim, layout.recipe().bits, kv_rounding::mlx,
-                        frame + region.row_at(block_tokens, head, token),
-                        reinterpret_cast<half*>(scales),
-                        reinterpret_cast<half*>(scales + (region.biases - region.scales)));
+    kernels.quantize_kv(
+        values, region.dim, region.bits, region.rotated ? kv_rounding::fitted : kv_rounding::mlx,
+        frame + region.row_at(block_tokens, head, token), reinterpret_cast<half*>(scales),
+        reinterpret_cast<half*>(scales + (region.biases - region.scales)));
 }
 
-void transformer::impl::append(int layer, int row, float* k, const float* v) {
+void transformer::impl::append(int layer, int row, float* k, float* v) {
     for (int head = 0; head < config.kv_heads; ++head) {
         float* key = k + head * config.head_dim;
         norm_in_place(key, config.head_dim, weights.layers[static_cast<std::size_t>(layer)].k_norm);
+        if (captured_keys != nullptr) {
+            const std::size_t at = area(layer * limits.rows_max + row, config.kv_heads) +
+                                   static_cast<std::size_t>(head);
+            std::copy_n(key, config.head_dim, captured_keys + at * area(1, config.head_dim));
+        }
         kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row), config.head_dim);
+        if (means != nullptr) means->subtract(layer, head, key);
         store(row, layer, layout.k(layer), head, key);
         store(row, layer, layout.v(layer), head, v + head * config.head_dim);
     }
@@ -431,6 +437,12 @@ void transformer::impl::append_latent(int layer, int row, float* latent, float* 
 void transformer::impl::attend(int layer) {
     attention_.run(layer, spans_, queries_, weights.layers[static_cast<std::size_t>(layer)].sinks,
                    attended_.data());
+    if (!layout.v(layer).rotated) return;
+    const int heads = config.heads, step = config.latent.rank > 0 ? group_size : value_dim;
+    tasks.for_rows(0, rows_, heads * value_dim, [&](int row) {
+        float* x = attended_.data() + area(row, heads * value_dim);
+        for (int i = 0; i < heads * value_dim; i += step) kernels.rotate_back(x + i, step);
+    });
 }
 
 /// What the heads of the rows [begin, end) attended to, as the output projection reads it.
@@ -505,6 +517,10 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
             norm(row, row + rows, weights.final_norm);
             linear(kernels, tasks, weights.head, normed_.data(), rows, to, vocabulary,
                    linear_scratch_.data());
+            if (limits.compensated) {
+                const linear_job job = {&weights.head, to, vocabulary};
+                correction_.add({&job, 1}, normed_.data(), rows, config.hidden);
+            }
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
         row = end;
@@ -550,20 +566,21 @@ storage::result<std::unique_ptr<transformer>> transformer::load(
     const std::string& model, const model_config& config, const storage::kv_layout& layout,
     const kernel_table& kernels, transformer_limits limits, weight_form form,
     const weights_progress& progress) {
-    if (auto ok = check_layout(config, layout); !ok)
-        return incompatible(model + ": " + ok.error().what);
+    if (auto ok = check_layout(config, layout, {}); !ok)
+        return storage::failure{ok.error().code, model + ": " + ok.error().what};
     auto weights = model_weights::load(model, config, kernels, form, progress);
     if (!weights) return weights.error();
-    return std::unique_ptr<transformer>(new transformer(
-        std::make_unique<impl>(config, layout, kernels, limits,
-                               std::make_shared<const model_weights>(std::move(*weights)))));
+    return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
+        config, layout, kernels, limits, std::make_shared<const model_weights>(std::move(*weights)),
+        std::span<const float>())));
 }
 
 storage::result<std::unique_ptr<transformer>> transformer::with_layout(
-    const storage::kv_layout& layout) const {
-    if (auto ok = check_layout(impl_->config, layout); !ok) return ok.error();
+    const storage::kv_layout& layout, transformer_limits limits,
+    std::span<const float> means) const {
+    if (auto ok = check_layout(impl_->config, layout, means); !ok) return ok.error();
     return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
-        impl_->config, layout, impl_->kernels, impl_->limits, impl_->shared_weights)));
+        impl_->config, layout, impl_->kernels, limits, impl_->shared_weights, means)));
 }
 
 transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
@@ -572,6 +589,8 @@ transformer::~transformer() = default;
 void transformer::forward(std::span<sequence_step> batch) {
     impl_->tasks.together([&] { impl_->forward(batch); });
 }
+
+void transformer::capture_keys(float* to) { impl_->captured_keys = to; }
 
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }
 const storage::block_hash& transformer::weights_hash() const noexcept {

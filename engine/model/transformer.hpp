@@ -36,6 +36,10 @@ struct layer_not_there {};
 struct transformer_limits {
     int rows_max = 0;        // tokens of one step, over all sequences
     int logit_rows_max = 0;  // logits of one step, over all sequences
+    /// What 8 bits lose of activations is multiplied too, in every product: twice the work. Without
+    /// it two runs that differ in the last bit of one key soon differ by that rounding, which hides
+    /// what is measured.
+    bool compensated = false;
 };
 
 class transformer {
@@ -49,14 +53,21 @@ class transformer {
         const weights_progress& progress);
     /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
     /// its own. Errors: incompatible.
+    /// `means`: of keys before rope, [layers, kv_heads, head_dim]; used where the layout's keys are
+    /// centred, which needs them.
     storage::result<std::unique_ptr<transformer>> with_layout(
-        const storage::kv_layout& layout) const;
+        const storage::kv_layout& layout, transformer_limits limits,
+        std::span<const float> means = {}) const;
     ~transformer();
 
     /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=
     /// rows_max, sum of logits_at <= logit_rows_max, positions inside the context. Throws
     /// layer_not_there.
     void forward(std::span<sequence_step> batch);
+
+    /// From now on forward() copies the keys of each row, before rope, to `to` [layers, rows_max,
+    /// kv_heads * head_dim]; null: no more. Requires: no latent attention.
+    void capture_keys(float* to);
 
     std::uint64_t weight_bytes() const noexcept;
     /// XXH3-128 over every weight file's bytes in name order, for the fingerprint.

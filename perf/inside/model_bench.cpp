@@ -122,7 +122,7 @@ class bench_model {
         if (!config) throw std::runtime_error(config.error().what);
         config_ = std::move(*config);
         const storage::kv_layout layout =
-            make_kv_layout(config_, {default_kv(config_).bits, 64}, block_tokens);
+            make_kv_layout(config_, default_kv(config_).bits, block_tokens);
         pool_ = std::make_unique<storage::block_pool>(layout, pool_bytes);
         auto model = transformer::load(folder, config_, layout, kernels, {rows_max, 16},
                                        weight_form::native, {});

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "engine/model/config/model_config.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
 
@@ -263,6 +264,10 @@ void check_together(const config& values) {
         throw config_error("prefill-min-chunk (" + std::to_string(values.prefill_min_chunk_tokens) +
                            ") is larger than prefill-max-chunk (" +
                            std::to_string(values.prefill_max_chunk_tokens) + ")");
+    if (values.kv_bits != "auto" && values.kv_recipe != "auto" &&
+        storage::find_kv_recipe(values.kv_bits) != storage::find_kv_recipe(values.kv_recipe))
+        throw config_error("kv-bits " + values.kv_bits + " and kv-recipe " + values.kv_recipe +
+                           " contradict each other: give one of them");
 }
 
 std::string expand_home(const std::string& path, const std::string& home) {
@@ -309,17 +314,6 @@ parsed_config parse_config(const std::vector<std::string>& arguments) {
     return parsed;
 }
 
-void take_model_defaults(parsed_config& parsed, const std::string& model_directory) {
-    if (parsed.values.kv_bits_chosen) return;
-    const auto model = engine::model_config::load(model_directory);
-    if (!model) return;
-    const engine::kv_default chosen = engine::default_kv(*model);
-    parsed.values.kv_bits = chosen.bits;
-    for (config_setting& setting : parsed.settings)
-        if (setting.option->name == "kv-bits" && !chosen.why.empty())
-            setting.source = "default of this model: " + std::string(chosen.why);
-}
-
 std::string help_text() {
     std::ostringstream text;
     text << "semantic-server: LLM inference on CPUs, with a memory on disk for every agent\n\n"
@@ -352,7 +346,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.cache_directory = expand_home(from.cache_directory, home);
     options.cache_budget_bytes = from.cache_budget_mb << 20;
     options.disk_budget_bytes = static_cast<std::uint64_t>(from.disk_budget_mb) << 20;
-    options.kv_bits = from.kv_bits_chosen ? from.kv_bits : 0;
+    options.kv_recipe = from.kv_bits != "auto" ? from.kv_bits : from.kv_recipe;
     options.kv_group_size = from.kv_group_size;
     options.block_tokens = from.block_tokens;
     options.prefill_min_chunk_tokens = from.prefill_min_chunk_tokens;

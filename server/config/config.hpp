@@ -58,8 +58,8 @@ struct config {
     std::size_t cache_budget_mb = 0;  // 0: min(8192, 40 % of RAM)
     std::size_t disk_budget_mb = 0;   // 0: min(10 % of the file system, 64 GiB)
     int max_hot_agents = 0;           // 0: as many as the pool holds
-    int kv_bits = 4;
-    bool kv_bits_chosen = false;  // else the model's own default counts: 4 or 8
+    std::string kv_recipe = "auto";   // a recipe's name, or as the model's measurement decides
+    std::string kv_bits = "auto";  // 4, 8 or 16 for K and V alike: the older way to name a recipe
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};
@@ -120,11 +120,6 @@ struct parsed_config {
 /// Flags beat the environment, which beats the file that --config or SEMANTIC_CONFIG names. Blocks:
 /// reads that file. Of the process's variables an empty one counts as unset. Throws config_error.
 parsed_config parse_config(const std::vector<std::string>& arguments);
-
-/// Sets what nobody chose and the model decides: kv-bits, with the reason as its source. Blocks:
-/// reads the model's config.json; one that cannot be read decides nothing here, and the start names
-/// what is wrong with it.
-void take_model_defaults(parsed_config& parsed, const std::string& model_directory);
 
 /// "cache-dir" -> "SEMANTIC_CACHE_DIR".
 std::string environment_name(std::string_view option_name);

@@ -9,6 +9,7 @@
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/config/config.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
 
@@ -120,14 +121,27 @@ std::string set_tokenizer_pre(config& into, std::string_view text) {
 
 std::string set_kv_bits(config& into, std::string_view text) {
     std::string name = lower(text);
-    if (name == "4" || name == "8" || name == "16") {
-        into.kv_bits = std::stoi(name);
-    } else if (name == "none" || name == "null" || name == "0") {
-        into.kv_bits = 16;  // how the earlier system spelled "not quantised"
-    } else {
-        return "must be 4, 8 or 16";
+    if (name == "none" || name == "null" || name == "0") {
+        name = "16";  // how the earlier system spelled "not quantised"
+    } else if (name != "auto" && name != "4" && name != "8" && name != "16") {
+        return "must be auto, 4, 8 or 16";
     }
-    into.kv_bits_chosen = true;
+    into.kv_bits = name;
+    return {};
+}
+
+const std::string kv_recipe_meaning =
+    "how keys and values are stored: " + storage::kv_recipe_names() +
+    "; auto: the smallest that leaves this model as it is, measured at its first start";
+
+std::string set_kv_recipe(config& into, std::string_view text) {
+    if (text == "auto") {
+        into.kv_recipe = text;
+        return {};
+    }
+    const auto recipe = storage::find_kv_recipe(text);
+    if (!recipe) return "must be auto or one of: " + storage::kv_recipe_names();
+    into.kv_recipe = storage::name_of(*recipe);
     return {};
 }
 
@@ -450,12 +464,20 @@ const std::array options{
         "kv-bits",
         "Cache",
         "BITS",
-        "bits of a stored key or value: 4, 8 or 16 (not quantised); left out, keys with a "
-        "bias (Qwen 2.5, GPT-OSS) and latent attention (DeepSeek) take 8",
+        "4, 8 or 16 bits for every stored key and value, whatever they cost the model: short for "
+        "--kv-recipe k4v4, k8v8, k16v16",
         {},
         false,
         set_kv_bits,
-        print_number<&config::kv_bits>},
+        print_text<&config::kv_bits>},
+    config_option{"kv-recipe",
+                  "Cache",
+                  "NAME",
+                  kv_recipe_meaning,
+                  {},
+                  false,
+                  set_kv_recipe,
+                  print_text<&config::kv_recipe>},
     config_option{"kv-group-size",
                   "Cache",
                   "N",

@@ -6,6 +6,7 @@
 
 #include "engine/model/config/model_config.hpp"
 #include "server/eval/command_line.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::eval {
 
@@ -23,19 +24,21 @@ unsigned long long shown(std::uint64_t number) { return number; }
 int run_capacity(const command& self, const std::vector<std::string>& words) {
     options given(self);
     given.add()("kv-bits", po::value<std::string>()->default_value("16,8,4")->value_name("LIST"),
-                "one line for each");
+                "KV recipes, one line for each");
     given.add()("memory-mb", po::value<int>()->default_value(8192)->value_name("MB"),
                 "of the KV pool, in MiB");
     if (!given.parse(words)) return 0;
-    const std::vector<int> kv_bits = parse_kv_bits(given.get<std::string>("kv-bits"));
+    const auto recipes = parse_kv_list("kv-bits", given.get<std::string>("kv-bits"));
     const auto memory = static_cast<std::uint64_t>(given.number("memory-mb", 1, 1 << 24)) << 20;
     const auto config = take(engine::model_config::load(given.model_directory()));
-    std::printf("| KV bits | bytes per token | behind the windows | agents of %d | of %d |\n",
+    std::printf("| KV | bytes per token | behind the windows | agents of %d | of %d |\n",
                 lengths[0], lengths[1]);
     std::printf("|---|---|---|---|---|\n");
-    for (const int bits : kv_bits) {
-        const auto layout = engine::make_kv_layout(config, {bits, 64}, block_tokens);
-        std::printf("| %d | %llu | %llu |", bits, shown(layout.bytes_per_token()),
+    for (const std::string& name : recipes) {
+        const auto recipe = storage::find_kv_recipe(name);
+        if (!recipe) throw bad_input("--kv-bits: a default is measured, which needs the weights");
+        const auto layout = engine::make_kv_layout(config, *recipe, block_tokens);
+        std::printf("| %s | %llu | %llu |", name.c_str(), shown(layout.bytes_per_token()),
                     shown(engine::lasting_bytes_per_token(layout)));
         for (const int tokens : lengths)
             std::printf(" %llu |", shown(engine::conversations_in(layout, tokens, memory)));

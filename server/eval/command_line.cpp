@@ -11,6 +11,8 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "storage/pool/kv_recipe.hpp"
+
 namespace semantic::eval {
 
 namespace po = boost::program_options;
@@ -141,17 +143,24 @@ void print_ids(const std::vector<storage::token_id>& ids) {
     std::cout << "]\n";
 }
 
-std::vector<int> parse_kv_bits(const std::string& list) {
-    std::vector<int> bits;
+void check_kv_name(const std::string& name) {
+    if (name == "default" || storage::find_kv_recipe(name)) return;
+    throw bad_input("\"" + name + "\" is not default, 16, 8, 4, " + storage::kv_recipe_names());
+}
+
+std::vector<std::string> parse_kv_list(const std::string& option, const std::string& list) {
+    std::vector<std::string> names;
     std::istringstream in(list);
     for (std::string word; std::getline(in, word, ',');) {
-        if (word != "16" && word != "8" && word != "4") {
-            throw bad_input("--kv-bits: \"" + word + "\" is not 16, 8 or 4");
+        try {
+            check_kv_name(word);
+        } catch (const bad_input& error) {
+            throw bad_input("--" + option + ": " + error.what());
         }
-        bits.push_back(std::stoi(word));
+        names.push_back(word);
     }
-    if (bits.empty()) throw bad_input("--kv-bits is empty");
-    return bits;
+    if (names.empty()) throw bad_input("--" + option + " is empty");
+    return names;
 }
 
 progress_line::progress_line(std::string what)

@@ -94,8 +94,10 @@ std::string read_text_file(const std::string& path);
 /// A JSON array of token ids. `source` names it in errors.
 std::vector<storage::token_id> parse_ids(const std::string& json, const std::string& source);
 void print_ids(const std::vector<storage::token_id>& ids);
-/// "16,8,4" as numbers, each of them 16, 8 or 4.
-std::vector<int> parse_kv_bits(const std::string& list);
+/// Throws bad_input unless `name` is a KV recipe, 16, 8, 4, or default.
+void check_kv_name(const std::string& name);
+/// "16,k8r-v4r,default" as names, each of them as check_kv_name() wants it. `option`: for messages.
+std::vector<std::string> parse_kv_list(const std::string& option, const std::string& list);
 
 /// One line on stderr that is rewritten in place; silent when stderr is no terminal.
 class progress_line {

@@ -70,6 +70,10 @@ json::object json_of(const model_report& report) {
                          {"supported", type.is_read}});
     for (const kv_cost& cost : report.kv) {
         json::object row{{"kv", cost.name}, {"bits", cost.bits}};
+        if (cost.score) {
+            row["divergence_mean"] = cost.score->divergence_mean;
+            row["same_top_share"] = cost.score->same_top_share;
+        }
         if (!cost.refused.empty()) {
             row["refused"] = cost.refused;
         } else {
@@ -92,7 +96,7 @@ json::object json_of(const model_report& report) {
                      {"chat_template", nullptr},
                      {"pool_bytes", report.pool_bytes},
                      {"kv", std::move(kv)},
-                     {"kv_default_reason", nullptr},
+                     {"kv_default", nullptr},
                      {"loads", report.problems.empty()},
                      {"problems", json::array(report.problems.begin(), report.problems.end())}};
     if (report.weight_bytes != 0) out["weight_bytes"] = report.weight_bytes;
@@ -103,7 +107,7 @@ json::object json_of(const model_report& report) {
                                         {"puts_in_front", report.tokenizer->first}};
     if (!report.template_family.empty()) out["chat_template"] = report.template_family;
     if (!report.template_assumed.empty()) out["chat_template_reason"] = report.template_assumed;
-    if (!report.kv_default_reason.empty()) out["kv_default_reason"] = report.kv_default_reason;
+    if (!report.kv_default.empty()) out["kv_default"] = report.kv_default;
     return out;
 }
 
@@ -136,14 +140,16 @@ void print_geometry(const engine::model_config& config) {
 }
 
 void print_kv(const model_report& report) {
-    std::printf(
-        "\n| KV bits | bytes per token | behind the windows | agents of 4096 | of 16384 |\n");
-    std::printf("|---|---|---|---|---|\n");
+    const bool measured = !report.kv_default.empty();
+    std::printf("\n| KV | bytes per token | behind the windows | agents of 4096 | of 16384 |%s\n",
+                measured ? " KL, mean | same top |" : "");
+    std::printf("|---|---|---|---|---|%s\n", measured ? "---|---|" : "");
     for (const kv_cost& cost : report.kv) {
         const std::string name =
-            cost.name == "default" ? "default: " + std::to_string(cost.bits) : cost.name;
+            cost.name == report.kv_default ? cost.name + " (default)" : cost.name;
         if (!cost.refused.empty()) {
-            std::printf("| %s | %s | | | |\n", name.c_str(), cost.refused.c_str());
+            std::printf("| %s | %s | | | |%s\n", name.c_str(), cost.refused.c_str(),
+                        measured ? " | |" : "");
             continue;
         }
         const auto shown = [](std::uint64_t number) {
@@ -153,13 +159,14 @@ void print_kv(const model_report& report) {
                     shown(cost.lasting_bytes_per_token));
         for (const auto& agents : {cost.agents_4k, cost.agents_16k})
             std::printf(" %s |", agents ? std::to_string(*agents).c_str() : "-");
+        if (cost.score)
+            std::printf(" %.4f | %.1f %% |", static_cast<double>(cost.score->divergence_mean),
+                        100.0 * static_cast<double>(cost.score->same_top_share));
         std::printf("\n");
     }
     std::printf("in a pool of %llu MiB%s\n",
                 static_cast<unsigned long long>(report.pool_bytes >> 20),
-                report.kv_default_reason.empty()
-                    ? ""
-                    : ("; the default is not 4 because " + report.kv_default_reason).c_str());
+                measured ? "" : "; --measure tells which recipe is this model's default");
 }
 
 void print_text(const model_report& report) {
@@ -196,10 +203,12 @@ int run_inspect(const command& self, const std::vector<std::string>& words) {
     given.add_tokenizer();
     given.add()("memory-mb", po::value<int>()->default_value(8192)->value_name("MB"),
                 "of the KV pool, in MiB");
+    given.add()("measure", po::bool_switch(),
+                "read the weights and measure what each KV recipe costs the model");
     given.add()("json", po::bool_switch(), "print one JSON object");
     if (!given.parse(words)) return 0;
     const auto pool = static_cast<std::uint64_t>(given.number("memory-mb", 1, 1 << 24)) << 20;
-    const model_report report = report_on(given, pool);
+    const model_report report = report_on(given, pool, given.get<bool>("measure"));
     if (given.get<bool>("json")) {
         std::cout << json_of(report) << "\n";
     } else {

@@ -9,6 +9,7 @@
 #include "server/eval/command_line.hpp"
 #include "server/eval/offline_model.hpp"
 #include "storage/files/safetensors.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::eval {
 
@@ -67,23 +68,21 @@ void add_sequence_options(options& given) {
     given.add_compute();
     given.add()("tokens", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON array of token ids; - is standard input");
-    given.add()(
-        "kv-bits", po::value<std::string>()->value_name("16|8|4"),
-        "how K and V are kept (left out as the server: 4, or 8 where keys have a bias or attention "
-        "is latent)");
+    given.add()("kv-bits", po::value<std::string>()->default_value("default")->value_name("RECIPE"),
+                ("how K and V are kept: 16, 8, 4, " + storage::kv_recipe_names() +
+                 "; default: what the server takes for this model")
+                    .c_str());
     given.add()("chunk", po::value<int>()->default_value(512)->value_name("N"),
                 "tokens prefilled at once; the results do not depend on it");
 }
 
 offline_options model_options(const options& given, std::size_t tokens_max) {
-    const std::vector<int> bits = given.has("kv-bits")
-                                      ? parse_kv_bits(given.get<std::string>("kv-bits"))
-                                      : std::vector<int>{0};
-    if (bits.size() != 1) throw bad_input("--kv-bits: one of 16, 8 and 4 is needed here");
+    const auto recipes = parse_kv_list("kv-bits", given.get<std::string>("kv-bits"));
+    if (recipes.size() != 1) throw bad_input("--kv-bits: one recipe is needed here");
     if (tokens_max > tokens_limit)
         throw bad_input(std::to_string(tokens_max) + " tokens are too many");
     return {given.model_directory(),           given.get<std::string>("kernels"),
-            given.number("threads", 0, 1024),  bits[0],
+            given.number("threads", 0, 1024),  recipes[0],
             given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max),
             given.get<std::string>("weights")};
 }

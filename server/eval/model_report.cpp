@@ -11,6 +11,7 @@
 #include "engine/model/weights/gguf_blocks.hpp"
 #include "engine/model/weights/weight_files.hpp"
 #include "engine/model/weights/weights.hpp"
+#include "server/eval/offline_model.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/gguf.hpp"
 
@@ -28,7 +29,7 @@ class inspection {
         report_.pool_bytes = pool_bytes;
     }
 
-    model_report run() && {
+    model_report run(bool measure) && {
         if (storage::is_gguf_path(path())) {
             read_gguf();
         } else {
@@ -48,6 +49,8 @@ class inspection {
             report_.template_family = rules.family();
             report_.template_assumed = rules.assumed();
         });
+        const auto& pre = given_.get<std::string>("tokenizer-pre");
+        if (measure && report_.problems.empty()) measure_kv(pre == "auto" ? "" : pre);
         return std::move(report_);
     }
 
@@ -142,29 +145,37 @@ class inspection {
     }
 
     void read_kv() {
-        const engine::model_config& config = *report_.config;
-        const engine::kv_default own = engine::default_kv(config);
-        report_.kv_default_reason = own.why;
-        for (const auto& [name, bits] :
-             {std::pair{"16", 16}, {"8", 8}, {"4", 4}, {"default", own.bits}}) {
+        for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
             kv_cost cost;
-            cost.name = name;
-            cost.bits = bits;
+            cost.name = each.name;
+            cost.bits = each.recipe.mean_bits();
             try {
-                const auto layout = engine::make_kv_layout(config, {bits, 64}, block_tokens);
+                const auto layout =
+                    engine::make_kv_layout(*report_.config, each.recipe, block_tokens);
                 cost.bytes_per_token = layout.bytes_per_token();
                 cost.lasting_bytes_per_token = engine::lasting_bytes_per_token(layout);
                 cost.agents_4k = agents_in(layout, 4096);
                 cost.agents_16k = agents_in(layout, 16384);
             } catch (const std::exception& error) {
                 cost.refused = error.what();
-                // The server would start with this one.
-                if (cost.name == "default")
-                    report_.problems.push_back("--kv-bits " + std::to_string(bits) +
-                                               ", this model's default: " + error.what());
             }
             report_.kv.push_back(std::move(cost));
         }
+    }
+
+    /// Requires: a model that loads.
+    void measure_kv(const std::string& tokenizer_pre) {
+        attempt([&] {
+            offline_options options;
+            options.directory = path();
+            options.kv = "16";
+            options.tokenizer_pre = tokenizer_pre;
+            const auto scores = offline_model(options).measure_recipes();
+            report_.kv_default = engine::choose_recipe(scores, engine::recipe_bound()).name;
+            for (kv_cost& cost : report_.kv)
+                for (const engine::recipe_score& score : scores)
+                    if (score.name == cost.name) cost.score = score;
+        });
     }
 
     std::optional<std::uint64_t> agents_in(const storage::kv_layout& layout, int tokens) const {
@@ -204,8 +215,8 @@ class inspection {
 
 }  // namespace
 
-model_report report_on(const options& given, std::uint64_t pool_bytes) {
-    return inspection(given, pool_bytes).run();
+model_report report_on(const options& given, std::uint64_t pool_bytes, bool measure) {
+    return inspection(given, pool_bytes).run(measure);
 }
 
 }  // namespace semantic::eval

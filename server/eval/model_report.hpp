@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/model/config/model_config.hpp"
+#include "engine/recipe/calibration.hpp"
 #include "server/config/model_path.hpp"
 #include "server/eval/command_line.hpp"
 
@@ -20,14 +21,15 @@ struct tensor_type {
     bool is_read = true;  // or refused
 };
 
-/// K and V in one form.
+/// K and V by one recipe.
 struct kv_cost {
-    std::string name;  // "16", "8", "4" or "default"
-    int bits = 0;
+    std::string name;
+    int bits = 0;         // of an element on average, without scales
     std::string refused;  // why not; empty where it can
     std::uint64_t bytes_per_token = 0;
     std::uint64_t lasting_bytes_per_token = 0;           // once every window is full
     std::optional<std::uint64_t> agents_4k, agents_16k;  // in the pool; none beyond the context
+    std::optional<engine::recipe_score> score;           // where it was measured
 };
 
 struct tokenizer_facts {
@@ -48,11 +50,12 @@ struct model_report {
     std::string template_assumed;  // why it is not one of the model's own; else empty
     std::uint64_t pool_bytes = 0;
     std::vector<kv_cost> kv;
-    std::string kv_default_reason;      // why it is not 4
+    std::string kv_default;             // what the server takes; empty: not measured
     std::vector<std::string> problems;  // what the server would refuse; none: it loads
 };
 
-/// `given` has --model, --chat-template and --tokenizer-pre.
-model_report report_on(const options& given, std::uint64_t pool_bytes);
+/// `given` has --model, --chat-template and --tokenizer-pre. `measure`: loads the weights and tells
+/// what each recipe costs the model.
+model_report report_on(const options& given, std::uint64_t pool_bytes, bool measure);
 
 }  // namespace semantic::eval

@@ -1,8 +1,10 @@
 #include "server/eval/offline_model.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "engine/model/sampler.hpp"
+#include "engine/recipe/recipe_choice.hpp"
 #include "server/eval/command_line.hpp"
 
 namespace semantic::eval {
@@ -26,6 +28,15 @@ engine::weight_form form_named(const std::string& name) {
     throw bad_input("--weights \"" + name + "\": possible are native, q8 and q4");
 }
 
+storage::kv_layout make_layout(const engine::model_config& config,
+                               const storage::kv_recipe& recipe) {
+    try {
+        return engine::make_kv_layout(config, recipe, block_tokens);
+    } catch (const std::invalid_argument& error) {
+        throw bad_input("KV " + std::string(storage::name_of(recipe)) + ": " + error.what());
+    }
+}
+
 }  // namespace
 
 offline_model::offline_model(const offline_options& options)
@@ -38,7 +49,6 @@ offline_model::offline_model(const offline_options& options)
                         " tokens do not fit the model's context of " +
                         std::to_string(config_.context_tokens_max));
     }
-    make_pool(options.kv_bits);
     options_.chunk_tokens = std::min(options.chunk_tokens, std::max(options.tokens_max, 1));
     const engine::weight_form form = form_named(options.weights);
     progress_line progress("reading weights, files");
@@ -48,29 +58,56 @@ offline_model::offline_model(const offline_options& options)
         progress.show(static_cast<std::size_t>(done), files.size(),
                       std::to_string(static_cast<int>(fraction * 100)) + " %");
     };
+    const auto plain = engine::make_kv_layout(config_, storage::kv_recipe(16), block_tokens);
     arena_->run([&] {
-        model_ = take(engine::transformer::load(options.directory, config_, layout(), *kernels_,
-                                                {options_.chunk_tokens, options_.chunk_tokens},
-                                                form, show));
+        model_ = take(engine::transformer::load(options.directory, config_, plain, *kernels_,
+                                                {1, 1}, form, show));
     });
+    take_recipe(*model_);
 }
 
-offline_model::offline_model(const offline_model& other, int kv_bits)
+offline_model::offline_model(const offline_model& other, const std::string& kv)
     : options_(other.options_),
       config_(other.config_),
       kernels_(other.kernels_),
-      arena_(other.arena_) {
-    make_pool(kv_bits);
-    model_ = take(other.model_->with_layout(layout()));
+      arena_(other.arena_),
+      calibration_(other.calibration_) {
+    options_.kv = kv;
+    take_recipe(*other.model_);
 }
 
-void offline_model::make_pool(int kv_bits) {
-    const int bits = kv_bits != 0 ? kv_bits : engine::default_kv(config_).bits;
-    const auto layout = engine::make_kv_layout(config_, {bits, 64}, block_tokens);
+void offline_model::take_recipe(const engine::transformer& weights) {
+    const auto named = storage::find_kv_recipe(options_.kv);
+    engine::chosen_recipe chosen{named.value_or(storage::kv_recipe(16)), {}, {}};
+    if (!named || named->k.centred) {
+        const engine::calibration& measured = calibrate(weights);
+        if (!named)
+            chosen.recipe = *storage::find_kv_recipe(
+                engine::choose_recipe(measured.scores, engine::recipe_bound()).name);
+        chosen.key_means = measured.key_means;
+    }
+    const auto layout = make_layout(config_, chosen.recipe);
     const auto blocks =
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
     pool_ = std::make_unique<storage::block_pool>(
         layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
+    const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
+                                            options_.compensated};
+    model_ = take(weights.with_layout(layout, limits, chosen.key_means));
+}
+
+const engine::calibration& offline_model::calibrate(const engine::transformer& weights) {
+    if (calibration_ != nullptr) return *calibration_;
+    const auto words = take(engine::tokenizer::load(options_.directory, options_.tokenizer_pre));
+    progress_line progress("measuring KV recipes, %");
+    storage::result<engine::calibration> result = engine::calibration{};
+    arena_->run([&] {
+        result = engine::calibrate(weights, config_, words, [&](double part) {
+            progress.show(static_cast<std::size_t>(100 * part), 100);
+        });
+    });
+    calibration_ = std::make_shared<engine::calibration>(take(std::move(result)));
+    return *calibration_;
 }
 
 std::unique_ptr<storage::kv_sequence> offline_model::start() const {

@@ -10,6 +10,7 @@
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/recipe/calibration.hpp"
 #include "storage/pool/block_pool.hpp"
 
 namespace semantic::eval {
@@ -18,19 +19,20 @@ struct offline_options {
     std::string directory;
     std::string kernels = "auto";
     int threads = 0;
-    int kv_bits = 0;  // 0: what suits the model
+    std::string kv = "default";  // a recipe's name; default: what the server takes
     int chunk_tokens = 512;
     int tokens_max = 0;              // of one sequence; decides the size of the pool
     std::string weights = "native";  // or q8, q4: what matrices are quantised to
+    bool compensated = false;        // transformer_limits::compensated
+    std::string tokenizer_pre = {};  // engine_options::tokenizer_pre, where kv is "default"
 };
 
 class offline_model {
   public:
     /// Blocks. Throws bad_input with the sentence of what is wrong.
     explicit offline_model(const offline_options& options);
-    /// The same weights and threads with K and V in `kv_bits` bits; 0: what suits the model. Throws
-    /// bad_input.
-    offline_model(const offline_model& other, int kv_bits);
+    /// The same weights and threads with K and V kept as `kv` says. Throws bad_input.
+    offline_model(const offline_model& other, const std::string& kv);
 
     const engine::model_config& config() const noexcept { return config_; }
     const char* kernels() const noexcept { return kernels_->name; }
@@ -39,6 +41,9 @@ class offline_model {
     const storage::kv_layout& layout() const noexcept { return pool_->layout(); }
     /// Runs `body` on the model's threads.
     void compute(const std::function<void()>& body) { arena_->run(body); }
+
+    /// What each recipe costs the model. Throws bad_input.
+    const std::vector<engine::recipe_score>& measure_recipes() { return calibrate(*model_).scores; }
 
     std::unique_ptr<storage::kv_sequence> start() const;
     /// Appends `ids`. Returns: the logits at `wanted`, ascending indices into `ids`. Shape:
@@ -51,7 +56,9 @@ class offline_model {
                                           std::span<const storage::token_id> stops = {});
 
   private:
-    void make_pool(int kv_bits);
+    /// Makes model_, over the weights of `weights`, and its pool, as options_.kv says.
+    void take_recipe(const engine::transformer& weights);
+    const engine::calibration& calibrate(const engine::transformer& weights);
 
     offline_options options_;
     engine::model_config config_;
@@ -59,6 +66,7 @@ class offline_model {
     std::shared_ptr<engine::compute_arena> arena_;
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<engine::transformer> model_;
+    std::shared_ptr<const engine::calibration> calibration_;  // once measured
 };
 
 }  // namespace semantic::eval

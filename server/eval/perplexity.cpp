@@ -13,6 +13,7 @@
 #include "engine/recipe/prediction_scores.hpp"
 #include "server/eval/command_line.hpp"
 #include "server/eval/offline_model.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::eval {
 
@@ -39,7 +40,7 @@ constexpr int first_depth = 512;  // positions of the first bucket; each next on
 /// A way to keep K and V, and what it scored.
 struct kv_form {
     std::string name;  // as the user spelled it
-    int bits = 0;
+    std::string recipe;
     std::unique_ptr<offline_model> model;
     score_sum all;
     std::vector<score_sum> by_depth;
@@ -82,19 +83,6 @@ struct perplexity_options {
     std::string csv;  // empty: none
 };
 
-std::vector<std::string> parse_kv(const char* option, const std::string& list) {
-    std::vector<std::string> names;
-    std::istringstream in(list);
-    for (std::string word; std::getline(in, word, ',');) {
-        if (word != "16" && word != "8" && word != "4" && word != "default")
-            throw bad_input("--" + std::string(option) + ": \"" + word +
-                            "\" is not 16, 8, 4 or default");
-        names.push_back(word);
-    }
-    if (names.empty()) throw bad_input("--" + std::string(option) + " is empty");
-    return names;
-}
-
 /// The token that the tokenizer puts in front of a text, if it does.
 std::optional<token_id> first_token(const engine::tokenizer& tokenizer) {
     const auto plain = tokenizer.encode("a"), whole = tokenizer.encode("a", true);
@@ -130,15 +118,14 @@ std::vector<kv_form> make_forms(const perplexity_options& options) {
     for (const std::string& name : options.kv) {
         kv_form form;
         form.name = name;
-        const int bits = name == "default" ? 0 : std::stoi(name);
         if (forms.empty()) {
             offline_options first = options.model;
-            first.kv_bits = bits;
+            first.kv = name;
             form.model = std::make_unique<offline_model>(first);
         } else {
-            form.model = std::make_unique<offline_model>(*forms.front().model, bits);
+            form.model = std::make_unique<offline_model>(*forms.front().model, name);
         }
-        form.bits = form.model->layout().recipe().bits;
+        form.recipe = storage::name_of(form.model->layout().recipe());
         forms.push_back(std::move(form));
     }
     return forms;
@@ -222,13 +209,13 @@ class window_reader {
 double kv_bytes_share(const kv_form& form) {
     const auto& layout = form.model->layout();
     const auto plain =
-        engine::make_kv_layout(form.model->config(), {16, 64}, layout.block_tokens());
+        engine::make_kv_layout(form.model->config(), storage::kv_recipe(16), layout.block_tokens());
     return static_cast<double>(layout.bytes_per_token()) /
            static_cast<double>(plain.bytes_per_token());
 }
 
 std::string title_of(const kv_form& form) {
-    return form.name == "default" ? "default (" + std::to_string(form.bits) + ")" : form.name;
+    return form.name == "default" ? "default: " + form.recipe : form.name;
 }
 
 void print_tables(const std::vector<kv_form>& forms, const window_plan& plan) {
@@ -299,7 +286,7 @@ perplexity_options read_options(const options& given) {
     if (given.has("kv") && given.has("kv-bits"))
         throw bad_input("--kv and --kv-bits mean the same: give one of them");
     const char* kv = given.has("kv-bits") ? "kv-bits" : "kv";
-    read.kv = parse_kv(kv, given.has(kv) ? given.get<std::string>(kv) : "16,8,4");
+    read.kv = parse_kv_list(kv, given.has(kv) ? given.get<std::string>(kv) : "16,8,4");
     if (given.has("context")) read.context = given.number("context", 2, 1 << 24);
     if (given.has("tokens")) read.tokens = given.number("tokens", 2, 1 << 30);
     read.second_half = given.get<bool>("second-half");
@@ -311,6 +298,7 @@ perplexity_options read_options(const options& given) {
     read.model.kernels = given.get<std::string>("kernels");
     read.model.weights = given.get<std::string>("weights");
     read.model.threads = given.number("threads", 0, 1024);
+    read.model.compensated = given.get<bool>("compensated");
     return read;
 }
 
@@ -320,8 +308,10 @@ void add_options(options& given) {
     given.add()("text", po::value<std::string>()->required()->value_name("FILE"),
                 "UTF-8 text to predict; - is standard input");
     given.add()("kv", po::value<std::string>()->value_name("LIST"),
-                "how K and V are kept: 16, 8, 4, default (what the server takes for this model); "
-                "the first is what the others are compared with (left out: 16,8,4)");
+                ("how K and V are kept: 16, 8, 4, " + storage::kv_recipe_names() +
+                 ", default (what the server takes for this model); the first is what the others "
+                 "are compared with (left out: 16,8,4)")
+                    .c_str());
     given.add()("kv-bits", po::value<std::string>()->value_name("LIST"), "the same as --kv");
     given.add()("context", po::value<int>()->value_name("N"),
                 "tokens of a window, each of which is read from an empty cache; what does not fill "
@@ -329,6 +319,9 @@ void add_options(options& given) {
                 "less)");
     given.add()("tokens", po::value<int>()->value_name("N"),
                 "read no more than the text's first N tokens (left out: all)");
+    given.add()("compensated", po::bool_switch(),
+                "multiply what 8 bits lose of activations too, so that K and V alone make the "
+                "difference; takes twice as long");
     given.add()("second-half", po::bool_switch(),
                 "count only predictions in the second half of each window, as llama.cpp's "
                 "perplexity does; its windows, and the token in front of each, are these");

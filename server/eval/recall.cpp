@@ -95,27 +95,27 @@ struct score {
 };
 
 struct column {
-    int kv_bits = 0;
+    std::string kv;
     std::map<int, score> by_length;
     double seconds = 0.0;
     std::string machine;
 };
 
-column run_column(const recall_options& options, int kv_bits, const std::vector<recall_case>& cases,
-                  const engine::tokenizer& tokenizer, const std::vector<token_id>& template_stops) {
+column run_column(const recall_options& options, const std::string& kv,
+                  const std::vector<recall_case>& cases, const engine::tokenizer& tokenizer,
+                  const std::vector<token_id>& template_stops) {
     std::size_t longest = 0;
     for (const recall_case& one : cases) longest = std::max(longest, one.prompt.size());
-    offline_model model({options.directory, options.kernels, options.threads, kv_bits,
-                         options.chunk, static_cast<int>(longest) + answer_tokens_max,
-                         options.weights});
+    offline_model model({options.directory, options.kernels, options.threads, kv, options.chunk,
+                         static_cast<int>(longest) + answer_tokens_max, options.weights});
     std::vector<token_id> stops = model.config().eos_tokens;
     stops.insert(stops.end(), template_stops.begin(), template_stops.end());
 
     column out;
-    out.kv_bits = kv_bits;
+    out.kv = kv;
     out.machine =
         std::string(model.kernels()) + ", " + std::to_string(model.threads()) + " threads";
-    progress_line progress(std::to_string(kv_bits) + "-bit KV");
+    progress_line progress("KV " + kv);
     const auto begin = std::chrono::steady_clock::now();
     int known = 0;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -153,7 +153,7 @@ void print_table(const std::vector<column>& columns, const std::vector<recall_ca
     std::printf("recall in per cent, greedy, at most %d tokens; %s\n", answer_tokens_max,
                 columns[0].machine.c_str());
     std::printf("%9s%7s", "context", "cases");
-    for (const column& each : columns) std::printf("%7d-bit", each.kv_bits);
+    for (const column& each : columns) std::printf("%11s", each.kv.c_str());
     std::printf("\n");
     for (const auto& [length, s] : columns[0].by_length)
         print_row(std::to_string(length), columns, length);
@@ -178,7 +178,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     given.add()("cases", po::value<std::string>()->required()->value_name("FILE"),
                 "JSON lines with messages, expect and context_tokens");
     given.add()("kv-bits", po::value<std::string>()->default_value("16,8,4")->value_name("LIST"),
-                "one column for each");
+                "KV recipes, one column for each");
     given.add()("chunk", po::value<int>()->default_value(512)->value_name("N"),
                 "tokens prefilled at once");
     given.add()("limit", po::value<int>()->default_value(0)->value_name("N"),
@@ -195,7 +195,7 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
     options.chunk = given.number("chunk", 1, 1 << 16);
     options.limit = given.number("limit", 0, 1 << 30);
     options.per_length = given.number("per-length", 0, 1 << 30);
-    const std::vector<int> kv_bits = parse_kv_bits(given.get<std::string>("kv-bits"));
+    const auto recipes = parse_kv_list("kv-bits", given.get<std::string>("kv-bits"));
 
     const auto rules = given.chat_rules();
     const auto tokenizer = given.tokenizer();
@@ -205,8 +205,8 @@ int run_recall(const command& self, const std::vector<std::string>& words) {
         if (const token_id id = tokenizer.find(spelling); id >= 0) stops.push_back(id);
     }
     std::vector<column> columns;
-    for (const int bits : kv_bits)
-        columns.push_back(run_column(options, bits, cases, tokenizer, stops));
+    for (const std::string& kv : recipes)
+        columns.push_back(run_column(options, kv, cases, tokenizer, stops));
     print_table(columns, cases);
     return 0;
 }

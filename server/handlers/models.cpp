@@ -18,7 +18,8 @@ std::vector<protocol::model_card> cards(const services& with) {
     card.thinks = family != nullptr && !family->thinking_end.empty();
     card.has_effort = info.chat_template == "harmony";
     card.kv_bits = info.kv_bits;
-    card.kv_bits_reason = info.kv_bits_reason;
+    card.kv_recipe = info.kv_recipe;
+    card.kv_recipe_reason = info.kv_recipe_reason;
     card.chat_template = info.chat_template;
     card.chat_template_reason = info.chat_template_reason;
     return {std::move(card)};

@@ -23,8 +23,7 @@ openai::chat_limits limits_of(const services& with) {
 /// All that decides what the same seed gives, beside the request itself.
 std::string fingerprint_of(const engine::model_info& info) {
     return openai::system_fingerprint(info.id + "/" + info.kernels + "/" +
-                                      std::to_string(info.weight_bytes) + "/" +
-                                      std::to_string(info.kv_bits));
+                                      std::to_string(info.weight_bytes) + "/" + info.kv_recipe);
 }
 
 openai::reply_options options_of(const openai::chat_request& parsed, std::string id,

@@ -246,7 +246,8 @@ std::string render_metrics(const server_probe& probe, const engine::engine* engi
     out.sample({{"version", server_version},
                 {"model", model.id},
                 {"kernels", model.kernels},
-                {"kv_bits", bits}},
+                {"kv_bits", bits},
+                {"kv_recipe", model.kv_recipe}},
                1);
     out.one("semantic_ready", "gauge", "1 once the model is loaded.", 1);
     write_tokens(out, engine->probe());

@@ -17,9 +17,9 @@ constexpr std::string_view sliding_extension = ".sliding.safetensors";
 constexpr std::size_t length_bytes = 8;  // of the header, in front of it
 
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
-                const kv_region& region, int bits) {
+                const kv_region& region) {
     const std::size_t parameter_bytes = as_size(region.groups) * 2;
-    if (bits == 16) {
+    if (region.bits == 16) {
         plans.push_back({name, dtype::f16, layer, region.heads, region.weights, region.row_bytes,
                          as_size(region.dim)});
         return;
@@ -61,8 +61,7 @@ std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part) {
         const std::string prefix = "layer_" + std::to_string(layer);
         const char* names[] = {"_k", "_v"};
         for (std::size_t i = 0; i < layout.stored(layer).size(); ++i)
-            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i],
-                       layout.recipe().bits);
+            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i]);
     }
     return plans;
 }

@@ -1,6 +1,7 @@
 #include "storage/pool/kv_layout.hpp"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string>
 
@@ -26,15 +27,32 @@ void require_size(const std::string& name, int value) {
                                     ", this is " + std::to_string(value));
 }
 
+void require_form(const std::string& name, const kv_form& form) {
+    constexpr std::array possible{4, 5, 6, 8, 16};
+    if (std::ranges::find(possible, form.bits) == possible.end())
+        throw std::invalid_argument(name + " bits must be 4, 5, 6, 8 or 16, this is " +
+                                    std::to_string(form.bits));
+    if (form.rotated && form.bits == 16)
+        throw std::invalid_argument(name + " of 16 bits gain nothing by being rotated");
+    if (form.centred && (!form.rotated || name != "key"))
+        throw std::invalid_argument("only rotated keys are stored less their mean");
+}
+
 void require_recipe(const kv_recipe& recipe) {
-    if (recipe.bits != 4 && recipe.bits != 8 && recipe.bits != 16)
-        throw std::invalid_argument("kv bits must be 4, 8 or 16, this is " +
-                                    std::to_string(recipe.bits));
-    if (recipe.bits == 16) return;
+    require_form("key", recipe.k);
+    require_form("value", recipe.v);
+    if (recipe.k.bits == 16 && recipe.v.bits == 16) return;
     require_size("kv group size", recipe.group_size);
     if (recipe.group_size % 8 != 0)
         throw std::invalid_argument("kv group size must be a multiple of 8, this is " +
                                     std::to_string(recipe.group_size));
+}
+
+void require_groups(const std::string& prefix, int dim, const kv_form& form, int group_size) {
+    if (form.bits == 16 || dim % group_size == 0) return;
+    throw std::invalid_argument(prefix + "head dimension " + std::to_string(dim) +
+                                " is not a multiple of the group size " +
+                                std::to_string(group_size));
 }
 
 void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
@@ -49,22 +67,24 @@ void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
         throw std::invalid_argument(prefix + "values of v_dim " + std::to_string(layer.v_dim) +
                                     " do not lie inside keys of k_dim " +
                                     std::to_string(layer.k_dim));
-    if (recipe.bits == 16) return;
-    for (int dim : {layer.k_dim, layer.v_dim})
-        if (dim % recipe.group_size != 0)
-            throw std::invalid_argument(prefix + "head dimension " + std::to_string(dim) +
-                                        " is not a multiple of the group size " +
-                                        std::to_string(recipe.group_size));
+    if (layer.values_in_keys && recipe.k.centred)
+        throw std::invalid_argument(prefix + "keys that values lie in keep their mean");
+    if (layer.values_in_keys && !recipe.uniform())
+        throw std::invalid_argument(prefix + "values that lie inside the keys are kept as these");
+    require_groups(prefix, layer.k_dim, recipe.k, recipe.group_size);
+    require_groups(prefix, layer.v_dim, recipe.v, recipe.group_size);
 }
 
 /// Places a region at `offset` and moves `offset` behind it.
-kv_region place(std::size_t& offset, int heads, int dim, const kv_recipe& recipe,
+kv_region place(std::size_t& offset, int heads, int dim, const kv_form& form, int group_size,
                 int block_tokens) {
     kv_region region;
     region.heads = heads;
     region.dim = dim;
-    region.groups = recipe.bits == 16 ? 0 : dim / recipe.group_size;
-    region.row_bytes = as_size(dim) * as_size(recipe.bits) / 8;
+    region.bits = form.bits;
+    region.rotated = form.rotated;
+    region.groups = form.bits == 16 ? 0 : dim / group_size;
+    region.row_bytes = as_size(dim) * as_size(form.bits) / 8;
     const std::size_t rows = as_size(heads) * as_size(block_tokens);
     const std::size_t parameters = aligned(rows * as_size(region.groups) * 2);
     region.weights = offset;
@@ -95,11 +115,13 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
         const kv_layer& each = layer(index);
         require_layer(each, index, recipe_);
         std::size_t offset = 0;
-        const kv_region keys = place(offset, each.kv_heads, each.k_dim, recipe_, block_tokens_);
+        const kv_region keys =
+            place(offset, each.kv_heads, each.k_dim, recipe_.k, recipe_.group_size, block_tokens_);
         kv_region values = keys;
         values.dim = each.v_dim;
         if (!each.values_in_keys)
-            values = place(offset, each.kv_heads, each.v_dim, recipe_, block_tokens_);
+            values = place(offset, each.kv_heads, each.v_dim, recipe_.v, recipe_.group_size,
+                           block_tokens_);
         regions_.push_back({keys, values});
         frame_bytes_ = std::max(frame_bytes_, offset);
         for (const kv_region& region : stored(index)) bytes_per_token_ += row_cost(region);

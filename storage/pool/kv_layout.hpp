@@ -10,15 +10,9 @@
 #include <span>
 #include <vector>
 
-namespace semantic::storage {
+#include "storage/pool/kv_recipe.hpp"
 
-/// How K and V are kept: 4 and 8 bit are MLX affine groups (integer, f16 scale, f16 bias); 16 is
-/// plain f16.
-struct kv_recipe {
-    int bits = 4;         // 4, 8 or 16
-    int group_size = 64;  // elements along head_dim that share one scale and one bias
-    bool operator==(const kv_recipe&) const = default;
-};
+namespace semantic::storage {
 
 struct kv_layer {
     int kv_heads = 0;
@@ -41,6 +35,8 @@ inline constexpr std::array kv_parts{kv_part::full, kv_part::sliding};
 struct kv_region {
     int heads = 0;
     int dim = 0;                // elements that count; a row may hold more behind them
+    int bits = 16;              // of an element
+    bool rotated = false;       // kv_form::rotated
     int groups = 0;             // scales and biases a row; 0 at 16 bit
     std::size_t row_bytes = 0;  // one token of one head, packed
     std::size_t weights = 0;    // [heads, block_tokens, row_bytes]
@@ -63,9 +59,9 @@ struct kv_region {
 
 class kv_layout {
   public:
-    /// Requires: at least one layer, positive sizes, bits in {4, 8, 16}, dims that are multiples of
-    /// the group size unless bits is 16, values inside keys no longer than these. Throws
-    /// std::invalid_argument naming the value otherwise.
+    /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16}, dims that are
+    /// multiples of the group size unless bits is 16, values inside keys no longer than these and
+    /// kept alike. Throws std::invalid_argument naming the value otherwise.
     kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
 
     int layer_count() const noexcept { return static_cast<int>(layers_.size()); }

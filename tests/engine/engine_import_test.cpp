@@ -67,7 +67,7 @@ std::string rewritten(
     const engine_options options = tests::options_in(directory);
     const auto config = model_config::load(options.model_directory).value();
     storage::block_pool pool(
-        make_kv_layout(config, {default_kv(config).bits, options.kv_group_size},
+        make_kv_layout(config, storage::find_kv_recipe(options.kv_recipe).value(),
                        options.block_tokens),
         std::size_t{16} << 20);
     const auto view = storage::safetensors_view::parse(std::as_bytes(std::span(file))).value();

@@ -23,7 +23,7 @@ std::unique_ptr<engine> load(const latent_model& model, const std::string& cache
     options.cache_directory = caches;
     options.cache_budget_bytes = std::size_t{64} << 20;
     options.compute_threads = 2;
-    options.kv_bits = kv_bits;
+    options.kv_recipe = kv_bits == 0 ? "auto" : std::to_string(kv_bits);
     auto loaded = load_engine(options, {});
     if (!loaded) throw std::runtime_error(loaded.error().what);
     return std::move(*loaded);
@@ -79,10 +79,12 @@ TEST(engine_latent, answers_are_equal_hot_restored_and_cold_and_a_restart_loses_
 }
 
 // A latent of 128 and a rope part of 64, once for all four heads, in three layers.
-TEST(engine_latent, a_latent_takes_8_bits_where_nobody_chose) {
+TEST(engine_latent, latents_are_measured_too_and_keep_keys_and_values_alike) {
     const latent_model model;
-    tests::temp_dir dir, other;
-    const auto engine = load(model, dir.path());
+    tests::temp_dir dir, other, third;
+    const std::string chosen = load(model, third.path())->info().kv_recipe;
+    EXPECT_TRUE(chosen == "k4v4" || chosen == "k8v8" || chosen == "k16v16") << chosen;
+    const auto engine = load(model, dir.path(), 8);
     EXPECT_EQ(engine->info().kv_bits, 8);
     EXPECT_EQ(engine->info().kv_heads, 1);
     EXPECT_EQ(engine->info().head_dim, 192);

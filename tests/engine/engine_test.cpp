@@ -123,7 +123,7 @@ TEST(engine, greedy_answers_are_equal_cold_hot_restored_and_whatever_the_chunks_
             for (int threads : {1, 2}) {
                 tests::temp_dir dir;
                 engine_options options = options_in(dir.path());
-                options.kv_bits = kv_bits;
+                options.kv_recipe = kv_bits == 0 ? "auto" : std::to_string(kv_bits);
                 options.compute_threads = threads;
                 options.prefill_max_chunk_tokens = chunk;
                 options.prefill_min_chunk_tokens = std::min(chunk, 512);
@@ -141,7 +141,7 @@ TEST(engine, greedy_answers_are_equal_cold_hot_restored_and_whatever_the_chunks_
                                            "What is 2 plus 3?", "What is my dog called?"};
         for (std::size_t i = 0; i < questions.size(); ++i) {
             engine_options options = options_in(dir.path());
-            options.kv_bits = kv_bits;
+            options.kv_recipe = kv_bits == 0 ? "auto" : std::to_string(kv_bits);
             auto engine = load(options);
             turns.push_back(questions[i]);
             auto said = run(*engine, ask("a", chat_of(turns)));
@@ -154,7 +154,7 @@ TEST(engine, greedy_answers_are_equal_cold_hot_restored_and_whatever_the_chunks_
         // Cold: the whole last prompt on a fresh server.
         tests::temp_dir cold_dir;
         engine_options options = options_in(cold_dir.path());
-        options.kv_bits = kv_bits;
+        options.kv_recipe = kv_bits == 0 ? "auto" : std::to_string(kv_bits);
         auto cold = load(options);
         turns.pop_back();
         EXPECT_EQ(run(*cold, ask("b", chat_of(turns)))->text, reference.back())
@@ -265,7 +265,7 @@ TEST(engine, another_kv_recipe_does_not_read_the_cache_of_the_first) {
     tests::temp_dir dir;
     { run(*load(options_in(dir.path())), ask("a", chat_of({"My dog is called Biscuit."}))); }
     engine_options options = options_in(dir.path());
-    options.kv_bits = 8;
+    options.kv_recipe = "8";
     auto engine = load(options);
     auto said = run(*engine, ask("a", chat_of({"My dog is called Biscuit."})));
     EXPECT_EQ(said->usage.reused_tokens, 0);

@@ -30,7 +30,7 @@ engine_options options_in(const std::string& directory, const sliding_model& mod
     engine_options options;
     options.model_directory = model.path();
     options.cache_directory = directory;
-    options.kv_bits = 4;  // as frame_bytes says; the model is of a family that takes 8
+    options.kv_recipe = "4";  // as frame_bytes says; the model is of a family that takes 8
     options.cache_budget_bytes = frames * frame_bytes;
     options.block_tokens = block_tokens;
     options.compute_threads = 2;

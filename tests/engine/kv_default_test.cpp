@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine.hpp"
+#include "storage/pool/kv_recipe.hpp"
 #include "tests/support/latent_model.hpp"
 
 namespace semantic::engine {
@@ -11,16 +12,15 @@ struct started {
     std::vector<std::string> warnings;
 };
 
-started start(const std::string& model, int kv_bits) {
+started start(const std::string& model, const std::string& recipe, const std::string& directory) {
     const tests::golden_byte_model folder(model);
-    tests::temp_dir dir;
     started out;
     engine_options options;
     options.model_directory = folder.path();
-    options.cache_directory = dir.path();
+    options.cache_directory = directory;
     options.cache_budget_bytes = std::size_t{16} << 20;
     options.compute_threads = 1;
-    options.kv_bits = kv_bits;
+    options.kv_recipe = recipe;
     options.on_warning = [&](std::string what) { out.warnings.push_back(std::move(what)); };
     auto loaded = load_engine(options, {});
     if (!loaded) throw std::runtime_error(loaded.error().what);
@@ -28,36 +28,46 @@ started start(const std::string& model, int kv_bits) {
     return out;
 }
 
-TEST(kv_default, keys_with_a_bias_take_8_bits_and_say_why) {
-    const started qwen = start("qwen25", 0);
-    EXPECT_EQ(qwen.info.kv_bits, 8);
-    EXPECT_EQ(qwen.info.kv_bits_reason, "its keys have a bias");
-    EXPECT_TRUE(qwen.warnings.empty());
+TEST(kv_default, a_recipe_that_nobody_names_is_measured_and_says_what) {
+    const tests::temp_dir dir;
+    const started first = start("smollm2", "auto", dir.path());
+    EXPECT_TRUE(storage::find_kv_recipe(first.info.kv_recipe)) << first.info.kv_recipe;
+    EXPECT_NE(first.info.kv_recipe_reason.find("same top"), std::string::npos)
+        << first.info.kv_recipe_reason;
+    EXPECT_TRUE(first.warnings.empty());
+    EXPECT_TRUE(std::filesystem::exists(dir.path() + "/calibration"));
+    const started again = start("smollm2", "auto", dir.path());
+    EXPECT_EQ(again.info.kv_recipe, first.info.kv_recipe);
+    EXPECT_EQ(again.info.kv_recipe_reason, first.info.kv_recipe_reason);
 }
 
-TEST(kv_default, chosen_bits_are_obeyed_and_too_few_of_them_are_warned_of) {
-    const started four = start("qwen25", 4);
+TEST(kv_default, a_recipe_that_is_named_is_obeyed_and_too_few_bits_for_keys_are_warned_of) {
+    const tests::temp_dir dir;
+    const started four = start("qwen25", "4", dir.path());
+    EXPECT_EQ(four.info.kv_recipe, "k4v4");
     EXPECT_EQ(four.info.kv_bits, 4);
-    EXPECT_EQ(four.info.kv_bits_reason, "");
+    EXPECT_EQ(four.info.kv_recipe_reason, "");
     ASSERT_EQ(four.warnings.size(), 1u);
-    EXPECT_NE(four.warnings[0].find("kv-bits 4 is less than this model's default, 8 (its keys "
-                                    "have a bias)"),
-              std::string::npos)
-        << four.warnings[0];
-    for (const int enough : {8, 16}) {
-        const started chosen = start("qwen25", enough);
-        EXPECT_EQ(chosen.info.kv_bits, enough);
-        EXPECT_EQ(chosen.info.kv_bits_reason, "");
+    EXPECT_EQ(four.warnings[0],
+              "kv-recipe k4v4 keeps 4 bits of a key, and its keys have a bias: what the model "
+              "answers may be noise");
+    for (const std::string enough : {"k8v8", "k8v4", "k8m-v4r", "16"}) {
+        const tests::temp_dir other;
+        const started chosen = start("qwen25", enough, other.path());
+        EXPECT_EQ(storage::find_kv_recipe(chosen.info.kv_recipe), storage::find_kv_recipe(enough));
+        EXPECT_EQ(chosen.info.kv_recipe_reason, "");
         EXPECT_TRUE(chosen.warnings.empty());
     }
 }
 
-TEST(kv_default, keys_without_a_bias_take_4_bits) {
-    for (const int bits : {0, 4}) {
-        const started llama = start("smollm2", bits);
-        EXPECT_EQ(llama.info.kv_bits, 4);
-        EXPECT_EQ(llama.info.kv_bits_reason, "");
-        EXPECT_TRUE(llama.warnings.empty());
+TEST(kv_default, an_unknown_recipe_is_refused_with_those_that_there_are) {
+    const tests::temp_dir dir;
+    try {
+        start("smollm2", "k3v3", dir.path());
+        FAIL() << "it started";
+    } catch (const std::runtime_error& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  "kv-recipe: 'k3v3' is not auto, " + storage::kv_recipe_names());
     }
 }
 

@@ -79,7 +79,7 @@ TEST(reasons, another_recipe_of_the_same_model_is_incompatible) {
     temp_dir dir;
     engine_options options = options_in(dir.path());
     { run(*load(options), ask("a", chat_of({"Hello."}), 4)); }
-    options.kv_bits = 8;
+    options.kv_recipe = "8";
     auto engine = load(options);
     expect_reason(*engine, chat_of({"Hello."}), miss_reason::incompatible);
 }

@@ -32,9 +32,10 @@ class solo_model {
         : config_(taken(engine::model_config::load(options.model_directory))),
           tokens_max_(tokens_max),
           arena_(options.compute_threads) {
-        const int bits = options.kv_bits != 0 ? options.kv_bits : engine::default_kv(config_).bits;
+        storage::kv_recipe recipe = storage::find_kv_recipe(options.kv_recipe).value();
+        recipe.group_size = options.kv_group_size;
         const storage::kv_layout layout =
-            engine::make_kv_layout(config_, {bits, options.kv_group_size}, options.block_tokens);
+            engine::make_kv_layout(config_, recipe, options.block_tokens);
         pool_ = std::make_unique<storage::block_pool>(
             layout, layout.frames_for(tokens_max, tokens_max) * layout.frame_bytes());
         arena_.run([&] {

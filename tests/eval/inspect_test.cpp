@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/pool/kv_recipe.hpp"
 #include "tests/eval/eval_program.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/latent_model.hpp"
@@ -58,25 +59,32 @@ TEST_F(inspect_test, tells_what_the_embedded_model_is_and_costs) {
     EXPECT_EQ(is.at("chat_template"), "chatml");
     EXPECT_EQ(is.at("types").as_array().front().at("type"), "U32");
     const json::array& kv = is.at("kv").as_array();
-    ASSERT_EQ(kv.size(), 4u);
+    ASSERT_EQ(kv.size(), storage::kv_recipes().size());
+    const json::value& plain = kv.back();
     // 8 layers of 2 heads of 64, K and V, 2 bytes each.
-    EXPECT_EQ(kv[0].at("bytes_per_token").to_number<int>(), 8 * 2 * 64 * 2 * 2);
-    EXPECT_EQ(kv[0].at("agents_4k").to_number<int>(), (1024 << 20) / 4096 / 4096);
-    EXPECT_EQ(kv[3].at("kv"), "default");
-    EXPECT_EQ(kv[3].at("bits").to_number<int>(), 4);
+    EXPECT_EQ(plain.at("bytes_per_token").to_number<int>(), 8 * 2 * 64 * 2 * 2);
+    EXPECT_EQ(plain.at("agents_4k").to_number<int>(), (1024 << 20) / 4096 / 4096);
+    EXPECT_EQ(plain.at("kv"), "k16v16");
+    EXPECT_EQ(plain.at("bits").to_number<int>(), 16);
+    EXPECT_TRUE(is.at("kv_default").is_null());  // not measured
     const outcome text = run("inspect");
     EXPECT_EQ(text.status, 0);
     for (const char* part :
          {"8 layers, hidden 384", "6 heads of 64, 2 for K and V", "chatml",
-          "| 16 | 4096 | 4096 | 512 | 128 |", "in a pool of 8192 MiB", "It will load."})
+          "| k16v16 | 4096 | 4096 | 512 | 128 |", "in a pool of 8192 MiB", "It will load."})
         EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
 }
 
-TEST_F(inspect_test, tells_why_the_default_is_not_4_bits_and_what_is_beyond_the_context) {
+TEST_F(inspect_test, measures_what_each_recipe_costs_and_tells_what_is_beyond_the_context) {
     const tests::golden_byte_model model("qwen25");
-    const json::object is = report("--model " + model.path(), 0);
-    EXPECT_EQ(is.at("kv_default_reason"), "its keys have a bias");
-    EXPECT_EQ(is.at("kv").as_array()[3].at("bits").to_number<int>(), 8);
+    const json::object is = report("--measure --model " + model.path(), 0);
+    EXPECT_TRUE(storage::find_kv_recipe(is.at("kv_default").as_string()));
+    for (const json::value& each : is.at("kv").as_array()) {
+        EXPECT_GE(each.at("divergence_mean").to_number<double>(), 0.0);
+        EXPECT_LE(each.at("same_top_share").to_number<double>(), 1.0);
+    }
+    const outcome text = run("inspect --measure --model " + model.path());
+    EXPECT_NE(text.out.find(" (default) | "), std::string::npos) << text.out;
     EXPECT_TRUE(is.at("kv").as_array()[0].at("agents_16k").is_null());
     EXPECT_FALSE(is.at("weight_bytes").is_null());
 }
@@ -104,9 +112,8 @@ TEST_F(inspect_test, tells_every_reason_why_a_folder_will_not_load) {
     EXPECT_TRUE(has_problem(is, {"model.safetensors", "shape"})) << json::serialize(is);
     EXPECT_TRUE(has_problem(is, {"tokenizer.json"})) << json::serialize(is);
     EXPECT_TRUE(has_problem(is, {"chat template"})) << json::serialize(is);
-    EXPECT_TRUE(has_problem(is, {"--kv-bits 4", "48"})) << json::serialize(is);
-    EXPECT_TRUE(is.at("kv").as_array()[0].as_object().contains("bytes_per_token"));
-    EXPECT_TRUE(is.at("kv").as_array()[2].as_object().contains("refused"));
+    EXPECT_TRUE(is.at("kv").as_array().back().as_object().contains("bytes_per_token"));
+    EXPECT_TRUE(is.at("kv").as_array().front().as_object().contains("refused"));
     const outcome text = run("inspect --model " + model);
     EXPECT_EQ(text.status, 1);
     EXPECT_NE(text.out.find("It will not load:\n- "), std::string::npos) << text.out;

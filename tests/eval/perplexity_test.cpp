@@ -191,7 +191,8 @@ TEST_F(perplexity_test, of_a_form_against_itself_differs_in_nothing) {
             EXPECT_EQ(rows["16"][none], 0) << none;
         EXPECT_EQ(rows["16"]["same_top_pct"], 100);
         EXPECT_EQ(rows["16"]["kv_bytes_pct"], 100);
-        EXPECT_EQ(rows["default"], rows["4"]);  // what this model takes
+        EXPECT_LT(rows["default"]["kl_mean"], 0.01);  // the bound of what the server takes
+        EXPECT_GT(rows["default"]["same_top_pct"], 96);
         EXPECT_NEAR(rows["8"]["ppl_change_pct"], 0, 1);
         EXPECT_LT(rows["8"]["kl_mean"], 0.01);
         EXPECT_GT(rows["4"]["kl_mean"], rows["8"]["kl_mean"]);

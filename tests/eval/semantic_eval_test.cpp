@@ -118,7 +118,7 @@ TEST_F(semantic_eval, mistakes_are_one_line_and_exit_1) {
     };
     for (const row& r :
          {row{"tokenize --model /nowhere", "/nowhere"}, row{"tokenize --colour red", "colour"},
-          row{"greedy --model " + golden + "/models/llama31 --max-new 3 --tokens " +
+          row{"greedy --model " + golden + "/models/llama31 --kv-bits 4 --max-new 3 --tokens " +
                   path("bad.json"),
               "99999"},
           row{"logits --model " + golden + "/models/llama31 --tokens " + path("none.json") +

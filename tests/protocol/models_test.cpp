@@ -31,35 +31,39 @@ std::string page(const std::vector<model_card>& models, const models_query& quer
 
 TEST(models, one_object_serves_both_vendors) {
     auto body = models_body(
-        {{"semantic-tiny", "Semantic Tiny", 1'781'913'600, 8192, 4096, true, false, 4}}, {});
+        {{"semantic-tiny", "Semantic Tiny", 1'781'913'600, 8192, 4096, true, false, 4, "k4v4"}},
+        {});
     ASSERT_TRUE(body);
-    EXPECT_EQ(*body,
-              R"({"object":"list","data":[{"id":"semantic-tiny","object":"model","type":"model",)"
-              R"("display_name":"Semantic Tiny","created":1781913600,)"
-              R"("created_at":"2026-06-20T00:00:00Z","owned_by":"semantic",)"
-              R"("lifecycle":"active","deprecated_at":null,"retires_at":null,"line":null,)"
-              R"("max_input_tokens":8192,"max_tokens":4096,"capabilities":{)"
-              R"("batch":{"supported":false},"citations":{"supported":false},)"
-              R"("code_execution":{"supported":false},"context_management":{"supported":false},)"
-              R"("effort":{"supported":false,"low":{"supported":false},)"
-              R"("medium":{"supported":false},"high":{"supported":false},)"
-              R"("xhigh":{"supported":false},"max":{"supported":false}},)"
-              R"("image_input":{"supported":false},"pdf_input":{"supported":false},)"
-              R"("server_tools":{"supported":false,"code_execution":{"supported":false},)"
-              R"("web_search":{"supported":false}},"structured_outputs":{"supported":true},)"
-              R"("thinking":{"supported":true,"types":{"adaptive":{"supported":true},)"
-              R"("between_tools":{"supported":false},"disabled":{"supported":true},)"
-              R"("enabled":{"supported":true}}}},"kv_bits":4}],"has_more":false,)"
-              R"("first_id":"semantic-tiny","last_id":"semantic-tiny"})");
+    EXPECT_EQ(
+        *body,
+        R"({"object":"list","data":[{"id":"semantic-tiny","object":"model","type":"model",)"
+        R"("display_name":"Semantic Tiny","created":1781913600,)"
+        R"("created_at":"2026-06-20T00:00:00Z","owned_by":"semantic",)"
+        R"("lifecycle":"active","deprecated_at":null,"retires_at":null,"line":null,)"
+        R"("max_input_tokens":8192,"max_tokens":4096,"capabilities":{)"
+        R"("batch":{"supported":false},"citations":{"supported":false},)"
+        R"("code_execution":{"supported":false},"context_management":{"supported":false},)"
+        R"("effort":{"supported":false,"low":{"supported":false},)"
+        R"("medium":{"supported":false},"high":{"supported":false},)"
+        R"("xhigh":{"supported":false},"max":{"supported":false}},)"
+        R"("image_input":{"supported":false},"pdf_input":{"supported":false},)"
+        R"("server_tools":{"supported":false,"code_execution":{"supported":false},)"
+        R"("web_search":{"supported":false}},"structured_outputs":{"supported":true},)"
+        R"("thinking":{"supported":true,"types":{"adaptive":{"supported":true},)"
+        R"("between_tools":{"supported":false},"disabled":{"supported":true},)"
+        R"("enabled":{"supported":true}}}},"kv_bits":4,"kv_recipe":"k4v4"}],"has_more":false,)"
+        R"("first_id":"semantic-tiny","last_id":"semantic-tiny"})");
 }
 
 TEST(models, bits_that_the_model_decided_on_come_with_the_reason) {
     model_card card{"m", "", 0, 8192};
     card.kv_bits = 8;
-    card.kv_bits_reason = "its keys have a bias";
+    card.kv_recipe = "k8v8";
+    card.kv_recipe_reason = "53 % of 16 bit, KL 0.0010, 98.0 % same top";
     auto body = model_body({card}, "m");
     ASSERT_TRUE(body);
-    EXPECT_NE(body->find(R"("kv_bits":8,"kv_bits_reason":"its keys have a bias"})"),
+    EXPECT_NE(body->find(R"("kv_bits":8,"kv_recipe":"k8v8","kv_recipe_reason":"53 % of 16 bit, )"
+                         R"(KL 0.0010, 98.0 % same top"})"),
               std::string::npos)
         << *body;
 }

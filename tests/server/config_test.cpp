@@ -77,7 +77,8 @@ TEST(config, defaults_are_those_of_the_design) {
     EXPECT_EQ(values.host, "127.0.0.1");
     EXPECT_EQ(values.port, 8001);
     EXPECT_EQ(values.cache_directory, "~/.semantic/caches");
-    EXPECT_EQ(values.kv_bits, 4);
+    EXPECT_EQ(values.kv_bits, "auto");
+    EXPECT_EQ(values.kv_recipe, "auto");
     EXPECT_EQ(values.kv_group_size, 64);
     EXPECT_EQ(values.block_tokens, 256);
     EXPECT_EQ(values.prefill_min_chunk_tokens, 512);
@@ -167,7 +168,7 @@ TEST(config, names_of_the_earlier_system_are_aliases) {
     EXPECT_EQ(values.chunked_prefill_threshold_tokens, 1024);
     EXPECT_EQ(values.prefill_min_chunk_tokens, 256);
     EXPECT_EQ(values.prefill_max_chunk_tokens, 2048);
-    EXPECT_EQ(values.kv_bits, 16);
+    EXPECT_EQ(values.kv_bits, "16");
     EXPECT_EQ(values.kv_group_size, 64);
     EXPECT_EQ(values.block_tokens, 128);
     EXPECT_EQ(values.cache_budget_mb, 512u);
@@ -288,7 +289,7 @@ TEST(config, unknown_names_are_errors_that_name_them) {
 TEST(config, bad_values_are_errors_that_name_the_place) {
     EXPECT_EQ(fault({"--port", "65536"}), "--port '65536' must be a whole number from 0 to 65535");
     EXPECT_EQ(fault({}, {{"SEMANTIC_MLX_KV_BITS", "5"}}),
-              "SEMANTIC_MLX_KV_BITS '5' must be 4, 8 or 16");
+              "SEMANTIC_MLX_KV_BITS '5' must be auto, 4, 8 or 16");
     config_file file("port = 80x\n");
     EXPECT_EQ(fault({"--config", file.path()}),
               file.path() + ":1: port '80x' must be a whole number from 0 to 65535");
@@ -354,37 +355,30 @@ TEST(config, printed_configuration_can_be_read_back) {
     config_file file(print_config(parsed));
     auto again = parse({"--config", file.path()}, {});
     EXPECT_EQ(again.values.port, 99);
-    EXPECT_EQ(again.values.kv_bits, 8);
+    EXPECT_EQ(again.values.kv_bits, "8");
 }
 
-TEST(config, kv_bits_that_nobody_chose_are_left_to_the_model) {
-    EXPECT_EQ(make_engine_options(parse({}, {}).values, "/m", "/home/me").kv_bits, 0);
-    EXPECT_EQ(make_engine_options(parse({"--kv-bits", "4"}, {}).values, "/m", "/home/me").kv_bits,
-              4);
-    EXPECT_EQ(
-        make_engine_options(parse({}, {{"SEMANTIC_KV_BITS", "none"}}).values, "/m", "/home/me")
-            .kv_bits,
-        16);
-}
-
-TEST(config, printed_kv_bits_are_those_that_the_model_gets) {
-    const std::string golden = SEMANTIC_SOURCE_DIR "/tests/golden/models/";
-    auto line = [](parsed_config of, const std::string& model) {
-        take_model_defaults(of, model);
-        std::string text = print_config(of);
-        text.erase(0, text.find("kv-bits = "));
-        text.resize(text.find('\n'));
-        text.erase(std::unique(text.begin(), text.end(),
-                               [](char a, char b) { return a == ' ' && b == ' '; }),
-                   text.end());
-        return text;
+TEST(config, a_kv_recipe_is_named_or_measured_and_bits_are_short_for_one) {
+    const auto recipe = [](const std::vector<std::string>& flags,
+                           const environment& variables = {}) {
+        return make_engine_options(parse(flags, variables).values, "/m", "/home/me").kv_recipe;
     };
-    EXPECT_EQ(line(parse({}, {}), golden + "qwen25"),
-              "kv-bits = 8 # default of this model: its keys have a bias");
-    EXPECT_EQ(line(parse({}, {}), golden + "llama31"), "kv-bits = 4 # default");
-    EXPECT_EQ(line(parse({}, {}), golden + "no-such-model"), "kv-bits = 4 # default");
-    EXPECT_EQ(line(parse({"--kv-bits", "4"}, {}), golden + "qwen25"),
-              "kv-bits = 4 # flag --kv-bits");
+    EXPECT_EQ(recipe({}), "auto");
+    EXPECT_EQ(recipe({"--kv-recipe", "k8m-v5r"}), "k8m-v5r");
+    EXPECT_EQ(recipe({"--kv-recipe", "8"}), "k8v8");
+    EXPECT_EQ(recipe({"--kv-bits", "4"}), "4");
+    EXPECT_EQ(recipe({"--kv-bits", "auto"}), "auto");
+    EXPECT_EQ(recipe({}, {{"SEMANTIC_KV_BITS", "none"}}), "16");
+    EXPECT_EQ(recipe({"--kv-bits", "8", "--kv-recipe", "k8v8"}), "8");
+}
+
+TEST(config, kv_bits_and_a_recipe_that_contradict_each_other_are_refused) {
+    EXPECT_NE(fault({"--kv-bits", "4", "--kv-recipe", "k8v8"})
+                  .find("kv-bits 4 and kv-recipe k8v8 contradict each other"),
+              std::string::npos);
+    EXPECT_NE(fault({"--kv-recipe", "k9v9"}).find("must be auto or one of: k4v4, "),
+              std::string::npos);
+    EXPECT_NE(fault({"--kv-bits", "5"}).find("must be auto, 4, 8 or 16"), std::string::npos);
 }
 
 TEST(config, help_names_every_option) {

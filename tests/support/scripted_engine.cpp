@@ -23,6 +23,7 @@ scripted_engine::scripted_engine() {
     info_.kernels = "none";
     info_.context_tokens_max = 4096;
     info_.kv_bits = 4;
+    info_.kv_recipe = "k4v4";
     info_.pool_bytes = 100 * 4096;
     info_.kv_bytes_per_token = 16;
     info_.created_unix = 1'700'000'000;

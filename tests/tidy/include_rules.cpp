@@ -45,7 +45,7 @@ const std::vector<door> doors_table{
     {"Boost.JSON",
      "boost/json.*",
      {"protocol/.*", "server/eval/.*", "server/handlers/.*", "storage/files/.*", "engine/text/.*",
-      "engine/grammar/.*", "engine/model/config/.*", "engine/prompt/.*"}},
+      "engine/grammar/.*", "engine/model/config/.*", "engine/prompt/.*", "engine/recipe/.*"}},
     {"oneTBB",
      "(oneapi/)?tbb/.*",
      {"engine/scheduler/.*", "engine/kernels/task_runner.cpp", "engine/model/.*\\.cpp"}},

@@ -30,12 +30,21 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-class exactness : public testing::TestWithParam<std::tuple<const char*, int>> {
+class exactness : public testing::TestWithParam<std::tuple<const char*, const char*>> {
   protected:
     static loaded_model model(int threads = 1, int pool_tokens = 2048) {
-        const auto [name, bits] = GetParam();
-        return loaded_model({std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name, "",
-                             bits, threads, "auto", 600, pool_tokens});
+        return loaded_model(run(threads, "auto", pool_tokens));
+    }
+    static tests::model_run run(int threads, std::string kernels, int pool_tokens) {
+        const auto [name, recipe] = GetParam();
+        tests::model_run of;
+        of.folder = std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name;
+        of.threads = threads;
+        of.kernels = std::move(kernels);
+        of.rows_max = 600;
+        of.pool_tokens = pool_tokens;
+        of.recipe = recipe;
+        return of;
     }
     /// Over two blocks of 256, so that frames are merged.
     static std::vector<token_id> prompt() { return some_tokens(600, 448, 7); }
@@ -112,12 +121,10 @@ TEST_P(exactness, a_prefix_shared_by_two_sequences_gives_what_a_fresh_one_gives)
 }
 
 TEST_P(exactness, every_instruction_set_gives_the_same_bits) {
-    const auto [name, bits] = GetParam();
     std::vector<float> first;
     for (const std::string_view kernels : available_kernels()) {
         if (kernels == "portable") continue;  // BLAS orders its sums as it likes
-        loaded_model m({std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + name, "", bits,
-                        1, std::string(kernels), 600, 1024});
+        loaded_model m(run(1, std::string(kernels), 1024));
         const std::vector<float> some = m.logits(*m.new_sequence(), some_tokens(300, 448, 5), 300);
         if (first.empty()) first = some;
         EXPECT_TRUE(same_bits(first, some)) << kernels;
@@ -159,17 +166,26 @@ TEST_P(exactness, another_token_is_seen) {
     EXPECT_FALSE(same_bits(std::span(before).last(448), std::span(after).last(448)));
 }
 
+std::string name_of(const testing::TestParamInfo<std::tuple<const char*, const char*>>& each) {
+    std::string name = std::string(std::get<0>(each.param)) + "_kv" + std::get<1>(each.param);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(models, exactness,
                          testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "qwen3",
                                                           "qwen3moe", "mistral", "gemma3", "gptoss",
                                                           "gptoss-mxfp4", "deepseek2",
                                                           "deepseek2-mlx-8bit"),
-                                          testing::Values(4, 8, 16)),
-                         [](const auto& each) {
-                             std::string name = std::get<0>(each.param);
-                             std::replace(name.begin(), name.end(), '-', '_');
-                             return name + "_kv" + std::to_string(std::get<1>(each.param));
-                         });
+                                          testing::Values("4", "8", "16")),
+                         name_of);
+
+// Every other form of K and V; latent attention has none.
+INSTANTIATE_TEST_SUITE_P(recipes, exactness,
+                         testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3",
+                                                          "gptoss"),
+                                          testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k8m-v5r")),
+                         name_of);
 
 }  // namespace
 }  // namespace semantic::engine

@@ -98,7 +98,7 @@ TEST_P(mixture, adds_up_the_chosen_experts_by_their_weights) {
     config.mixture.softmax_over_all = c.softmax_over_all;
     config.mixture.scale = c.scale;
     const task_runner tasks(1);
-    feed_forward forward(config, *find_kernels("auto"), tasks, rows);
+    feed_forward forward(config, *find_kernels("auto"), tasks, rows, config.mixture.experts > 0);
     const std::vector<float> x = numbers(rows * hidden, 7);
     std::vector<float> y(x.size());
     forward.run(w, x.data(), rows, y.data());
@@ -154,7 +154,7 @@ TEST(feed_forward, ties_go_to_the_first_experts) {
     config.mixture.per_token = 2;
     config.mixture.intermediate = inner;
     const task_runner tasks(1);
-    feed_forward forward(config, *find_kernels("auto"), tasks, 1);
+    feed_forward forward(config, *find_kernels("auto"), tasks, 1, config.mixture.experts > 0);
     std::vector<float> y(hidden);
     forward.run(w, x.data(), 1, y.data());
     EXPECT_EQ(y[0], 1.5f);  // (1 + 2) / 2
@@ -185,7 +185,7 @@ TEST(feed_forward, only_experts_of_the_best_groups_are_chosen) {
     config.mixture.groups = 3;
     config.mixture.groups_per_token = 2;
     const task_runner tasks(1);
-    feed_forward forward(config, *find_kernels("auto"), tasks, 1);
+    feed_forward forward(config, *find_kernels("auto"), tasks, 1, config.mixture.experts > 0);
     std::vector<float> y(hidden);
     forward.run(w, x.data(), 1, y.data());
     double sum = 0.0, expected = 0.0;

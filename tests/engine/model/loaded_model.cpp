@@ -5,9 +5,30 @@
 #include <algorithm>
 #include <numeric>
 
+#include "engine/model/key_means.hpp"
+
 namespace semantic::tests {
 
 using storage::token_id;
+
+namespace {
+
+storage::kv_recipe recipe_of(const model_run& run) {
+    if (run.recipe.empty()) return storage::kv_recipe(run.kv_bits);
+    return storage::find_kv_recipe(run.recipe).value();
+}
+
+std::vector<float> some_means(const engine::model_config& config) {
+    std::vector<float> means(engine::key_means::count(config));
+    std::uint32_t seed = 11;
+    for (float& mean : means) {
+        seed = seed * 1664525u + 1013904223u;
+        mean = static_cast<float>(seed >> 8) / static_cast<float>(1 << 24) - 0.5f;
+    }
+    return means;
+}
+
+}  // namespace
 
 loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads) {
     auto config = engine::model_config::load(run.folder);
@@ -17,14 +38,18 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
     }
     config_ = std::move(*config);
     const storage::kv_layout layout =
-        engine::make_kv_layout(config_, {run.kv_bits, 64}, run.block_tokens);
+        engine::make_kv_layout(config_, recipe_of(run), run.block_tokens);
     const auto blocks = static_cast<std::size_t>(run.pool_tokens / layout.block_tokens() + 1);
     pool_ = std::make_unique<storage::block_pool>(
         layout, blocks * static_cast<std::size_t>(layout.layer_count()) * layout.frame_bytes());
     arena_.run([&] {
         auto loaded = engine::transformer::load(
-            run.weights_folder.empty() ? run.folder : run.weights_folder, config_, layout,
-            *engine::find_kernels(run.kernels), {run.rows_max, run.rows_max}, run.weights, {});
+            run.weights_folder.empty() ? run.folder : run.weights_folder, config_,
+            engine::make_kv_layout(config_, 16, run.block_tokens),
+            *engine::find_kernels(run.kernels), {1, 1}, run.weights, {});
+        if (loaded)
+            loaded =
+                (*loaded)->with_layout(layout, {run.rows_max, run.rows_max}, some_means(config_));
         if (!loaded) {
             ADD_FAILURE() << loaded.error().what;
             return;

@@ -15,13 +15,14 @@ namespace semantic::tests {
 struct model_run {
     std::string folder;          // of config.json
     std::string weights_folder;  // empty: the same
-    int kv_bits = 16;
+    int kv_bits = 16;            // of K and V alike
     int threads = 1;
     std::string kernels = "auto";
     int rows_max = 512;
     int pool_tokens = 1024;
     engine::weight_form weights = engine::weight_form::native;
     int block_tokens = 256;
+    std::string recipe = {};  // by name, in place of kv_bits; key means are made up
 };
 
 class loaded_model {

@@ -92,7 +92,7 @@ TEST(kv_layout, impossible_geometry_is_refused) {
     EXPECT_THROW(kv_layout(layers{{1, 64, -64, 0}}, q4), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 64, 64, -1}}, q4), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 65, 64, 0}}, q4), std::invalid_argument);
-    EXPECT_THROW(kv_layout(layers{{1, 64, 64, 0}}, kv_recipe{5, 64}), std::invalid_argument);
+    EXPECT_THROW(kv_layout(layers{{1, 64, 64, 0}}, kv_recipe{7, 64}), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 64, 64, 0}}, kv_recipe{4, 0}), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 12, 12, 0}}, kv_recipe{4, 12}), std::invalid_argument);
     EXPECT_THROW(kv_layout(layers{{1, 64, 64, 0}}, q4, 0), std::invalid_argument);

@@ -1,0 +1,65 @@
+#include "engine/model/key_means.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "engine/model/rope.hpp"
+#include "storage/types/assert.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+/// Over how many positions rope's turns are averaged. Pairs that turn often within them lose
+/// nothing; those that hardly turn lose all of their mean.
+constexpr int positions = 8192;
+
+/// The mean of cos(frequency * p) and of sin(frequency * p) over p = 0 ... count - 1.
+std::pair<double, double> mean_turn(double frequency, int count) {
+    const double half_step = 0.5 * frequency, middle = 0.5 * (count - 1) * frequency;
+    const double damping = std::fabs(std::sin(half_step)) < 1e-12
+                               ? 1.0
+                               : std::sin(count * half_step) / (count * std::sin(half_step));
+    return {damping * std::cos(middle), damping * std::sin(middle)};
+}
+
+}  // namespace
+
+key_means::key_means(const model_config& config, const kernel_table& kernels,
+                     std::span<const float> means)
+    : heads_(config.kv_heads), dim_(config.head_dim), centres_(means.begin(), means.end()) {
+    ASSERT(config.latent.rank == 0 && means.size() == count(config));
+    const auto pairs = static_cast<std::size_t>(dim_ / 2);
+    for (std::size_t layer = 0; layer < config.layers.size(); ++layer) {
+        const rope_parameters& rope = config.layers[layer].rope;
+        const std::vector<float> frequencies = rope_frequencies(rope, dim_);
+        for (std::size_t i = 0; i < pairs; ++i) {
+            const auto [cosine, sine] = mean_turn(static_cast<double>(frequencies[i]),
+                                                  std::min(positions, config.context_tokens_max));
+            for (int head = 0; head < heads_; ++head) {
+                float* x = centres_.data() + at(static_cast<int>(layer), head) + i;
+                const double a = static_cast<double>(x[0]), b = static_cast<double>(x[pairs]);
+                x[0] = static_cast<float>(rope.amplitude * (a * cosine - b * sine));
+                x[pairs] = static_cast<float>(rope.amplitude * (b * cosine + a * sine));
+            }
+        }
+    }
+    rotated_ = centres_;
+    for (std::size_t i = 0; i < rotated_.size(); i += static_cast<std::size_t>(dim_))
+        kernels.rotate(rotated_.data() + i, dim_);
+}
+
+void key_means::subtract(int layer, int kv_head, float* key) const {
+    const float* centre = centres_.data() + at(layer, kv_head);
+    for (int i = 0; i < dim_; ++i) key[i] -= centre[i];
+}
+
+float key_means::lost(int layer, int kv_head, const float* rotated_query) const {
+    const float* centre = rotated_.data() + at(layer, kv_head);
+    float sum = 0.0f;
+    for (int i = 0; i < dim_; ++i) sum += rotated_query[i] * centre[i];
+    return sum;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,48 @@
+#pragma once
+// What the keys of a head have in common: their mean, which is a model's key bias and what is
+// always there beside it. A vector that is taken from all keys of a head changes all scores of a
+// query alike, which the softmax cancels; so keys are stored less that mean, where the few levels
+// of a rounding reach further, and nothing is added back. The mean is a model's, not a
+// conversation's, so that a key is stored alike whatever stands beside it. Prior art: KIVI
+// (arXiv:2402.02750) and KVQuant (arXiv:2401.18079) centre keys by what they hold.
+// Owner: transformer. Thread: immutable; safe to share.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/config/model_config.hpp"
+
+namespace semantic::engine {
+
+class key_means {
+  public:
+    /// `means`: of keys before rope, [layers, kv_heads, head_dim]; what rope makes of them differs
+    /// by position and is averaged over the first positions of a context. Requires: count() of
+    /// them; no latent attention.
+    key_means(const model_config& config, const kernel_table& kernels,
+              std::span<const float> means);
+
+    /// How many numbers `means` are.
+    static std::size_t count(const model_config& config) {
+        return config.layers.size() * static_cast<std::size_t>(config.kv_heads * config.head_dim);
+    }
+
+    /// Takes the mean from a key behind rope [head_dim].
+    void subtract(int layer, int kv_head, float* key) const;
+    /// Dot product of a rotated query [head_dim] with the mean: what its scores lose. Where a sink
+    /// stands beside the scores, it must lose as much.
+    float lost(int layer, int kv_head, const float* rotated_query) const;
+
+  private:
+    std::size_t at(int layer, int kv_head) const {
+        return static_cast<std::size_t>((layer * heads_ + kv_head) * dim_);
+    }
+
+    int heads_, dim_;
+    std::vector<float> centres_;  // behind rope, [layers, kv_heads, head_dim]
+    std::vector<float> rotated_;  // kernel_table::rotate() of them
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,41 @@
+#include "engine/model/layout_check.hpp"
+
+#include <string>
+#include <utility>
+
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/key_means.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+storage::failure incompatible(std::string what) {
+    return {storage::errc::incompatible, std::move(what)};
+}
+
+}  // namespace
+
+storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout,
+                                   std::span<const float> means) {
+    if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
+        layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
+        return incompatible("the KV layout is not this model's");
+    }
+    const storage::kv_recipe& recipe = layout.recipe();
+    if (recipe != storage::kv_recipe(16) && recipe.group_size != group_size) {
+        return incompatible("KV groups of " + std::to_string(recipe.group_size) +
+                            " are not supported: the kernels are made for groups of " +
+                            std::to_string(group_size));
+    }
+    if (!attends(recipe.k.bits, recipe.v.bits)) {
+        return incompatible("keys of " + std::to_string(recipe.k.bits) + " bits with values of " +
+                            std::to_string(recipe.v.bits) + " are not supported");
+    }
+    if (recipe.k.centred && means.size() != key_means::count(config)) {
+        return incompatible("the model's key means are needed to store keys less these");
+    }
+    return {};
+}
+
+}  // namespace semantic::engine

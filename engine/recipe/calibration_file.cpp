@@ -1,0 +1,125 @@
+#include "engine/recipe/calibration_file.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "engine/model/key_means.hpp"
+#include "storage/files/checksum.hpp"
+#include "storage/files/strict_json.hpp"
+
+namespace semantic::engine {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::uint64_t bytes_max = 64 << 20;
+constexpr const char* format_name = "semantic-calibration";
+
+bool is_share(float value) { return value >= 0.0f && value <= 1.0f; }
+
+std::optional<recipe_score> score_of(const json::value& value) {
+    const json::object* fields = value.if_object();
+    if (fields == nullptr) return std::nullopt;
+    const auto number = [fields](const char* key) {
+        const json::value* found = fields->if_contains(key);
+        return found != nullptr && found->is_number()
+                   ? static_cast<float>(found->to_number<double>())
+                   : std::nanf("");
+    };
+    const json::value* name = fields->if_contains("recipe");
+    if (name == nullptr || !name->is_string()) return std::nullopt;
+    recipe_score score{std::string(name->get_string()), number("bytes_share"),
+                       number("divergence_mean"), number("same_top_share")};
+    if (!is_share(score.bytes_share) || !is_share(score.same_top_share) ||
+        !(score.divergence_mean >= 0.0f) || !std::isfinite(score.divergence_mean))
+        return std::nullopt;
+    return score;
+}
+
+/// Nothing where they are not as many finite numbers as the model's geometry asks for.
+std::optional<std::vector<float>> means_of(const json::value* list, const model_config& config) {
+    if (list == nullptr || !list->is_array()) return std::nullopt;
+    std::vector<float> means;
+    for (const json::value& each : list->get_array()) {
+        if (!each.is_number()) return std::nullopt;
+        means.push_back(static_cast<float>(each.to_number<double>()));
+        if (!std::isfinite(means.back())) return std::nullopt;
+    }
+    if (means.size() != (config.latent.rank > 0 ? 0 : key_means::count(config)))
+        return std::nullopt;
+    return means;
+}
+
+bool are_candidates(const std::vector<recipe_score>& scores, const model_config& config) {
+    return std::ranges::equal(scores, candidate_recipes(config), {}, &recipe_score::name,
+                              &storage::named_kv_recipe::name);
+}
+
+/// A changed digit of a mean would change what every key is stored as.
+std::string sum_of(const calibration& result) {
+    storage::field_hasher hasher;
+    for (const recipe_score& each : result.scores) {
+        const float numbers[] = {each.bytes_share, each.divergence_mean, each.same_top_share};
+        hasher.add(each.name).add(std::as_bytes(std::span(numbers)));
+    }
+    return hasher.add(std::as_bytes(std::span(result.key_means))).finish().hex();
+}
+
+}  // namespace
+
+std::string calibration_path(const std::string& cache_directory,
+                             const storage::block_hash& weights) {
+    return cache_directory + "/calibration/" + weights.hex() + ".json";
+}
+
+std::optional<calibration> read_calibration(storage::file_system& files, const std::string& path,
+                                            const model_config& config) {
+    const auto text = storage::read_whole(files, path, bytes_max);
+    if (!text) return std::nullopt;
+    const auto root = storage::parse_strict_json(*text);
+    if (!root || !root->is_object()) return std::nullopt;
+    const json::object& file = root->get_object();
+    const auto is = [&file](const char* key, const json::value& wanted) {
+        const json::value* found = file.if_contains(key);
+        return found != nullptr && *found == wanted;
+    };
+    if (!is("format", format_name) || !is("version", calibration_version)) return std::nullopt;
+    const json::value* list = file.if_contains("scores");
+    if (list == nullptr || !list->is_array()) return std::nullopt;
+    calibration result;
+    for (const json::value& each : list->get_array()) {
+        auto score = score_of(each);
+        if (!score) return std::nullopt;
+        result.scores.push_back(std::move(*score));
+    }
+    auto means = means_of(file.if_contains("key_means"), config);
+    if (!means || !are_candidates(result.scores, config)) return std::nullopt;
+    result.key_means = std::move(*means);
+    if (!is("sum", json::string(sum_of(result)))) return std::nullopt;
+    return result;
+}
+
+storage::result<void> write_calibration(storage::file_system& files, const std::string& path,
+                                        const calibration& result) {
+    json::array list;
+    for (const recipe_score& each : result.scores)
+        list.push_back(json::object{{"recipe", each.name},
+                                    {"bytes_share", each.bytes_share},
+                                    {"divergence_mean", each.divergence_mean},
+                                    {"same_top_share", each.same_top_share}});
+    const json::object file{
+        {"format", format_name},
+        {"version", calibration_version},
+        {"sum", sum_of(result)},
+        {"scores", std::move(list)},
+        {"key_means", json::array(result.key_means.begin(), result.key_means.end())}};
+    const std::string directory = std::filesystem::path(path).parent_path();
+    if (auto made = files.make_directory(directory); !made) return made;
+    return storage::replace_file(files, path, json::serialize(file) + "\n");
+}
+
+}  // namespace semantic::engine

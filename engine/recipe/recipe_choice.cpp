@@ -1,0 +1,54 @@
+#include "engine/recipe/recipe_choice.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "engine/recipe/calibration_file.hpp"
+#include "storage/files/file.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+storage::result<calibration> measure(const transformer& model, const model_config& config,
+                                     const tokenizer& words, compute_arena& arena,
+                                     const std::function<void(double)>& progress) {
+    storage::result<calibration> result = calibration{};
+    arena.run([&] { result = calibrate(model, config, words, progress); });
+    return result;
+}
+
+storage::result<calibration> remembered(const transformer& model, const model_config& config,
+                                        const tokenizer& words, compute_arena& arena,
+                                        const calibration_memory& memory,
+                                        const std::function<void(double)>& progress) {
+    if (memory.cache_directory.empty()) return measure(model, config, words, arena, progress);
+    storage::file_system& files = storage::posix_file_system();
+    const std::string path = calibration_path(memory.cache_directory, model.weights_hash());
+    if (auto kept = read_calibration(files, path, config)) return std::move(*kept);
+    auto result = measure(model, config, words, arena, progress);
+    if (!result) return result;
+    const auto written = write_calibration(files, path, *result);
+    if (!written && memory.on_warning)
+        memory.on_warning("the measurement of KV recipes is not kept: " + written.error().what);
+    return result;
+}
+
+}  // namespace
+
+storage::result<chosen_recipe> choose_for(std::optional<storage::kv_recipe> named,
+                                          const transformer& model, const model_config& config,
+                                          const tokenizer& words, compute_arena& arena,
+                                          const calibration_memory& memory,
+                                          const std::function<void(double)>& progress) {
+    if (named && !named->k.centred) return chosen_recipe{*named, {}, {}};
+    auto result = remembered(model, config, words, arena, memory, progress);
+    if (!result) return result.error();
+    const recipe_score& best = choose_recipe(result->scores, recipe_bound());
+    chosen_recipe chosen{named ? *named : *storage::find_kv_recipe(best.name), {}, {}};
+    if (!named) chosen.why = describe(best);
+    if (chosen.recipe.k.centred) chosen.key_means = std::move(result->key_means);
+    return chosen;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,58 @@
+#include "storage/pool/kv_recipe.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace semantic::storage {
+
+namespace {
+
+/// Rotated, and for keys less their static mean: m in a name. Rotated alone is r.
+constexpr kv_form mean(int bits) { return {bits, true, true}; }
+constexpr kv_form rotated(int bits) { return {bits, true, false}; }
+constexpr kv_form plain(int bits) { return {bits, false, false}; }
+
+const std::array table{
+    named_kv_recipe{"k4v4", {4}},
+    named_kv_recipe{"k4m-v4r", {mean(4), rotated(4)}},
+    named_kv_recipe{"k5m-v4r", {mean(5), rotated(4)}},
+    named_kv_recipe{"k6m-v5r", {mean(6), rotated(5)}},
+    named_kv_recipe{"k8v4", {plain(8), plain(4)}},
+    named_kv_recipe{"k8m-v4r", {mean(8), rotated(4)}},
+    named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}},
+    named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}},
+    named_kv_recipe{"k8v8", {8}},
+    named_kv_recipe{"k16v16", {16}},
+};
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> short_names{
+    {{"4", "k4v4"}, {"8", "k8v8"}, {"16", "k16v16"}}};
+
+}  // namespace
+
+std::span<const named_kv_recipe> kv_recipes() { return table; }
+
+std::optional<kv_recipe> find_kv_recipe(std::string_view name) {
+    for (const auto& [short_name, full] : short_names)
+        if (name == short_name) name = full;
+    const auto found = std::ranges::find(table, name, &named_kv_recipe::name);
+    if (found == table.end()) return std::nullopt;
+    return found->recipe;
+}
+
+std::string_view name_of(const kv_recipe& recipe) {
+    for (const named_kv_recipe& each : table)
+        if (each.recipe.k == recipe.k && each.recipe.v == recipe.v) return each.name;
+    return {};
+}
+
+std::string kv_recipe_names() {
+    std::string names;
+    for (const named_kv_recipe& each : table) {
+        if (!names.empty()) names += ", ";
+        names += each.name;
+    }
+    return names;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,168 @@
+#include "engine/recipe/calibration.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "engine/model/compute_arena.hpp"
+#include "engine/model/key_means.hpp"
+#include "engine/recipe/calibration_file.hpp"
+#include "engine/recipe/recipe_choice.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::engine {
+namespace {
+
+const std::string tiny = std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny";
+
+template <class T>
+T taken(storage::result<T> from) {
+    if (!from) throw std::runtime_error(from.error().what);
+    return std::move(*from);
+}
+
+/// The model that comes with the tree, by a table and a number of threads.
+struct measured_model {
+    explicit measured_model(int threads, const std::string& kernels = "auto")
+        : config(taken(model_config::load(tiny))),
+          words(taken(tokenizer::load(tiny, ""))),
+          arena(threads) {
+        arena.run([&] {
+            model =
+                taken(transformer::load(tiny, config, make_kv_layout(config, 16, 256),
+                                        *find_kernels(kernels), {1, 1}, weight_form::native, {}));
+        });
+    }
+    calibration measure() {
+        storage::result<calibration> result = calibration{};
+        arena.run([&] { result = calibrate(*model, config, words, {}); });
+        return taken(std::move(result));
+    }
+    model_config config;
+    tokenizer words;
+    compute_arena arena;
+    std::unique_ptr<transformer> model;
+};
+
+recipe_score scored(float bytes, float divergence, float same_top) {
+    return {"k8v4", bytes, divergence, same_top};
+}
+
+TEST(choose_recipe, takes_the_fewest_bytes_within_the_bound) {
+    const std::vector<recipe_score> scores = {
+        scored(0.3f, 0.02f, 0.99f), scored(0.4f, 0.01f, 0.97f), scored(0.5f, 0.001f, 0.999f)};
+    EXPECT_EQ(choose_recipe(scores, {}).bytes_share, 0.4f);
+}
+
+TEST(choose_recipe, either_bound_exceeded_by_a_little_is_exceeded) {
+    const std::vector<recipe_score> scores = {
+        scored(0.3f, 0.0101f, 0.99f), scored(0.4f, 0.001f, 0.9699f), scored(1.0f, 0.0f, 1.0f)};
+    EXPECT_EQ(choose_recipe(scores, {}).bytes_share, 1.0f);
+}
+
+TEST(choose_recipe, takes_what_diverges_least_where_nothing_is_within_the_bound) {
+    const std::vector<recipe_score> scores = {scored(0.3f, 0.3f, 0.5f), scored(0.4f, 0.2f, 0.5f)};
+    EXPECT_EQ(choose_recipe(scores, {}).bytes_share, 0.4f);
+}
+
+TEST(calibration, is_the_same_for_every_number_of_threads_and_every_table) {
+    const calibration one = measured_model(1).measure();
+    EXPECT_EQ(one, measured_model(2).measure());
+    EXPECT_EQ(one, measured_model(2).measure());
+    for (const std::string_view table : available_kernels()) {
+        if (table == "scalar" || table == "portable") continue;  // minutes
+        EXPECT_EQ(one, measured_model(2, std::string(table)).measure()) << table;
+    }
+}
+
+TEST(calibration, scores_every_candidate_and_16_bit_against_itself) {
+    measured_model model(2);
+    const calibration result = model.measure();
+    ASSERT_EQ(result.scores.size(), candidate_recipes(model.config).size());
+    EXPECT_EQ(result.scores.back(), (recipe_score{"k16v16", 1.0f, 0.0f, 1.0f}));
+    EXPECT_EQ(result.key_means.size(), key_means::count(model.config));
+    for (const recipe_score& each : result.scores) {
+        if (each.name == "k8v8") {
+            EXPECT_LT(each.divergence_mean, 0.001f);
+        }
+    }
+}
+
+TEST(calibration, is_read_back_as_it_was_written) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    const calibration result = model.measure();
+    const std::string path = calibration_path(dir.path(), storage::block_hash{});
+    ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, result));
+    EXPECT_EQ(read_calibration(storage::posix_file_system(), path, model.config), result);
+}
+
+TEST(calibration, that_is_damaged_or_of_other_candidates_is_not_read) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    calibration result = model.measure();
+    storage::file_system& files = storage::posix_file_system();
+    const std::string path = calibration_path(dir.path(), storage::block_hash{});
+    EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
+    ASSERT_TRUE(write_calibration(files, path, result));
+    const std::string whole = taken(storage::read_whole(files, path, 1 << 24));
+    for (std::size_t cut : {std::size_t{0}, std::size_t{1}, whole.size() / 2, whole.size() - 3}) {
+        std::ofstream(path, std::ios::trunc) << whole.substr(0, cut);
+        EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt) << cut;
+    }
+    std::string changed = whole;  // a digit of the last mean
+    char& digit = changed[changed.rfind('.') + 1];
+    digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
+    std::ofstream(path, std::ios::trunc) << changed;
+    EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
+    result.scores.pop_back();
+    ASSERT_TRUE(write_calibration(files, path, result));
+    EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
+}
+
+TEST(choose_for, measures_once_and_remembers) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    int reports = 0;
+    const auto choose = [&] {
+        return taken(choose_for(std::nullopt, *model.model, model.config, model.words, model.arena,
+                                {dir.path(), {}}, [&](double) { ++reports; }));
+    };
+    const chosen_recipe first = choose();
+    EXPECT_GT(reports, 0);
+    reports = 0;
+    const chosen_recipe again = choose();
+    EXPECT_EQ(reports, 0);
+    EXPECT_EQ(again.recipe, first.recipe);
+    EXPECT_EQ(again.why, first.why);
+    EXPECT_EQ(again.key_means, first.key_means);
+}
+
+TEST(choose_for, a_directory_that_cannot_be_written_is_told_and_no_obstacle) {
+    measured_model model(2);
+    std::vector<std::string> warnings;
+    const auto chosen = choose_for(
+        std::nullopt, *model.model, model.config, model.words, model.arena,
+        {"/proc/no-such-place", [&](std::string what) { warnings.push_back(std::move(what)); }},
+        {});
+    EXPECT_TRUE(chosen);
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_NE(warnings[0].find("is not kept"), std::string::npos) << warnings[0];
+}
+
+TEST(choose_for, a_named_recipe_is_taken_and_measured_only_for_its_means) {
+    measured_model model(2);
+    int reports = 0;
+    const auto choose = [&](std::string_view name) {
+        return taken(choose_for(storage::find_kv_recipe(name), *model.model, model.config,
+                                model.words, model.arena, {}, [&](double) { ++reports; }));
+    };
+    EXPECT_EQ(choose("k8v4").recipe, storage::find_kv_recipe("k8v4"));
+    EXPECT_EQ(reports, 0);
+    const chosen_recipe centred = choose("k8m-v5r");
+    EXPECT_EQ(centred.key_means.size(), key_means::count(model.config));
+    EXPECT_EQ(centred.why, "");
+}
+
+}  // namespace
+}  // namespace semantic::engine
