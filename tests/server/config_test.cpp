@@ -334,19 +334,19 @@ TEST(config, keys_are_never_printed) {
 }
 
 TEST(config, a_key_file_has_a_key_a_line_and_perhaps_its_tenant) {
-    config_file keys("# ours\nk1\n\n  k2 team  \nk3\tteam\n");
+    config_file keys("# ours\nk1\n\n  quarry team  \nk3\tteam\n");
     auto parsed = parse({"--api-key-file", keys.path()}, {});
     EXPECT_EQ(parsed.values.file_keys,
-              (std::vector<tenant_key>{{"k1", ""}, {"k2", "team"}, {"k3", "team"}}));
+              (std::vector<tenant_key>{{"k1", ""}, {"quarry", "team"}, {"k3", "team"}}));
     EXPECT_TRUE(needs_key(parsed.values));
     EXPECT_FALSE(needs_key(parse({}, {}).values));
-    EXPECT_EQ(print_config(parsed).find("k2"), std::string::npos);
-    config_file empty("# none\n"), three("k1 team x\n"), twice("k1\nk1 team\n");
+    EXPECT_EQ(print_config(parsed).find("quarry"), std::string::npos);
+    config_file empty("# none\n"), three("k1 team x\n"), twice("quayside\nquayside team\n");
     EXPECT_NE(fault({"--api-key-file", empty.path()}).find("has no key"), std::string::npos);
     EXPECT_NE(fault({"--api-key-file", three.path()}).find("line 1 has more"), std::string::npos);
     EXPECT_NE(fault({"--api-key-file", twice.path()}).find("line 2 has a key that stands above"),
               std::string::npos);
-    EXPECT_EQ(fault({"--api-key-file", twice.path()}).find("k1"), std::string::npos);
+    EXPECT_EQ(fault({"--api-key-file", twice.path()}).find("quayside"), std::string::npos);
     EXPECT_NE(fault({"--api-key-file", "/no/such/file"}).find("cannot be read"), std::string::npos);
 }
 
