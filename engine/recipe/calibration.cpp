@@ -24,9 +24,10 @@ constexpr int block_tokens = 256;
 constexpr int rows_max = 32;     // tokens, and logits, of one step
 constexpr int means_from = 4;    // the first tokens have keys of their own kind
 constexpr int scored_from = 16;  // the first tokens have seen too little to tell recipes apart
-/// A candidate that diverges this many times the bound after `judged_from` tokens does not come
-/// back.
-constexpr double hopeless = 5.0;
+/// After `judged_from` tokens a candidate does not come back into the bound that diverges this many
+/// times as much, or is this far below it with its most likely tokens.
+constexpr float hopeless_divergence = 2.5f;
+constexpr float hopeless_same_top = 0.06f;
 constexpr int judged_from = 96;
 constexpr double means_part = 0.1;  // of the time
 
@@ -65,8 +66,10 @@ class reader {
     void add(const position_score& score) { sum_.add(score); }
 
     bool is_hopeless(const recipe_bound& bound) const {
-        return sum_.positions() >= judged_from &&
-               sum_.divergence_mean() > hopeless * static_cast<double>(bound.divergence_mean_max);
+        if (sum_.positions() < judged_from) return false;
+        const recipe_score now = score();
+        return now.divergence_mean > hopeless_divergence * bound.divergence_mean_max ||
+               now.same_top_share < bound.same_top_share_min - hopeless_same_top;
     }
 
     /// Requires: something was added.

@@ -105,14 +105,14 @@ export function run_to_end(args, ms = START_MS) {
 }
 
 export class Server {
-  /** Resolves when the server says that it is ready. */
-  static async start({ cache, args = [], first }) {
+  /** Resolves when the server says that it is ready, within `patience` ms. */
+  static async start({ cache, args = [], first, patience = START_MS }) {
     const server = new Server();
     server.port = await free_port();
     server.url = `http://127.0.0.1:${server.port}`;
     const own = ['--port', String(server.port), '--cache-dir', cache, '--cache-budget-mb', '256'];
     Object.assign(server, launch([...own, ...args], first));
-    const give_up = Date.now() + START_MS;
+    const give_up = Date.now() + patience;
     while (!(await server.is_ready())) {
       if (!running.has(server.child) || Date.now() > give_up) {
         throw new Error(

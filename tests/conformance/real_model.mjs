@@ -42,7 +42,9 @@ const lines = [
 ];
 const more = { max_tokens: 24 };
 
-const start = (cache, args = []) => Server.start({ cache, args: ['--model', file, ...args] });
+// The first start measures the model's KV recipes.
+const start = (cache, args = []) =>
+  Server.start({ cache, args: ['--model', file, ...args], patience: 240_000 });
 
 // The model is measured at its first start; later ones, on folders of their own, begin with that.
 let calibrated;
