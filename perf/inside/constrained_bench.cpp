@@ -208,6 +208,7 @@ void measure(engine& with, const shape& of, int rounds, const std::vector<token_
 int run(const std::string& model, int rounds, int threads, std::string_view only) {
     const semantic::perf::scratch_directory caches("semantic-constrained-bench");
     engine_options options;
+    options.kv_recipe = "k4v4";  // random weights have no recipe that suits them
     options.model_directory = model;
     options.cache_directory = caches.path();
     options.compute_threads = threads;

@@ -100,6 +100,7 @@ int run(int argc, char** argv) {
               answer = number(argc, argv, 4, 96), rounds = number(argc, argv, 5, 12);
     const perf::scratch_directory caches("semantic-engine-bench");
     engine::engine_options options;
+    options.kv_recipe = "k4v4";  // random weights have no recipe that suits them
     options.model_directory = argv[1];
     options.cache_directory = caches.path();
     options.chat_template = "chatml";
