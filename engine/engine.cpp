@@ -22,6 +22,7 @@
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
 #include "storage/files/checksum.hpp"
+#include "storage/files/file.hpp"
 #include "storage/files/safetensors.hpp"
 
 namespace semantic::engine {
@@ -469,6 +470,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
     const storage::kv_recipe smallest = candidate_recipes(*config).front().recipe;
     auto pool = make_pool(options, *config, named.value_or(smallest));
     if (!pool) return pool.error();
+    if (auto made = storage::posix_file_system().make_directory(options.cache_directory); !made)
+        return made.error();
 
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
     auto model = load_model(options, *config, **kernels, *form, *arena, progress);

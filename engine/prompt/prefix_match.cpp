@@ -12,10 +12,6 @@ namespace {
 // tokenisation a token, so after this many the search only looks at special tokens.
 constexpr int slow_checks_max = 128;
 
-bool inside_character(std::string_view text, std::size_t at) {
-    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
-}
-
 prefix_match cut_at(match_kind kind, const stored_prefix& stored, std::size_t tokens,
                     std::size_t common) {
     std::size_t bytes = tokens == 0 ? 0 : stored.token_ends[tokens - 1];
@@ -33,7 +29,7 @@ std::size_t last_safe_boundary(const stored_prefix& stored, std::size_t limit,
     const auto common_tokens = static_cast<std::size_t>(first_behind - stored.token_ends.begin());
     for (std::size_t i = std::min(common_tokens, limit); i > 0; --i) {
         std::size_t end = stored.token_ends[i - 1];
-        if (end >= prompt.size() || inside_character(prompt, end)) continue;
+        if (end >= prompt.size() || is_inside_character(prompt, end)) continue;
         bool splits_a_character = i < stored.tokens.size() && stored.token_ends[i] == end;
         if (splits_a_character) continue;
         if (rules.special(stored.tokens[i - 1])) return i;
@@ -58,7 +54,8 @@ prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
         auto count = static_cast<std::size_t>(behind - stored.token_ends.begin());
         if (count > 0 && stored.token_ends[count - 1] == common)
             return cut_at(match_kind::exact, stored, count - 1, common);
-    } else if (common == stored.text.size() && !inside_character(prompt, common)) {
+    } else if (common == stored.text.size() &&
+               (!is_inside_character(prompt, common) || rules.spells_rest_of_character(common))) {
         return cut_at(match_kind::extend, stored, stored.tokens.size(), common);
     }
     return cut_at(match_kind::diverge, stored,

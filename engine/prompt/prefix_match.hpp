@@ -23,6 +23,11 @@ enum class match_kind {
     miss,     // nothing usable
 };
 
+/// Whether the byte at this offset of UTF-8 belongs to a character that begins before it.
+inline bool is_inside_character(std::string_view text, std::size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;
+}
+
 struct prefix_match {
     match_kind kind = match_kind::miss;
     std::size_t tokens = 0;  // stored tokens to reuse
@@ -43,6 +48,9 @@ struct boundary_rules {
     std::function<bool(std::size_t)> safe_cut;
     /// Whether a token is a special one: a cut before or behind it is always safe.
     std::function<bool(storage::token_id)> special;
+    /// Whether the character that this byte offset of the prompt lies inside of can be written to
+    /// its end with tokens of bytes: an answer that was cut there goes on as it was sampled.
+    std::function<bool(std::size_t)> spells_rest_of_character;
 };
 
 /// For the agent that the memory belongs to: it goes on with the tokens as they were sampled.

@@ -35,13 +35,24 @@ bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(ano
 
 boundary_rules searched_prompt::rules() {
     return {[this](std::size_t at) { return is_safe(at); },
-            [this](token_id id) { return words_.is_special(id); }};
+            [this](token_id id) { return words_.is_special(id); },
+            [this](std::size_t at) { return spells_rest_of_character(at); }};
 }
 
 bool searched_prompt::is_safe(std::size_t at) {
     auto [known, is_new] = safe_.try_emplace(at, false);
     if (is_new) known->second = words_.is_safe_boundary(text_.substr(0, at), text_.substr(at));
     return known->second;
+}
+
+// A vocabulary without tokens of bytes has the unknown token there, which stands for no text.
+bool searched_prompt::spells_rest_of_character(std::size_t at) const {
+    std::size_t end = at;
+    while (end - at < 3 && is_inside_character(text_, end)) ++end;
+    const std::string_view rest = text_.substr(at, end - at);
+    std::string spelled;
+    for (const token_id id : words_.encode(rest)) spelled += words_.bytes(id);
+    return spelled == rest;
 }
 
 const std::shared_ptr<const tokenised_text>& searched_prompt::tokens() {

@@ -56,6 +56,7 @@ class searched_prompt {
 
   private:
     bool is_safe(std::size_t at);
+    bool spells_rest_of_character(std::size_t at) const;
 
     const tokenizer& words_;
     std::string_view text_;

@@ -27,7 +27,8 @@ struct memory {
 
 boundary_rules rules(bool every_cut_safe) {
     return {[=](std::size_t) { return every_cut_safe; },
-            [](storage::token_id id) { return id == special_token; }};
+            [](storage::token_id id) { return id == special_token; },
+            [](std::size_t) { return false; }};
 }
 
 TEST(match_prefix, stored_text_that_is_a_proper_prefix_is_reused_whole) {
@@ -78,11 +79,20 @@ TEST(match_prefix, nothing_in_common_is_a_miss) {
     EXPECT_EQ(match_prefix(stored_prefix{}, "two", rules(true)).kind, match_kind::miss);
 }
 
-TEST(match_prefix, a_stored_text_cut_inside_a_character_is_not_extended_there) {
+TEST(match_prefix, a_text_cut_inside_a_character_is_extended_where_tokens_spell_the_rest_of_it) {
     memory m{"<a>", "\xC3"};
-    prefix_match match = match_prefix(m.view(), "<a>\xC3\xA9t\xC3\xA9", rules(true));
+    const std::string prompt = "<a>\xC3\xA9t\xC3\xA9";
+    prefix_match match = match_prefix(m.view(), prompt, rules(true));
     EXPECT_EQ(match.kind, match_kind::diverge);
     EXPECT_EQ(match.tokens, 1u);
+
+    std::size_t asked = 0;
+    boundary_rules bytes = rules(true);
+    bytes.spells_rest_of_character = [&](std::size_t at) { return asked = at, true; };
+    match = match_prefix(m.view(), prompt, bytes);
+    EXPECT_EQ(match.kind, match_kind::extend);
+    EXPECT_EQ(match.tokens, 2u);
+    EXPECT_EQ(asked, 4u);
 }
 
 TEST(match_prefix, tokens_that_end_at_one_offset_are_never_parted) {
@@ -102,7 +112,8 @@ TEST(match_prefix, text_without_a_safe_cut_asks_a_bounded_number_of_times) {
     }
     int asked = 0;
     boundary_rules counting{[&](std::size_t) { return ++asked, false; },
-                            [](storage::token_id id) { return id == special_token; }};
+                            [](storage::token_id id) { return id == special_token; },
+                            [](std::size_t) { return false; }};
     prefix_match match = match_prefix(m.view(), m.text.substr(0, 4000) + "b", counting);
     EXPECT_EQ(match.tokens, 1u);
     EXPECT_LE(asked, 128);
@@ -125,7 +136,8 @@ TEST(match_canonical_prefix, a_memory_is_gone_on_from_at_a_safe_boundary_only) {
     memory m{"<a>", "Good", " morn"};
     EXPECT_EQ(match_canonical_prefix(m.view(), 3, "<a>Good mornings", rules(false)).tokens, 1u);
     boundary_rules words{[](std::size_t at) { return at == 7; },
-                         [](storage::token_id) { return false; }};
+                         [](storage::token_id) { return false; },
+                         [](std::size_t) { return false; }};
     EXPECT_EQ(match_canonical_prefix(m.view(), 3, "<a>Good mornings", words).tokens, 2u);
 }
 

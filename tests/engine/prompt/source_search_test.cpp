@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/prompt/prompt_notes.hpp"
+#include "engine/prompt/prompt_tokens.hpp"
 #include "tests/engine/prompt/stored_prompts.hpp"
 
 namespace semantic::engine {
@@ -63,6 +64,24 @@ TEST_F(source_search_, of_two_that_reach_equally_far_the_agents_own_is_taken) {
     const prompt_source found = best(from("a"), five_ + " Seven.");
     EXPECT_EQ(found.state->id, a);
     EXPECT_TRUE(found.as_sampled);
+}
+
+TEST_F(source_search_, an_answer_that_was_cut_inside_a_character_goes_on_there) {
+    const std::string rocket = "\xF0\x9F\x9A\x80";
+    storage::agent_state state{*storage::agent_id::parse("a")};
+    state.text = three_ + rocket.substr(0, 3);
+    state.tokens = words_.encode(state.text, state.token_ends);
+    const std::size_t known = state.tokens.size();
+    put(std::move(state));
+    const prompt_source found = best(from("a"), three_ + rocket + " Four.");
+    EXPECT_EQ(found.match.kind, match_kind::extend);
+    EXPECT_EQ(found.match.tokens, known);
+
+    resolved_prompt prompt{.agent = *storage::agent_id::parse("a"),
+                           .text = three_ + rocket + " Four."};
+    tokenise(words_, found, prompt);
+    EXPECT_EQ(words_.decode(prompt.tokens), prompt.text);
+    EXPECT_EQ(prompt.token_ends.back(), prompt.text.size());
 }
 
 TEST_F(source_search_, a_parent_counts_until_the_agent_has_a_memory_of_its_own) {
