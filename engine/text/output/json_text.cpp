@@ -2,10 +2,7 @@
 
 #include <boost/json.hpp>
 
-#include <array>
-#include <charconv>
-#include <cmath>
-
+#include "engine/text/output/float_text.hpp"
 #include "storage/types/hex.hpp"
 
 namespace semantic::engine {
@@ -51,19 +48,6 @@ void append_quoted(std::string& out, std::string_view text) {
         }
     }
     out += '"';
-}
-
-/// The shortest digits that read back as `number`; plain between 1e-4 and 1e16, as Python prints.
-std::string float_text(double number) {
-    std::array<char, 512> buffer{};
-    const double size = std::abs(number);
-    const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number,
-                                   plain ? std::chars_format::fixed : std::chars_format::scientific)
-                         .ptr;
-    std::string text(buffer.data(), end);
-    if (plain && text.find('.') == std::string::npos) text += ".0";
-    return text;
 }
 
 /// Where parts are put: on one line, or each on its own.

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/text/jinja/values/print.hpp"
+#include "engine/text/output/float_text.hpp"
 
 namespace semantic::engine::jinja {
 

@@ -1,10 +1,9 @@
 #include "engine/text/jinja/values/print.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 
+#include "engine/text/output/float_text.hpp"
 #include "engine/text/tokenizer/letters.hpp"
 
 namespace semantic::engine::jinja {
@@ -325,20 +324,6 @@ marked_text to_repr(const value& v, budget& left) {
     printer out(left);
     out.repr(v);
     return out.take();
-}
-
-std::string float_text(double number) {
-    if (std::isnan(number)) return "nan";
-    if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-    std::array<char, 512> buffer{};
-    const double size = std::abs(number);
-    const bool plain = size == 0 || (size >= 1e-4 && size < 1e16);
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number,
-                                   plain ? std::chars_format::fixed : std::chars_format::scientific)
-                         .ptr;
-    std::string text(buffer.data(), end);
-    if (plain && text.find('.') == std::string::npos) text += ".0";
-    return text;
 }
 
 marked_text to_json(const value& v, const json_format& format, budget& left) {

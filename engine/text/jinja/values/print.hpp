@@ -12,8 +12,6 @@ namespace semantic::engine::jinja {
 marked_text to_text(const value& v, budget& left);
 /// repr(v)
 marked_text to_repr(const value& v, budget& left);
-/// A float as Python prints it: the shortest digits that read back, "1e+16", "2.0".
-std::string float_text(double number);
 
 struct json_format {
     bool ensure_ascii = false;

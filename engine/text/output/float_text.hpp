@@ -1,0 +1,12 @@
+#pragma once
+// Floating-point numbers as chat templates print them.
+
+#include <string>
+
+namespace semantic::engine {
+
+/// As Python's repr prints it: the shortest digits that read back as `number`, plain between 1e-4
+/// and 1e16, "2.0", "1e+16", "nan", "-inf".
+std::string float_text(double number);
+
+}  // namespace semantic::engine
