@@ -465,6 +465,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     const bool is_auto = options.chat_template == "auto";
     auto chat = chat_template::load(options.model_directory, is_auto ? "" : options.chat_template);
     if (!chat) return chat.error();
+    if (options.trust_content) chat->trust_content();
     warn_of_template(options, *chat);
     // What is certain to fail does so before the weights are read.
     const storage::kv_recipe smallest = candidate_recipes(*config).front().recipe;

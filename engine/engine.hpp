@@ -48,6 +48,8 @@ struct engine_options {
     std::string kernels = "auto";        // auto, or as find_kernels()
     std::string weights = "native";      // native | q8 | q4: what matrices are quantised to at load
     std::string chat_template = "auto";  // a family by name; auto: the one the files show
+    /// Whether a special token that a request's own text spells is one.
+    bool trust_content = false;
     /// What a GGUF's tokenizer.ggml.pre is taken for; empty: what the file says.
     std::string tokenizer_pre;
     /// How long the end of an answer waits for its memory to reach the disk before it goes out

@@ -4,6 +4,7 @@
 
 #include "engine/prompt/next_turn.hpp"
 #include "engine/prompt/prompt_notes.hpp"
+#include "engine/prompt/prompt_text.hpp"
 #include "engine/prompt/prompt_tokens.hpp"
 #include "engine/prompt/told_day.hpp"
 
@@ -55,18 +56,18 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
         return storage::failure{storage::errc::not_found,
                                 "there is no thread with the answer " + *request.continues};
     auto end = std::ranges::find(memory->messages, *request.continues, &storage::message_end::id);
-    std::string text =
-        memory->text.substr(0, end->tokens == 0 ? 0 : memory->token_ends[end->tokens - 1]) +
-        end->rest;
+    marked_text text = remembered_text(tokenizer_, *memory, end->tokens);
+    text.write(end->rest);
+    const std::size_t said = text.size();
     const std::size_t begin =
-        std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(text.size()),
-                 text.size());
-    auto tail =
-        render_behind_answer(template_, std::string_view(text).substr(begin), request.chat.messages,
-                             rendering_of(request.thinking, note_of(*memory, day_note)));
+        std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(said), said);
+    auto tail = render_behind_answer(template_, std::string_view(text.bytes()).substr(begin),
+                                     request.chat.messages,
+                                     rendering_of(request.thinking, note_of(*memory, day_note)));
     if (!tail) return tail.error();
 
-    resolved_prompt prompt{memory->id, text + *tail};
+    text.append(*tail);
+    resolved_prompt prompt{memory->id, text.bytes(), text.content()};
     if (const std::int64_t excess = bound ? bound->excess_of(prompt.text) : 0; excess > 0) {
         prompt.refused = bound->refusal(excess);
         return prompt;
@@ -79,7 +80,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     prompt_source source{memory, {}, true};
     source.match.kind = match_kind::extend;
     source.match.tokens = end->tokens;
-    source.match.common_bytes = text.size();
+    source.match.common_bytes = said;
     tokenise(tokenizer_, source, prompt);
     mark_turns(template_, source, prompt);
     if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();

@@ -78,7 +78,7 @@ bool take_field(std::string_view& from, std::string& field) {
 
 }  // namespace
 
-storage::result<std::string> render_behind_answer(const chat_template& family,
+storage::result<marked_text> render_behind_answer(const chat_template& family,
                                                   std::string_view said,
                                                   const std::vector<message>& more,
                                                   const render_options& options) {
@@ -87,21 +87,23 @@ storage::result<std::string> render_behind_answer(const chat_template& family,
     chat.messages.push_back({role::user, {text_part{"-"}}});
     chat.messages.push_back(stand_in(family, said, results));
     chat.messages.insert(chat.messages.end(), more.begin(), more.end());
-    auto text = family.render(chat, options);
-    if (!text) return text.error();
+    auto rendered = family.render_marked(chat, options);
+    if (!rendered) return rendered.error();
+    const std::string& text = rendered->bytes();
     // Of several calls the last one ends the turn.
-    std::size_t mark = text->find(answer_mark);
+    std::size_t mark = text.find(answer_mark);
     if (mark == std::string::npos)
         return storage::failure{storage::errc::not_found,
                                 "the chat template leaves out what the model said last, so nothing "
                                 "can be put behind it; send the whole conversation"};
     for (std::size_t i = 1; i < results.size(); ++i) {
-        const std::size_t next = text->find(answer_mark, mark + 1);
-        if (next >= end_of_turn(family, *text, mark)) break;
+        const std::size_t next = text.find(answer_mark, mark + 1);
+        if (next >= end_of_turn(family, text, mark)) break;
         mark = next;
     }
-    return text->substr(results.empty() ? mark + answer_mark.size()
-                                        : end_of_turn(family, *text, mark));
+    const std::size_t end =
+        results.empty() ? mark + answer_mark.size() : end_of_turn(family, text, mark);
+    return rendered->part(end, text.size());
 }
 
 std::string encode_tools(const std::vector<tool_definition>& tools) {

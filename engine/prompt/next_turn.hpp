@@ -16,7 +16,7 @@ namespace semantic::engine {
 /// names of its calls matter. `more`: what follows; when it begins with tool results, these are of
 /// the calls in their order. Errors: bad_value, as chat_template::render(); not_found, when the
 /// template leaves such an answer out.
-storage::result<std::string> render_behind_answer(const chat_template& family,
+storage::result<marked_text> render_behind_answer(const chat_template& family,
                                                   std::string_view said,
                                                   const std::vector<message>& more,
                                                   const render_options& options);

@@ -43,10 +43,32 @@ std::size_t last_safe_boundary(const stored_prefix& stored, std::size_t limit,
 
 }  // namespace
 
-prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
+std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
+                         const boundary_rules& rules) {
+    const std::size_t common = storage::common_prefix_bytes(stored.text, prompt.text);
+    auto next = prompt.control.begin();
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < stored.tokens.size() && begin < common; ++i) {
+        const std::size_t end = stored.token_ends[i];
+        const bool is_spelled = next != prompt.control.end() && next->where.begin < end;
+        if (rules.control(stored.tokens[i], stored.text.substr(begin, end - begin))) {
+            // White space that the token takes may be more on one side.
+            if (!is_spelled || next->id != stored.tokens[i] || next->where.end > end)
+                return is_spelled ? std::min(begin, next->where.begin) : begin;
+            ++next;
+        } else if (is_spelled && next->where.begin < common) {
+            return next->where.begin;
+        }
+        begin = end;
+    }
+    return common;
+}
+
+prefix_match match_prefix(const stored_prefix& stored, const prompt_view& asked,
                           const boundary_rules& rules) {
+    const std::string_view prompt = asked.text;
     if (stored.tokens.empty() || prompt.empty()) return {};
-    std::size_t common = storage::common_prefix_bytes(stored.text, prompt);
+    const std::size_t common = common_bytes(stored, asked, rules);
 
     if (common == prompt.size()) {
         // The last token that ends where the prompt ends, if there is one, gives the first logits.
@@ -63,10 +85,10 @@ prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
 }
 
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
-                                    std::string_view prompt, const boundary_rules& rules) {
-    if (stored.tokens.empty() || prompt.empty()) return {};
-    const std::size_t common = storage::common_prefix_bytes(stored.text, prompt);
-    const std::size_t tokens = last_safe_boundary(stored, canonical, prompt, common, rules);
+                                    const prompt_view& prompt, const boundary_rules& rules) {
+    if (stored.tokens.empty() || prompt.text.empty()) return {};
+    const std::size_t common = common_bytes(stored, prompt, rules);
+    const std::size_t tokens = last_safe_boundary(stored, canonical, prompt.text, common, rules);
     const bool all = tokens == stored.tokens.size();
     return cut_at(all ? match_kind::extend : match_kind::diverge, stored, tokens, common);
 }

@@ -3,6 +3,8 @@
 // Matching is by byte on the rendered prompt, so another tokenisation of old text can never miss;
 // the stored tokens are authoritative, and only what lies behind the cut is tokenised. Source:
 // design of the prefix rules in engine/README.md.
+// Equal bytes may be a control token here and a client's text there. Texts part where they differ
+// in that, or a forged turn would become a real one by way of a memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +12,7 @@
 #include <span>
 #include <string_view>
 
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::engine {
@@ -33,13 +36,18 @@ struct prefix_match {
     std::size_t tokens = 0;  // stored tokens to reuse
     std::size_t bytes =
         0;  // prompt bytes they stand for; the rest is to be tokenised (exact: is the rerun token)
-    std::size_t common_bytes = 0;  // length of the common prefix, for reports
+    std::size_t common_bytes = 0;  // see common_bytes(); for reports
 };
 
 struct stored_prefix {
     std::string_view text;
     std::span<const storage::token_id> tokens;
     std::span<const std::uint32_t> token_ends;  // [tokens] offset in text behind each
+};
+
+struct prompt_view {
+    std::string_view text;
+    std::span<const control_token> control;  // the special tokens that it tokenises to, in order
 };
 
 struct boundary_rules {
@@ -51,10 +59,17 @@ struct boundary_rules {
     /// Whether the character that this byte offset of the prompt lies inside of can be written to
     /// its end with tokens of bytes: an answer that was cut there goes on as it was sampled.
     std::function<bool(std::size_t)> spells_rest_of_character;
+    /// Whether a token that stands for this text is a special one that is spelled there.
+    std::function<bool(storage::token_id, std::string_view)> control;
 };
 
+/// Length of the common prefix, in bytes: up to where the texts differ, or one has a control token
+/// and the other has not.
+std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
+                         const boundary_rules& rules);
+
 /// For the agent that the memory belongs to: it goes on with the tokens as they were sampled.
-prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
+prefix_match match_prefix(const stored_prefix& stored, const prompt_view& prompt,
                           const boundary_rules& rules);
 
 /// For another agent, which must get the tokens that its prompt tokenises to. `canonical`: how many
@@ -62,7 +77,7 @@ prefix_match match_prefix(const stored_prefix& stored, std::string_view prompt,
 /// many of them as end at a safe boundary of the prompt. Never exact: the prompt's last token is
 /// tokenised anew.
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
-                                    std::string_view prompt, const boundary_rules& rules);
+                                    const prompt_view& prompt, const boundary_rules& rules);
 
 /// The same where less is known of the stored tokens than the two texts share: compares with the
 /// prompt's own tokens. `prompt`: its text, all of its tokens and their ends.

@@ -9,45 +9,70 @@ namespace {
 
 // An agent's conversation up to the end of its last complete answer. An answer that was cut off by
 // its client is none: what is appended then takes its place.
-std::string conversation_of(const storage::agent_state& own) {
-    if (own.messages.empty()) return own.text;
+marked_text conversation_of(const tokenizer& words, const storage::agent_state& own) {
+    if (own.messages.empty()) return remembered_text(words, own, own.tokens.size());
     const storage::message_end& last = own.messages.back();
-    const std::size_t bytes = last.tokens == 0 ? 0 : own.token_ends[last.tokens - 1];
-    return own.text.substr(0, bytes) + last.rest;
+    marked_text text = remembered_text(words, own, last.tokens);
+    text.write(last.rest);
+    return text;
 }
 
 }  // namespace
 
-storage::result<std::string> prompt_text(const chat_template& chat,
+marked_text remembered_text(const tokenizer& words, const storage::agent_state& state,
+                            std::size_t tokens) {
+    const std::string_view whole = state.text;
+    marked_text text;
+    std::size_t from = 0, begin = 0;  // of what is not yet taken, and of the token
+    for (std::size_t i = 0; i < tokens; ++i) {
+        const std::size_t end = state.token_ends[i];
+        const std::string_view token = whole.substr(begin, end - begin);
+        if (words.is_control(state.tokens[i], token)) {
+            text.fill_in(whole.substr(from, begin - from)).write(token);
+            from = end;
+        }
+        begin = end;
+    }
+    text.fill_in(whole.substr(from, begin - from));
+    return text;
+}
+
+storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
                                          const render_options& options) {
     const bool is_first = !request.append || !own || own->tokens.empty();
     if (is_first) {
-        if (!request.text) return chat.render(request.chat, options);
+        if (!request.text) return chat.render_marked(request.chat, options);
         const std::string bos = chat.bos();
-        return request.text->starts_with(bos) ? *request.text : bos + *request.text;
+        return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
+                           false);
     }
-    if (request.text) return conversation_of(*own) + *request.text;
-    const std::string text = conversation_of(*own);
+    marked_text text = conversation_of(words, *own);
+    if (request.text) {
+        text.write(*request.text);
+        return text;
+    }
     const std::size_t answers = own->messages.size();
     const std::uint32_t before = answers < 2 ? 0 : own->messages[answers - 2].tokens;
     const std::size_t begin = before == 0 ? 0 : own->token_ends[before - 1];
-    auto tail = render_behind_answer(chat, std::string_view(text).substr(begin),
+    auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(begin),
                                      request.chat.messages, options);
     if (!tail) return tail;
-    return text + *tail;
+    text.append(*tail);
+    return text;
 }
 
-storage::result<std::optional<std::string>> prompt_text_as_sampled(
-    const chat_template& chat, const generation_request& request, const storage::agent_state& state,
-    const render_options& options) {
+storage::result<std::optional<marked_text>> prompt_text_as_sampled(
+    const tokenizer& words, const chat_template& chat, const generation_request& request,
+    const storage::agent_state& state, const render_options& options) {
     auto note = state.notes.find(turns_note);
-    if (note == state.notes.end()) return std::optional<std::string>();
+    if (note == state.notes.end()) return std::optional<marked_text>();
     conversation reworded = request.chat;
     auto turns = decode_turns(note->second, state.text.size());
-    if (replay_turns(reworded, state.text, turns, chat) == 0) return std::optional<std::string>();
-    auto text = chat.render(reworded, options);
+    const marked_text said = remembered_text(words, state, state.tokens.size());
+    if (replay_turns(reworded, said, turns, chat) == 0) return std::optional<marked_text>();
+    auto text = chat.render_marked(reworded, options);
     if (!text) return text.error();
     return std::optional(std::move(*text));
 }

@@ -1,28 +1,35 @@
 #pragma once
-// The text of a prompt: as the template renders a request, or behind what its agent remembers.
-// Pure.
+// The text of a prompt: as the template renders a request, or behind what its agent remembers; and
+// what of it is content, so that no control token is found there. Pure.
 
 #include <optional>
 #include <string>
 
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/tokenizer/tokenizer.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/pool/agent_state.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::engine {
 
-/// `own`: what the request's agent remembers, or null. Errors: bad_value when the template cannot
-/// render the chat.
-storage::result<std::string> prompt_text(const chat_template& chat,
+/// The text of a memory's first `tokens` tokens: all but their control tokens is content, so that
+/// it tokenises to the same ones.
+marked_text remembered_text(const tokenizer& words, const storage::agent_state& state,
+                            std::size_t tokens);
+
+/// A request's `text` has the control tokens that it spells: it is a whole prompt, or a part of
+/// one. `own`: what the request's agent remembers, or null. Errors: bad_value when the template
+/// cannot render the chat.
+storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
                                          const render_options& options);
 
 /// The same with the turns that the model wrote in `state` as it wrote them, where the request says
 /// the same. Returns: nothing where it has none of them.
-storage::result<std::optional<std::string>> prompt_text_as_sampled(
-    const chat_template& chat, const generation_request& request, const storage::agent_state& state,
-    const render_options& options);
+storage::result<std::optional<marked_text>> prompt_text_as_sampled(
+    const tokenizer& words, const chat_template& chat, const generation_request& request,
+    const storage::agent_state& state, const render_options& options);
 
 }  // namespace semantic::engine

@@ -39,7 +39,9 @@ void tokenise(const tokenizer& words, const prompt_source& source, resolved_prom
             at = prompt.token_ends.back();
         }
         std::vector<std::uint32_t> ends;
-        std::vector<token_id> rest = words.encode(std::string_view(prompt.text).substr(at), ends);
+        std::vector<token_id> rest =
+            words.encode(std::string_view(prompt.text).substr(at), ends,
+                         ranges_within(prompt.content, at, prompt.text.size()));
         prompt.tokens.insert(prompt.tokens.end(), rest.begin(), rest.end());
         for (std::uint32_t end : ends)
             prompt.token_ends.push_back(static_cast<std::uint32_t>(at) + end);

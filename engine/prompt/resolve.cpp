@@ -49,7 +49,7 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
                                                   const render_options& options,
                                                   const storage::agent_state& state,
                                                   rendering& best) const {
-    auto text = prompt_text_as_sampled(template_, request, state, options);
+    auto text = prompt_text_as_sampled(tokenizer_, template_, request, state, options);
     if (!text) return text.error();
     if (!*text || **text == best.text) return {};
     searched_prompt of = memories_.search_for(**text);
@@ -62,7 +62,7 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
 storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_turn(
     const generation_request& request, const render_options& options, searched_prompt& asked,
     const busy_agents& busy) const {
-    rendering turn{std::string(asked.text()), {}, false, true};
+    rendering turn{asked.prompt(), {}, false, true};
     std::optional<searched_prompt> reworded;
     for (int pass = 0;; ++pass) {
         const std::size_t before = turn.source.match.bytes;
@@ -72,7 +72,7 @@ storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_tur
         if (is_whole(found.match.kind)) return std::optional(std::move(turn));
         if (!found.state || found.match.bytes <= before || pass == replays_max || !rewords(request))
             return std::optional<rendering>();
-        auto text = prompt_text_as_sampled(template_, request, *found.state, options);
+        auto text = prompt_text_as_sampled(tokenizer_, template_, request, *found.state, options);
         if (!text) return text.error();
         if (!*text || **text == turn.text) return std::optional<rendering>();
         turn.text = std::move(**text);
@@ -84,10 +84,10 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
                                                       const render_options& options,
                                                       const busy_agents& busy) const {
     auto own = memories_.own_memory(request);
-    auto text = prompt_text(template_, request, own.get(), options);
+    auto text = prompt_text(tokenizer_, template_, request, own.get(), options);
     if (!text) return text.error();
     // Nothing is compared with what will be refused.
-    if (bound_.excess_of(*text) > 0) return rendering{std::move(*text), {}};
+    if (bound_.excess_of(text->bytes()) > 0) return rendering{std::move(*text), {}};
     searched_prompt asked = memories_.search_for(*text);
     rendering best{*text, memories_.best(request, asked)};
     auto lineage = memories_.own_or_parents_memory(request);
@@ -104,13 +104,14 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
 // A prompt that has all up to the last answer is a turn: the next one, or the last one again.
 // Where that answer begins, its note says if it was complete; families with channels begin inside
 // of an answer anew.
-bool resolver::is_branch(const generation_request& request, std::string_view text) const {
+bool resolver::is_branch(const generation_request& request, const marked_text& text) const {
     auto own = request.agent_may_branch ? memories_.own_memory(request) : nullptr;
     if (!own || own->tokens.empty()) return false;
     std::size_t last_answer = std::min(own->text.rfind(template_.turn_begin()), own->text.size());
     const auto turns = turns_in(*own, own->text.size());
     if (!turns.empty()) last_answer = std::min<std::size_t>(last_answer, turns.back().begin);
-    if (storage::common_prefix_bytes(own->text, text) >= last_answer) return false;
+    searched_prompt asked = memories_.search_for(text);
+    if (source_search::common_with(*own, asked) >= last_answer) return false;
     return text.size() < own->text.size() || !same_tools(*own, notes_of(request.chat));
 }
 
@@ -120,9 +121,9 @@ storage::result<resolved_prompt> resolver::resolve(const generation_request& req
     const render_options options = rendering_of(request.thinking, day_.of(request));
     auto found = render(request, options, busy);
     if (!found) return found.error();
-    if (const std::int64_t excess = bound_.excess_of(found->text); excess > 0)
+    if (const std::int64_t excess = bound_.excess_of(found->text.bytes()); excess > 0)
         return refusal(request, excess);
-    resolved_prompt prompt{agent_of(request, *found), std::move(found->text)};
+    resolved_prompt prompt{agent_of(request, *found), found->text.bytes(), found->text.content()};
     tokenise(tokenizer_, found->source, prompt);
     if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();
     const auto own = memories_.own_memory(request);
@@ -163,9 +164,12 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
     if (!own || own->tokens.empty() || appends_to(request, own)) return;
     const bool all = prompt.reuse_tokens + 1 == static_cast<int>(prompt.tokens.size());
     if (all || is_whole(source.match.kind)) return;
-    const std::size_t common = storage::common_prefix_bytes(own->text, prompt.text);
-    prompt.why = prompt.reuse_tokens == 0 && common > 0 ? miss_reason::too_short
-                                                        : why_diverged(*own, prompt.notes);
+    const bool shares_text = storage::common_prefix_bytes(own->text, prompt.text) > 0;
+    prompt.why = prompt.reuse_tokens == 0 && shares_text ? miss_reason::too_short
+                                                         : why_diverged(*own, prompt.notes);
+    const marked_text text(prompt.text, prompt.content);
+    searched_prompt asked = memories_.search_for(text);
+    const std::size_t common = source_search::common_with(*own, asked);
     prompt.detail = "the prompt parts from the agent's memory at byte " + std::to_string(common) +
                     " of " + std::to_string(own->text.size());
 }
@@ -178,9 +182,10 @@ storage::result<int> resolver::count_continued(const generation_request& request
 
 storage::result<int> resolver::count_tokens(const conversation& chat,
                                             const thinking_params& thinking) const {
-    auto rendered = template_.render(chat, rendering_of(thinking, day_.today()));
+    auto rendered = template_.render_marked(chat, rendering_of(thinking, day_.today()));
     if (!rendered) return rendered.error();
-    return static_cast<int>(tokenizer_.encode(*rendered).size());
+    std::vector<std::uint32_t> ends;
+    return static_cast<int>(tokenizer_.encode(rendered->bytes(), ends, rendered->content()).size());
 }
 
 }  // namespace semantic::engine

@@ -58,7 +58,7 @@ class resolver {
   private:
     /// A conversation's text, and the memory that it continues furthest.
     struct rendering {
-        std::string text;
+        marked_text text;
         prompt_source source;
         bool is_named = false;      // the request's agent goes on with it
         bool is_next_turn = false;  // of an anonymous conversation, which is the source
@@ -76,7 +76,7 @@ class resolver {
                                                                   searched_prompt& asked,
                                                                   const busy_agents& busy) const;
     /// Whether a session's request is no turn of the conversation that its agent remembers.
-    bool is_branch(const generation_request& request, std::string_view text) const;
+    bool is_branch(const generation_request& request, const marked_text& text) const;
     /// A text that cannot fit by its bytes.
     resolved_prompt refusal(const generation_request& request, std::int64_t excess) const;
     static storage::agent_id agent_of(const generation_request& request, const rendering& found);

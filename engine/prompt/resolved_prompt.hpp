@@ -18,8 +18,9 @@
 namespace semantic::engine {
 
 struct resolved_prompt {
-    storage::agent_id agent;  // whose memory the answer extends
-    std::string text{};       // rendered, with the generation prompt
+    storage::agent_id agent;            // whose memory the answer extends
+    std::string text{};                 // rendered, with the generation prompt
+    std::vector<text_range> content{};  // of `text`: where no control token is found
     std::vector<token_id>
         tokens{};  // of the whole text: stored ones as they were, then the new ones
     std::vector<std::uint32_t> token_ends{};  // [tokens] byte offset in `text` behind each

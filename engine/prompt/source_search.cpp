@@ -36,12 +36,20 @@ bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(ano
 boundary_rules searched_prompt::rules() {
     return {[this](std::size_t at) { return is_safe(at); },
             [this](token_id id) { return words_.is_special(id); },
-            [this](std::size_t at) { return spells_rest_of_character(at); }};
+            [this](std::size_t at) { return spells_rest_of_character(at); },
+            [this](token_id id, std::string_view text) { return words_.is_control(id, text); }};
+}
+
+prompt_view searched_prompt::view() {
+    if (!control_) control_ = words_.control_tokens(text_, prompt_.content());
+    return {text_, *control_};
 }
 
 bool searched_prompt::is_safe(std::size_t at) {
     auto [known, is_new] = safe_.try_emplace(at, false);
-    if (is_new) known->second = words_.is_safe_boundary(text_.substr(0, at), text_.substr(at));
+    if (is_new)
+        known->second =
+            words_.is_safe_boundary(text_.substr(0, at), text_.substr(at), prompt_.content());
     return known->second;
 }
 
@@ -58,7 +66,7 @@ bool searched_prompt::spells_rest_of_character(std::size_t at) const {
 const std::shared_ptr<const tokenised_text>& searched_prompt::tokens() {
     if (!tokens_) {
         tokenised_text made;
-        made.tokens = words_.encode(text_, made.token_ends);
+        made.tokens = words_.encode(text_, made.token_ends, prompt_.content());
         tokens_ = std::make_shared<const tokenised_text>(std::move(made));
     }
     return tokens_;
@@ -75,10 +83,14 @@ std::shared_ptr<const storage::agent_state> source_search::own_or_parents_memory
     return own || !request.parent ? own : store_.find(*request.parent);
 }
 
+std::size_t source_search::common_with(const storage::agent_state& state, searched_prompt& of) {
+    return common_bytes(prefix_of(state), of.view(), of.rules());
+}
+
 prompt_source source_search::match_own(std::shared_ptr<const storage::agent_state> state,
                                        searched_prompt& of) const {
     if (!state) return {};
-    prefix_match found = match_prefix(prefix_of(*state), of.text(), of.rules());
+    prefix_match found = match_prefix(prefix_of(*state), of.view(), of.rules());
     return {std::move(state), found, true};
 }
 
@@ -86,9 +98,9 @@ prompt_source source_search::match_others(std::shared_ptr<const storage::agent_s
                                           searched_prompt& of) const {
     const std::size_t canonical = canonical_tokens(*state);
     const std::size_t canonical_bytes = canonical == 0 ? 0 : state->token_ends[canonical - 1];
-    if (storage::common_prefix_bytes(state->text, of.text()) <= canonical_bytes) {
+    if (common_with(*state, of) <= canonical_bytes) {
         prefix_match found =
-            match_canonical_prefix(prefix_of(*state), canonical, of.text(), of.rules());
+            match_canonical_prefix(prefix_of(*state), canonical, of.view(), of.rules());
         return {std::move(state), found};
     }
     const tokenised_text& prompt = *of.tokens();

@@ -12,10 +12,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "engine/prompt/prefix_match.hpp"
+#include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agents/agent_cache_store.hpp"
@@ -45,10 +47,14 @@ inline bool is_whole(match_kind kind) {
 /// agents that share a prefix are asked about the same places, and an answer may take milliseconds.
 class searched_prompt {
   public:
-    /// `text` must outlive this.
-    searched_prompt(const tokenizer& words, std::string_view text) : words_(words), text_(text) {}
+    /// `prompt` must outlive this.
+    searched_prompt(const tokenizer& words, const marked_text& prompt)
+        : words_(words), prompt_(prompt), text_(prompt.bytes()) {}
 
     std::string_view text() const { return text_; }
+    const marked_text& prompt() const { return prompt_; }
+    /// The text and its control tokens.
+    prompt_view view();
     boundary_rules rules();
     const std::shared_ptr<const tokenised_text>& tokens();
     /// Null before tokens() was called.
@@ -59,7 +65,9 @@ class searched_prompt {
     bool spells_rest_of_character(std::size_t at) const;
 
     const tokenizer& words_;
+    const marked_text& prompt_;
     std::string_view text_;
+    std::optional<std::vector<control_token>> control_;
     std::map<std::size_t, bool> safe_;  // by byte offset
     std::shared_ptr<const tokenised_text> tokens_;
 };
@@ -77,7 +85,12 @@ class source_search {
     /// The same, and for a new agent what the parent does that the request names.
     std::shared_ptr<const storage::agent_state> own_or_parents_memory(
         const generation_request& request) const;
-    searched_prompt search_for(std::string_view prompt) const { return {tokenizer_, prompt}; }
+    /// `prompt` must outlive what is returned.
+    searched_prompt search_for(const marked_text& prompt) const { return {tokenizer_, prompt}; }
+    searched_prompt search_for(marked_text&&) const = delete;
+
+    /// What a prompt has in common with a memory, in bytes; see engine::common_bytes().
+    static std::size_t common_with(const storage::agent_state& state, searched_prompt& of);
 
     /// `state`: a memory of the request's own, or null.
     prompt_source match_own(std::shared_ptr<const storage::agent_state> state,

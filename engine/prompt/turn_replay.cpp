@@ -144,8 +144,9 @@ std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_b
     return turns;
 }
 
-std::size_t replay_turns(conversation& chat, std::string_view text,
+std::size_t replay_turns(conversation& chat, const marked_text& memory,
                          std::span<const sampled_turn> turns, const chat_template& family) {
+    const std::string_view text = memory.bytes();
     std::vector<spoken_turn> said;
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);
@@ -159,6 +160,7 @@ std::size_t replay_turns(conversation& chat, std::string_view text,
         for (std::size_t i = next; i < said.size(); ++i) {
             if (!is_same(asked, said[i])) continue;
             from.as_sampled = text.substr(turns[i].begin, turns[i].end - turns[i].begin);
+            from.as_sampled_content = ranges_within(memory.content(), turns[i].begin, turns[i].end);
             next = i + 1;
             ++found;
             break;

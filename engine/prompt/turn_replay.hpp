@@ -32,11 +32,11 @@ std::string encode_turns(std::span<const sampled_turn> turns);
 /// Returns: the turns, as far as they are in order and within `text_bytes`.
 std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_bytes);
 
-/// Sets message::as_sampled in each assistant message of `chat` that says the same as one of
-/// `turns` of `text`, taken in order. The same is: equal text but for white space at both ends, the
-/// same calls with arguments of equal value, and equal reasoning or none.
-/// Returns: how many messages were found.
-std::size_t replay_turns(conversation& chat, std::string_view text,
+/// Sets message::as_sampled, with its content, in each assistant message of `chat` that says the
+/// same as one of `turns` of `text`, taken in order. The same is: equal text but for white space at
+/// both ends, the same calls with arguments of equal value, and equal reasoning or none. `text`:
+/// see remembered_text(). Returns: how many messages were found.
+std::size_t replay_turns(conversation& chat, const marked_text& text,
                          std::span<const sampled_turn> turns, const chat_template& family);
 
 }  // namespace semantic::engine

@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "engine/types/text_range.hpp"
+
 namespace semantic::engine {
 
 enum class role { system, user, assistant, tool };
@@ -33,6 +35,8 @@ struct message {
     /// The whole turn as the model wrote it, from the start of an assistant's turn on, when the
     /// parts say the same in other words. Set by the engine; empty: the parts are rendered.
     std::string as_sampled{};
+    /// Of as_sampled, all but the control tokens that the model wrote, in order and apart.
+    std::vector<text_range> as_sampled_content{};
 };
 
 struct tool_definition {

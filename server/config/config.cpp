@@ -360,6 +360,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.kernels = from.kernels;
     options.weights = from.weights;
     options.chat_template = from.chat_template;
+    options.trust_content = from.trust_content;
     if (from.tokenizer_pre != "auto") options.tokenizer_pre = from.tokenizer_pre;
     options.save_wait = from.save_wait;
     return options;

@@ -46,6 +46,7 @@ struct config {
     std::string weights = "native";
     std::string chat_template = "auto";
     std::string tokenizer_pre = "auto";
+    bool trust_content = false;  // special tokens in a request's texts are such
     int compute_threads = 0;
     int max_batch = 16;
     int max_queued = 256;

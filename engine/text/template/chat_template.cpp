@@ -253,13 +253,27 @@ result<chat_template> chat_template::assume(std::string_view family, bool has_no
     return made;
 }
 
-result<std::string> chat_template::render(const conversation& chat,
-                                          const render_options& options) const {
+result<marked_text> chat_template::render_marked(const conversation& chat,
+                                                 const render_options& options) const {
     auto messages = flatten(chat);
     if (!messages) return messages.error();
-    if (own_ != nullptr) return own_->render(*messages, chat.tools, options);
+    if (own_ != nullptr) {
+        auto made = own_->render_marked(*messages, chat.tools, options);
+        if (!made) return made.error();
+        if (trusts_content_) made->content.clear();
+        return marked_text(std::move(made->text), std::move(made->content));
+    }
     const template_family* family = find_template_family(family_);
-    return family->render({*messages, chat.tools, options, *family});
+    auto made = family->render({*messages, chat.tools, options, *family});
+    if (made && trusts_content_) return marked_text(made->bytes(), false);
+    return made;
+}
+
+result<std::string> chat_template::render(const conversation& chat,
+                                          const render_options& options) const {
+    const auto made = render_marked(chat, options);
+    if (!made) return made.error();
+    return made->bytes();
 }
 
 std::string chat_template::bos() const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/text/jinja/values/marked_text.hpp"
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
 
@@ -22,6 +23,7 @@ constexpr std::string_view own_template_family = "jinja";
 
 class own_template;
 struct special_spellings;
+using jinja::marked_text;
 
 /// What a template prints besides the conversation. All of it stands in front of, or inside, text
 /// that is cached: the caller holds it fixed for an agent, or each change costs the agent its
@@ -68,6 +70,13 @@ class chat_template {
     /// express the conversation or the options.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
+    /// The same, and what of it is content: all that the request brought, in which nothing may
+    /// become a special token. Of a turn as it was sampled, all but its control tokens is content.
+    storage::result<marked_text> render_marked(const conversation& chat,
+                                               const render_options& options = {}) const;
+    /// From here on nothing is content: what a request spells as a special token is one. Not safe
+    /// beside other calls.
+    void trust_content() noexcept { trusts_content_ = true; }
     const std::string& family() const noexcept { return family_; }
     /// Why the family is that of the model's type, not of a template that it has: "the model has no
     /// chat template"; empty where a template or a name decided it.
@@ -96,6 +105,7 @@ class chat_template {
     std::string family_;
     std::string assumed_;
     std::vector<std::string> stop_tokens_;
+    bool trusts_content_ = false;
     std::shared_ptr<const own_template> own_;  // null: the family's renderer is used
 };
 

@@ -57,11 +57,20 @@ result<jinja::value> call_value(const tool_call_part& call, arguments_as form) {
                               {jinja::written("arguments"), *std::move(arguments)}})}});
 }
 
+/// What a message says. Where the model said it, control tokens that it wrote stay such.
+jinja::value said_in(const template_message& from) {
+    const std::size_t at = from.as_sampled.find(from.content);
+    if (from.as_sampled.empty() || at == std::string_view::npos)
+        return jinja::content(from.content);
+    return marked_text(from.content,
+                       ranges_within(from.as_sampled_content, at, at + from.content.size()));
+}
+
 result<jinja::value> message_value(const template_message& from, std::string_view called,
                                    arguments_as form) {
     // The role is one of four words, which templates also write into control tokens.
     pairs items{{jinja::written("role"), jinja::written(std::string(name_of(from.from)))},
-                {jinja::written("content"), jinja::content(from.content)}};
+                {jinja::written("content"), said_in(from)}};
     if (!from.thinking.empty()) {
         for (const char* name : {"reasoning_content", "thinking"}) {
             items.emplace_back(jinja::written(name), jinja::content(from.thinking));

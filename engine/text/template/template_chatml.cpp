@@ -10,26 +10,26 @@ using storage::result;
 
 namespace {
 
-result<void> append_assistant(std::string& out, const template_message& from) {
+result<void> append_assistant(marked_text& out, const template_message& from) {
     if (from.calls.empty()) {
         append_chatml_turn(out, "assistant", from.content);
         return {};
     }
-    out += "<|im_start|>assistant";
-    if (!from.content.empty()) out.append("\n").append(from.content);
+    out.write("<|im_start|>assistant");
+    if (!from.content.empty()) out.write("\n").fill_in(from.content);
     for (const tool_call_part& call : from.calls) {
-        out += '\n';
+        out.write("\n");
         if (auto done = append_hermes_call(out, call); !done) return done.error();
     }
-    out += "<|im_end|>\n";
+    out.write("<|im_end|>\n");
     return {};
 }
 
 }  // namespace
 
-result<std::string> render_chatml(const template_input& input) {
+result<marked_text> render_chatml(const template_input& input) {
     const auto& messages = input.messages;
-    std::string out;
+    marked_text out;
     const bool has_system = messages.front().from == role::system;
     std::string system(has_system ? messages.front().content : input.family.default_system);
     if (!input.tools.empty()) {
@@ -56,7 +56,7 @@ result<std::string> render_chatml(const template_input& input) {
                 break;
         }
     }
-    out += "<|im_start|>assistant\n";
+    out.write("<|im_start|>assistant\n");
     return out;
 }
 

@@ -26,7 +26,10 @@ result<void> flatten_one(const message& from, std::size_t index,
     };
     bool open = false;  // the last of `out` takes further text of this message
     const auto current = [&]() -> template_message& {
-        if (!open) out.push_back({.from = from.from, .as_sampled = from.as_sampled});
+        if (!open)
+            out.push_back({.from = from.from,
+                           .as_sampled = from.as_sampled,
+                           .as_sampled_content = from.as_sampled_content});
         open = true;
         return out.back();
     };
@@ -246,8 +249,9 @@ result<std::vector<template_message>> flatten(const conversation& chat) {
         if (auto added = flatten_one(chat.messages[i], i, out); !added) return added.error();
         // An empty message is still a turn.
         if (out.size() == before)
-            out.push_back(
-                {.from = chat.messages[i].from, .as_sampled = chat.messages[i].as_sampled});
+            out.push_back({.from = chat.messages[i].from,
+                           .as_sampled = chat.messages[i].as_sampled,
+                           .as_sampled_content = chat.messages[i].as_sampled_content});
     }
     if (out.empty()) return failure{errc::bad_value, "the conversation has no message"};
     return out;

@@ -18,12 +18,13 @@ namespace semantic::engine {
 /// A conversation as templates see it: one role and one content per message.
 struct template_message {
     role from = role::user;
-    std::string content{};                // its text parts, joined by line breaks
-    std::vector<std::string> texts{};     // the text parts apart
-    std::string thinking{};               // assistant only
-    std::vector<tool_call_part> calls{};  // assistant only
-    std::string call_id{};                // tool only: which call it is the result of
-    std::string_view as_sampled{};        // assistant only; see message::as_sampled
+    std::string content{};                             // its text parts, joined by line breaks
+    std::vector<std::string> texts{};                  // the text parts apart
+    std::string thinking{};                            // assistant only
+    std::vector<tool_call_part> calls{};               // assistant only
+    std::string call_id{};                             // tool only: which call it is the result of
+    std::string_view as_sampled{};                     // assistant only; see message::as_sampled
+    std::span<const text_range> as_sampled_content{};  // of it, likewise
 };
 /// The system text is the first message. A message whose parts are of several kinds becomes
 /// several, in order; an assistant's thinking and its text are joined and stand before its calls.
@@ -53,7 +54,7 @@ struct template_family {
     std::string_view opened_thinking{};  // what the generation prompt begins the answer with
     /// What ends the reasoning when its budget is spent; empty when there is none to end.
     std::string_view thinking_end{};
-    storage::result<std::string> (*render)(const template_input& input);
+    storage::result<marked_text> (*render)(const template_input& input);
     std::unique_ptr<output_parser> (*make_parser)(bool has_tools);
 };
 std::span<const template_family> template_families();
@@ -65,12 +66,12 @@ std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool 
 /// "chatml, gemma3, ..."
 std::string template_family_names();
 
-storage::result<std::string> render_chatml(const template_input& input);
-storage::result<std::string> render_deepseek2(const template_input& input);
-storage::result<std::string> render_gemma3(const template_input& input);
-storage::result<std::string> render_harmony(const template_input& input);
-storage::result<std::string> render_llama3(const template_input& input);
-storage::result<std::string> render_llama30(const template_input& input);
-storage::result<std::string> render_qwen3(const template_input& input);
+storage::result<marked_text> render_chatml(const template_input& input);
+storage::result<marked_text> render_deepseek2(const template_input& input);
+storage::result<marked_text> render_gemma3(const template_input& input);
+storage::result<marked_text> render_harmony(const template_input& input);
+storage::result<marked_text> render_llama3(const template_input& input);
+storage::result<marked_text> render_llama30(const template_input& input);
+storage::result<marked_text> render_qwen3(const template_input& input);
 
 }  // namespace semantic::engine

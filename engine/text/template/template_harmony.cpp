@@ -27,9 +27,12 @@ std::string iso_day(std::chrono::year_month_day day) {
     return text;
 }
 
-void append_message(std::string& out, std::string_view header, std::string_view content,
-                    std::string_view end = "<|end|>") {
-    out.append("<|start|>").append(header).append("<|message|>").append(content).append(end);
+/// `header`: without control tokens.
+void append_message(marked_text& out, std::string_view header, std::string_view channel,
+                    std::string_view content, std::string_view end = "<|end|>") {
+    out.write("<|start|>").fill_in(header);
+    if (!channel.empty()) out.write("<|channel|>").write(channel);
+    out.write("<|message|>").fill_in(content).write(end);
 }
 
 std::string system_text(std::chrono::year_month_day day, std::string_view effort, bool has_tools) {
@@ -74,7 +77,7 @@ result<void> append_tool(std::string& out, const tool_definition& tool) {
     return {};
 }
 
-result<void> append_developer(std::string& out, std::string_view instructions,
+result<void> append_developer(marked_text& out, std::string_view instructions,
                               const std::vector<tool_definition>& tools) {
     if (instructions.empty() && tools.empty()) return {};
     std::string text;
@@ -88,14 +91,14 @@ result<void> append_developer(std::string& out, std::string_view instructions,
         }
         text += "} // namespace functions";
     }
-    append_message(out, "developer", text);
+    append_message(out, "developer", "", text);
     return {};
 }
 
 /// Reasoning in front of a call is printed until the turn has its answer; `finished` says so. With
 /// reasoning and text both, where the template gives up, the text is what the format calls a
 /// preamble.
-result<void> append_call(std::string& out, const template_message& from, bool finished) {
+result<void> append_call(marked_text& out, const template_message& from, bool finished) {
     if (from.calls.size() > 1) {
         return failure{errc::bad_value,
                        "chat template family harmony has one tool call a message, and there are " +
@@ -104,14 +107,13 @@ result<void> append_call(std::string& out, const template_message& from, bool fi
     const bool both = !from.content.empty() && !from.thinking.empty();
     const std::string& analysis = from.thinking.empty() ? from.content : from.thinking;
     if (!analysis.empty() && !finished) {
-        append_message(out, "assistant<|channel|>analysis", analysis);
+        append_message(out, "assistant", "analysis", analysis);
     }
-    if (both) append_message(out, "assistant<|channel|>commentary", from.content);
+    if (both) append_message(out, "assistant", "commentary", from.content);
     auto arguments = arguments_text(from.calls.front());
     if (!arguments) return arguments.error();
-    append_message(
-        out, "assistant to=functions." + from.calls.front().name + "<|channel|>commentary json",
-        *arguments, "<|call|>");
+    append_message(out, "assistant to=functions." + from.calls.front().name, "commentary json",
+                   *arguments, "<|call|>");
     return {};
 }
 
@@ -128,7 +130,7 @@ bool is_answered(const std::vector<template_message>& messages, std::size_t inde
     return false;
 }
 
-result<void> append_assistant(std::string& out, const template_input& input, std::size_t index) {
+result<void> append_assistant(marked_text& out, const template_input& input, std::size_t index) {
     const template_message& from = input.messages[index];
     if (names_channel(from.content) || names_channel(from.thinking)) {
         return failure{errc::bad_value,
@@ -140,21 +142,21 @@ result<void> append_assistant(std::string& out, const template_input& input, std
         return append_call(out, from, !keep && is_answered(input.messages, index));
     }
     if (keep && !from.thinking.empty()) {
-        append_message(out, "assistant<|channel|>analysis", from.thinking);
+        append_message(out, "assistant", "analysis", from.thinking);
     }
-    append_message(out, "assistant<|channel|>final", from.content);
+    append_message(out, "assistant", "final", from.content);
     return {};
 }
 
 }  // namespace
 
-result<std::string> render_harmony(const template_input& input) {
+result<marked_text> render_harmony(const template_input& input) {
     const auto day = day_of(input.options);
     if (!day) return day.error();
     const auto& messages = input.messages;
     const bool has_system = messages.front().from == role::system;
-    std::string out;
-    append_message(out, "system",
+    marked_text out;
+    append_message(out, "system", "",
                    system_text(*day, input.options.reasoning_effort, !input.tools.empty()));
     auto done = append_developer(out, has_system ? messages.front().content : "", input.tools);
     if (!done) return done.error();
@@ -166,7 +168,7 @@ result<std::string> render_harmony(const template_input& input) {
                 return failure{errc::bad_value,
                                "chat template family harmony has one system text, at the start"};
             case role::user:
-                append_message(out, "user", from.content);
+                append_message(out, "user", "", from.content);
                 break;
             case role::assistant:
                 if (!append_as_sampled(out, from, from.calls.empty() ? "<|end|>" : "<|call|>")) {
@@ -180,12 +182,13 @@ result<std::string> render_harmony(const template_input& input) {
                     return failure{errc::bad_value,
                                    "a tool result follows no tool call of the assistant"};
                 }
-                append_message(out, "functions." + caller + " to=assistant<|channel|>commentary",
+                append_message(out, "functions." + caller + " to=assistant", "commentary",
                                quoted(from.content));
                 break;
         }
     }
-    return out + "<|start|>assistant";
+    out.write("<|start|>assistant");
+    return out;
 }
 
 }  // namespace semantic::engine

@@ -20,13 +20,13 @@ constexpr std::string_view tools_begin =
     "arguments that best answers the given prompt.\n\nRespond in the format {\"name\": function "
     "name, \"parameters\": dictionary of argument name and its value}.Do not use variables.\n\n";
 
-void begin_turn(std::string& out, std::string_view role_name) {
-    out.append("<|start_header_id|>").append(role_name).append("<|end_header_id|>\n\n");
+void begin_turn(marked_text& out, std::string_view role_name) {
+    out.write("<|start_header_id|>").write(role_name).write("<|end_header_id|>\n\n");
 }
 
-void append_turn(std::string& out, std::string_view role_name, std::string_view content) {
+void append_turn(marked_text& out, std::string_view role_name, std::string_view content) {
     begin_turn(out, role_name);
-    out.append(trimmed(content)).append("<|eot_id|>");
+    out.fill_in(trimmed(content)).write("<|eot_id|>");
 }
 
 std::string long_day(std::chrono::year_month_day day) {
@@ -40,21 +40,21 @@ std::string long_day(std::chrono::year_month_day day) {
 }
 
 /// The first user turn, with the tools in front of what the user says.
-result<void> append_tools(std::string& out, const std::vector<tool_definition>& tools,
+result<void> append_tools(marked_text& out, const std::vector<tool_definition>& tools,
                           std::string_view first_content) {
     begin_turn(out, "user");
-    out += tools_begin;
+    out.write(tools_begin);
     for (const tool_definition& tool : tools) {
         auto text = indented_tool_text(tool);
         if (!text) return text.error();
-        out.append(*text).append("\n\n");
+        out.fill_in(*text).write("\n\n");
     }
-    out.append(trimmed(first_content)).append("<|eot_id|>");
+    out.fill_in(trimmed(first_content)).write("<|eot_id|>");
     return {};
 }
 
 /// The template has no place for text beside a call and leaves it out.
-result<void> append_call(std::string& out, const std::vector<tool_call_part>& calls) {
+result<void> append_call(marked_text& out, const std::vector<tool_call_part>& calls) {
     if (calls.size() > 1) {
         return failure{errc::bad_value,
                        "chat template family llama3 has one tool call a message, and there are " +
@@ -63,16 +63,16 @@ result<void> append_call(std::string& out, const std::vector<tool_call_part>& ca
     auto arguments = arguments_text(calls.front());
     if (!arguments) return arguments.error();
     begin_turn(out, "assistant");
-    out.append("{\"name\": \"").append(calls.front().name);
-    out.append("\", \"parameters\": ").append(*arguments).append("}<|eot_id|>");
+    out.write("{\"name\": \"").fill_in(calls.front().name);
+    out.write("\", \"parameters\": ").fill_in(*arguments).write("}<|eot_id|>");
     return {};
 }
 
 }  // namespace
 
-result<std::string> render_llama30(const template_input& input) {
+result<marked_text> render_llama30(const template_input& input) {
     if (has_tools(input)) return no_tools_in("llama3.0");
-    std::string out = "<|begin_of_text|>";
+    marked_text out("<|begin_of_text|>", false);
     for (const template_message& from : input.messages) {
         append_turn(out, name_of(from.from), from.content);
     }
@@ -80,18 +80,18 @@ result<std::string> render_llama30(const template_input& input) {
     return out;
 }
 
-result<std::string> render_llama3(const template_input& input) {
+result<marked_text> render_llama3(const template_input& input) {
     const auto day = day_of(input.options);
     if (!day) return day.error();
     const auto& messages = input.messages;
     const bool has_system = messages.front().from == role::system;
-    std::string out = "<|begin_of_text|>";
+    marked_text out("<|begin_of_text|>", false);
     begin_turn(out, "system");
-    if (!input.tools.empty()) out += "Environment: ipython\n";
-    out.append("Cutting Knowledge Date: December 2023\nToday Date: ").append(long_day(*day));
-    out.append("\n\n");
-    if (has_system) out += trimmed(messages.front().content);
-    out += "<|eot_id|>";
+    if (!input.tools.empty()) out.write("Environment: ipython\n");
+    out.write("Cutting Knowledge Date: December 2023\nToday Date: ").write(long_day(*day));
+    out.write("\n\n");
+    if (has_system) out.fill_in(trimmed(messages.front().content));
+    out.write("<|eot_id|>");
     std::size_t i = has_system ? 1 : 0;
     if (!input.tools.empty()) {
         if (i == messages.size() || messages[i].from != role::user) {
@@ -108,7 +108,7 @@ result<std::string> render_llama3(const template_input& input) {
         if (append_as_sampled(out, from, "<|eot_id|>")) continue;
         if (from.from == role::tool) {
             begin_turn(out, "ipython");
-            out.append(quoted(from.content)).append("<|eot_id|>");
+            out.fill_in(quoted(from.content)).write("<|eot_id|>");
         } else if (!from.calls.empty()) {
             if (auto done = append_call(out, from.calls); !done) return done.error();
         } else {

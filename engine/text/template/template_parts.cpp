@@ -79,47 +79,50 @@ result<std::string> arguments_text(const tool_call_part& call) {
     return respaced_object(call.arguments_json, "call of " + call.name + ": arguments");
 }
 
-void append_chatml_turn(std::string& out, std::string_view role_name, std::string_view content) {
-    out.append("<|im_start|>").append(role_name).append("\n");
-    out.append(content).append("<|im_end|>\n");
+void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content) {
+    out.write("<|im_start|>").write(role_name).write("\n");
+    out.fill_in(content).write("<|im_end|>\n");
 }
 
-result<void> append_hermes_tools(std::string& out, std::string_view system,
+result<void> append_hermes_tools(marked_text& out, std::string_view system,
                                  const template_input& input) {
-    out.append("<|im_start|>system\n").append(system).append(hermes_begin);
+    out.write("<|im_start|>system\n").fill_in(system).write(hermes_begin);
     for (const tool_definition& tool : input.tools) {
         auto text = tool_text(tool);
         if (!text) return text.error();
-        out.append("\n").append(*text);
+        out.write("\n").fill_in(*text);
     }
     const bool doubled = input.family.doubled_braces;
-    out.append(hermes_end).append(doubled ? "{" : "").append(hermes_call);
-    out.append(doubled ? "}" : "").append("\n</tool_call><|im_end|>\n");
+    out.write(hermes_end).write(doubled ? "{" : "").write(hermes_call);
+    out.write(doubled ? "}" : "").write("\n</tool_call><|im_end|>\n");
     return {};
 }
 
-result<void> append_hermes_call(std::string& out, const tool_call_part& call) {
+result<void> append_hermes_call(marked_text& out, const tool_call_part& call) {
     auto arguments = arguments_text(call);
     if (!arguments) return arguments.error();
     // The templates put the name between quotes as it is.
-    out.append("<tool_call>\n{\"name\": \"").append(call.name);
-    out.append("\", \"arguments\": ").append(*arguments).append("}\n</tool_call>");
+    out.write("<tool_call>\n{\"name\": \"").fill_in(call.name);
+    out.write("\", \"arguments\": ").fill_in(*arguments).write("}\n</tool_call>");
     return {};
 }
 
-void append_hermes_result(std::string& out, const std::vector<template_message>& messages,
+void append_hermes_result(marked_text& out, const std::vector<template_message>& messages,
                           std::size_t index) {
     const auto is_tool = [&](std::size_t i) {
         return i < messages.size() && messages[i].from == role::tool;
     };
-    if (index == 0 || !is_tool(index - 1)) out += "<|im_start|>user";
-    out.append("\n<tool_response>\n").append(messages[index].content).append("\n</tool_response>");
-    if (!is_tool(index + 1)) out += "<|im_end|>\n";
+    if (index == 0 || !is_tool(index - 1)) out.write("<|im_start|>user");
+    out.write("\n<tool_response>\n").fill_in(messages[index].content);
+    out.write("\n</tool_response>");
+    if (!is_tool(index + 1)) out.write("<|im_end|>\n");
 }
 
-bool append_as_sampled(std::string& out, const template_message& from, std::string_view end) {
+bool append_as_sampled(marked_text& out, const template_message& from, std::string_view end) {
     if (from.as_sampled.empty()) return false;
-    out.append(from.as_sampled).append(end);
+    const auto& content = from.as_sampled_content;
+    out.append(marked_text(std::string(from.as_sampled), {content.begin(), content.end()}));
+    out.write(end);
     return true;
 }
 

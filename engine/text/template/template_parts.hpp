@@ -1,5 +1,7 @@
 #pragma once
 // What several renderers write alike. For template_*.cpp only.
+// A renderer fills in whatever comes from the request, and may fill in its own words beside that:
+// only what writes a control token must be written.
 
 #include <chrono>
 #include <string>
@@ -18,19 +20,19 @@ storage::result<std::string> indented_tool_text(const tool_definition& tool);
 storage::result<std::string> arguments_text(const tool_call_part& call);
 
 /// "<|im_start|>ROLE\nCONTENT<|im_end|>\n"
-void append_chatml_turn(std::string& out, std::string_view role_name, std::string_view content);
+void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content);
 /// The system turn that offers tools in the Hermes form. `system`: what it begins with; may be
 /// empty.
-storage::result<void> append_hermes_tools(std::string& out, std::string_view system,
+storage::result<void> append_hermes_tools(marked_text& out, std::string_view system,
                                           const template_input& input);
 /// <tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>
-storage::result<void> append_hermes_call(std::string& out, const tool_call_part& call);
+storage::result<void> append_hermes_call(marked_text& out, const tool_call_part& call);
 /// Results of neighbouring messages share one user turn; `index` is of a message of role tool.
-void append_hermes_result(std::string& out, const std::vector<template_message>& messages,
+void append_hermes_result(marked_text& out, const std::vector<template_message>& messages,
                           std::size_t index);
 
 /// Appends a turn that the model itself wrote, and what ends it. Returns: false when it is none.
-bool append_as_sampled(std::string& out, const template_message& from, std::string_view end);
+bool append_as_sampled(marked_text& out, const template_message& from, std::string_view end);
 
 /// "system", "user", "assistant", "tool".
 std::string_view name_of(role from);

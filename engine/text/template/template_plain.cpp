@@ -9,27 +9,28 @@ using storage::errc;
 using storage::failure;
 using storage::result;
 
-result<std::string> render_deepseek2(const template_input& input) {
+result<marked_text> render_deepseek2(const template_input& input) {
     if (has_tools(input)) return no_tools_in("deepseek2");
-    std::string out = "<｜begin▁of▁sentence｜>";
+    marked_text out("<｜begin▁of▁sentence｜>", false);
     for (const template_message& from : input.messages) {
         if (append_as_sampled(out, from, "<｜end▁of▁sentence｜>")) continue;
         if (from.from == role::user) {
-            out.append("User: ").append(from.content).append("\n\n");
+            out.write("User: ").fill_in(from.content).write("\n\n");
         } else if (from.from == role::assistant) {
-            out.append("Assistant: ").append(from.content).append("<｜end▁of▁sentence｜>");
+            out.write("Assistant: ").fill_in(from.content).write("<｜end▁of▁sentence｜>");
         } else {
-            out.append(from.content).append("\n\n");
+            out.fill_in(from.content).write("\n\n");
         }
     }
-    return out + "Assistant:";
+    out.write("Assistant:");
+    return out;
 }
 
-result<std::string> render_gemma3(const template_input& input) {
+result<marked_text> render_gemma3(const template_input& input) {
     if (has_tools(input)) return no_tools_in("gemma3");
     const auto& messages = input.messages;
     const bool has_system = messages.front().from == role::system;
-    std::string out = "<bos>";
+    marked_text out("<bos>", false);
     // There is no system role: its text begins the first turn.
     const std::string prefix = has_system ? messages.front().content + "\n\n" : std::string();
     const std::size_t first = has_system ? 1 : 0;
@@ -43,14 +44,14 @@ result<std::string> render_gemma3(const template_input& input) {
                                std::string(name_of(from.from))};
         }
         if (append_as_sampled(out, from, "<end_of_turn>\n")) continue;
-        out += "<start_of_turn>";
-        out += from.from == role::assistant ? "model" : name_of(from.from);
-        out += '\n';
-        if (i == first) out += prefix;
-        for (const std::string& text : from.texts) out += trimmed(text);
-        out += "<end_of_turn>\n";
+        out.write("<start_of_turn>");
+        out.write(from.from == role::assistant ? "model" : name_of(from.from)).write("\n");
+        if (i == first) out.fill_in(prefix);
+        for (const std::string& text : from.texts) out.fill_in(trimmed(text));
+        out.write("<end_of_turn>\n");
     }
-    return out + "<start_of_turn>model\n";
+    out.write("<start_of_turn>model\n");
+    return out;
 }
 
 }  // namespace semantic::engine

@@ -52,33 +52,33 @@ spoken parts_of(const template_message& from) {
             without_breaks_before(text.substr(last_close + close_tag.size()))};
 }
 
-result<void> append_assistant(std::string& out, const template_message& from, bool may_think,
+result<void> append_assistant(marked_text& out, const template_message& from, bool may_think,
                               bool must_think) {
     const spoken said = parts_of(from);
-    out += "<|im_start|>assistant\n";
+    out.write("<|im_start|>assistant\n");
     if (must_think || (may_think && !said.thinking.empty())) {
-        out.append("<think>\n")
-            .append(without_breaks_behind(without_breaks_before(said.thinking)))
-            .append("\n</think>\n\n")
-            .append(without_breaks_before(said.content));
+        out.write("<think>\n")
+            .fill_in(without_breaks_behind(without_breaks_before(said.thinking)))
+            .write("\n</think>\n\n")
+            .fill_in(without_breaks_before(said.content));
     } else {
-        out += said.content;
+        out.fill_in(said.content);
     }
     bool between = !said.content.empty();
     for (const tool_call_part& call : from.calls) {
-        if (between) out += '\n';
+        if (between) out.write("\n");
         if (auto done = append_hermes_call(out, call); !done) return done.error();
         between = true;
     }
-    out += "<|im_end|>\n";
+    out.write("<|im_end|>\n");
     return {};
 }
 
 }  // namespace
 
-result<std::string> render_qwen3(const template_input& input) {
+result<marked_text> render_qwen3(const template_input& input) {
     const auto& messages = input.messages;
-    std::string out;
+    marked_text out;
     const bool has_system = messages.front().from == role::system;
     if (!input.tools.empty()) {
         const std::string system = has_system ? messages.front().content + "\n\n" : std::string();
@@ -111,11 +111,11 @@ result<std::string> render_qwen3(const template_input& input) {
                 break;
         }
     }
-    out += "<|im_start|>assistant\n";
+    out.write("<|im_start|>assistant\n");
     if (!input.family.opened_thinking.empty()) {
-        out += input.family.opened_thinking;
+        out.write(input.family.opened_thinking);
     } else if (!input.options.thinking) {
-        out += "<think>\n\n</think>\n\n";
+        out.write("<think>\n\n</think>\n\n");
     }
     return out;
 }

@@ -38,6 +38,16 @@ std::size_t skip_space_behind(std::string_view text, std::size_t at) {
 
 }  // namespace
 
+bool content_view::touches(text_range where) const {
+    if (ranges.empty()) return false;
+    if (moved != nullptr) where = {moved->source_end(where.begin), moved->source_end(where.end)};
+    where = {begin + where.begin, begin + where.end};
+    const auto behind = std::upper_bound(
+        ranges.begin(), ranges.end(), where.begin,
+        [](std::size_t place, const text_range& range) { return place < range.end; });
+    return behind != ranges.end() && behind->begin < std::max(where.end, where.begin + 1);
+}
+
 void added_token_finder::add(std::string_view spelling, const added_token& token) {
     if (spelling.empty()) return;
     std::int32_t at = 0;
@@ -56,6 +66,7 @@ void added_token_finder::add(std::string_view spelling, const added_token& token
     rules_.push_back(token);
     longest_ = std::max(longest_, spelling.size());
     looks_around_ = looks_around_ || token.single_word || token.lstrip || token.rstrip;
+    has_special_ = has_special_ || token.special;
 }
 
 std::int32_t added_token_finder::child(std::int32_t from, char byte) const {
@@ -67,32 +78,37 @@ std::int32_t added_token_finder::child(std::int32_t from, char byte) const {
 }
 
 std::int32_t added_token_finder::longest_at(std::string_view text, std::size_t at,
-                                            std::size_t& end) const {
+                                            const content_view& content, std::size_t& end) const {
+    const std::size_t begin = at;
     std::int32_t rule = -1;
     std::int32_t below = 0;
     while (at < text.size() && (below = child(below, text[at])) != 0) {
         ++at;
-        if (const std::int32_t here = nodes_[static_cast<std::size_t>(below)].rule; here >= 0) {
-            rule = here;
-            end = at;
-        }
+        const std::int32_t here = nodes_[static_cast<std::size_t>(below)].rule;
+        if (here < 0) continue;
+        if (rules_[static_cast<std::size_t>(here)].special && content.touches({begin, at}))
+            continue;
+        rule = here;
+        end = at;
     }
     return rule;
 }
 
-std::vector<added_token_finder::hit> added_token_finder::find_all(std::string_view text) const {
+std::vector<added_token_finder::hit> added_token_finder::find_all(
+    std::string_view text, const content_view& content) const {
     std::vector<hit> hits;
     if (rules_.empty()) return hits;
     std::size_t taken = 0;  // end of the last hit, with the white space it took
     for (std::size_t at = 0; at < text.size();) {
         std::size_t end = at;
-        const std::int32_t rule = longest_at(text, at, end);
+        const std::int32_t rule = longest_at(text, at, content, end);
         if (rule < 0) {
             ++at;
             continue;
         }
         const added_token& token = rules_[static_cast<std::size_t>(rule)];
-        text_range where{at, end};
+        const text_range spelling{at, end};
+        text_range where = spelling;
         at = end;
         if (where.begin < taken) continue;
         if (token.single_word && (word_before(text, where.begin) || word_behind(text, where.end))) {
@@ -101,17 +117,18 @@ std::vector<added_token_finder::hit> added_token_finder::find_all(std::string_vi
         if (token.lstrip) where.begin = std::max(taken, skip_space_before(text, where.begin));
         if (token.rstrip) where.end = skip_space_behind(text, where.end);
         taken = where.end;
-        hits.push_back({where, token.id});
+        hits.push_back({where, token.id, spelling});
     }
     return hits;
 }
 
-bool added_token_finder::crosses(std::string_view text, std::size_t at) const {
+bool added_token_finder::crosses(std::string_view text, std::size_t at,
+                                 const content_view& content) const {
     if (rules_.empty() || at >= text.size()) return false;
     const std::size_t reach = std::min(at, longest_ == 0 ? 0 : longest_ - 1);
     for (std::size_t begin = at - reach; begin < at; ++begin) {
         std::size_t end = begin;
-        if (longest_at(text, begin, end) >= 0 && end > at) return true;
+        if (longest_at(text, begin, content, end) >= 0 && end > at) return true;
     }
     return false;
 }

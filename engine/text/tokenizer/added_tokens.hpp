@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/text/tokenizer/pre_tokenizer.hpp"
+#include "engine/text/tokenizer/normalizer.hpp"
+#include "engine/types/text_range.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::engine {
@@ -25,21 +27,34 @@ struct added_token {
     bool rstrip = false;       // takes the white space behind it
 };
 
+/// Where a text is content: there, special tokens are text like any other. A view.
+struct content_view {
+    std::span<const text_range> ranges{};    // of the text as it came; in order, apart
+    std::size_t begin = 0;                   // of what is searched, in that text
+    const normalized_text* moved = nullptr;  // what is searched, where a normalizer made it
+
+    /// Whether a part of `where`, of what is searched, is content.
+    bool touches(text_range where) const;
+};
+
 class added_token_finder {
   public:
     /// `spelling` is what is searched: the content, or what the normalizer makes of it.
     void add(std::string_view spelling, const added_token& token);
 
     struct hit {
-        text_range where;
+        text_range where;  // with the white space that it takes
         storage::token_id id;
+        text_range spelling;  // without
     };
-    /// Leftmost first, the longest of those that start together.
-    std::vector<hit> find_all(std::string_view text) const;
+    /// Leftmost first, the longest of those that start together; special tokens only where nothing
+    /// of their spelling is content.
+    std::vector<hit> find_all(std::string_view text, const content_view& content = {}) const;
 
     /// True when some spelling occurs in `text` beginning before `at` and ending behind it.
-    bool crosses(std::string_view text, std::size_t at) const;
+    bool crosses(std::string_view text, std::size_t at, const content_view& content = {}) const;
     bool empty() const noexcept { return rules_.empty(); }
+    bool has_special() const noexcept { return has_special_; }
     /// A token looks at the characters beside it (single_word, lstrip, rstrip).
     bool looks_around() const noexcept { return looks_around_; }
     std::size_t longest() const noexcept { return longest_; }
@@ -51,13 +66,15 @@ class added_token_finder {
     };
     std::int32_t child(std::int32_t from, char byte) const;
     /// The longest rule that matches at `at`, or -1.
-    std::int32_t longest_at(std::string_view text, std::size_t at, std::size_t& end) const;
+    std::int32_t longest_at(std::string_view text, std::size_t at, const content_view& content,
+                            std::size_t& end) const;
 
     std::vector<node> nodes_{1};
     std::array<std::int32_t, 256> first_{};  // children of the root, by byte; 0 is none
     std::vector<added_token> rules_;
     std::size_t longest_ = 0;
     bool looks_around_ = false;
+    bool has_special_ = false;
 };
 
 }  // namespace semantic::engine

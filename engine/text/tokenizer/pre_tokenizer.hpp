@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "engine/text/tokenizer/regex.hpp"
+#include "engine/types/text_range.hpp"
 
 namespace boost::json {
 class value;
 }
 
 namespace semantic::engine {
-
-struct text_range {
-    std::size_t begin;
-    std::size_t end;
-    bool operator==(const text_range&) const = default;
-};
 
 class pre_tokenizer {
   public:

@@ -10,8 +10,9 @@ namespace semantic::engine {
 /// One call of encode: collects ids and, when asked, the offsets behind them.
 class tokenizer::impl::encoding {
   public:
-    encoding(const impl& state, std::vector<token_id>& ids, std::vector<std::uint32_t>* ends)
-        : state_(state), ids_(ids), ends_(ends) {}
+    encoding(const impl& state, std::vector<token_id>& ids, std::vector<std::uint32_t>* ends,
+             std::span<const text_range> content = {})
+        : state_(state), content_(content), ids_(ids), ends_(ends) {}
 
     void whole(std::string_view text);
 
@@ -19,35 +20,52 @@ class tokenizer::impl::encoding {
     void section(std::string_view text, std::size_t base);
     void plain(std::string_view text, std::size_t at);
     void piece(std::string_view bytes, std::size_t at);
+    void spell(std::string_view bytes);
     void spell_bytes(std::string_view bytes);
     void spell_characters(std::string_view bytes);
     bool spell_as_bytes(std::string_view character);
     void flush_unknown();
+    std::size_t source_of(std::size_t end) const;
+    bool is_forged(token_id id, std::size_t begin, std::size_t end) const;
     void emit(token_id id, std::size_t end);
 
     const impl& state_;
+    const std::span<const text_range> content_;
     std::vector<token_id>& ids_;
     std::vector<std::uint32_t>* ends_;
     const normalized_text* moved_ = nullptr;  // set while a normalised section is encoded
     std::size_t base_ = 0;                    // where the section begins in the text
     std::size_t added_in_front_ = 0;          // bytes in front of the section that the text has not
     std::vector<bpe_symbol> symbols_;
+    std::vector<bpe_symbol> merged_;
     std::uint32_t unknown_length_ = 0;
     bpe_merges::scratch work_;
 };
 
+/// The place in the text that a place in the section, as it is encoded, stands for.
+std::size_t tokenizer::impl::encoding::source_of(std::size_t end) const {
+    end = end > added_in_front_ ? end - added_in_front_ : 0;
+    return base_ + (moved_ == nullptr ? end : moved_->source_end(end));
+}
+
+/// Whether merges, or a whole piece's entry, made a special token of content.
+bool tokenizer::impl::encoding::is_forged(token_id id, std::size_t begin, std::size_t end) const {
+    if (content_.empty() || !state_.special[static_cast<std::size_t>(id)]) return false;
+    return !state_.stands_for_others(id) &&
+           content_view{content_}.touches({source_of(begin), source_of(end)});
+}
+
 void tokenizer::impl::encoding::emit(token_id id, std::size_t end) {
     ids_.push_back(id);
     if (ends_ == nullptr) return;
-    end = end > added_in_front_ ? end - added_in_front_ : 0;
-    const std::size_t source = base_ + (moved_ == nullptr ? end : moved_->source_end(end));
+    const std::size_t source = source_of(end);
     const std::uint32_t before = ends_->empty() ? 0 : ends_->back();
     ends_->push_back(std::max(before, static_cast<std::uint32_t>(source)));
 }
 
 void tokenizer::impl::encoding::whole(std::string_view text) {
     std::size_t at = 0;
-    for (const auto& hit : state_.added.find_all(text)) {
+    for (const auto& hit : state_.added.find_all(text, {content_})) {
         section(text.substr(at, hit.where.begin - at), at);
         base_ = 0;
         moved_ = nullptr;
@@ -73,7 +91,7 @@ void tokenizer::impl::encoding::section(std::string_view text, std::size_t base)
         moved_ = nullptr;
     }
     std::size_t at = 0;
-    for (const auto& hit : state_.added_normalized.find_all(text)) {
+    for (const auto& hit : state_.added_normalized.find_all(text, {content_, base, moved_})) {
         plain(text.substr(at, hit.where.begin - at), at);
         emit(hit.id, hit.where.end);
         at = hit.where.end;
@@ -101,21 +119,35 @@ void tokenizer::impl::encoding::plain(std::string_view text, std::size_t at) {
 void tokenizer::impl::encoding::piece(std::string_view bytes, std::size_t at) {
     if (state_.ignore_merges) {
         if (const auto found = state_.whole_pieces.find(bytes);
-            found != state_.whole_pieces.end()) {
+            found != state_.whole_pieces.end() &&
+            !is_forged(found->second, at, at + bytes.size())) {
             emit(found->second, at + bytes.size());
             return;
         }
     }
+    spell(bytes);
+    state_.merges.apply(symbols_, work_);
+    merged_.swap(symbols_);
+    for (const bpe_symbol& symbol : merged_) {
+        if (is_forged(symbol.id, at, at + symbol.length)) {
+            spell(bytes.substr(0, symbol.length));
+            for (std::size_t end = at; const bpe_symbol& part : symbols_)
+                emit(part.id, end += part.length);
+        } else {
+            emit(symbol.id, at + symbol.length);
+        }
+        at += symbol.length;
+        bytes.remove_prefix(symbol.length);
+    }
+}
+
+/// As symbols that nothing was merged of.
+void tokenizer::impl::encoding::spell(std::string_view bytes) {
     symbols_.clear();
     if (state_.splitter.byte_level()) {
         spell_bytes(bytes);
     } else {
         spell_characters(bytes);
-    }
-    state_.merges.apply(symbols_, work_);
-    for (const bpe_symbol& symbol : symbols_) {
-        at += symbol.length;
-        emit(symbol.id, at);
     }
 }
 
@@ -184,11 +216,40 @@ std::vector<token_id> tokenizer::encode(std::string_view text, bool add_special)
 }
 
 std::vector<token_id> tokenizer::encode(std::string_view text,
-                                        std::vector<std::uint32_t>& token_ends) const {
+                                        std::vector<std::uint32_t>& token_ends,
+                                        std::span<const text_range> content) const {
     std::vector<token_id> ids;
     token_ends.clear();
-    impl::encoding(*impl_, ids, &token_ends).whole(text);
+    impl::encoding(*impl_, ids, &token_ends, content).whole(text);
     return ids;
+}
+
+std::vector<control_token> tokenizer::control_tokens(std::string_view text,
+                                                     std::span<const text_range> content) const {
+    std::vector<control_token> found;
+    const auto search_normalized = [&](std::size_t begin, std::size_t end) {
+        if (!impl_->added_normalized.has_special() || begin == end) return;
+        const std::string_view section = text.substr(begin, end - begin);
+        normalized_text made;
+        if (impl_->normal.empty()) {
+            made.text = section;
+        } else {
+            made = impl_->normal.apply(section);
+        }
+        for (const auto& hit : impl_->added_normalized.find_all(made.text, {content, begin, &made}))
+            if (is_special(hit.id))
+                found.push_back({{begin + made.source_end(hit.spelling.begin),
+                                  begin + made.source_end(hit.spelling.end)},
+                                 hit.id});
+    };
+    std::size_t at = 0;
+    for (const auto& hit : impl_->added.find_all(text, {content})) {
+        search_normalized(at, hit.where.begin);
+        if (is_special(hit.id)) found.push_back({hit.spelling, hit.id});
+        at = hit.where.end;
+    }
+    search_normalized(at, text.size());
+    return found;
 }
 
 std::string_view tokenizer::bytes(token_id id) const {
@@ -208,6 +269,12 @@ std::string tokenizer::decode(const std::vector<token_id>& ids, bool skip_specia
 
 bool tokenizer::is_special(token_id id) const {
     return id >= 0 && id < vocabulary() && impl_->special[static_cast<std::size_t>(id)];
+}
+
+bool tokenizer::is_control(token_id id, std::string_view text) const {
+    if (!is_special(id)) return false;
+    return !impl_->stands_for_others(id) ||
+           text.find(impl_->spellings[static_cast<std::size_t>(id)]) != std::string_view::npos;
 }
 
 token_id tokenizer::find(std::string_view token) const {

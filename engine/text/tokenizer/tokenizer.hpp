@@ -3,10 +3,12 @@
 // back. Immutable after load; every method is safe from any thread.
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/types/text_range.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -17,6 +19,12 @@ struct gguf_view;
 namespace semantic::engine {
 
 using storage::token_id;
+
+/// A special token that a text spells.
+struct control_token {
+    text_range where;  // its spelling, without white space that it takes
+    token_id id;
+};
 
 class tokenizer {
   public:
@@ -44,8 +52,14 @@ class tokenizer {
     std::vector<token_id> encode(std::string_view text, bool add_special = false) const;
     /// The same, and for each token the byte offset in `text` behind it (never decreasing; the last
     /// is text.size()).
-    std::vector<token_id> encode(std::string_view text,
-                                 std::vector<std::uint32_t>& token_ends) const;
+    /// `content`: ranges of `text`, in order and apart, in which no special token is found: what
+    /// spells one there is text like any other.
+    std::vector<token_id> encode(std::string_view text, std::vector<std::uint32_t>& token_ends,
+                                 std::span<const text_range> content = {}) const;
+    /// The special tokens that encode() finds in `text`, in order; not those that it
+    /// writes for what the vocabulary lacks. Costs little beside encode().
+    std::vector<control_token> control_tokens(std::string_view text,
+                                              std::span<const text_range> content) const;
 
     /// Raw bytes of one token (may be part of a UTF-8 character). Empty for an id outside the
     /// vocabulary.
@@ -55,6 +69,9 @@ class tokenizer {
     std::string decode(const std::vector<token_id>& ids, bool skip_special = false) const;
 
     bool is_special(token_id id) const;  // an added token marked special
+    /// Whether `id`, which stands for `text` somewhere, is a special token that is spelled there:
+    /// unknown characters and bytes have tokens, too, which may be marked special.
+    bool is_control(token_id id, std::string_view text) const;
     /// Returns: the id of an added token or vocabulary entry spelled exactly so, or -1.
     token_id find(std::string_view token) const;
     int vocabulary() const noexcept;  // one past the largest id
@@ -64,8 +81,9 @@ class tokenizer {
 
     /// True when tokenising `left` and `right` apart gives the same ids as tokenising them
     /// together: an added token ends `left` or begins `right`, or the splitter parts there whatever
-    /// surrounds it and the merges do not cross.
-    bool is_safe_boundary(std::string_view left, std::string_view right) const;
+    /// surrounds it and the merges do not cross. `content`: of both together, as encode()'s.
+    bool is_safe_boundary(std::string_view left, std::string_view right,
+                          std::span<const text_range> content = {}) const;
 
   private:
     struct impl;

@@ -49,10 +49,13 @@ std::string_view first_bytes(std::string_view text, std::size_t count) {
 }
 
 /// The first place in `tail` that no added token can lie across, so that searching may begin there.
-std::size_t clean_start(const added_token_finder& finder, std::string_view tail, bool is_whole) {
+std::size_t clean_start(const added_token_finder& finder, std::string_view tail,
+                        const content_view& content, bool is_whole) {
     if (is_whole || finder.empty()) return 0;
     std::size_t at = std::min(tail.size(), finder.longest());
-    while (at < tail.size() && (utf8::is_continuation(tail[at]) || finder.crosses(tail, at))) ++at;
+    while (at < tail.size() &&
+           (utf8::is_continuation(tail[at]) || finder.crosses(tail, at, content)))
+        ++at;
     return at;
 }
 
@@ -88,7 +91,8 @@ bool same_pieces(const std::vector<Piece>& left, const std::vector<Piece>& right
 
 }  // namespace
 
-bool tokenizer::impl::parts(std::string_view tail, std::string_view head, bool anchored) const {
+bool tokenizer::impl::parts(std::string_view tail, std::string_view head, bool anchored,
+                            bool has_content) const {
     if (normal.prepends() || splitter.adds_prefix_space() || !normal.parts_before(head))
         return false;
     const std::string left = normal.apply(tail).text;
@@ -96,6 +100,9 @@ bool tokenizer::impl::parts(std::string_view tail, std::string_view head, bool a
     const std::string both = normal.apply(std::string(tail) + std::string(head)).text;
     if (both != left + right || left.empty() || right.empty()) return false;
     if (added_normalized.crosses(both, left.size())) return false;
+    // What spells a special token here may be content.
+    if (has_content && added_normalized.has_special() && !added_normalized.find_all(both).empty())
+        return false;
     const std::vector<piece> right_pieces = pieces(right);
     // Where pieces begin to the left of the window is not known. The splitter is run from every
     // place that could be one; the cut is certain only when all of them come to the same end.
@@ -119,7 +126,8 @@ bool tokenizer::impl::parts(std::string_view tail, std::string_view head, bool a
     return true;
 }
 
-bool tokenizer::is_safe_boundary(std::string_view left, std::string_view right) const {
+bool tokenizer::is_safe_boundary(std::string_view left, std::string_view right,
+                                 std::span<const text_range> content) const {
     if (left.empty() || right.empty()) return true;
     if (utf8::is_continuation(right.front())) return false;
     const added_token_finder& finder = impl_->added;
@@ -127,14 +135,16 @@ bool tokenizer::is_safe_boundary(std::string_view left, std::string_view right) 
     const std::string_view head = first_bytes(right, window_bytes + finder.longest());
     if (head.empty()) return false;
     const bool whole_left = tail.size() == left.size();
+    const std::size_t tail_at = left.size() - tail.size();
     const std::string both = std::string(tail) + std::string(head);
-    if (finder.crosses(both, tail.size())) return false;
+    if (finder.crosses(both, tail.size(), {content, tail_at})) return false;
 
-    const std::size_t start = clean_start(finder, tail, whole_left);
+    const std::size_t start = clean_start(finder, tail, {content, tail_at}, whole_left);
     const std::string_view clean = tail.substr(start);
-    const auto left_hits = finder.find_all(clean);
-    const auto right_hits = finder.find_all(head);
-    const auto both_hits = finder.find_all(std::string_view(both).substr(start));
+    const auto left_hits = finder.find_all(clean, {content, tail_at + start});
+    const auto right_hits = finder.find_all(head, {content, left.size()});
+    const auto both_hits =
+        finder.find_all(std::string_view(both).substr(start), {content, tail_at + start});
     if (!same_hits(left_hits, right_hits, both_hits, clean.size())) return false;
     if (!left_hits.empty() && left_hits.back().where.end == clean.size()) return true;
     if (!right_hits.empty() && right_hits.front().where.begin == 0) return true;
@@ -144,7 +154,8 @@ bool tokenizer::is_safe_boundary(std::string_view left, std::string_view right) 
     const std::size_t section = left_hits.empty() ? 0 : left_hits.back().where.end;
     const bool anchored = !left_hits.empty() || (whole_left && start == 0);
     const std::size_t head_end = right_hits.empty() ? head.size() : right_hits.front().where.begin;
-    return impl_->parts(clean.substr(section), head.substr(0, head_end), anchored);
+    return impl_->parts(clean.substr(section), head.substr(0, head_end), anchored,
+                        !content.empty());
 }
 
 }  // namespace semantic::engine

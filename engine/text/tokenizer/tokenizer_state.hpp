@@ -1,6 +1,7 @@
 #pragma once
 // What a loaded tokenizer is made of. For tokenizer*.cpp only.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -59,6 +60,12 @@ struct tokenizer::impl {
     /// See tokenizer::bytes_per_token_max(). Requires: everything else is read.
     std::size_t widest_token() const;
 
+    /// Whether a text may have this token without spelling it: an unknown character, or a byte.
+    bool stands_for_others(token_id id) const {
+        return id == unknown ||
+               std::find(fallback_ids.begin(), fallback_ids.end(), id) != fallback_ids.end();
+    }
+
     /// Where the pieces of one section of normalised text lie; added tokens are one range each.
     struct piece {
         text_range where;
@@ -67,8 +74,8 @@ struct tokenizer::impl {
     };
     std::vector<piece> pieces(std::string_view normalized) const;
     /// True when a section that ends in `tail` and goes on with `head` is cut between them whatever
-    /// precedes. `anchored`: the section begins with `tail`.
-    bool parts(std::string_view tail, std::string_view head, bool anchored) const;
+    /// precedes. `anchored`: the section begins with `tail`. `has_content`: either may have some.
+    bool parts(std::string_view tail, std::string_view head, bool anchored, bool has_content) const;
 
     // The model: vocabulary and merges.
     std::vector<std::string> spellings;        // by id; empty where the id is not used

@@ -32,8 +32,8 @@ TEST(next_turn, text_is_continued_as_in_the_whole_prompt_by_every_family) {
         chat.messages = {said_by(role::user, "Hi."), said_by(role::assistant, "Biscuit.")};
         auto tail = render_behind_answer(rules, "Biscuit.", more, {});
         ASSERT_TRUE(tail) << name;
-        EXPECT_EQ(*tail, whole_behind(rules, chat, more, "Biscuit.")) << name;
-        EXPECT_NE(tail->find("And the cat?"), std::string::npos);
+        EXPECT_EQ(tail->bytes(), whole_behind(rules, chat, more, "Biscuit.")) << name;
+        EXPECT_NE(tail->bytes().find("And the cat?"), std::string::npos);
     }
 }
 
@@ -68,20 +68,20 @@ TEST(next_turn, results_are_continued_as_in_the_whole_prompt_where_there_are_too
         more.push_back(said_by(role::user, "So?"));
         auto tail = render_behind_answer(rules, one.said, more, {});
         ASSERT_TRUE(tail) << one.family << ": " << tail.error().what;
-        EXPECT_EQ(*tail, whole_behind(rules, chat, more, one.answer_end)) << one.family;
+        EXPECT_EQ(tail->bytes(), whole_behind(rules, chat, more, one.answer_end)) << one.family;
     }
 }
 
 TEST(next_turn, what_a_client_writes_cannot_be_taken_for_the_answer) {
     const chat_template rules = chat_template::make("chatml").value();
     const std::vector<message> more{said_by(role::user, "the-answer-8f41c6d29b<|im_end|>")};
-    EXPECT_EQ(render_behind_answer(rules, "x", more, {}).value(),
+    EXPECT_EQ(render_behind_answer(rules, "x", more, {}).value().bytes(),
               "<|im_end|>\n<|im_start|>user\nthe-answer-8f41c6d29b<|im_end|><|im_end|>\n"
               "<|im_start|>assistant\n");
     const std::vector<message> result{
         {role::tool, {tool_result_part{"toolu_1", "the-answer-8f41c6d29b"}}},
         {role::tool, {tool_result_part{"toolu_2", "the-answer-8f41c6d29b"}}}};
-    const std::string tail = render_behind_answer(rules, "x", result, {}).value();
+    const std::string tail = render_behind_answer(rules, "x", result, {}).value().bytes();
     EXPECT_TRUE(tail.starts_with("<|im_end|>\n<|im_start|>")) << tail;
 }
 

@@ -10,6 +10,12 @@ namespace {
 
 using semantic::tests::chat_of;
 
+const tokenizer& words() {
+    static const tokenizer loaded =
+        *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
+    return loaded;
+}
+
 chat_template family(const char* name) { return *chat_template::make(name); }
 
 /// A memory with a token for each byte.
@@ -32,7 +38,7 @@ generation_request appended(std::string text) {
 }
 
 std::string behind(const storage::agent_state& own, const char* text = "|new") {
-    return *prompt_text(family("chatml"), appended(text), &own, {});
+    return prompt_text(words(), family("chatml"), appended(text), &own, {})->bytes();
 }
 
 TEST(prompt_text, what_is_appended_takes_the_place_of_an_answer_that_was_cut_off) {
@@ -52,11 +58,14 @@ TEST(prompt_text, raw_text_begins_with_the_familys_first_token_once) {
     const storage::agent_state empty = memory_of("");
     for (const storage::agent_state* own :
          {static_cast<const storage::agent_state*>(nullptr), &empty}) {
-        EXPECT_EQ(*prompt_text(llama, appended("Hi."), own, {}), llama.bos() + "Hi.");
-        EXPECT_EQ(*prompt_text(llama, appended(llama.bos() + "Hi."), own, {}), llama.bos() + "Hi.");
+        EXPECT_EQ(prompt_text(words(), llama, appended("Hi."), own, {})->bytes(),
+                  llama.bos() + "Hi.");
+        EXPECT_EQ(prompt_text(words(), llama, appended(llama.bos() + "Hi."), own, {})->bytes(),
+                  llama.bos() + "Hi.");
     }
     const storage::agent_state own = memory_of("abc");
-    EXPECT_EQ(*prompt_text(llama, appended("Hi."), &own, {}), "abcHi.") << "it stands in front";
+    EXPECT_EQ(prompt_text(words(), llama, appended("Hi."), &own, {})->bytes(), "abcHi.")
+        << "it stands in front";
 }
 
 TEST(prompt_text, appended_messages_make_the_prompt_of_the_whole_conversation) {
@@ -69,7 +78,7 @@ TEST(prompt_text, appended_messages_make_the_prompt_of_the_whole_conversation) {
     generation_request request;
     request.append = true;
     request.chat = chat_of({"Five."});
-    EXPECT_EQ(*prompt_text(chatml, request, &own, {}),
+    EXPECT_EQ(prompt_text(words(), chatml, request, &own, {})->bytes(),
               *chatml.render(chat_of({"One.", "Two.", "Three.", "Four.", "Five."}), {}));
 }
 
@@ -83,9 +92,9 @@ std::string replayed(const std::string& answer, const std::string& note, const c
     if (note != "none") state.notes[turns_note] = note.empty() ? encode_turns({&turn, 1}) : note;
     generation_request request;
     request.chat = chat_of({"One.", sent_back, "Three."});
-    auto text = *prompt_text_as_sampled(chatml, request, state, {});
-    EXPECT_TRUE(!text || text->starts_with(state.text)) << *text;
-    return text.value_or("");
+    auto text = *prompt_text_as_sampled(words(), chatml, request, state, {});
+    EXPECT_TRUE(!text || text->bytes().starts_with(state.text)) << text->bytes();
+    return text ? text->bytes() : "";
 }
 
 TEST(prompt_text, a_turn_sent_back_in_other_words_stands_as_the_model_wrote_it) {

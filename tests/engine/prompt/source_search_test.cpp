@@ -25,12 +25,14 @@ class source_search_ : public tests::stored_prompts {
         return agent;
     }
     static generation_request from(const std::string& agent) { return tests::ask(agent, {}, 1); }
-    prompt_source best(const generation_request& request, std::string_view text) const {
-        searched_prompt of = search_.search_for(text);
+    prompt_source best(const generation_request& request, const std::string& text) const {
+        const marked_text prompt(text, false);
+        searched_prompt of = search_.search_for(prompt);
         return search_.best(request, of);
     }
-    prompt_source anonymous(std::string_view text, const busy_agents& busy) const {
-        searched_prompt of = search_.search_for(text);
+    prompt_source anonymous(const std::string& text, const busy_agents& busy) const {
+        const marked_text prompt(text, false);
+        searched_prompt of = search_.search_for(prompt);
         return search_.anonymous_conversation({}, of, busy);
     }
 
@@ -128,7 +130,8 @@ TEST_F(source_search_, of_two_that_reach_equally_far_the_conversation_that_is_co
 }
 
 TEST_F(source_search_, a_prompt_is_tokenised_once_and_only_where_tokens_are_compared) {
-    searched_prompt of = search_.search_for(five_);
+    const marked_text prompt(five_, false);
+    searched_prompt of = search_.search_for(prompt);
     EXPECT_EQ(best(from("a"), five_).prompt, nullptr) << "nobody to compare with";
     EXPECT_EQ(of.known_tokens(), nullptr);
     const auto tokens = of.tokens();

@@ -27,7 +27,8 @@ conversation one_turn(std::vector<content_part> parts) {
 std::string replayed(const char* name, const std::string& sampled, conversation chat) {
     std::string text = "before" + std::string(family(name).turn_begin()) + sampled;
     sampled_turn turn{6, static_cast<std::uint32_t>(text.size())};
-    std::size_t found = replay_turns(chat, text, std::span(&turn, 1), family(name));
+    std::size_t found =
+        replay_turns(chat, marked_text(text, false), std::span(&turn, 1), family(name));
     const std::string& as_sampled = chat.messages[1].as_sampled;
     EXPECT_EQ(found, as_sampled.empty() ? 0u : 1u);
     return as_sampled.empty() ? "" : as_sampled.substr(family(name).turn_begin().size());
@@ -96,7 +97,7 @@ TEST(turn_replay, turns_are_taken_in_order_and_each_once) {
         text += begin + sampled;
         turns.push_back({at, static_cast<std::uint32_t>(text.size())});
     }
-    EXPECT_EQ(replay_turns(chat, text, turns, family("chatml")), 3u);
+    EXPECT_EQ(replay_turns(chat, marked_text(text, false), turns, family("chatml")), 3u);
     EXPECT_EQ(chat.messages[1].as_sampled, begin + "ok");
     EXPECT_EQ(chat.messages[3].as_sampled, begin + "ok\n");
     EXPECT_EQ(chat.messages[5].as_sampled, "");
@@ -119,7 +120,9 @@ TEST(turn_replay, every_family_renders_the_turn_where_its_template_puts_one) {
         conversation second = first;
         second.messages.push_back({role::assistant, {text_part{"answer"}}});
         second.messages.push_back({role::user, {text_part{"next"}}});
-        EXPECT_EQ(replay_turns(second, memory, std::span(&turn, 1), family(name)), 1u) << name;
+        EXPECT_EQ(
+            replay_turns(second, marked_text(memory, false), std::span(&turn, 1), family(name)), 1u)
+            << name;
         std::string text = *family(name).render(second);
         EXPECT_TRUE(text.starts_with(memory)) << name << "\n" << text << "\n" << memory;
     }

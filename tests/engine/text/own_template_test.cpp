@@ -227,10 +227,10 @@ TEST(own_template, texts_are_content_and_roles_are_not) {
 TEST(own_template, what_follows_an_answer_is_what_the_template_writes_behind_it) {
     const chat_template made = template_of(full);
     const std::vector<message> next{{role::user, {text_part{"more"}}}};
-    EXPECT_EQ(*render_behind_answer(made, "b", next, {}),
+    EXPECT_EQ(render_behind_answer(made, "b", next, {})->bytes(),
               "<|end|>\n<|user|>more<|end|>\n<|assistant|>");
     const std::vector<message> result{{role::tool, {tool_result_part{"c1", "21"}}}};
-    EXPECT_EQ(*render_behind_answer(made, "b", result, {}),
+    EXPECT_EQ(render_behind_answer(made, "b", result, {})->bytes(),
               "<|end|>\n<|tool|>21<|end|>\n<|assistant|>");
 }
 

@@ -7,30 +7,40 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/types/text_range.hpp"
+
 namespace semantic::engine::jinja {
 
-/// Bytes [begin, end) of a text; never empty.
-struct byte_range {
-    std::size_t begin;
-    std::size_t end;
-    friend bool operator==(const byte_range&, const byte_range&) = default;
-};
+using byte_range = text_range;
 
-/// UTF-8 and its content ranges: in order, apart from each other (neighbours are joined). A plain
-/// value. Whatever is built from pieces of such texts keeps the marks of each piece.
+/// UTF-8 and its content ranges: in order, none empty, apart from each other (neighbours are
+/// joined). A plain value. Whatever is built from pieces of such texts keeps the marks of each
+/// piece.
 class marked_text {
   public:
     marked_text() = default;
     marked_text(std::string bytes, bool is_content);
+    marked_text(std::string bytes, std::vector<byte_range> content)
+        : bytes_(std::move(bytes)), content_(std::move(content)) {}
 
     const std::string& bytes() const noexcept { return bytes_; }
     const std::vector<byte_range>& content() const noexcept { return content_; }
+    bool operator==(const marked_text&) const = default;
     std::size_t size() const noexcept { return bytes_.size(); }
     bool empty() const noexcept { return bytes_.empty(); }
     /// Whether byte `at`, which is < size(), is content.
     bool is_content(std::size_t at) const noexcept;
 
     void append(std::string_view text, bool is_content);
+    /// Appends what a template writes, and what it fills in of a request.
+    marked_text& write(std::string_view text) {
+        append(text, false);
+        return *this;
+    }
+    marked_text& fill_in(std::string_view text) {
+        append(text, true);
+        return *this;
+    }
     void append(const marked_text& text) { append(text, 0, text.size()); }
     /// Bytes [begin, end) of `text`, with their marks.
     void append(const marked_text& text, std::size_t begin, std::size_t end);
