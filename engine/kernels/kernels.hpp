@@ -108,12 +108,13 @@ struct quantized_rows {
 ///      8 / u elements to a byte, the first in the lowest bits: element 8 * j + 2 * b + h (b < 4,
 ///      h < 2) is number n % (8 / u) of byte n / (8 / u) * 4 + b, n = 2 * j + h. So the word at 4 *
 ///      i has the upper bits of 4 elements that lie in one word of nibbles, and so on.
+///  7: as at 6, then a plane of the uppermost bit, laid out as that of 5.
 struct kv_rows {
     const std::byte* rows = nullptr;  // [tokens, row_bytes]
     const half* scales = nullptr;     // [tokens, row_scales]; null at 16 bit
     const half* biases = nullptr;
     int dim = 0;                // multiple of 16 at 16 bit, else of 64
-    int bits = 4;               // 4, 5, 6, 8 or 16
+    int bits = 4;               // 4, 5, 6, 7, 8 or 16
     std::size_t row_bytes = 0;  // from one token to the next, at least dim * bits / 8
     int row_scales = 0;         // from one token to the next, at least dim / 64; unused at 16 bit
 };
@@ -156,7 +157,7 @@ struct attention_block {
 /// Whether kernel_table::attend knows this pair of bits.
 constexpr bool attends(int key_bits, int value_bits) noexcept {
     const bool by_tiles = value_bits >= 4 && value_bits <= 6;
-    return by_tiles ? (key_bits >= 4 && key_bits <= 6) || key_bits == 8
+    return by_tiles ? key_bits >= 4 && key_bits <= 8
                     : key_bits == value_bits && (key_bits == 8 || key_bits == 16);
 }
 
@@ -216,7 +217,7 @@ struct kernel_table {
     /// The inverse, (23).
     void (*rotate_back)(float* x, int dim);
     /// One key or value row x [dim] -> packed row, scales and biases by `rounding`, (24) or (25)
-    /// (bits 4, 5, 6 or 8, groups of 64), or f16 (bits 16, whatever the rounding). What f16 cannot
+    /// (bits 4 to 8, groups of 64), or f16 (bits 16, whatever the rounding). What f16 cannot
     /// hold becomes +-65504, never infinity: a hidden token is multiplied by 0 and must add
     /// nothing.
     void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,

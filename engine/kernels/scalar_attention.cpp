@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 
 #include "engine/kernels/attention_scratch.hpp"
 #include "engine/kernels/exp_constants.hpp"
@@ -66,6 +67,27 @@ float clamp_to_half(float value) { return std::fmin(std::fmax(value, -65504.0f),
 
 half to_finite_half(float value) { return to_half(clamp_to_half(value)); }
 
+/// Some of the bits above the low nibble, of all integers of a group, as kv_rows states.
+struct plane {
+    index at;   // byte of the group where it begins
+    int first;  // its lowest bit
+    int width;  // bits of an element
+    index byte_of(index e) const { return at + number_of(e) / (8 / width) * 4 + e % 8 / 2; }
+    int shift_of(index e) const { return static_cast<int>(number_of(e) % (8 / width)) * width; }
+
+  private:
+    static index number_of(index e) { return e / 8 * 2 + e % 2; }
+};
+
+/// The planes of integers of so many bits, 4 to 7.
+std::span<const plane> planes_of(int bits) {
+    static constexpr plane one[] = {{32, 4, 1}}, two[] = {{32, 4, 2}, {48, 6, 1}};
+    return bits == 5 ? std::span<const plane>(one)
+                     : std::span<const plane>(two).first(bits == 4   ? 0
+                                                         : bits == 6 ? 1
+                                                                     : 2);
+}
+
 /// The integers of a group in the packed form that kv_rows states.
 void pack_group(const std::uint8_t* q, int bits, std::byte* out) {
     std::fill_n(out, group_size * bits / 8, std::byte{0});
@@ -73,13 +95,11 @@ void pack_group(const std::uint8_t* q, int bits, std::byte* out) {
         std::memcpy(out, q, group_size);
         return;
     }
-    const int upper = bits - 4;
     for (index e = 0; e < group_size; ++e) {
         out[e / 2] |= static_cast<std::byte>((q[e] & 15) << (e % 2 * 4));
-        if (upper > 0) {
-            const index number = e / 8 * 2 + e % 2, fields = 8 / upper;
-            out[32 + number / fields * 4 + e % 8 / 2] |=
-                static_cast<std::byte>(q[e] >> 4 << (number % fields * upper));
+        for (const plane& each : planes_of(bits)) {
+            const int field = q[e] >> each.first & ((1 << each.width) - 1);
+            out[each.byte_of(e)] |= static_cast<std::byte>(field << each.shift_of(e));
         }
     }
 }
@@ -198,11 +218,8 @@ int kv_q(const kv_rows& kv, index t, index d) {
         return group[e];
     }
     int q = group[e / 2] >> (e % 2 * 4) & 15;
-    if (kv.bits > 4) {
-        const int upper = kv.bits - 4;
-        const index number = e / 8 * 2 + e % 2, fields = 8 / upper;
-        const int byte = group[32 + number / fields * 4 + e % 8 / 2];
-        q |= (byte >> (number % fields * upper) & ((1 << upper) - 1)) << 4;
+    for (const plane& each : planes_of(kv.bits)) {
+        q |= (group[each.byte_of(e)] >> each.shift_of(e) & ((1 << each.width) - 1)) << each.first;
     }
     return q;
 }

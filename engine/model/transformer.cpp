@@ -62,7 +62,8 @@ struct transformer::impl {
         return std::max({config.hidden, config.value_width(), config.latent.query_rank});
     }
     int outputs_max() const {
-        return std::max(kv_width + std::max(q_width, config.latent.query_rank), config.hidden);
+        const int projected = kv_width + std::max(q_width, config.latent.query_rank);
+        return std::max({projected, config.hidden, limits.compensated ? config.vocabulary : 0});
     }
     float* hidden_at(int row) { return hidden_.data() + area(row, config.hidden); }
     void add_span(storage::kv_sequence* cache, int first_row, int count);
@@ -516,6 +517,10 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
             norm(row, row + rows, weights.final_norm);
             linear(kernels, tasks, weights.head, normed_.data(), rows, to, vocabulary,
                    linear_scratch_.data());
+            if (limits.compensated) {
+                const linear_job job = {&weights.head, to, vocabulary};
+                correction_.add({&job, 1}, normed_.data(), rows, config.hidden);
+            }
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
         row = end;

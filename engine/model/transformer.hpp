@@ -36,7 +36,7 @@ struct layer_not_there {};
 struct transformer_limits {
     int rows_max = 0;        // tokens of one step, over all sequences
     int logit_rows_max = 0;  // logits of one step, over all sequences
-    /// What 8 bits lose of activations is multiplied too, in every layer: twice the work. Without
+    /// What 8 bits lose of activations is multiplied too, in every product: twice the work. Without
     /// it two runs that differ in the last bit of one key soon differ by that rounding, which hides
     /// what is measured.
     bool compensated = false;

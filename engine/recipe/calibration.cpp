@@ -225,6 +225,7 @@ std::string describe(const recipe_score& score) {
 std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config) {
     std::vector<storage::named_kv_recipe> possible;
     for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
+        if (!each.is_candidate) continue;
         try {
             make_kv_layout(config, each.recipe, block_tokens);
             possible.push_back(each);

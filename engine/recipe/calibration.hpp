@@ -14,9 +14,9 @@
 
 namespace semantic::engine {
 
-/// Part of what a stored result is known by: raised when the text, the candidates or the way they
-/// are measured change.
-constexpr int calibration_version = 1;
+/// Part of what a stored result is known by, beside the candidates' names: raised when the text or
+/// the way they are measured change.
+constexpr int calibration_version = 2;
 
 /// What a recipe costs the model, against K and V of 16 bits on the same tokens. In float, which
 /// survives a parser of JSON that is off by the last bit of a double.
@@ -52,7 +52,8 @@ const recipe_score& choose_recipe(std::span<const recipe_score> scores, const re
 /// "41 % of 16 bit, KL 0.0044, 97.8 % same top".
 std::string describe(const recipe_score& score);
 
-/// The recipes that the model's geometry allows, 16 bit last. Requires: a valid config.
+/// The recipes that are measured and that the model's geometry allows, 16 bit last. Requires: a
+/// valid config.
 std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config);
 
 /// Blocks; runs inside the compute arena. Reads the calibration text twice: for the means of the

@@ -338,8 +338,8 @@ void shapes(benchmark::internal::Benchmark* bench) {
 }
 
 void attention(benchmark::internal::Benchmark* bench) {
-    constexpr std::pair<int, int> all_bits[] = {{4, 4}, {8, 4}, {6, 4}, {5, 4},  {8, 5},
-                                                {6, 5}, {5, 5}, {8, 8}, {16, 16}};
+    constexpr std::pair<int, int> all_bits[] = {{4, 4}, {8, 4}, {6, 4}, {5, 4}, {8, 5},
+                                                {7, 5}, {6, 5}, {5, 5}, {8, 8}, {16, 16}};
     for (const int dim : {64, 128}) {
         for (const int count : {1, 3, 4, 6, 8, 16, 64, 256}) {
             for (const auto& [k, v] : all_bits) bench->Args({k, v, dim, count, 64});

@@ -162,6 +162,8 @@ void print_kv(const model_report& report) {
         if (cost.score)
             std::printf(" %.4f | %.1f %% |", static_cast<double>(cost.score->divergence_mean),
                         100.0 * static_cast<double>(cost.score->same_top_share));
+        else if (measured)
+            std::printf(" - | - |");  // no candidate
         std::printf("\n");
     }
     std::printf("in a pool of %llu MiB%s\n",

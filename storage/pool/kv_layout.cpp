@@ -29,8 +29,10 @@ void require_size(const std::string& name, int value) {
 
 void require_form(const std::string& name, const kv_form& form) {
     constexpr std::array possible{4, 5, 6, 8, 16};
-    if (std::ranges::find(possible, form.bits) == possible.end())
-        throw std::invalid_argument(name + " bits must be 4, 5, 6, 8 or 16, this is " +
+    const bool of_keys = name == "key" && form.bits == 7;
+    if (!of_keys && std::ranges::find(possible, form.bits) == possible.end())
+        throw std::invalid_argument(name + " bits must be 4, 5, 6, " +
+                                    (name == "key" ? "7, " : "") + "8 or 16, this is " +
                                     std::to_string(form.bits));
     if (form.rotated && form.bits == 16)
         throw std::invalid_argument(name + " of 16 bits gain nothing by being rotated");

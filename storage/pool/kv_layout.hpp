@@ -59,9 +59,9 @@ struct kv_region {
 
 class kv_layout {
   public:
-    /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16}, dims that are
-    /// multiples of the group size unless bits is 16, values inside keys no longer than these and
-    /// kept alike. Throws std::invalid_argument naming the value otherwise.
+    /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16} or, of keys, 7, dims
+    /// that are multiples of the group size unless bits is 16, values inside keys no longer than
+    /// these and kept alike. Throws std::invalid_argument naming the value otherwise.
     kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
 
     int layer_count() const noexcept { return static_cast<int>(layers_.size()); }

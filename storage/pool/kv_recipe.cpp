@@ -19,7 +19,8 @@ const std::array table{
     named_kv_recipe{"k6m-v5r", {mean(6), rotated(5)}},
     named_kv_recipe{"k8v4", {plain(8), plain(4)}},
     named_kv_recipe{"k8m-v4r", {mean(8), rotated(4)}},
-    named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}},
+    named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}, false},  // k7m-v5r is closer to 16 bit
+    named_kv_recipe{"k7m-v5r", {mean(7), rotated(5)}},
     named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}},
     named_kv_recipe{"k8v8", {8}},
     named_kv_recipe{"k16v16", {16}},

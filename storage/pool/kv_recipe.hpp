@@ -11,7 +11,8 @@ namespace semantic::storage {
 
 /// How the rows of one of K and V are kept.
 struct kv_form {
-    int bits = 4;  // 4 to 6, 8: integers in groups with a scale and a bias; 16: plain f16
+    // 4 to 6, 8, of keys 7 too: integers in groups with a scale and a bias; 16: plain f16.
+    int bits = 4;
     /// Signs and a Hadamard transform over the head come before the rounding, which spreads the few
     /// large elements of a row over all of them (arXiv:2404.00456). Attention is computed on
     /// rotated rows, so nothing is turned back but its output.
@@ -41,6 +42,8 @@ struct kv_recipe {
 struct named_kv_recipe {
     std::string_view name;
     kv_recipe recipe;
+    /// Whether a calibration measures it; the others have to be asked for by name.
+    bool is_candidate = true;
 };
 
 /// Every recipe that has a name, those with fewer bytes first.

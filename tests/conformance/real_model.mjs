@@ -84,6 +84,14 @@ await main(
       if (answers_questions) assert.match(text_of(answer), /Biscuit/);
     },
 
+    async 'the recipe that is measured for it takes at most 41 % of 16 bit'() {
+      const server = await start(new_cache());
+      const [model] = (await (await fetch(`${server.url}/v1/models`)).json()).data;
+      await server.stop();
+      const share = Number(/^(\d+) % of 16 bit/.exec(model.kv_recipe_reason)?.[1]);
+      assert.ok(share <= 41, `${model.kv_recipe}: ${model.kv_recipe_reason}`);
+    },
+
     async 'ten turns of code, five scripts, emoji and long numbers: nothing is read again'() {
       for (let turn = 1; turn < lines.length; ++turn) {
         const read = reference.answers[turn].usage.cache_read_input_tokens;

@@ -27,7 +27,7 @@ SIMD_INLINE void over_rows(int count, const Phase& phase) {
     }
 }
 
-/// Calls body.operator()<bits>(). Requires: 4, 5, 6 or, if keys, 8 bits.
+/// Calls body.operator()<bits>(). Requires: 4, 5, 6 or, if keys, 7 or 8 bits.
 template <bool keys, class Body>
 SIMD_INLINE void with_bits(int bits, const Body& body) {
     if (bits == 4) {
@@ -37,7 +37,11 @@ SIMD_INLINE void with_bits(int bits, const Body& body) {
     } else if (bits == 6 || !keys) {
         body.template operator()<6>();
     } else if constexpr (keys) {
-        body.template operator()<8>();
+        if (bits == 7) {
+            body.template operator()<7>();
+        } else {
+            body.template operator()<8>();
+        }
     }
 }
 

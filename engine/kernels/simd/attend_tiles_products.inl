@@ -89,7 +89,7 @@ SIMD_PHASE void qk_packed(const attention_block& block, const tile_parts& s, int
             key_words<bits> words;
             load_key_words<bits>(block.k, t, block.tokens, g, words);
             constexpr int steps = carry_steps(bits);
-            constexpr int steps_at_once = bits == 8 ? 1 : 2;
+            constexpr int steps_at_once = bits < 7 ? 2 : 1;
             constexpr int half_words = static_cast<int>(tile_words) / 2 * steps_at_once;
             dot_sum<steps != 0> dots[rows];
 #pragma GCC unroll 4

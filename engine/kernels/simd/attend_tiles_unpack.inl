@@ -126,8 +126,10 @@ SIMD_PHASE void widen_scales(const kv_rows& rows, int t0, int tokens, float* out
 /// A group of the packed keys of 16 tokens with the token as lane: 32 bytes, then the others.
 template <int bits>
 struct key_words {
+    static constexpr int upper = bits == 7 ? 2 : bits - 4;  // bits of the first plane
     i16 first[8];
-    i16 rest[bits == 4 ? 1 : 2 * bits - 8];
+    i16 rest[bits == 4 ? 1 : 2 * upper];
+    i16 top[2];  // at 7 bits: the second plane
 };
 /// The plane of a group, from `offset` on, as transpose_keys.
 template <int upper>
@@ -151,26 +153,34 @@ SIMD_INLINE void load_key_words(const kv_rows& k, int t0, int tokens, index grou
     if constexpr (bits == 8) {
         transpose_keys<false>(k, t0, tokens, offset + 32, words.rest);
     } else if constexpr (bits > 4) {
-        transpose_planes<bits - 4>(k, t0, tokens, offset + 32, words.rest);
+        constexpr int upper = key_words<bits>::upper;
+        transpose_planes<upper>(k, t0, tokens, offset + 32, words.rest);
+        if constexpr (bits == 7) {
+            transpose_planes<1>(k, t0, tokens, offset + 48, words.top);
+        }
     }
 }
-/// Field number `field` of each byte of a plane, to bit 4; other bits are any.
-template <int upper>
+/// Field number `field` of each byte of a plane, to bit `to`, 4 or 6; other bits are any.
+template <int upper, int to>
 SIMD_INLINE i16 plane_field(i16 plane, int field) {
-    switch (field * upper) {
-        case 0:
+    switch (to - field * upper) {
+        case 6:
+            return shift_left_shorts<6>(plane);
+        case 5:
+            return shift_left_shorts<5>(plane);
+        case 4:
             return shift_left_shorts<4>(plane);
-        case 1:
+        case 3:
             return shift_left_shorts<3>(plane);
         case 2:
             return shift_left_shorts<2>(plane);
-        case 3:
+        case 1:
             return shift_left_shorts<1>(plane);
-        case 4:
+        case 0:
             return plane;
-        case 5:
+        case -1:
             return shift_right_shorts<1>(plane);
-        case 6:
+        case -2:
             return shift_right_shorts<2>(plane);
         default:
             return shift_right_shorts<3>(plane);
@@ -187,10 +197,15 @@ SIMD_INLINE i16 key_quad(const key_words<bits>& words, int quad) {
         if constexpr (bits == 4) {
             return nibbles;
         } else {
-            constexpr int upper = bits - 4, fields = 8 / upper;
+            constexpr int upper = key_words<bits>::upper, fields = 8 / upper;
             const i16 plane = words.rest[quad / fields];
-            return or_masked<((1 << upper) - 1) << 4>(nibbles,
-                                                      plane_field<upper>(plane, quad % fields));
+            const i16 low = or_masked<((1 << upper) - 1) << 4>(
+                nibbles, plane_field<upper, 4>(plane, quad % fields));
+            if constexpr (bits == 7) {
+                return or_masked<1 << 6>(low, plane_field<1, 6>(words.top[quad / 8], quad % 8));
+            } else {
+                return low;
+            }
         }
     }
 }

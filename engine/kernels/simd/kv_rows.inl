@@ -74,8 +74,8 @@ SIMD_INLINE void pack_nibbles(const std::uint8_t* levels, std::byte* out) {
     }
 }
 
-/// The plane of the bits above the low nibble, as kv_rows states it.
-template <int upper>
+/// The plane of `upper` bits from bit `first` on, as kv_rows states it.
+template <int upper, int first>
 SIMD_INLINE void pack_plane(const std::uint8_t* levels, std::byte* out) {
     constexpr int per_word = 4 / upper;  // 8 levels each
     constexpr std::uint64_t of_byte = 0x0101010101010101u * ((1u << upper) - 1u);
@@ -85,7 +85,7 @@ SIMD_INLINE void pack_plane(const std::uint8_t* levels, std::byte* out) {
         for (int i = 0; i < per_word; ++i, levels += 8) {
             std::uint64_t eight;
             __builtin_memcpy(&eight, levels, sizeof eight);
-            eight = eight >> 4 & of_byte;
+            eight = eight >> first & of_byte;
             pairs |= ((eight | eight >> (8 - upper)) & of_pair) << 2 * upper * i;
         }
         for (int b = 0; b < 4; ++b) {
@@ -102,9 +102,12 @@ SIMD_INLINE void pack_group(const std::uint8_t* levels, int bits, std::byte* out
     }
     pack_nibbles(levels, out);
     if (bits == 5) {
-        pack_plane<1>(levels, out + group_size / 2);
+        pack_plane<1, 4>(levels, out + group_size / 2);
     } else if (bits == 6) {
-        pack_plane<2>(levels, out + group_size / 2);
+        pack_plane<2, 4>(levels, out + group_size / 2);
+    } else if (bits == 7) {
+        pack_plane<2, 4>(levels, out + group_size / 2);
+        pack_plane<1, 6>(levels, out + group_size * 3 / 4);
     }
 }
 

@@ -142,7 +142,7 @@ double_line fitted_answer(const std::vector<float>& x, int bits) {
 
 TEST(fitted_kv, scale_and_bias_are_those_of_the_least_squares_line) {
     source random(33);
-    for (const int bits : {4, 5, 6, 8}) {
+    for (const int bits : {4, 5, 6, 7, 8}) {
         for (int round = 0; round < 100; ++round) {
             std::vector<float> x = normal_head(64, random);
             for (float& value : x) value += static_cast<float>(round % 5 - 2);
@@ -180,7 +180,7 @@ TEST(fitted_kv, errs_less_than_mlx_on_rotated_rows) {
 }
 
 TEST(fitted_kv, elements_that_are_alike_or_beyond_f16_stay_finite) {
-    for (const int bits : {4, 5, 6, 8}) {
+    for (const int bits : {4, 5, 6, 7, 8}) {
         for (const float value : {0.0f, -0.0f, 3.0f, 1e-30f, -1e30f, 3e38f}) {
             const std::vector<float> alike(64, value);
             const double wanted = std::clamp(static_cast<double>(value), -65504.0, 65504.0);
@@ -199,7 +199,7 @@ TEST(fitted_kv, elements_that_are_alike_or_beyond_f16_stay_finite) {
 
 // Each element alone at its largest: it must come back at its own place and at no other.
 TEST(packed_kv, every_element_has_its_own_bits) {
-    for (const int bits : {4, 5, 6, 8}) {
+    for (const int bits : {4, 5, 6, 7, 8}) {
         for (std::size_t i = 0; i < 64; ++i) {
             std::vector<float> x(64, 0.0f);
             x[i] = static_cast<float>((1 << bits) - 1);

@@ -204,8 +204,10 @@ inline unsigned packed_level(const std::byte* group, std::size_t bits, std::size
     const unsigned low = at(e / 2) >> (e % 2 * 4) & 15u;
     const std::size_t j = e / 8, b = e % 8 / 2, h = e % 2;
     if (bits == 5) return low | (at(32 + j / 4 * 4 + b) >> (j % 4 * 2 + h) & 1u) << 4;
-    if (bits == 6) return low | (at(32 + j / 2 * 4 + b) >> (j % 2 * 4 + 2 * h) & 3u) << 4;
-    return low;
+    if (bits == 4) return low;
+    const unsigned six = low | (at(32 + j / 2 * 4 + b) >> (j % 2 * 4 + 2 * h) & 3u) << 4;
+    if (bits == 6) return six;
+    return six | (at(48 + j / 4 * 4 + b) >> (j % 4 * 2 + h) & 1u) << 6;
 }
 
 template <class T>

@@ -286,7 +286,7 @@ TEST_P(kernel_table_of, exp_equals_scalar_over_all_magnitudes) {
 }
 
 TEST_P(kernel_table_of, quantised_kv_equals_scalar) {
-    for (const int bits : {4, 5, 6, 8, 16}) {
+    for (const int bits : {4, 5, 6, 7, 8, 16}) {
         for (int round = 0; round < 80; ++round) {
             const auto rounding = round % 2 == 0 ? kv_rounding::mlx : kv_rounding::fitted;
             const int dim = bits == 16 ? 16 * (1 + random_.below(9)) : 64 * (1 + random_.below(9));

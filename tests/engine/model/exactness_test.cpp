@@ -181,11 +181,11 @@ INSTANTIATE_TEST_SUITE_P(models, exactness,
                          name_of);
 
 // Every other form of K and V; latent attention has none.
-INSTANTIATE_TEST_SUITE_P(recipes, exactness,
-                         testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3",
-                                                          "gptoss"),
-                                          testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k8m-v5r")),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    recipes, exactness,
+    testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3", "gptoss"),
+                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r")),
+    name_of);
 
 }  // namespace
 }  // namespace semantic::engine

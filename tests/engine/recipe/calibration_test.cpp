@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "engine/model/compute_arena.hpp"
@@ -88,6 +89,18 @@ TEST(calibration, scores_every_candidate_and_16_bit_against_itself) {
     }
 }
 
+TEST(candidate_recipes, are_the_named_ones_but_those_that_another_of_their_size_beats) {
+    const auto candidates = candidate_recipes(taken(model_config::load(tiny)));
+    const auto has = [&](std::string_view name) {
+        return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
+               candidates.end();
+    };
+    EXPECT_EQ(candidates.size() + 1, storage::kv_recipes().size());
+    EXPECT_TRUE(has("k7m-v5r"));
+    EXPECT_FALSE(has("k6m-v6r"));
+    EXPECT_EQ(candidates.back().name, "k16v16");
+}
+
 TEST(calibration, is_read_back_as_it_was_written) {
     measured_model model(2);
     const tests::temp_dir dir;
@@ -136,6 +149,23 @@ TEST(choose_for, measures_once_and_remembers) {
     EXPECT_EQ(again.recipe, first.recipe);
     EXPECT_EQ(again.why, first.why);
     EXPECT_EQ(again.key_means, first.key_means);
+}
+
+TEST(choose_for, measures_again_where_other_candidates_were_measured) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    const std::string path = calibration_path(dir.path(), model.model->weights_hash());
+    calibration of_others = model.measure();
+    const auto newest = std::ranges::find(of_others.scores, "k7m-v5r", &recipe_score::name);
+    ASSERT_NE(newest, of_others.scores.end());
+    newest->name = "k6m-v6r";
+    ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, of_others));
+    for (const bool measures : {true, false}) {
+        int reports = 0;
+        ASSERT_TRUE(choose_for(std::nullopt, *model.model, model.config, model.words, model.arena,
+                               {dir.path(), {}}, [&](double) { ++reports; }));
+        EXPECT_EQ(reports > 0, measures);
+    }
 }
 
 TEST(choose_for, a_directory_that_cannot_be_written_is_told_and_no_obstacle) {

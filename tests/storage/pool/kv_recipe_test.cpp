@@ -46,6 +46,7 @@ TEST(kv_recipe, bytes_are_the_codes_and_four_for_each_group) {
     EXPECT_EQ(bytes("k8v4"), 128u + 8 + 64 + 8);
     EXPECT_EQ(bytes("k8m-v5r"), 128u + 8 + 80 + 8);
     EXPECT_EQ(bytes("k6m-v6r"), 2u * (96 + 8));
+    EXPECT_EQ(bytes("k7m-v5r"), 112u + 8 + 80 + 8);
     EXPECT_EQ(bytes("k16v16"), 2u * 256);
 }
 
@@ -60,7 +61,9 @@ TEST(kv_recipe, a_form_that_makes_no_sense_is_refused_by_name) {
     };
     const kv_form plain{8, false, false};
     EXPECT_EQ(refusal(plain, plain), "");
-    EXPECT_EQ(refusal({7, false, false}, plain), "key bits must be 4, 5, 6, 8 or 16, this is 7");
+    EXPECT_EQ(refusal({7, false, false}, plain), "");
+    EXPECT_EQ(refusal({9, false, false}, plain), "key bits must be 4, 5, 6, 7, 8 or 16, this is 9");
+    EXPECT_EQ(refusal(plain, {7, false, false}), "value bits must be 4, 5, 6, 8 or 16, this is 7");
     EXPECT_EQ(refusal(plain, {3, false, false}), "value bits must be 4, 5, 6, 8 or 16, this is 3");
     EXPECT_NE(refusal({16, true, false}, {16, false, false}).find("gain nothing"),
               std::string::npos);
