@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "engine/prompt/prompt_notes.hpp"
 #include "engine/prompt/prompt_text.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "tests/engine/prompt/stored_prompts.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -159,13 +159,12 @@ TEST_F(sampled_control, a_control_token_that_the_model_wrote_comes_back_as_one) 
 }
 
 TEST_F(sampled_control, a_models_own_template_keeps_it_too) {
-    const auto folder = std::filesystem::path(::testing::TempDir()) / "sampled_control";
-    std::filesystem::create_directories(folder);
+    const semantic::tests::temp_dir folder;
     std::ofstream(folder / "chat_template.jinja")
         << "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + "
            "'<|im_end|>\\n' }}{% endfor %}"
            "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
-    chat_ = *chat_template::load(folder.string(), own_template_family);
+    chat_ = *chat_template::load(folder.path(), own_template_family);
     std::vector<token_id> answer = words_.encode("One ");
     answer.push_back(words_.find("<|endoftext|>"));
     answered("a", answer);

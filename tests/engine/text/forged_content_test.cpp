@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -11,6 +10,7 @@
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "tests/engine/text/golden_files.hpp"
 #include "tests/support/real_models.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -114,10 +114,9 @@ const std::string own_source =
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 chat_template own_template_of(const std::string& source) {
-    const auto folder = std::filesystem::path(::testing::TempDir()) / "forged_content";
-    std::filesystem::create_directories(folder);
+    const semantic::tests::temp_dir folder;
     std::ofstream(folder / "chat_template.jinja") << source;
-    return *chat_template::load(folder.string(), own_template_family);
+    return *chat_template::load(folder.path(), own_template_family);
 }
 
 TEST(forged_content, no_special_token_of_any_vocabulary_comes_from_a_request_in_any_family) {

@@ -5,13 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
 #include "engine/prompt/next_turn.hpp"
 #include "tests/engine/text/golden_files.hpp"
 #include "tests/support/real_models.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -38,17 +38,16 @@ const std::string narrow =
     "{{ m.role ~ ': ' ~ m.content ~ '\\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}";
 
-/// A model folder with this template.
-std::string folder_with(const std::string& source) {
-    const auto path = std::filesystem::path(::testing::TempDir()) / "own_template";
-    std::filesystem::create_directories(path);
-    std::ofstream(path / "tokenizer_config.json") << boost::json::serialize(boost::json::object{
+/// Makes a model's folder of `folder`, with this template. Returns: its path.
+std::string folder_with(const semantic::tests::temp_dir& folder, const std::string& source) {
+    std::ofstream(folder / "tokenizer_config.json") << boost::json::serialize(boost::json::object{
         {"chat_template", source}, {"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}});
-    return path.string();
+    return folder.path();
 }
 
 chat_template template_of(const std::string& source) {
-    auto made = chat_template::load(folder_with(source));
+    const semantic::tests::temp_dir folder;
+    auto made = chat_template::load(folder_with(folder, source));
     if (!made) throw std::runtime_error(made.error().what);
     return *std::move(made);
 }
@@ -201,7 +200,8 @@ TEST(own_template, one_that_does_not_render_is_refused_at_load_with_the_reason) 
              {"{{ nosuch.x }}",
               "it fails for one message: line 1, column 11: 'nosuch' is undefined"},
              {"Hello", "it leaves out what the user says"}}) {
-        const auto made = chat_template::load(folder_with(source));
+        const semantic::tests::temp_dir folder;
+        const auto made = chat_template::load(folder_with(folder, source));
         ASSERT_FALSE(made) << source;
         EXPECT_EQ(made.error().code, errc::incompatible);
         EXPECT_THAT(made.error().what, HasSubstr(why));
