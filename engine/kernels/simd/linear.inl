@@ -233,9 +233,14 @@ SIMD_INLINE void quant_rows(const quant_span& s, int count) {
 /// The groups [all.group_begin, all.group_end).
 template <int tiles, weight_kind kind>
 SIMD void quant_tiles_of(const quant_span& all, int count) {
+    // One pass copies nothing: a span's fields have just been stored one by one, and reading them
+    // back in wider registers stalls, for some 4 % of decoding one token.
+    if (count <= quant_rows_max) {
+        quant_rows<quant_rows_max, tiles, kind>(all, count);
+        return;
+    }
     // Two tiles of 16 groups at 4 bit or 8 at 8 bit: 18 KB.
-    const index shared = kind == weight_kind::q8 ? 8 : 16;
-    const index stretch = count <= quant_rows_max ? all.groups : shared;
+    const index stretch = kind == weight_kind::q8 ? 8 : 16;
     for (index g = all.group_begin; g < all.group_end; g += stretch) {
         quant_span s = all;
         s.group_begin = g;
@@ -444,8 +449,11 @@ SIMD_INLINE void float_rows(const float_span& s, int count) {
 
 template <int tiles, weight_kind kind>
 SIMD void float_tiles_of(const float_span& all, int count) {
-    // Four tiles of 128 inputs: 32 KB of f32.
-    const index stretch = count <= float_rows_max ? all.cols : 128;
+    if (count <= float_rows_max) {  // no copy, as in quant_tiles_of
+        float_rows<float_rows_max, tiles, kind>(all, count);
+        return;
+    }
+    const index stretch = 128;  // four tiles of them: 32 KB of f32
     for (index k = 0; k < all.cols; k += stretch) {
         float_span s = all;
         s.begin = k;
@@ -464,7 +472,7 @@ SIMD void float_tiles_of(const float_span& all, int count) {
 template <weight_kind kind>
 SIMD void float_kind(const packed_matrix& w, int tile_begin, int tile_end, const float* x,
                      int count, float* y, std::size_t ldy) {
-    float_span s{w.data, w.tile_bytes(), w.cols, 0, 0, x, y, ldy, lane_count, 0};
+    float_span s{w.data, w.tile_bytes(), w.cols, 0, w.cols, x, y, ldy, lane_count, 0};
     for (int tile = tile_begin; tile < tile_end;) {
         const int tiles = tile_end - tile < float_tiles ? 1 : float_tiles;
         s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
