@@ -99,7 +99,9 @@ std::vector<added_token_finder::hit> added_token_finder::find_all(
     std::vector<hit> hits;
     if (rules_.empty()) return hits;
     std::size_t taken = 0;  // end of the last hit, with the white space it took
-    for (std::size_t at = 0; at < text.size();) {
+    for (std::size_t at = 0;;) {
+        while (at < text.size() && first_[static_cast<unsigned char>(text[at])] == 0) ++at;
+        if (at == text.size()) break;
         std::size_t end = at;
         const std::int32_t rule = longest_at(text, at, content, end);
         if (rule < 0) {
