@@ -259,16 +259,14 @@ class schema_compiler {
         std::optional<parsed_pattern> parsed;
         if (!pattern.empty()) parsed = pattern_at(pattern, path);
         if (parsed && !format && !has_length) {
-            if (auto made = held(path, [&] { return strings_matching(out_, pattern); }))
-                return *made;
+            if (auto made = matching(pattern, path)) return *made;
         } else if (format && !parsed && !has_length) {
             return strings_matching(out_, *format);
         } else if (parsed || format) {
             if (auto made = all_of(schema, parsed, format, least, most, path)) return *made;
             // By the specification a format need not be held, nor a length without end.
             if (parsed)
-                if (auto made = held(path, [&] { return strings_matching(out_, pattern); }))
-                    return *made;
+                if (auto made = matching(pattern, path)) return *made;
             if (format) return strings_matching(out_, *format);
         }
         if (!has_length) return out_.string();
@@ -283,6 +281,15 @@ class schema_compiler {
             return make();
         } catch (const unsupported_schema& error) {
             complaints_.give_up(path, error.what());
+            return std::nullopt;
+        }
+    }
+    // Requires: the pattern parses.
+    std::optional<symbol> matching(std::string_view pattern, const std::string& path) {
+        try {
+            return strings_matching(out_, pattern);
+        } catch (const unsupported_schema& error) {
+            complaints_.give_up(path, "'pattern': " + std::string(error.what()));
             return std::nullopt;
         }
     }

@@ -51,23 +51,44 @@ constexpr std::array<std::string_view, 5> lower_bounds{"minimum", "exclusiveMini
 constexpr std::array<std::string_view, 5> upper_bounds{"maximum", "exclusiveMaximum", "maxLength",
                                                        "maxItems", "maxProperties"};
 
+/// Eight groups, or fewer around "::" (RFC 4291, section 2.2).
+std::string ipv6() {
+    const std::string group = "[0-9A-Fa-f]{1,4}";
+    std::string all =
+        "^(" + group + ":){7}" + group + "$|^(" + group + ":){1,7}:$|^:((:" + group + "){1,7}|:)$";
+    for (int before = 1; before < 7; ++before)
+        all += "|^(" + group + ":){1," + std::to_string(before) + "}(:" + group + "){1," +
+               std::to_string(7 - before) + "}$";
+    return all;
+}
+
 /// Formats as patterns.
 const auto& formats() {
-    // 29 February in the years that have it (RFC 3339, section 5.7 and appendix C).
+    // 29 February in the years that have it (RFC 3339, section 5.7 and appendix C). Many readers
+    // know no year 0.
     static const std::string date =
-        "([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|"
+        "(?!0000)([0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]"
+        "|30)|"
         "02-(0[1-9]|1[0-9]|2[0-8]))|([0-9]{2}(0[48]|[2468][048]|[13579][26])|"
         "([02468][048]|[13579][26])00)-02-29)";
     static const std::string time =
         "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])";
     static const std::string byte = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
+    // RFC 3339, appendix A.
+    static const std::string count = "[0-9]{1,6}";
+    static const std::string days = "((" + count + "Y(" + count + "M(" + count + "D)?)?|" + count +
+                                    "M(" + count + "D)?|" + count + "D))";
+    static const std::string hours = "(" + count + "H(" + count + "M(" + count + "S)?)?|" + count +
+                                     "M(" + count + "S)?|" + count + "S)";
     static const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";  // RFC 5322, section 3.2.3
-    static const std::array<std::pair<std::string_view, std::string>, 6> all{{
+    static const std::array<std::pair<std::string_view, std::string>, 8> all{{
         {"date", "^" + date + "$"},
         {"time", "^" + time + "$"},
         {"date-time", "^" + date + "T" + time + "$"},
         {"uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"},
         {"ipv4", "^(" + byte + "\\.){3}" + byte + "$"},
+        {"ipv6", ipv6()},
+        {"duration", "^P(" + count + "W|" + days + "(T" + hours + ")?|T" + hours + ")$"},
         {"email", "^" + atom + "(\\." + atom +
                       ")*@([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]{2,24}$"},
     }};

@@ -163,6 +163,11 @@ class pattern_parser {
         return {.what = kind::text, .text = std::string(pattern_.substr(begin, at_ - begin))};
     }
 
+    // Readers disagree on whether 0x1c to 0x1f are blanks.
+    static void reset_doubtful_blanks(std::bitset<128>& members) {
+        for (std::size_t c = 0x1c; c < 0x20; ++c) members.reset(c);
+    }
+
     // \d, \w, \s and their opposites.
     bool named_set(char_set& set) {
         const char name = peek();
@@ -194,9 +199,7 @@ class pattern_parser {
                     return false;
             }
         }
-        // Readers disagree on whether 0x1c to 0x1f are blanks.
-        if (name == 'S')
-            for (std::size_t c = 0x1c; c < 0x20; ++c) members.reset(c);
+        if (name == 'S') reset_doubtful_blanks(members);
         ++at_;
         set.ascii |= members;
         set.is_part = set.is_part || (name != 'd' && name != 'w');
@@ -242,11 +245,12 @@ class pattern_parser {
 
     char_set bracket() {
         bool negated = take("^");
-        bool named = false;
+        bool named = false, blanks = false;
         char_set set;
         while (!take("]")) {
             if (!more()) refuse("'[' without ']'");
             if (take("\\")) {
+                blanks = blanks || peek() == 's';
                 if (named_set(set)) {
                     named = true;
                     continue;
@@ -259,6 +263,7 @@ class pattern_parser {
         }
         if (negated) {
             set.ascii.flip();
+            if (blanks) reset_doubtful_blanks(set.ascii);
             set.others = !named;
             set.is_part = named;
         }
