@@ -1,6 +1,6 @@
 // A published model in the file that people have: the README's story and the promises of exactness.
 // REAL_MODEL names the file without .gguf; it lies in SEMANTIC_REAL_MODELS or ~/.semantic/models,
-// where etc/get-model.sh puts it.
+// where etc/get-model.sh puts it. REAL_RECIPE: K and V in that form, instead of the measured one.
 
 import assert from 'node:assert/strict';
 import { cpSync, existsSync } from 'node:fs';
@@ -25,6 +25,7 @@ if (!existsSync(file)) {
   console.log(`skipped: ${file} is not there (bash etc/get-model.sh ${name} fetches it)`);
   process.exit(77);
 }
+const recipe = process.env.REAL_RECIPE;
 // What a base model answers is no answer.
 const answers_questions = !process.env.REAL_MODEL_IS_BASE;
 
@@ -44,17 +45,37 @@ const more = { max_tokens: 24 };
 
 // The first start measures the model's KV recipes.
 const start = (cache, args = []) =>
-  Server.start({ cache, args: ['--model', file, ...args], patience: 240_000 });
+  Server.start({
+    cache,
+    args: ['--model', file, ...(recipe ? ['--kv-recipe', recipe] : []), ...args],
+    patience: 240_000,
+  });
 
 // The model is measured at its first start; later ones, on folders of their own, begin with that.
 let calibrated;
 function new_cache() {
   const cache = make_folder();
-  if (calibrated) {
-    const kept = 'calibration';
+  const kept = 'calibration';
+  if (calibrated && existsSync(join(calibrated, kept))) {
     cpSync(join(calibrated, kept), join(cache, kept), { recursive: true });
   }
   return cache;
+}
+
+/** One request to the agents API; resolves with its body. */
+async function call(server, method, path, body) {
+  const answer = await fetch(`${server.url}/v1/agents${path}`, {
+    method,
+    headers: body && !(body instanceof Uint8Array) ? { 'content-type': 'application/json' } : {},
+    body: body && !(body instanceof Uint8Array) ? JSON.stringify(body) : body,
+    signal: AbortSignal.timeout(60_000),
+  });
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  const text = () => new TextDecoder().decode(bytes);
+  assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${answer.ok ? '' : text()}`);
+  return answer.headers.get('content-type')?.startsWith('application/json')
+    ? JSON.parse(text())
+    : bytes;
 }
 
 async function hot(args = []) {
@@ -88,6 +109,10 @@ await main(
       const server = await start(new_cache());
       const [model] = (await (await fetch(`${server.url}/v1/models`)).json()).data;
       await server.stop();
+      if (recipe) {
+        assert.equal(model.kv_recipe, recipe);
+        return;
+      }
       const share = Number(/^(\d+) % of 16 bit/.exec(model.kv_recipe_reason)?.[1]);
       assert.ok(share <= 41, `${model.kv_recipe}: ${model.kv_recipe_reason}`);
     },
@@ -126,6 +151,46 @@ await main(
       const talk = await converse(await start(cache), 'exact', lines, { between, ...more });
       await talk.server.stop();
       assert.deepEqual(talk.texts, reference.texts);
+    },
+
+    async 'parted inside a block: the rest is read as by a server that has seen nothing'() {
+      const other = [...reference.messages.slice(0, 8), user('Name one river of Asia.')];
+      const server = await start(new_cache());
+      await converse(server, 'exact', lines.slice(0, 7), more);
+      const parted = await server.ask('exact', other, more);
+      await server.stop();
+      const read = parted.usage.cache_read_input_tokens;
+      assert.ok(read > 0 && read % 256 !== 0, `${read} tokens were reused`);
+      const stranger = await start(new_cache());
+      const cold = await stranger.ask('exact', other, more);
+      await stranger.stop();
+      if (prompt_tokens(cold) === prompt_tokens(parted))
+        assert.equal(text_of(parted), text_of(cold));
+      else console.log('        the same text has other tokens for a stranger: not compared');
+    },
+
+    async 'forked, moved to disk, exported and imported: all go on alike'() {
+      const server = await start(new_cache());
+      const tell = (agent, line) =>
+        call(server, 'POST', `/${agent}/generate`, {
+          messages: [user(line)],
+          append: true,
+          temperature: 0,
+          ...more,
+        });
+      await call(server, 'POST', '', { agent_id: 'a' });
+      for (const line of lines.slice(0, 6)) await tell('a', line);
+      await call(server, 'POST', '/a/fork', { agent_id: 'b' });
+      const { tokens } = await call(server, 'POST', '/a/evict');
+      await call(server, 'PUT', '/c/cache', await call(server, 'GET', '/a/cache'));
+      const texts = [];
+      for (const agent of ['a', 'b', 'c']) {
+        const said = await tell(agent, lines[9]);
+        assert.ok(said.semantic.reused_tokens >= tokens - 1, `${agent} was read again`);
+        texts.push(said.text);
+      }
+      await server.stop();
+      assert.deepEqual(texts, [texts[0], texts[0], texts[0]]);
     },
 
     async 'together: four agents in one batch, each some turns apart'() {
