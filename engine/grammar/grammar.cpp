@@ -1,10 +1,13 @@
 #include "engine/grammar/grammar.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace semantic::engine {
 
 namespace {
+
+constexpr int one_by_one_max = 10'000;
 
 int bytes_least_of(const grammar& g, const grammar::symbol& s) {
     return s.what == grammar::kind::rule ? g.bytes_least[s.index] : 1;
@@ -102,6 +105,7 @@ grammar_builder::symbol grammar_builder::any_of(std::vector<sequence> alternativ
 }
 
 grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least, int most) {
+    if (std::max(least, most) > one_by_one_max) return repeat_in_blocks(unit, least, most);
     symbol rest;
     std::uint32_t chain = ++chains_;
     int count = std::max(least, most);
@@ -123,6 +127,22 @@ grammar_builder::symbol grammar_builder::repeat(const sequence& unit, int least,
         rest = here;
     }
     return rest;
+}
+
+// Whole blocks, and behind them fewer units than a block has: each count is written in one way,
+// with rules as many as its square root.
+grammar_builder::symbol grammar_builder::repeat_in_blocks(const sequence& unit, int least,
+                                                          int most) {
+    const int block = static_cast<int>(std::sqrt(std::max(least, most)));
+    const symbol whole = repeat(unit, block, block);
+    sequence all(static_cast<std::size_t>(least / block), whole);
+    all.push_back(repeat(unit, least % block, least % block));
+    if (most < 0) return any_of({all + repeat(unit, 0, -1)});
+    const int more = most - least;
+    const symbol part = repeat(unit, 0, block - 1);
+    symbol rest = repeat(unit, 0, more % block);
+    for (int i = more / block; i > 0; --i) rest = any_of({{whole, rest}, {part}});
+    return any_of({all + rest});
 }
 
 grammar grammar_builder::build(symbol root) && {

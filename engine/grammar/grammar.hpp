@@ -53,8 +53,7 @@ class grammar_builder {
     using symbol = grammar::symbol;
     using sequence = grammar::sequence;
 
-    /// Symbols in all alternatives together. Far above what people write; a repetition of a million
-    /// is not.
+    /// Symbols in all alternatives together. Far above what people write.
     static constexpr std::size_t symbols_max = 400'000;
 
     symbol bytes(const byte_set& set);
@@ -75,6 +74,8 @@ class grammar_builder {
     grammar build(symbol root) &&;
 
   private:
+    symbol repeat_in_blocks(const sequence& unit, int least, int most);
+
     grammar made_;
     std::size_t symbols_ = 0;
     std::uint32_t chains_ = 0;

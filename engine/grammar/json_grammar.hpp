@@ -12,8 +12,9 @@
 #include "engine/grammar/grammar.hpp"
 
 namespace boost::json {
+class array;
 class value;
-}
+}  // namespace boost::json
 
 namespace semantic::engine {
 
@@ -82,7 +83,7 @@ struct number_range {
 /// more than 15 digits behind its point.
 grammar_builder::symbol numbers_in_range(grammar_builder& out, const number_range& range);
 /// The same, but multiples of `step`, a decimal above 0. Between two bounds they are listed; else
-/// the step has at most two digits that count (others at its end are 0), and the only bound is 0.
+/// the step is at most 256 without zeros at its end, and the only bound is 0.
 /// Throws unsupported_schema otherwise, and where more than 1,000 would be listed.
 grammar_builder::symbol multiples_in_range(grammar_builder& out, const number_range& range,
                                            const std::string& step);
@@ -90,6 +91,12 @@ grammar_builder::symbol multiples_in_range(grammar_builder& out, const number_ra
 /// A JSON string (its quotes too) whose value an ECMA 262 regular expression finds a match in.
 /// Throws unsupported_schema, naming what of the expression is not supported.
 grammar_builder::symbol strings_matching(json_grammar& out, std::string_view pattern);
+
+/// Arrays of `least` to `most` (< 0: any number) of `values`, each at most once: in any order where
+/// there are ten at most, else in the order of `values`. Values that are equal count as one. Throws
+/// unsupported_schema where there are too few values, or more than 1,000.
+grammar_builder::symbol distinct_items(json_grammar& out, const boost::json::array& values,
+                                       int least, int most);
 
 struct declared_property {
     std::string name;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,7 +26,7 @@ using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
 constexpr int depth_max = 64;             // of schemas within schemas, and of $ref behind $ref
-constexpr int count_max = 10'000;         // minLength, maxItems and their like
+constexpr int count_max = 1 << 24;        // minLength, maxItems: no answer is longer
 constexpr int member_states_max = 5'000;  // of properties times those that are counted
 
 bool is_schema_list(const json::object& schema, std::string_view key) {
@@ -220,16 +221,19 @@ class schema_compiler {
         return builder_.any_of(std::move(ways));
     }
 
-    // A bound on a count; `otherwise` when there is none.
+    // A bound on a count; `otherwise` when there is none, or an upper one that no answer reaches.
     int count(const json::object& schema, std::string_view key, int otherwise,
               const std::string& path) {
         const json::value* value = schema.if_contains(key);
         if (!value) return otherwise;
-        boost::system::error_code error;
-        int number = value->is_number() ? value->to_number<int>(error) : -1;
-        if (!error && number >= 0 && number <= count_max) return number;
-        complaints_.give_up(path, "'" + std::string(key) +
-                                      "' is not a whole number from 0 to 10000: " + shown(*value));
+        const double number = value->is_number() ? value->to_number<double>() : -1;
+        const bool is_whole = number >= 0 && number == std::floor(number);
+        if (is_whole && number <= count_max) return static_cast<int>(number);
+        const bool is_upper = otherwise < 0;
+        if (!is_whole || !is_upper)
+            complaints_.give_up(path,
+                                "'" + std::string(key) +
+                                    "' is not a whole number from 0 to 16777216: " + shown(*value));
         return otherwise;
     }
     // The upper bound, where it is not below the lower one.
@@ -258,12 +262,18 @@ class schema_compiler {
         const bool has_length = least > 0 || most >= 0;
         std::optional<parsed_pattern> parsed;
         if (!pattern.empty()) parsed = pattern_at(pattern, path);
+        std::vector<parsed_pattern> others;
+        for (const std::string& other : patterns_beside(schema))
+            if (auto made = pattern_at(other, path)) others.push_back(*made);
+        if (!others.empty()) {
+            if (auto made = all_of(schema, parsed, others, format, least, most, path)) return *made;
+        }
         if (parsed && !format && !has_length) {
             if (auto made = matching(pattern, path)) return *made;
         } else if (format && !parsed && !has_length) {
             return strings_matching(out_, *format);
         } else if (parsed || format) {
-            if (auto made = all_of(schema, parsed, format, least, most, path)) return *made;
+            if (auto made = all_of(schema, parsed, {}, format, least, most, path)) return *made;
             // By the specification a format need not be held, nor a length without end.
             if (parsed)
                 if (auto made = matching(pattern, path)) return *made;
@@ -299,9 +309,9 @@ class schema_compiler {
 
     std::optional<symbol> all_of(const json::object& schema,
                                  const std::optional<parsed_pattern>& pattern,
+                                 std::vector<parsed_pattern> all,
                                  std::optional<std::string_view> format, int least, int most,
                                  const std::string& path) {
-        std::vector<parsed_pattern> all;
         if (pattern) all.push_back(*pattern);
         if (format) all.push_back(parse_pattern(*format));
         try {
@@ -362,9 +372,11 @@ class schema_compiler {
     symbol array(const json::object& schema, const std::string& path) {
         const int least = count(schema, "minItems", 0, path);
         int most = most_of(schema, "maxItems", least, "minItems", path);
-        if (const json::value* unique = schema.if_contains("uniqueItems");
-            unique && *unique != false && most != 0 && most != 1)
+        const json::value* unique = schema.if_contains("uniqueItems");
+        if (unique && *unique != false && most != 0 && most != 1) {
+            if (auto made = distinct(schema, least, most, path)) return *made;
             complaints_.give_up(path, "'uniqueItems' is not supported");
+        }
         // A list of 'items' is how 'prefixItems' was called.
         const bool is_old = is_schema_list(schema, "items");
         const char* first_key = is_old ? "items" : "prefixItems";
@@ -384,6 +396,29 @@ class schema_compiler {
         if (most >= 0 && least > most)
             complaints_.give_up(path, "'minItems' is more than the number of 'prefixItems'");
         return tuple(first->get_array(), path + "/" + first_key, least, most, item);
+    }
+
+    // Elements that are all different, where 'items' lists what they may be.
+    std::optional<symbol> distinct(const json::object& schema, int least, int most,
+                                   const std::string& path) {
+        const json::value* items = schema.if_contains("items");
+        if (!items || !items->is_object() || schema.contains("prefixItems")) return std::nullopt;
+        const json::object item = object_at(*items, path + "/items");
+        for (const auto& [key, value] : item)
+            if (key != "enum" && key != "const" && key != "type" && !says_nothing(key))
+                return std::nullopt;
+        json::array values;
+        const std::set<std::string_view> types = types_of(item, path + "/items", complaints_);
+        if (item.contains("const") || is_schema_list(item, "enum")) {
+            for (const json::value* value : constants_of(item))
+                if (has_type(types, *value) &&
+                    (!item.contains("const") || *value == item.at("const")))
+                    values.push_back(*value);
+        } else if (types.size() == 1 && types.contains("boolean")) {
+            values = {true, false};
+        }
+        if (values.empty()) return std::nullopt;
+        return held(path, [&] { return distinct_items(out_, values, least, most); });
     }
 
     // All of the first ones, as far as there may be so many, then others.

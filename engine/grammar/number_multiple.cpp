@@ -18,7 +18,7 @@ using sequence = grammar_builder::sequence;
 
 constexpr std::size_t whole_digits_max = 15;
 constexpr std::size_t fraction_digits_max = 3;  // of a step: 10^18 is a 64-bit number
-constexpr std::int64_t divisor_max = 99;
+constexpr std::int64_t divisor_max = 256;
 constexpr std::int64_t listed_max = 1000;
 
 struct step_size {

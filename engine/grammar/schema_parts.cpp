@@ -95,9 +95,12 @@ const auto& formats() {
     return all;
 }
 
-template <class List>
-bool among(const List& list, std::string_view name) {
-    return std::find(list.begin(), list.end(), name) != list.end();
+// Beside 'pattern' in what is merged, a list of others; no keyword of anybody's.
+constexpr std::string_view pattern_beside = "pattern\x01";
+
+template <class List, class T>
+bool among(const List& list, const T& one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
 }
 
 std::string_view type_of(const json::value& value) {
@@ -238,14 +241,37 @@ json::object merged(json::object a, const json::object& b, const std::string& pa
             for (const auto& [name, property] : value.get_object()) {
                 auto [it, added] = mine->value().get_object().emplace(name, property);
                 if (!added && it->value() != property)
-                    to.give_up(path, "property '" + std::string(name) + "' is described twice");
+                    it->value() = {{"allOf", json::array{it->value(), property}}};
             }
+        } else if (key == "enum" && mine->value().is_array() && value.is_array()) {
+            json::array common;
+            for (const json::value& one : mine->value().get_array())
+                if (among(value.get_array(), one)) common.push_back(one);
+            if (common.empty()) to.give_up(path, "no value is in both lists of 'enum'");
+            if (!common.empty()) mine->value() = std::move(common);
+        } else if (key == pattern_beside && mine->value().is_array() && value.is_array()) {
+            for (const json::value& one : value.get_array())
+                mine->value().get_array().push_back(one);
+        } else if (key == "pattern" && mine->value().is_string() && value.is_string()) {
+            if (mine->value() == value) continue;
+            const json::value other = value;
+            json::value& list = a.emplace(pattern_beside, json::array()).first->value();
+            if (list.is_array()) list.get_array().push_back(other);
         } else if (mine->value() != value && !join_bound(key, mine->value(), value)) {
             to.give_up(path, "'" + std::string(key) + "' is given twice, " + shown(mine->value()) +
                                  " and " + shown(value));
         }
     }
     return a;
+}
+
+std::vector<std::string> patterns_beside(const json::object& schema) {
+    std::vector<std::string> out;
+    const json::value* list = schema.if_contains(pattern_beside);
+    if (!list || !list->is_array()) return out;
+    for (const json::value& each : list->get_array())
+        if (each.is_string()) out.emplace_back(each.get_string());
+    return out;
 }
 
 bool are_apart(const json::object& a, const json::object& b) {

@@ -51,10 +51,14 @@ std::vector<const boost::json::value*> constants_of(const boost::json::object& s
 std::set<std::string> required_of(const boost::json::object& schema, const std::string& path,
                                   schema_complaints& to);
 
-/// Both at once. Bounds become the narrower ones, properties and required lists are joined; of
-/// what else is said twice, both must say the same.
+/// Both at once. Bounds become the narrower ones, required lists are joined, and lists of constants
+/// have in common what remains; a property, or a pattern, of both must hold in both ways. Of what
+/// else is said twice, both must say the same.
 boost::json::object merged(boost::json::object a, const boost::json::object& b,
                            const std::string& path, schema_complaints& to);
+
+/// Patterns that merged() has put beside 'pattern'.
+std::vector<std::string> patterns_beside(const boost::json::object& schema);
 
 /// Whether it is plain to see that no value satisfies both: they differ in type, or in a constant
 /// of a required property.

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <unordered_map>
 
@@ -104,7 +105,9 @@ class random_writer {
             text += static_cast<char>(byte);
             at = matcher_.step(at, static_cast<unsigned char>(byte));
         }
-        return text + shortest_end(at);
+        for (bool plain : {true, false})
+            if (const auto end = shortest_end(at, plain)) return text + *end;
+        return text + " without end";
     }
 
   private:
@@ -131,20 +134,23 @@ class random_writer {
         return best;
     }
 
-    std::string shortest_end(state from) {
+    /// `plain`: without escapes, and no character beyond ASCII is begun; a long text has fewer
+    /// states then.
+    std::optional<std::string> shortest_end(state from, bool plain) {
         constexpr std::size_t states_max = 300'000;
         std::unordered_map<state, std::pair<state, char>> before{{from, {from, '\0'}}};
         std::vector<state> met{from};
         for (std::size_t i = 0; i < met.size() && met.size() < states_max; ++i) {
             if (matcher_.accepts(met[i])) return way_to(met[i], from, before);
             for (int byte = 0; byte < 256; ++byte) {
+                if (plain && (byte == '\\' || byte >= 0xc0)) continue;
                 const state next = matcher_.step(met[i], static_cast<unsigned char>(byte));
                 if (next == grammar_matcher::dead) continue;
                 if (before.try_emplace(next, met[i], static_cast<char>(byte)).second)
                     met.push_back(next);
             }
         }
-        return " without end";
+        return std::nullopt;
     }
     static std::string way_to(state to, state from,
                               const std::unordered_map<state, std::pair<state, char>>& before) {

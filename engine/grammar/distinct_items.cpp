@@ -1,0 +1,105 @@
+// Arrays whose elements are all different: what has been written is remembered as a set of values
+// or, where these are many, as the last of them, behind which only later ones may follow.
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <map>
+
+#include "engine/grammar/json_grammar.hpp"
+#include "engine/text/output/json_text.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using symbol = grammar_builder::symbol;
+using sequence = grammar_builder::sequence;
+
+constexpr std::size_t any_order_max = 10;
+constexpr std::size_t values_max = 1000;
+constexpr std::size_t states_max = 20'000;  // values times those that are counted
+
+// 1 and 1.0 are the same value.
+bool are_equal(const boost::json::value& a, const boost::json::value& b) {
+    if (a.is_number() && b.is_number()) return a.to_number<double>() == b.to_number<double>();
+    return a == b;
+}
+
+class distinct_writer {
+  public:
+    distinct_writer(json_grammar& out, int least, int most)
+        : out_(out), builder_(out.builder()), least_(least), most_(most) {}
+
+    symbol array(const boost::json::array& values) {
+        for (const boost::json::value& value : values)
+            values_.push_back(builder_.any_of({builder_.literal(to_json_text(value))}));
+        const bool any_order = values_.size() <= any_order_max;
+        // Nothing more to count where all may come.
+        if (most_ < 0 || most_ > static_cast<int>(values_.size()))
+            most_ = static_cast<int>(values_.size());
+        if (!any_order && values_.size() * static_cast<std::size_t>(most_) > states_max)
+            most_ = std::max(least_, static_cast<int>(states_max / values_.size()));
+        const symbol inner = any_order ? behind_set(0, 0) : in_order();
+        return builder_.any_of(
+            {builder_.literal("[") + out_.blank() + inner + out_.blank() + builder_.literal("]")});
+    }
+
+  private:
+    sequence element(std::size_t index, int written) {
+        return written == 0 ? sequence{values_[index]} : sequence{out_.comma(), values_[index]};
+    }
+    std::vector<sequence> end(int written) const {
+        return written >= least_ ? std::vector<sequence>{{}} : std::vector<sequence>{};
+    }
+
+    symbol behind_set(unsigned set, int written) {
+        auto [known, is_new] = sets_.try_emplace(set, symbol{});
+        if (!is_new) return known->second;
+        std::vector<sequence> ways = end(written);
+        for (std::size_t i = 0; i < values_.size() && written < most_; ++i)
+            if ((set >> i & 1) == 0)
+                ways.push_back(element(i, written) + behind_set(set | 1u << i, written + 1));
+        return sets_[set] = builder_.any_of(std::move(ways));
+    }
+
+    // Backwards: each value comes or not, and then later ones.
+    symbol in_order() {
+        std::vector<symbol> later, here;  // [written]
+        for (int n = 0; n <= most_; ++n) later.push_back(builder_.any_of(end(n)));
+        for (std::size_t i = values_.size(); i-- > 0; later = std::move(here)) {
+            here.clear();
+            for (int n = 0; n <= most_; ++n) {
+                const auto at = static_cast<std::size_t>(n);
+                std::vector<sequence> ways{{later[at]}};
+                if (n < most_) ways.push_back(element(i, n) + later[at + 1]);
+                here.push_back(builder_.any_of(std::move(ways)));
+            }
+        }
+        return later[0];
+    }
+
+    json_grammar& out_;
+    grammar_builder& builder_;
+    const int least_;
+    int most_;
+    std::vector<symbol> values_;
+    std::map<unsigned, symbol> sets_;
+};
+
+}  // namespace
+
+symbol distinct_items(json_grammar& out, const boost::json::array& values, int least, int most) {
+    boost::json::array different;
+    for (const boost::json::value& value : values)
+        if (std::none_of(different.begin(), different.end(),
+                         [&](const auto& other) { return are_equal(value, other); }))
+            different.push_back(value);
+    const std::size_t count = different.size();
+    if (count > values_max || count < static_cast<std::size_t>(least))
+        throw unsupported_schema("'uniqueItems' of " + std::to_string(count) +
+                                 " values with these bounds is not supported");
+    return distinct_writer(out, least, most).array(different);
+}
+
+}  // namespace semantic::engine
