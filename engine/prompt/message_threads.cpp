@@ -75,6 +75,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     prompt.notes = memory->notes;
     // Both: should this turn be broken off, the answer before it can be gone on from once more.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);
+    prompt.notes[last_answer_note] = encode_answer({begin, end->tokens, end->rest});
     if (request.message_id)
         prompt.notes[answers_note] += begin_note(*request.message_id, prompt.text.size());
     prompt_source source{memory, {}, true};

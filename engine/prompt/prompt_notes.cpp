@@ -20,6 +20,15 @@ std::string hash_of(std::string_view text) {
     return storage::hex_of(XXH3_64bits(text.data(), text.size()));
 }
 
+/// Takes a number and the blank behind it from the front.
+bool take_number(std::string_view& from, std::size_t& number) {
+    const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), number);
+    const auto used = static_cast<std::size_t>(end - from.data());
+    if (error != std::errc{} || used == from.size() || *end != ' ') return false;
+    from.remove_prefix(used + 1);
+    return true;
+}
+
 bool same_note(const storage::agent_state& state, const std::map<std::string, std::string>& notes,
                const char* key) {
     auto found = state.notes.find(key);
@@ -46,6 +55,31 @@ std::size_t canonical_tokens(const storage::agent_state& state) {
     std::size_t tokens = 0;
     std::from_chars(note.data(), note.data() + note.size(), tokens);
     return std::min(tokens, state.tokens.size());
+}
+
+std::string encode_answer(const ended_answer& answer) {
+    return std::to_string(answer.begin) + " " + std::to_string(answer.tokens) + " " + answer.rest;
+}
+
+std::optional<ended_answer> last_answer(const storage::agent_state& state) {
+    const auto end_of = [&](std::size_t tokens) -> std::size_t {
+        return tokens == 0 ? 0 : state.token_ends[tokens - 1];
+    };
+    const std::string note = note_of(state, last_answer_note);
+    std::string_view rest = note;
+    ended_answer noted;
+    const bool is_noted = take_number(rest, noted.begin) && take_number(rest, noted.tokens) &&
+                          noted.tokens <= state.tokens.size() &&
+                          noted.begin <= end_of(noted.tokens) + rest.size() &&
+                          rest.size() <= storage::message_rest_bytes_max;
+    noted.rest = rest;
+    const auto& named = state.messages;
+    if (named.empty()) return is_noted ? std::optional(std::move(noted)) : std::nullopt;
+    const storage::message_end& last = named.back();
+    if (is_noted && noted.tokens == last.tokens && noted.rest == last.rest) return noted;
+    // Written before there was such a note: not before the end of the answer in front.
+    const std::size_t begin = named.size() < 2 ? 0 : end_of(named[named.size() - 2].tokens);
+    return ended_answer{begin, last.tokens, last.rest};
 }
 
 bool same_tools(const storage::agent_state& state,

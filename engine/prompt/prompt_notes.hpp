@@ -21,6 +21,21 @@ constexpr const char* thread_tools_note = "thread_tools";
 constexpr const char* thread_effort_note = "thread_effort";
 constexpr const char* answers_note = "thread_answers";
 
+/// Where the agent's last answer that came to its end begins and ends in its memory. Unlike the
+/// ends that have names (agent_state::messages) it goes with a fork and an exported agent, whose
+/// next turn is put behind it.
+constexpr const char* last_answer_note = "last_answer";
+
+struct ended_answer {
+    std::size_t begin = 0;   // byte in the agent's text
+    std::size_t tokens = 0;  // up to its end, with `rest` behind them
+    std::string rest{};      // as in storage::message_end
+};
+
+std::string encode_answer(const ended_answer& answer);
+/// Returns: nothing where no answer came to its end, or what the agent notes of it cannot be.
+std::optional<ended_answer> last_answer(const storage::agent_state& state);
+
 /// How many of an agent's tokens, from the start, are known to be those that its text tokenises to.
 /// What the model sampled may be other tokens of the same text. At least the first prompt's.
 constexpr const char* canonical_note = "canonical_tokens";

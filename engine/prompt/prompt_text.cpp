@@ -1,23 +1,10 @@
 #include "engine/prompt/prompt_text.hpp"
 
 #include "engine/prompt/next_turn.hpp"
+#include "engine/prompt/prompt_notes.hpp"
 #include "engine/prompt/turn_replay.hpp"
 
 namespace semantic::engine {
-
-namespace {
-
-// An agent's conversation up to the end of its last complete answer. An answer that was cut off by
-// its client is none: what is appended then takes its place.
-marked_text conversation_of(const tokenizer& words, const storage::agent_state& own) {
-    if (own.messages.empty()) return remembered_text(words, own, own.tokens.size());
-    const storage::message_end& last = own.messages.back();
-    marked_text text = remembered_text(words, own, last.tokens);
-    text.write(last.rest);
-    return text;
-}
-
-}  // namespace
 
 marked_text remembered_text(const tokenizer& words, const storage::agent_state& state,
                             std::size_t tokens) {
@@ -48,15 +35,15 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
                            false);
     }
-    marked_text text = conversation_of(words, *own);
+    // An answer that was cut off by its client is none: what is appended takes its place.
+    const ended_answer last = last_answer(*own).value_or(ended_answer{0, own->tokens.size()});
+    marked_text text = remembered_text(words, *own, last.tokens);
+    text.write(last.rest);
     if (request.text) {
         text.write(*request.text);
         return text;
     }
-    const std::size_t answers = own->messages.size();
-    const std::uint32_t before = answers < 2 ? 0 : own->messages[answers - 2].tokens;
-    const std::size_t begin = before == 0 ? 0 : own->token_ends[before - 1];
-    auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(begin),
+    auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(last.begin),
                                      request.chat.messages, options);
     if (!tail) return tail;
     text.append(*tail);

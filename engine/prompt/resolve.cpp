@@ -22,15 +22,15 @@ storage::agent_id new_anonymous_id() {
     return *storage::agent_id::parse(std::string(anonymous_prefix) + storage::hex_of(value));
 }
 
-// The agent's answers that the prompt still has in front.
-std::vector<storage::message_end> messages_kept(const storage::agent_state& own,
-                                                const std::vector<token_id>& tokens) {
-    auto parting = std::ranges::mismatch(own.tokens, tokens).in1;
-    auto common = static_cast<std::uint32_t>(parting - own.tokens.begin());
-    std::vector<storage::message_end> kept;
+// Keeps the agent's answers that the prompt still has in front.
+void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {
+    auto parting = std::ranges::mismatch(own.tokens, prompt.tokens).in1;
+    auto common = static_cast<std::size_t>(parting - own.tokens.begin());
     for (const storage::message_end& each : own.messages)
-        if (each.tokens <= common) kept.push_back(each);
-    return kept;
+        if (each.tokens <= common) prompt.messages.push_back(each);
+    prompt.notes.erase(last_answer_note);
+    const auto last = last_answer(own);
+    if (last && last->tokens <= common) prompt.notes[last_answer_note] = encode_answer(*last);
 }
 
 // Whether the prompt is new text behind all that the agent remembers.
@@ -153,8 +153,7 @@ void resolver::take_notes(const generation_request& request, const render_option
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
     if (request.keeps_thread) threads_.note(request, options, prompt);
     mark_turns(template_, source, prompt);
-    if (auto known = store_.find(prompt.agent))
-        prompt.messages = messages_kept(*known, prompt.tokens);
+    if (auto known = store_.find(prompt.agent)) keep_answers(*known, prompt);
 }
 
 // Says why no more was reused of what the agent had.

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/engine/tiny_engine.hpp"
+#include "tests/support/bytes.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
 
@@ -33,6 +36,14 @@ generation_request raw(const std::string& agent, const std::string& text, bool a
     wanted.append = append;
     wanted.message_id = "m";
     return wanted;
+}
+
+storage::result<int> import(engine& into, const std::string& agent, const std::string& file) {
+    const auto read = [&](std::uint64_t at, std::span<std::byte> bytes) {
+        std::memcpy(bytes.data(), file.data() + at, bytes.size());
+        return storage::result<void>();
+    };
+    return into.import_agent(id_of(agent), {file.size(), read});
 }
 
 TEST(append, a_new_agent_is_there_and_empty_and_survives) {
@@ -74,6 +85,31 @@ TEST(append, a_turn_with_only_its_new_text_is_the_whole_conversations_turn) {
         }
         if (max_tokens == 60) {
             EXPECT_NE(turns.back().find("Biscuit"), std::string::npos) << turns.back();
+        }
+    }
+}
+
+// An answer that was cut has a last token without KV; a copy has it, too.
+TEST(append, a_fork_and_an_imported_copy_go_on_as_the_agent_does_however_its_answer_ended) {
+    for (const int max_tokens : {1, 3, 60}) {
+        SCOPED_TRACE(max_tokens);
+        temp_dir dir;
+        {
+            auto engine = load(options_in(dir.path()));
+            run(*engine, appended("a", "My dog is called Biscuit.", 60));
+            run(*engine, appended("a", "What is my dog called?", max_tokens));
+            ASSERT_TRUE(engine->fork(id_of("a"), id_of("fork")));
+            std::string file;
+            ASSERT_TRUE(engine->export_agent(id_of("a"), tests::appending_to(file)));
+            ASSERT_TRUE(import(*engine, "copy", file));
+        }
+        auto engine = load(options_in(dir.path()));
+        ASSERT_TRUE(engine->fork(id_of("fork"), id_of("forks_fork")));
+        auto own = run(*engine, appended("a", "And what is its name?", 20));
+        for (const char* name : {"fork", "forks_fork", "copy"}) {
+            auto said = run(*engine, appended(name, "And what is its name?", 20));
+            EXPECT_EQ(said->usage.prompt_tokens, own->usage.prompt_tokens) << name;
+            EXPECT_EQ(said->text, own->text) << name;
         }
     }
 }

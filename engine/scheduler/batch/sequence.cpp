@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/prompt/prompt_notes.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
@@ -191,10 +192,13 @@ storage::agent_state sequence::snapshot() { return snapshot(cache_.share(), cach
 
 storage::agent_state sequence::snapshot_at_end() {
     storage::agent_state state = snapshot();
-    const std::optional<std::string>& id = work_->request.message_id;
-    if (!id || !storage::agent_id::parse(*id)) return state;
     storage::message_end end = end_of_answer(state);
     if (end.rest.size() > storage::message_rest_bytes_max) return state;
+    state.notes[last_answer_note] =
+        encode_answer({work_->prompt->text.size(), end.tokens, end.rest});
+    const std::optional<std::string>& id = work_->request.message_id;
+    if (!id || !storage::agent_id::parse(*id)) return state;
+    end.id = *id;
     // Half of them, so that not every answer has the manifest written anew.
     if (state.messages.size() == storage::messages_max)
         state.messages.erase(state.messages.begin(),
@@ -214,8 +218,7 @@ storage::message_end sequence::end_of_answer(const storage::agent_state& memory)
     auto behind = std::ranges::upper_bound(memory.token_ends, end);
     auto count = static_cast<std::size_t>(behind - memory.token_ends.begin());
     std::size_t begin = count == 0 ? 0 : memory.token_ends[count - 1];
-    return {*work_->request.message_id, static_cast<std::uint32_t>(count),
-            text_.substr(begin, end - begin)};
+    return {{}, static_cast<std::uint32_t>(count), text_.substr(begin, end - begin)};
 }
 
 storage::agent_state sequence::snapshot_of_whole_blocks() {
