@@ -30,7 +30,9 @@ without_model() {
         'turn_replay.*' 'match_prefix.*' 'next_turn.*' 'output_parser.*' 'tool_call_parser.*'
         'stop_matcher.*' 'utf8_stream.*' 'tokenizer.*' 'chat_template.*' 'json_grammar.*'
         '*json_schema*' 'output_constraint.*' 'answer_grammar.*' 'sampler.*' 'model_config.*'
-        'rope_frequencies.*' '*gguf_*.*' 'resolver_*.*' '*token_text*.*')
+        'rope_frequencies.*' '*gguf_*.*' 'resolver_*.*' '*token_text*.*' 'jinja.*'
+        'own_template.*' 'forged_turn.*' 'common_bytes.*' 'source_search_*.*' 'string_automaton.*'
+        '*everyday_schema*' 'lenient_schema.*' 'wait_queue_*.*' 'sequence_set_*.*' 'open_choices.*')
     echo "${suites[*]}"
 }
 

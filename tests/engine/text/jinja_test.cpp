@@ -81,6 +81,15 @@ double milliseconds(const Run& run) {
     return best;
 }
 
+/// Whether a sanitizer watches, whose times say nothing of the product's.
+constexpr bool is_sanitized() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#else
+    return false;
+#endif
+}
+
 std::string repeated(const std::string& text, std::size_t times) {
     std::string out;
     for (std::size_t i = 0; i < times; ++i) out += text;
@@ -293,7 +302,7 @@ TEST(jinja, whatever_grows_recurses_or_never_ends_is_stopped_within_50_ms) {
         outcome<rendering> got = rendering{};
         const double took = milliseconds([&] { got = render(source, no_variables()); });
         EXPECT_FALSE(got) << source;
-        EXPECT_LT(took, 50) << source << "\n" << told(got);
+        EXPECT_TRUE(is_sanitized() || took < 50) << took << " ms: " << source << "\n" << told(got);
     }
 }
 
