@@ -47,38 +47,43 @@ feed_forward::feed_forward(const model_config& config, const kernel_table& kerne
     weights_.resize(experts);
 }
 
-void feed_forward::run(const layer_weights& w, const float* x, int count, float* y) {
+void feed_forward::run(const layer_weights& w, float* x, int count, float* y, product_tape* tape) {
     if (w.experts.empty()) {
-        run_dense(w.mlp, x, count, y);
+        run_dense(w.mlp, x, count, y, tape);
     } else {
         run_mixture(w, x, count, y);
     }
 }
 
 /// A dense layer's MLP, or the shared experts', which every row takes.
-void feed_forward::run_dense(const gated_weights& w, const float* x, int count, float* y) {
-    if (!compensated_ || !fully_quantized(w)) return gated_mlp(w, x, count, false, y);
+void feed_forward::run_dense(const gated_weights& w, float* x, int count, float* y,
+                             product_tape* tape) {
+    if (!compensated_ || !fully_quantized(w)) return gated_mlp(w, x, count, false, y, tape);
     const int hidden = config_.hidden;
     std::memcpy(gathered_.data(), x, area(count, hidden) * sizeof(float));
     tasks_.for_rows(0, count, 2 * hidden, [&](int i) {
         quantization_error(x + area(i, hidden), hidden, gathered_.data() + area(count + i, hidden),
                            outputs_.data() + area(i, hidden));
     });
-    gated_mlp(w, gathered_.data(), count, true, outputs_.data());
+    gated_mlp(w, gathered_.data(), count, true, outputs_.data(), nullptr);
     std::memcpy(y, outputs_.data(), area(count, hidden) * sizeof(float));
 }
 
 /// y = down(act(gate(x)) * up(x)). `compensated`: behind the `count` rows of x lie their
 /// quantisation errors, which are multiplied too and added; y has as many rows to work in.
-void feed_forward::gated_mlp(const gated_weights& w, const float* x, int count, bool compensated,
-                             float* y) {
+/// Requires: no tape where it is compensated.
+void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool compensated,
+                             float* y, product_tape* tape) {
     const int inner = w.gate.matrix.rows, hidden = config_.hidden,
               rows = compensated ? 2 * count : count;
     const std::size_t width = area(1, inner);
     float* gate = gate_up_.data();
     float* up = gate + gate_up_.count() / 2;
     const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
+    const linear_job down = {&w.down.matrix, y, area(1, hidden)};
+    if (tape != nullptr) tape->take_input(tasks_, x, count, hidden);
     linear(kernels_, tasks_, jobs, x, rows, hidden, linear_scratch_.data());
+    if (tape != nullptr) tape->take_outputs(tasks_, jobs, count);
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
         float* g = gate + area(row, inner);
         float* u = up + area(row, inner);
@@ -91,7 +96,9 @@ void feed_forward::gated_mlp(const gated_weights& w, const float* x, int count, 
         activate(g, u, width);
         if (compensated) quantization_error(g, inner, g + area(count, inner), u);
     });
-    linear(kernels_, tasks_, w.down.matrix, gate, rows, y, area(1, hidden), linear_scratch_.data());
+    if (tape != nullptr) tape->take_input(tasks_, gate, count, inner);
+    linear(kernels_, tasks_, {&down, 1}, gate, rows, inner, linear_scratch_.data());
+    if (tape != nullptr) tape->take_outputs(tasks_, {&down, 1}, count);
     tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
         float* to = y + area(row, hidden);
         if (compensated) kernels_.add(to, to + area(count, hidden), area(1, hidden));
@@ -123,7 +130,7 @@ void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
 }
 
 /// y = Σ weight_e * expert_e(x) over the chosen experts, plus the shared experts where there are.
-void feed_forward::run_mixture(const layer_weights& w, const float* x, int count, float* y) {
+void feed_forward::run_mixture(const layer_weights& w, float* x, int count, float* y) {
     const int experts = config_.mixture.experts;
     linear(kernels_, tasks_, w.router.matrix, x, count, scores_.data(),
            static_cast<std::size_t>(experts), linear_scratch_.data());
@@ -134,7 +141,7 @@ void feed_forward::run_mixture(const layer_weights& w, const float* x, int count
         route(scores, row);
     }
     if (w.mlp.gate.matrix.rows > 0) {
-        run_dense(w.mlp, x, count, y);
+        run_dense(w.mlp, x, count, y, nullptr);
     } else {
         std::fill_n(y, area(count, config_.hidden), 0.0f);
     }
@@ -209,7 +216,7 @@ void feed_forward::run_expert(const gated_weights& w, const std::vector<assignme
                                outputs_.data() + area(i, hidden));
         }
     });
-    gated_mlp(w, gathered_.data(), count, compensated, outputs_.data());
+    gated_mlp(w, gathered_.data(), count, compensated, outputs_.data(), nullptr);
     tasks_.for_rows(0, count, hidden, [&](int i) {
         const assignment& to = rows[static_cast<std::size_t>(i)];
         const float* output = outputs_.data() + area(i, hidden);

@@ -15,6 +15,7 @@
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
+#include "engine/model/weights/product_tape.hpp"
 #include "engine/model/weights/weights.hpp"
 
 namespace semantic::engine {
@@ -25,8 +26,9 @@ class feed_forward {
     feed_forward(const model_config& config, const kernel_table& kernels, const task_runner& tasks,
                  int rows_max, bool compensated);
 
-    /// y = mlp(x). Shape: x and y [count, hidden]. Requires: count <= rows_max; x and y apart.
-    void run(const layer_weights& w, const float* x, int count, float* y);
+    /// y = mlp(x), and x is used up. Shape: x and y [count, hidden]. `tape`: of a dense layer's
+    /// products, or null. Requires: count <= rows_max; x and y apart.
+    void run(const layer_weights& w, float* x, int count, float* y, product_tape* tape);
 
   private:
     /// One row of a mixture that is routed to an expert.
@@ -35,11 +37,12 @@ class feed_forward {
         float weight;
     };
 
-    void run_dense(const gated_weights& w, const float* x, int count, float* y);
-    void gated_mlp(const gated_weights& w, const float* x, int count, bool compensated, float* y);
+    void run_dense(const gated_weights& w, float* x, int count, float* y, product_tape* tape);
+    void gated_mlp(const gated_weights& w, float* x, int count, bool compensated, float* y,
+                   product_tape* tape);
     void quantization_error(const float* x, int n, float* error, float* scratch) const;
     void activate(float* gate, const float* up, std::size_t n) const;
-    void run_mixture(const layer_weights& w, const float* x, int count, float* y);
+    void run_mixture(const layer_weights& w, float* x, int count, float* y);
     int keep_best_groups(const float* scores);
     void route(const float* scores, int row);
     void run_expert(const gated_weights& w, const std::vector<assignment>& rows, const float* x,

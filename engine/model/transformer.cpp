@@ -13,6 +13,7 @@
 #include "engine/model/layout_check.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
+#include "engine/model/weights/product_tape.hpp"
 #include "engine/model/weights/rounding_correction.hpp"
 #include "engine/model/weights/weights.hpp"
 #include "storage/types/assert.hpp"
@@ -45,7 +46,8 @@ struct transformer::impl {
     void project(int layer, bool queries, bool keys_and_values);
     void project_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
     void project_latent_panel(int layer, int begin, int end, bool queries, bool keys_and_values);
-    void correct_projections(std::span<const linear_job> jobs, std::size_t cached, int count);
+    void multiply(std::span<const linear_job> jobs, std::span<const linear_job> compensated,
+                  float* x, int count);
     void place_query(int layer, int row, const float* q);
     void place_latent_queries(int layer, int begin, int end, const float* q);
     void append(int layer, int row, float* k, float* v);
@@ -66,7 +68,6 @@ struct transformer::impl {
         return std::max({projected, config.hidden, limits.compensated ? config.vocabulary : 0});
     }
     float* hidden_at(int row) { return hidden_.data() + area(row, config.hidden); }
-    void add_span(storage::kv_sequence* cache, int first_row, int count);
     void rebuild_rows(int rows);
     void norm(int begin, int end, const std::vector<float>& weight);
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
@@ -97,6 +98,7 @@ struct transformer::impl {
     const bool correct_all;
     const std::unique_ptr<const key_means> means;  // null where keys keep theirs
     float* captured_keys = nullptr;                // [layers, rows_max, kv_heads * head_dim]
+    product_tape* tape = nullptr;
 
     // One step's rows: every token of every sequence, sequence after sequence.
     int rows_ = 0;
@@ -271,8 +273,8 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 2u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, tasks, wanted, normed_.data(), count, config.hidden, linear_scratch_.data());
-    correct_projections(wanted, keys_and_values ? 2 : 0, count);
+    multiply(wanted, correct_all ? wanted : wanted.last(keys_and_values ? 2 : 0), normed_.data(),
+             count);
     if (queries) add_bias(w.q, q, count);
     if (keys_and_values) {
         add_bias(w.k, k, count);
@@ -302,8 +304,8 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
         all.subspan(queries ? 0 : 1, (queries ? 1u : 0u) + (keys_and_values ? 1u : 0u));
 
     norm(begin, end, w.attention_norm);
-    linear(kernels, tasks, wanted, normed_.data(), count, config.hidden, linear_scratch_.data());
-    correct_projections(wanted, keys_and_values ? 1 : 0, count);
+    multiply(wanted, correct_all ? wanted : wanted.last(keys_and_values ? 1 : 0), normed_.data(),
+             count);
     if (keys_and_values) {
         add_bias(w.kv_down, latent, count);
         tasks.for_rows(begin, end, 4 * kv_width, [&](int row) {
@@ -319,18 +321,20 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
             kernels.rms_norm(x, w.q_down_norm.data(), x, query_rank, latent_config::norm_eps,
                              config.norm_one_plus);
         });
-        linear(kernels, tasks, {&from_stream, 1}, query_latents_.data(), count, query_rank,
-               linear_scratch_.data());
-        correction_.add({&from_stream, 1}, query_latents_.data(), count, query_rank);
+        multiply({&from_stream, 1}, {&from_stream, 1}, query_latents_.data(), count);
     }
     place_latent_queries(layer, begin, end, q);
 }
 
-/// Compensates the quantisation error of normed_ in the jobs' outputs, and overwrites normed_. The
-/// outputs of the last `cached` jobs go to the cache.
-void transformer::impl::correct_projections(std::span<const linear_job> jobs, std::size_t cached,
-                                            int count) {
-    correction_.add(correct_all ? jobs : jobs.last(cached), normed_.data(), count, config.hidden);
+/// job.y = W x for every job. The quantisation error of x is compensated in `compensated`, some of
+/// them; where a tape is replayed in none. x is used up.
+void transformer::impl::multiply(std::span<const linear_job> jobs,
+                                 std::span<const linear_job> compensated, float* x, int count) {
+    const int cols = jobs[0].weights->cols;
+    if (tape != nullptr) tape->take_input(tasks, x, count, cols);
+    linear(kernels, tasks, jobs, x, count, cols, linear_scratch_.data());
+    if (tape == nullptr || !tape->replays()) correction_.add(compensated, x, count, cols);
+    if (tape != nullptr) tape->take_outputs(tasks, jobs, count);
 }
 
 void transformer::impl::place_query(int layer, int row, const float* q) {
@@ -465,14 +469,12 @@ void transformer::impl::output_and_mlp(int layer) {
         const int end = std::min(begin + panel_rows, rows_), count = end - begin;
         float* values = expand_values(layer, begin, end);
         const linear_job job = {&w.o.matrix, branch, static_cast<std::size_t>(config.hidden)};
-        linear(kernels, tasks, {&job, 1}, values, count, config.value_width(),
-               linear_scratch_.data());
-        if (correct_all) correction_.add({&job, 1}, values, count, config.value_width());
+        multiply({&job, 1}, {&job, correct_all ? 1u : 0u}, values, count);
         add_bias(w.o, branch, count);
         add_to_hidden(begin, end, branch, w.attention_post_norm);
 
         norm(begin, end, w.mlp_norm);
-        feed_forward_.run(w, normed_.data(), count, branch);
+        feed_forward_.run(w, normed_.data(), count, branch, tape);
         add_to_hidden(begin, end, branch, w.mlp_post_norm);
     }
 }
@@ -515,12 +517,9 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
         for (; row < end; row += panel_rows) {
             const int rows = std::min(panel_rows, end - row);
             norm(row, row + rows, weights.final_norm);
-            linear(kernels, tasks, weights.head, normed_.data(), rows, to, vocabulary,
-                   linear_scratch_.data());
-            if (limits.compensated) {
-                const linear_job job = {&weights.head, to, vocabulary};
-                correction_.add({&job, 1}, normed_.data(), rows, config.hidden);
-            }
+            const linear_job job = {&weights.head, to, vocabulary};
+            const std::span<const linear_job> jobs(&job, 1);
+            multiply(jobs, limits.compensated ? jobs : jobs.first(0), normed_.data(), rows);
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
         row = end;
@@ -591,6 +590,7 @@ void transformer::forward(std::span<sequence_step> batch) {
 }
 
 void transformer::capture_keys(float* to) { impl_->captured_keys = to; }
+void transformer::use_tape(product_tape* tape) { impl_->tape = tape; }
 
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }
 const storage::block_hash& transformer::weights_hash() const noexcept {

@@ -42,6 +42,8 @@ struct transformer_limits {
     bool compensated = false;
 };
 
+class product_tape;
+
 class transformer {
   public:
     /// Blocks. Reads and packs the weights of DIR, in parallel, never twice in memory. Sizes all
@@ -68,6 +70,10 @@ class transformer {
     /// From now on forward() copies the keys of each row, before rope, to `to` [layers, rows_max,
     /// kv_heads * head_dim]; null: no more. Requires: no latent attention.
     void capture_keys(float* to);
+    /// From now on forward() records its products on the tape, or replays them, as the tape says;
+    /// null: no more. The tape grows while it records. Requires: no mixture of experts, whose
+    /// products are of other rows in every run.
+    void use_tape(product_tape* tape);
 
     std::uint64_t weight_bytes() const noexcept;
     /// XXH3-128 over every weight file's bytes in name order, for the fingerprint.

@@ -17,6 +17,7 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::uint64_t bytes_max = 64 << 20;
+constexpr std::int64_t positions_max = 1 << 20;
 constexpr const char* format_name = "semantic-calibration";
 
 bool is_share(float value) { return value >= 0.0f && value <= 1.0f; }
@@ -32,8 +33,12 @@ std::optional<recipe_score> score_of(const json::value& value) {
     };
     const json::value* name = fields->if_contains("recipe");
     if (name == nullptr || !name->is_string()) return std::nullopt;
+    const json::value* positions = fields->if_contains("positions");
+    const std::int64_t* compared = positions == nullptr ? nullptr : positions->if_int64();
+    if (compared == nullptr || *compared < 0 || *compared > positions_max) return std::nullopt;
     recipe_score score{std::string(name->get_string()), number("bytes_share"),
-                       number("divergence_mean"), number("same_top_share")};
+                       number("divergence_mean"), number("same_top_share"),
+                       static_cast<int>(*compared)};
     if (!is_share(score.bytes_share) || !is_share(score.same_top_share) ||
         !(score.divergence_mean >= 0.0f) || !std::isfinite(score.divergence_mean))
         return std::nullopt;
@@ -65,6 +70,7 @@ std::string sum_of(const calibration& result) {
     for (const recipe_score& each : result.scores) {
         const float numbers[] = {each.bytes_share, each.divergence_mean, each.same_top_share};
         hasher.add(each.name).add(std::as_bytes(std::span(numbers)));
+        hasher.add(std::to_string(each.positions));
     }
     return hasher.add(std::as_bytes(std::span(result.key_means))).finish().hex();
 }
@@ -110,7 +116,8 @@ storage::result<void> write_calibration(storage::file_system& files, const std::
         list.push_back(json::object{{"recipe", each.name},
                                     {"bytes_share", each.bytes_share},
                                     {"divergence_mean", each.divergence_mean},
-                                    {"same_top_share", each.same_top_share}});
+                                    {"same_top_share", each.same_top_share},
+                                    {"positions", each.positions}});
     const json::object file{
         {"format", format_name},
         {"version", calibration_version},

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
+
+#include "engine/kernels/kernels.hpp"
 
 namespace semantic::engine {
 
@@ -15,13 +18,49 @@ double error_of_mean(double sum, double squares, int count) {
     return std::sqrt(std::max(squares / count - mean * mean, 0.0) / (count - 1));
 }
 
+constexpr std::size_t piece = 1024;  // logits at a time: their exponentials stay in L1
+
+template <class Body>
+void in_pieces(std::size_t all, Body&& body) {
+    for (std::size_t begin = 0; begin < all; begin += piece)
+        body(begin, std::min(piece, all - begin));
+}
+
+/// out = exp(x - less), by the kernels: a vocabulary has 150,000 entries.
+void exp_less(std::span<const float> x, float less, float* out) {
+    static const kernel_table& kernels = *find_kernels("auto");
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = x[i] - less;
+    kernels.exp(out, out, x.size());
+}
+
+/// A sum in lanes, so that an addition need not wait for the one before.
+class lane_sums {
+  public:
+    template <class Value>
+    void add(std::size_t count, Value&& value) {
+        std::size_t i = 0;
+        for (; i + lanes <= count; i += lanes)
+            for (std::size_t lane = 0; lane < lanes; ++lane) sums_[lane] += value(i + lane);
+        for (; i < count; ++i) sums_[i % lanes] += value(i);
+    }
+    double total() const { return std::accumulate(sums_, sums_ + lanes, 0.0); }
+
+  private:
+    static constexpr std::size_t lanes = 8;
+    double sums_[lanes] = {};
+};
+
 }  // namespace
 
 prediction read_logits(std::span<const float> logits) {
     const auto top = std::max_element(logits.begin(), logits.end());
-    double sum = 0.0;
-    for (const float logit : logits) sum += std::exp(logit - *top);
-    return {*top + std::log(sum), static_cast<storage::token_id>(top - logits.begin())};
+    lane_sums sum;
+    in_pieces(logits.size(), [&](std::size_t begin, std::size_t count) {
+        float shares[piece];
+        exp_less(logits.subspan(begin, count), *top, shares);
+        sum.add(count, [&](std::size_t i) { return static_cast<double>(shares[i]); });
+    });
+    return {*top + std::log(sum.total()), static_cast<storage::token_id>(top - logits.begin())};
 }
 
 position_score compare(std::span<const float> reference, const prediction& of_reference,
@@ -30,12 +69,19 @@ position_score compare(std::span<const float> reference, const prediction& of_re
     const auto at = static_cast<std::size_t>(next);
     const double shift = own.log_sum - of_reference.log_sum;
     const auto log_sum = static_cast<float>(of_reference.log_sum);
-    double divergence = 0.0;
-    for (std::size_t i = 0; i < logits.size(); ++i)
-        divergence += std::exp(reference[i] - log_sum) *
-                      (static_cast<double>(reference[i]) - logits[i] + shift);
+    lane_sums divergence;
+    in_pieces(logits.size(), [&](std::size_t begin, std::size_t count) {
+        float shares[piece];
+        const float* from = reference.data() + begin;
+        const float* to = logits.data() + begin;
+        exp_less({from, count}, log_sum, shares);
+        divergence.add(count, [&](std::size_t i) {
+            return static_cast<double>(shares[i]) *
+                   (static_cast<double>(from[i]) - static_cast<double>(to[i]) + shift);
+        });
+    });
     return {own.log_sum - logits[at], of_reference.log_sum - reference[at],
-            std::max(divergence, 0.0), own.top == of_reference.top};
+            std::max(divergence.total(), 0.0), own.top == of_reference.top};
 }
 
 void score_sum::add(const position_score& score) {

@@ -44,6 +44,8 @@ class score_sum {
     double change_error() const;
     double divergence_mean() const;
     double same_top_share() const;
+    /// Positions whose most likely token is another one.
+    int other_tops() const noexcept { return positions_ - same_top_; }
 
   private:
     int positions_ = 0;

@@ -70,10 +70,13 @@ json::object json_of(const model_report& report) {
                          {"supported", type.is_read}});
     for (const kv_cost& cost : report.kv) {
         json::object row{{"kv", cost.name}, {"bits", cost.bits}};
-        if (cost.score) {
+        if (cost.score && cost.score->is_measured()) {
             row["divergence_mean"] = cost.score->divergence_mean;
             row["same_top_share"] = cost.score->same_top_share;
+            row["same_top_share_se"] = cost.score->same_top_error();
+            row["positions"] = cost.score->positions;
         }
+        if (!cost.not_measured.empty()) row["not_measured"] = cost.not_measured;
         if (!cost.refused.empty()) {
             row["refused"] = cost.refused;
         } else {
@@ -107,7 +110,10 @@ json::object json_of(const model_report& report) {
                                         {"puts_in_front", report.tokenizer->first}};
     if (!report.template_family.empty()) out["chat_template"] = report.template_family;
     if (!report.template_assumed.empty()) out["chat_template_reason"] = report.template_assumed;
-    if (!report.kv_default.empty()) out["kv_default"] = report.kv_default;
+    if (!report.kv_default.empty()) {
+        out["kv_default"] = report.kv_default;
+        out["measured_seconds"] = report.measured_seconds;
+    }
     return out;
 }
 
@@ -159,16 +165,19 @@ void print_kv(const model_report& report) {
                     shown(cost.lasting_bytes_per_token));
         for (const auto& agents : {cost.agents_4k, cost.agents_16k})
             std::printf(" %s |", agents ? std::to_string(*agents).c_str() : "-");
-        if (cost.score)
-            std::printf(" %.4f | %.1f %% |", static_cast<double>(cost.score->divergence_mean),
-                        100.0 * static_cast<double>(cost.score->same_top_share));
+        if (cost.score && cost.score->is_measured())
+            std::printf(" %.4f | %.1f ± %.1f %% |",
+                        static_cast<double>(cost.score->divergence_mean),
+                        100.0 * static_cast<double>(cost.score->same_top_share),
+                        100.0 * cost.score->same_top_error());
         else if (measured)
-            std::printf(" - | - |");  // no candidate
+            std::printf(" %s | - |", cost.not_measured.c_str());
         std::printf("\n");
     }
     std::printf("in a pool of %llu MiB%s\n",
                 static_cast<unsigned long long>(report.pool_bytes >> 20),
                 measured ? "" : "; --measure tells which recipe is this model's default");
+    if (measured) std::printf("measured in %.1f s\n", report.measured_seconds);
 }
 
 void print_text(const model_report& report) {

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <utility>
@@ -170,12 +171,28 @@ class inspection {
             options.directory = path();
             options.kv = "16";
             options.tokenizer_pre = tokenizer_pre;
-            const auto scores = offline_model(options).measure_recipes();
-            report_.kv_default = engine::choose_recipe(scores, engine::recipe_bound()).name;
-            for (kv_cost& cost : report_.kv)
+            offline_model model(options);
+            const auto begin = std::chrono::steady_clock::now();
+            const auto scores = model.measure_recipes();
+            report_.measured_seconds =
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+            const engine::recipe_score& best =
+                engine::choose_recipe(scores, engine::recipe_bound());
+            report_.kv_default = best.name;
+            for (kv_cost& cost : report_.kv) {
                 for (const engine::recipe_score& score : scores)
                     if (score.name == cost.name) cost.score = score;
+                cost.not_measured = why_not_measured(cost, best);
+            }
         });
+    }
+
+    static std::string why_not_measured(const kv_cost& cost, const engine::recipe_score& best) {
+        if (!cost.score) return "no candidate";
+        if (cost.score->is_measured()) return "";
+        return cost.score->bytes_share >= best.bytes_share
+                   ? "not smaller than the default"
+                   : "a finer one is not well within the bound";
     }
 
     std::optional<std::uint64_t> agents_in(const storage::kv_layout& layout, int tokens) const {

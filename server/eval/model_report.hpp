@@ -29,7 +29,8 @@ struct kv_cost {
     std::uint64_t bytes_per_token = 0;
     std::uint64_t lasting_bytes_per_token = 0;           // once every window is full
     std::optional<std::uint64_t> agents_4k, agents_16k;  // in the pool; none beyond the context
-    std::optional<engine::recipe_score> score;           // where it was measured
+    std::optional<engine::recipe_score> score;           // of a candidate, once any are measured
+    std::string not_measured;                            // then: why this one was not; else empty
 };
 
 struct tokenizer_facts {
@@ -51,6 +52,7 @@ struct model_report {
     std::uint64_t pool_bytes = 0;
     std::vector<kv_cost> kv;
     std::string kv_default;             // what the server takes; empty: not measured
+    double measured_seconds = 0.0;      // what that took, weights apart
     std::vector<std::string> problems;  // what the server would refuse; none: it loads
 };
 

@@ -82,13 +82,17 @@ TEST_F(inspect_test, measures_what_each_recipe_costs_and_tells_what_is_beyond_th
     for (std::size_t i = 0; i < storage::kv_recipes().size(); ++i) {
         const json::object& each = is.at("kv").as_array()[i].as_object();
         const bool is_candidate = storage::kv_recipes()[i].is_candidate;
-        ASSERT_EQ(each.contains("divergence_mean"), is_candidate) << each.at("kv");
-        if (!is_candidate) continue;
+        ASSERT_NE(each.contains("divergence_mean"), each.contains("not_measured")) << each.at("kv");
+        if (!is_candidate) {
+            EXPECT_EQ(each.at("not_measured"), "no candidate");
+        }
+        if (!each.contains("divergence_mean")) continue;
         EXPECT_GE(each.at("divergence_mean").to_number<double>(), 0.0);
         EXPECT_LE(each.at("same_top_share").to_number<double>(), 1.0);
     }
     const outcome text = run("inspect --measure --model " + model.path());
-    EXPECT_NE(text.out.find(" | - | - |\n"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find(" | no candidate | - |\n"), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("measured in "), std::string::npos) << text.out;
     EXPECT_NE(text.out.find(" (default) | "), std::string::npos) << text.out;
     EXPECT_TRUE(is.at("kv").as_array()[0].at("agents_16k").is_null());
     EXPECT_FALSE(is.at("weight_bytes").is_null());

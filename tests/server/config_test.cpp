@@ -372,6 +372,18 @@ TEST(config, a_kv_recipe_is_named_or_measured_and_bits_are_short_for_one) {
     EXPECT_EQ(recipe({"--kv-bits", "8", "--kv-recipe", "k8v8"}), "8");
 }
 
+TEST(config, what_a_request_brings_is_content_unless_it_is_trusted) {
+    const auto trusted = [](const std::vector<std::string>& flags,
+                            const environment& variables = {}) {
+        return make_engine_options(parse(flags, variables).values, "/m", "/home/me").trust_content;
+    };
+    EXPECT_FALSE(trusted({}));
+    EXPECT_TRUE(trusted({"--trust-content", "on"}));
+    EXPECT_TRUE(trusted({}, {{"SEMANTIC_TRUST_CONTENT", "on"}}));
+    EXPECT_FALSE(trusted({"--trust-content", "off"}, {{"SEMANTIC_TRUST_CONTENT", "on"}}));
+    EXPECT_NE(fault({"--trust-content", "yes please"}).find("trust-content"), std::string::npos);
+}
+
 TEST(config, kv_bits_and_a_recipe_that_contradict_each_other_are_refused) {
     EXPECT_NE(fault({"--kv-bits", "4", "--kv-recipe", "k8v8"})
                   .find("kv-bits 4 and kv-recipe k8v8 contradict each other"),

@@ -99,9 +99,9 @@ TEST_P(mixture, adds_up_the_chosen_experts_by_their_weights) {
     config.mixture.scale = c.scale;
     const task_runner tasks(1);
     feed_forward forward(config, *find_kernels("auto"), tasks, rows, config.mixture.experts > 0);
-    const std::vector<float> x = numbers(rows * hidden, 7);
+    std::vector<float> x = numbers(rows * hidden, 7);
     std::vector<float> y(x.size());
-    forward.run(w, x.data(), rows, y.data());
+    forward.run(w, x.data(), rows, y.data(), nullptr);
 
     for (int row = 0; row < rows; ++row) {
         double input[hidden], expected[hidden] = {}, scores[experts], sum = 0.0;
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(cases, mixture,
 // Equal scores: the experts with the lower numbers.
 TEST(feed_forward, ties_go_to_the_first_experts) {
     matrix router(experts, hidden, 1);
-    const std::vector<float> x(hidden, 0.0f);
+    std::vector<float> x(hidden, 0.0f);
     std::vector<expert> all;
     layer_weights w;
     w.router.matrix = router.packed;
@@ -156,7 +156,7 @@ TEST(feed_forward, ties_go_to_the_first_experts) {
     const task_runner tasks(1);
     feed_forward forward(config, *find_kernels("auto"), tasks, 1, config.mixture.experts > 0);
     std::vector<float> y(hidden);
-    forward.run(w, x.data(), 1, y.data());
+    forward.run(w, x.data(), 1, y.data(), nullptr);
     EXPECT_EQ(y[0], 1.5f);  // (1 + 2) / 2
 }
 
@@ -165,7 +165,7 @@ TEST(feed_forward, ties_go_to_the_first_experts) {
 TEST(feed_forward, only_experts_of_the_best_groups_are_chosen) {
     constexpr int six = 6;
     const matrix router(six, hidden, 1);
-    const std::vector<float> x(hidden, 0.0f);
+    std::vector<float> x(hidden, 0.0f);
     std::vector<expert> all;
     layer_weights w;
     w.router.matrix = router.packed;
@@ -187,7 +187,7 @@ TEST(feed_forward, only_experts_of_the_best_groups_are_chosen) {
     const task_runner tasks(1);
     feed_forward forward(config, *find_kernels("auto"), tasks, 1, config.mixture.experts > 0);
     std::vector<float> y(hidden);
-    forward.run(w, x.data(), 1, y.data());
+    forward.run(w, x.data(), 1, y.data(), nullptr);
     double sum = 0.0, expected = 0.0;
     for (const float score : w.router.bias) sum += std::exp(static_cast<double>(score));
     for (const int chosen : {5, 2, 3}) {  // of all groups it would be 5, 2 and 0

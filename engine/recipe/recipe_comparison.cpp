@@ -1,0 +1,189 @@
+#include "engine/recipe/recipe_comparison.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+namespace semantic::engine {
+
+namespace {
+
+using storage::token_id;
+
+constexpr int block_tokens = 256;
+constexpr int scored_from = 16;  // the first tokens have seen too little to tell recipes apart
+constexpr int rows_most = 64;    // tokens, and logits, of one step
+constexpr int rows_least = 8;
+constexpr std::size_t tape_bytes_max = std::size_t{512} << 20;
+
+/// After so many positions a candidate does not come back into the bound that diverges so many
+/// times as much, or is so far below it with its most likely tokens.
+struct hopeless {
+    int positions;
+    double divergence_times;
+    double same_top_below;
+};
+constexpr hopeless hopeless_from[] = {{32, 5.0, 0.15}, {96, 2.5, 0.06}};
+
+/// Rows of one step whose tape is not above tape_bytes_max: they change memory and no result.
+int rows_of(const model_config& config) {
+    const auto floats = [](int each) { return static_cast<std::size_t>(each); };
+    const std::size_t layer = 4 * floats(config.hidden) + 2 * floats(config.query_width()) +
+                              2 * floats(config.kv_heads * config.head_dim) +
+                              3 * floats(config.intermediate);
+    const std::size_t row = config.layers.size() * layer + floats(config.vocabulary);
+    return static_cast<int>(
+        std::clamp<std::size_t>(tape_bytes_max / (row * sizeof(float)), rows_least, rows_most));
+}
+
+/// Experts get other rows in each run, so there nothing can be replayed.
+bool can_replay(const model_config& config) { return config.mixture.experts == 0; }
+
+std::size_t pool_bytes(const storage::kv_layout& layout, int tokens) {
+    const auto blocks = static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
+    return blocks * static_cast<std::size_t>(layout.layer_count()) * layout.frame_bytes();
+}
+
+storage::kv_layout layout_of(const model_config& config, const storage::kv_recipe& recipe) {
+    return make_kv_layout(config, recipe, block_tokens);
+}
+
+}  // namespace
+
+const storage::named_kv_recipe& reference_recipe() {
+    static const storage::named_kv_recipe reference{"k16v16", {16}};
+    return reference;
+}
+
+float bytes_share(const model_config& config, const storage::kv_recipe& recipe) {
+    const auto bytes = [&config](const storage::kv_recipe& of) {
+        return static_cast<double>(layout_of(config, of).bytes_per_token());
+    };
+    return static_cast<float>(bytes(recipe) / bytes(reference_recipe().recipe));
+}
+
+recipe_reader::recipe_reader(const transformer& model, const model_config& config,
+                             const storage::named_kv_recipe& recipe,
+                             std::span<const float> key_means, int tokens,
+                             transformer_limits limits)
+    : name_(recipe.name),
+      share_(bytes_share(config, recipe.recipe)),
+      pool_(layout_of(config, recipe.recipe), pool_bytes(layout_of(config, recipe.recipe), tokens)),
+      sequence_(pool_, {}, 0) {
+    auto own = model.with_layout(pool_.layout(), limits, key_means);
+    if (!own) throw std::runtime_error(own.error().what);
+    model_ = std::move(*own);
+}
+
+void recipe_reader::read(std::span<const token_id> tokens, std::span<const int> wanted,
+                         float* logits) {
+    const int end = sequence_.token_count() + static_cast<int>(tokens.size());
+    if (auto room = sequence_.reserve(end); !room) throw std::runtime_error(room.error().what);
+    sequence_step step{tokens, &sequence_, wanted, logits};
+    model_->forward({&step, 1});
+}
+
+recipe_comparison::recipe_comparison(const transformer& model, const model_config& config,
+                                     std::span<const float> key_means,
+                                     std::span<const token_id> tokens, const recipe_bound& bound)
+    : model_(model),
+      config_(config),
+      key_means_(key_means),
+      tokens_(tokens),
+      bound_(bound),
+      limits_{rows_of(config), rows_of(config), !can_replay(config)},
+      vocabulary_(static_cast<std::size_t>(config.vocabulary)),
+      reference_logits_(vocabulary_ * static_cast<std::size_t>(limits_.rows_max)),
+      logits_(reference_logits_.size()),
+      predictions_(static_cast<std::size_t>(limits_.rows_max)) {}
+
+int recipe_comparison::positions() const {
+    return std::max(static_cast<int>(tokens_.size()) - 1 - scored_from, 0);
+}
+
+std::vector<recipe_score> recipe_comparison::run(
+    std::span<const storage::named_kv_recipe> candidates,
+    const std::function<void(double)>& progress) {
+    const auto reader = [this](const storage::named_kv_recipe& recipe) {
+        auto made = std::make_unique<recipe_reader>(model_, config_, recipe, key_means_,
+                                                    static_cast<int>(tokens_.size()), limits_);
+        if (can_replay(config_)) made->model().use_tape(&tape_);
+        return made;
+    };
+    reference_ = reader(reference_recipe());
+    open_.clear();
+    for (const storage::named_kv_recipe& each : candidates) open_.push_back(reader(each));
+    scores_.assign(candidates.size(), {});
+    const int last = static_cast<int>(tokens_.size()) - 1;
+    for (int begin = 0; begin < last; begin += limits_.rows_max) {
+        if (std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; })) break;
+        const int end = std::min(begin + limits_.rows_max, last);
+        read_piece(begin, end);
+        progress(static_cast<double>(end) / last);
+    }
+    return scores_;
+}
+
+void recipe_comparison::read_piece(int begin, int end) {
+    const auto piece =
+        tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    const int first = std::clamp(scored_from, begin, end);
+    std::vector<int> wanted(static_cast<std::size_t>(end - first));
+    std::iota(wanted.begin(), wanted.end(), first - begin);
+    tape_.record();
+    reference_->read(piece, wanted, reference_logits_.data());
+    for_rows(wanted.size(), [&](std::size_t row) {
+        predictions_[row] = read_logits(row_of(reference_logits_, row));
+    });
+    for (std::size_t i = 0; i < open_.size(); ++i) {
+        if (open_[i] == nullptr) continue;
+        tape_.replay();
+        open_[i]->read(piece, wanted, logits_.data());
+        compare_piece(*open_[i], first, wanted.size());
+        const score_sum& sum = open_[i]->scores();
+        scores_[i] = {open_[i]->name(), open_[i]->share(),
+                      static_cast<float>(sum.divergence_mean()),
+                      static_cast<float>(sum.same_top_share()), sum.positions()};
+        if (is_given_up(sum)) open_[i].reset();
+    }
+}
+
+/// `first`: position of the first of the `rows` rows of logits.
+void recipe_comparison::compare_piece(recipe_reader& candidate, int first, std::size_t rows) {
+    std::vector<position_score> scores(rows);
+    for_rows(rows, [&](std::size_t row) {
+        scores[row] =
+            compare(row_of(reference_logits_, row), predictions_[row], row_of(logits_, row),
+                    tokens_[static_cast<std::size_t>(first) + row + 1]);
+    });
+    for (const position_score& score : scores) candidate.scores().add(score);
+}
+
+bool recipe_comparison::is_given_up(const score_sum& scores) const {
+    const double divergence = scores.divergence_mean(), same_top = scores.same_top_share(),
+                 divergence_max = static_cast<double>(bound_.divergence_mean_max),
+                 same_top_min = static_cast<double>(bound_.same_top_share_min);
+    // Neither sum gets smaller, so what is too much for the whole text is so already.
+    const double read = scores.positions(), all = positions();
+    if (divergence * read > divergence_max * all) return true;
+    if (scores.other_tops() > (1.0 - same_top_min) * all) return true;
+    return std::ranges::any_of(hopeless_from, [&](const hopeless& from) {
+        return scores.positions() >= from.positions &&
+               (divergence > from.divergence_times * divergence_max ||
+                same_top < same_top_min - from.same_top_below);
+    });
+}
+
+void recipe_comparison::for_rows(std::size_t rows, const std::function<void(std::size_t)>& body) {
+    tasks_.together([&] {
+        tasks_.for_rows(0, static_cast<int>(rows), static_cast<int>(vocabulary_),
+                        [&](int row) { body(static_cast<std::size_t>(row)); });
+    });
+}
+
+std::span<const float> recipe_comparison::row_of(const std::vector<float>& logits,
+                                                 std::size_t row) const {
+    return std::span(logits).subspan(row * vocabulary_, vocabulary_);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,89 @@
+#pragma once
+// Reads a text by the reference recipe and by candidates side by side and compares what they
+// predict. The candidates replay the reference's products (product_tape), or with a mixture of
+// experts all are compensated, so that nothing is compared but what K and V are stored as.
+// Owner: a calibration. Thread: one, inside the compute arena.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/kernels/task_runner.hpp"
+#include "engine/model/transformer.hpp"
+#include "engine/model/weights/product_tape.hpp"
+#include "engine/recipe/calibration.hpp"
+#include "engine/recipe/prediction_scores.hpp"
+#include "storage/pool/block_pool.hpp"
+#include "storage/pool/kv_recipe.hpp"
+
+namespace semantic::engine {
+
+/// K and V of 16 bits.
+const storage::named_kv_recipe& reference_recipe();
+/// Of the bytes of K and V by the reference.
+float bytes_share(const model_config& config, const storage::kv_recipe& recipe);
+
+/// One recipe on its way through a text. Throws std::runtime_error where the model refuses it.
+class recipe_reader {
+  public:
+    recipe_reader(const transformer& model, const model_config& config,
+                  const storage::named_kv_recipe& recipe, std::span<const float> key_means,
+                  int tokens, transformer_limits limits);
+
+    /// Appends `tokens`. Shape: logits [wanted, vocabulary], of the ascending indices `wanted`.
+    void read(std::span<const storage::token_id> tokens, std::span<const int> wanted,
+              float* logits);
+    transformer& model() noexcept { return *model_; }
+    score_sum& scores() noexcept { return scores_; }
+    const std::string& name() const noexcept { return name_; }
+    float share() const noexcept { return share_; }
+
+  private:
+    std::string name_;
+    float share_;
+    storage::block_pool pool_;
+    storage::kv_sequence sequence_;
+    std::unique_ptr<transformer> model_;
+    score_sum scores_;
+};
+
+class recipe_comparison {
+  public:
+    /// `tokens` [at least 24] outlive it; the last one is only predicted. `key_means`: as
+    /// transformer::with_layout() gets them.
+    recipe_comparison(const transformer& model, const model_config& config,
+                      std::span<const float> key_means, std::span<const storage::token_id> tokens,
+                      const recipe_bound& bound);
+
+    /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
+    /// into the bound, or is far outside, is given up and scored on what it has read.
+    std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
+                                  const std::function<void(double)>& progress);
+    /// Positions whose predictions are compared.
+    int positions() const;
+
+  private:
+    void read_piece(int begin, int end);
+    void compare_piece(recipe_reader& candidate, int first, std::size_t rows);
+    bool is_given_up(const score_sum& scores) const;
+    void for_rows(std::size_t rows, const std::function<void(std::size_t)>& body);
+    std::span<const float> row_of(const std::vector<float>& logits, std::size_t row) const;
+
+    const transformer& model_;
+    const model_config& config_;
+    std::span<const float> key_means_;
+    std::span<const storage::token_id> tokens_;
+    recipe_bound bound_;
+    transformer_limits limits_;
+    std::size_t vocabulary_;
+    task_runner tasks_;
+    product_tape tape_;
+    std::unique_ptr<recipe_reader> reference_;
+    std::vector<std::unique_ptr<recipe_reader>> open_;  // null: given up
+    std::vector<recipe_score> scores_;
+    std::vector<float> reference_logits_, logits_;  // [rows_max, vocabulary]
+    std::vector<prediction> predictions_;           // [rows_max], the reference's
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,95 @@
+#include "engine/recipe/recipe_order.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace semantic::engine {
+namespace {
+
+/// Candidates and what is known of them, with the bytes that a head of 64 takes.
+struct table {
+    table() {
+        for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
+            if (!each.is_candidate) continue;
+            candidates.push_back(each);
+            const int bits = each.recipe.k.bits + each.recipe.v.bits;
+            scores.push_back(
+                {std::string(each.name), static_cast<float>(bits == 32 ? 36 : bits + 1) / 36.0f});
+        }
+        scores.back().positions = positions;
+    }
+    void measured(const std::string& name, float divergence, float same_top) {
+        recipe_score& score = *std::ranges::find(scores, name, &recipe_score::name);
+        score.divergence_mean = divergence;
+        score.same_top_share = same_top;
+        score.positions = positions;
+    }
+    void is_out(const std::string& name) { measured(name, 0.02f, 0.9f); }
+    std::string next() const {
+        std::string names;
+        for (const std::size_t i : next_batch(candidates, scores, {}))
+            names += (names.empty() ? "" : " ") + scores[i].name;
+        return names;
+    }
+    static constexpr int positions = 400;
+    std::vector<storage::named_kv_recipe> candidates;
+    std::vector<recipe_score> scores;
+};
+
+TEST(recipe_order, sizes_are_measured_from_the_smallest_until_one_is_within_the_bound) {
+    table recipes;
+    EXPECT_EQ(recipes.next(), "k4v4 k5m-v4r k6m-v5r");  // k5m-v4r may settle k4m-v4r
+    for (const char* each : {"k4v4", "k5m-v4r", "k6m-v5r"}) recipes.is_out(each);
+    EXPECT_EQ(recipes.next(), "k8v4 k8m-v4r k7m-v5r");
+    for (const char* each : {"k8v4", "k8m-v4r", "k7m-v5r"}) recipes.is_out(each);
+    EXPECT_EQ(recipes.next(), "k8m-v5r k8v8");
+    for (const char* each : {"k8m-v5r", "k8v8"}) recipes.is_out(each);
+    EXPECT_EQ(recipes.next(), "");
+}
+
+TEST(recipe_order, nothing_larger_than_what_is_within_the_bound_is_measured) {
+    table recipes;
+    recipes.is_out("k4v4");
+    recipes.is_out("k5m-v4r");
+    recipes.measured("k6m-v5r", 0.004f, 0.98f);
+    EXPECT_EQ(recipes.next(), "");
+    EXPECT_EQ(choose_recipe(recipes.scores, {}).name, "k6m-v5r");
+}
+
+TEST(recipe_order, of_one_size_all_are_measured_together) {
+    table recipes;
+    for (const char* each : {"k4v4", "k5m-v4r", "k6m-v5r", "k8v4"}) recipes.is_out(each);
+    recipes.measured("k8m-v4r", 0.0039f, 0.974f);
+    recipes.measured("k7m-v5r", 0.0024f, 0.974f);
+    EXPECT_EQ(recipes.next(), "");
+    EXPECT_EQ(choose_recipe(recipes.scores, {}).name, "k7m-v5r");
+}
+
+TEST(recipe_order, a_coarser_form_is_measured_where_the_finer_is_well_within_the_bound) {
+    table recipes;
+    recipes.is_out("k4v4");
+    recipes.measured("k6m-v5r", 0.001f, 0.99f);
+    recipes.measured("k5m-v4r", 0.004f, 0.985f);
+    EXPECT_EQ(recipes.next(), "k4m-v4r");
+    recipes.measured("k5m-v4r", 0.0051f, 0.985f);  // twice that is not
+    EXPECT_EQ(recipes.next(), "");
+    recipes.measured("k5m-v4r", 0.004f, 0.978f);  // nor are 1.4 times as many other tokens
+    EXPECT_EQ(recipes.next(), "");
+}
+
+TEST(recipe_order, finer_is_the_same_kind_with_no_fewer_bits) {
+    const auto is = [](const char* a, const char* b) {
+        return is_finer(*storage::find_kv_recipe(a), *storage::find_kv_recipe(b));
+    };
+    EXPECT_TRUE(is("k5m-v4r", "k4m-v4r"));
+    EXPECT_TRUE(is("k7m-v5r", "k6m-v5r"));
+    EXPECT_FALSE(is("k7m-v5r", "k8m-v4r"));
+    EXPECT_FALSE(is("k4m-v4r", "k4m-v4r"));
+    EXPECT_FALSE(is("k8m-v4r", "k4v4"));  // rotated
+    EXPECT_FALSE(is("k16v16", "k8m-v4r"));
+}
+
+}  // namespace
+}  // namespace semantic::engine
