@@ -114,7 +114,11 @@ result<void> visit_pieces(const tensor_plan& plan, int block_tokens, std::size_t
     return {};
 }
 
-metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint) {
+/// Of recipes without a name (groups of another size) nothing is said.
+std::string recipe_of(const kv_layout& layout) { return std::string(name_of(layout.recipe())); }
+
+metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint,
+                         const std::string& recipe) {
     std::vector<std::uint32_t> lengths;
     std::uint32_t before = 0;
     for (std::uint32_t end : state.token_ends) {
@@ -128,18 +132,23 @@ metadata_map metadata_of(const agent_state& state, const block_hash& fingerprint
                              {"token_count", std::to_string(state.tokens.size())},
                              {"token_ids", join(state.tokens)},
                              {"token_bytes", join(lengths)}};
+    if (!recipe.empty()) metadata["kv_recipe"] = recipe;
     put_bytes(metadata, "text", state.text);
     for (const auto& [key, value] : state.notes)
         if (utf8::is_valid(key)) put_bytes(metadata, std::string(note_prefix) + key, value);
     return metadata;
 }
 
-/// Errors: corrupt, incompatible.
-result<void> check_format(const metadata_map& metadata, const block_hash& fingerprint) {
+/// A recipe is compared before the fingerprint, which only says that something differs. Files
+/// without one are older. Errors: corrupt, incompatible.
+result<void> check_format(const metadata_map& metadata, const block_hash& fingerprint,
+                          const std::string& recipe) {
     const std::pair<const char*, std::string> expected[] = {{"format", format_name},
                                                             {"format_version", format_version},
+                                                            {"kv_recipe", recipe},
                                                             {"fingerprint", fingerprint.hex()}};
     for (const auto& [key, value] : expected) {
+        if (key == std::string_view("kv_recipe") && !metadata.contains(key)) continue;
         const auto found = field(metadata, key);
         if (!found) return found.error();
         if (*found != value)
@@ -217,13 +226,14 @@ struct file_header {
 
 /// Errors: corrupt, incompatible, those of the file.
 result<file_header> read_header(readable_file& file, const agent_id& id,
-                                const block_hash& fingerprint,
+                                const block_hash& fingerprint, const kv_layout& layout,
                                 const std::vector<tensor_plan>& plans) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.error();
     auto index = safetensors_index::read(file, *file_bytes);
     if (!index) return index.error();
-    if (auto ok = check_format(index->metadata, fingerprint); !ok) return ok.error();
+    if (auto ok = check_format(index->metadata, fingerprint, recipe_of(layout)); !ok)
+        return ok.error();
     const auto sum = field(index->metadata, metadata_sum);
     if (!sum) return sum.error();
     if (*sum != sum_of(index->metadata)) return corrupt("the checksum of the metadata is wrong");
@@ -241,7 +251,7 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
                                        const kv_layout& layout, const byte_sink& sink) {
     const auto plans = all_tensors(layout);
     const std::size_t tokens = state.tokens.size();
-    metadata_map metadata = metadata_of(state, fingerprint);
+    metadata_map metadata = metadata_of(state, fingerprint, recipe_of(layout));
     std::vector<tensor_to_write> tensors;
     for (const tensor_plan& plan : plans) {
         const kv_part part = part_of(layout, plan.layer);
@@ -278,7 +288,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool) {
     const kv_layout& layout = pool.layout();
     const auto plans = all_tensors(layout);
-    auto header = read_header(file, id, fingerprint, plans);
+    auto header = read_header(file, id, fingerprint, layout, plans);
     if (!header) return header.error();
     agent_state& state = header->state;
     const std::size_t count = state.tokens.size();
@@ -318,7 +328,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
 result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
                              const kv_layout& layout) {
     const auto nobody = agent_id::parse("nobody").value();
-    const auto header = read_header(file, nobody, fingerprint, all_tensors(layout));
+    const auto header = read_header(file, nobody, fingerprint, layout, all_tensors(layout));
     if (!header) return header.error();
     return static_cast<int>(header->state.tokens.size());
 }

@@ -20,7 +20,7 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
 
 /// Blocks. Reads a file into frames of the pool; nobody sees them unless everything in it is right.
 /// Returns: the agent, under the name `id`, whoever it was before. Errors: corrupt, incompatible
-/// (fingerprint or format), pool_exhausted, and those of the file.
+/// (format, KV recipe or fingerprint), pool_exhausted, and those of the file.
 result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool);
 

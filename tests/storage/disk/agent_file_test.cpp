@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 
+#include "storage/files/checksum.hpp"
 #include "storage/files/safetensors.hpp"
 #include "tests/storage/agents/store_fixture.hpp"
 #include "tests/support/bytes.hpp"
@@ -44,6 +46,25 @@ class agent_file_test : public testing::Test {
         state.notes["raw"] = "\xff\xfe";
         store->put(state);
         return exported(*store, "a");
+    }
+
+    /// The example without the name of its recipe.
+    std::string older_example() {
+        const std::string whole = example();
+        bytes_file file(whole);
+        const auto size = file.size();
+        auto index = std::move(*safetensors_index::read(file, *size));
+        index.metadata.erase("kv_recipe");
+        field_hasher hasher;
+        for (const auto& [key, value] : index.metadata)
+            if (key != "xxh3_128.metadata") hasher.add(key).add(value);
+        index.metadata["xxh3_128.metadata"] = hasher.finish().hex();
+        std::map<std::uint64_t, tensor_to_write> by_place;
+        for (const auto& [name, tensor] : index.tensors)
+            by_place[tensor.begin] = {name, tensor.type, tensor.shape, {}};
+        std::vector<tensor_to_write> tensors;
+        for (auto& [place, tensor] : by_place) tensors.push_back(tensor);
+        return safetensors_header(tensors, index.metadata) + whole.substr(by_place.begin()->first);
     }
 
     const temp_dir home, away;
@@ -154,6 +175,27 @@ TEST_F(agent_file_test, a_file_of_another_model_is_incompatible) {
     ASSERT_FALSE(imported);
     EXPECT_EQ(imported.error().code, errc::incompatible);
     EXPECT_NE(imported.error().what.find("fingerprint"), std::string::npos);
+}
+
+TEST_F(agent_file_test, a_file_names_its_recipe_and_another_recipe_is_told_by_name) {
+    bytes_file file(example());
+    const auto size = file.size();
+    EXPECT_EQ(safetensors_index::read(file, *size)->metadata.at("kv_recipe"), "k4v4");
+    const kv_layout wide = small_layout(8);
+    block_pool frames(wide, wide.frame_bytes() * 100);
+    const auto other = std::move(*agent_cache_store::open(options_for(away.path()), frames));
+    const auto imported = other->import_agent(id_of("b"), file, anything);
+    ASSERT_FALSE(imported);
+    EXPECT_EQ(imported.error().code, errc::incompatible);
+    EXPECT_EQ(imported.error().what, "its kv_recipe is k4v4, this server's is k8v8");
+}
+
+TEST_F(agent_file_test, a_file_from_before_recipes_were_named_is_taken) {
+    bytes_file file(older_example());
+    const auto other = open(away);
+    ASSERT_EQ(other->import_agent(id_of("b"), file, anything).value(), 21);
+    const auto found = other->find(id_of("b"));
+    EXPECT_TRUE(holds(layout, found->blocks, found->tokens, 21));
 }
 
 TEST_F(agent_file_test, what_the_engine_refuses_changes_nothing) {
