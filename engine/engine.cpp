@@ -330,6 +330,12 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
     return tokens;
 }
 
+std::string name_of_model(const engine_options& options) {
+    if (!options.model_id.empty()) return options.model_id;
+    const std::filesystem::path directory(options.model_directory);
+    return (directory.has_filename() ? directory : directory.parent_path()).filename();
+}
+
 model_info describe(const engine_options& options, const model_config& config,
                     const chat_template& chat, const kernel_table& kernels,
                     const transformer& model, const storage::block_pool& pool,
@@ -337,11 +343,8 @@ model_info describe(const engine_options& options, const model_config& config,
     const storage::kv_layout& layout = pool.layout();
     int pool_tokens = layout.tokens_in(pool.frame_count(), options.prefill_min_chunk_tokens,
                                        config.context_tokens_max);
-    std::filesystem::path directory(options.model_directory);
     model_info info;
-    info.id = options.model_id;
-    if (info.id.empty())
-        info.id = (directory.has_filename() ? directory : directory.parent_path()).filename();
+    info.id = name_of_model(options);
     info.family = config.family;
     info.chat_template = chat.family();
     info.chat_template_reason = chat.assumed();
@@ -496,6 +499,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     store_options.fingerprint =
         fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->key_means);
     store_options.model = (*model)->weights_hash().hex();
+    store_options.model_name = name_of_model(options);
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 

@@ -45,7 +45,7 @@ fs::path make_directory(const block_hash& fingerprint, int agents) {
     fs::create_directories(directory / "agents");
     for (int i = 0; i < agents; ++i) {
         const manifest agent = agent_with(fingerprint, i);
-        std::ofstream(directory / manifest_path("salt", agent.agent), std::ios::binary)
+        std::ofstream(directory / manifest_path("salt", agent.agent, fingerprint), std::ios::binary)
             << encode_manifest(agent)->bytes;
         for (const manifest_block& block : agent.blocks) {
             fs::create_directories(directory / block_directory(block.name));

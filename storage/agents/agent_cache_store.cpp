@@ -1,6 +1,7 @@
 #include "storage/agents/agent_cache_store.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_set>
 
 #include "storage/agents/agent_restorer.hpp"
@@ -10,6 +11,7 @@
 #include "storage/agents/store_parts.hpp"
 #include "storage/agents/tier_policy.hpp"
 #include "storage/disk/agent_file.hpp"
+#include "storage/disk/manifest.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/types/assert.hpp"
 
@@ -76,6 +78,38 @@ std::vector<agent_summary> summaries_of(const store_parts& parts, const tenant_i
     return summaries;
 }
 
+other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
+                             const foreign_manifest& each) {
+    return {*each.agent,
+            each.fingerprint,
+            parts.index.foreign(locked).label_of(each.fingerprint).name,
+            static_cast<int>(each.tokens),
+            parts.index.is_held(locked, *each.agent),
+            each.bytes + parts.blocks.bytes_on_disk(each.names),
+            each.created,
+            each.last_used};
+}
+
+std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant) {
+    std::vector<other_memory> found;
+    const agent_index::lock locked(parts.index);
+    for (const auto& [path, each] : parts.index.foreign(locked).all())
+        if (each.agent && (tenant == nullptr || each.agent->tenant() == *tenant))
+            found.push_back(other_memory_of(parts, locked, each));
+    std::ranges::sort(found, [](const other_memory& a, const other_memory& b) {
+        return std::tie(a.id, a.fingerprint) < std::tie(b.id, b.fingerprint);
+    });
+    return found;
+}
+
+/// Whether any model remembers the agent.
+bool is_remembered(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
+    if (parts.index.find(locked, id) != nullptr) return true;
+    const std::string own = parts.shape.manifest_of(id);
+    return std::ranges::any_of(parts.index.foreign(locked).beginning_with(agent_part(own)),
+                               [&](const auto& each) { return each->second.agent == id; });
+}
+
 }  // namespace
 
 // --- opening ---
@@ -119,7 +153,7 @@ shortfall agent_cache_store::why_absent(const agent_id& id) const {
     const agent_index& index = impl_->parts.index;
     const agent_index::lock locked(index);
     if (index.find(locked, id) != nullptr) return shortfall::none;
-    return index.why_absent(locked, impl_->parts.shape.manifest_of(id));
+    return index.why_absent(locked, impl_->parts.shape.manifest_of(id), impl_->parts.options.model);
 }
 
 std::vector<agent_summary> agent_cache_store::list() const {
@@ -137,25 +171,61 @@ std::optional<agent_summary> agent_cache_store::inspect(const agent_id& id) cons
     return summary_of(impl_->parts, locked, id, *agent);
 }
 
+std::vector<other_memory> agent_cache_store::list_others() const {
+    return other_memories_of(impl_->parts, nullptr);
+}
+
+std::vector<other_memory> agent_cache_store::list_others(const tenant_id& tenant) const {
+    return other_memories_of(impl_->parts, &tenant);
+}
+
+std::vector<other_memory> agent_cache_store::inspect_others(const agent_id& id) const {
+    const store_parts& parts = impl_->parts;
+    const std::string own = parts.shape.manifest_of(id);
+    std::vector<other_memory> found;
+    const agent_index::lock locked(parts.index);
+    for (const auto& each : parts.index.foreign(locked).beginning_with(agent_part(own)))
+        if (each->second.agent == id) found.push_back(other_memory_of(parts, locked, each->second));
+    return found;
+}
+
 tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
     const store_parts& parts = impl_->parts;
     tenant_usage sum;
-    std::vector<state_ptr> states;  // these end behind the lock
-    std::vector<block_hash> names;
+    std::vector<state_ptr> states;                        // these end behind the lock
+    std::map<block_hash, std::vector<block_hash>> names;  // by model
+    const auto count = [&](const block_hash& fingerprint, std::size_t tokens, std::uint64_t bytes,
+                           const std::vector<block_hash>& blocks) {
+        model_usage& model = sum.models[fingerprint];
+        ++model.memories;
+        model.tokens += tokens;
+        model.disk_bytes += bytes;
+        std::vector<block_hash>& all = names[fingerprint];
+        all.insert(all.end(), blocks.begin(), blocks.end());
+    };
     {
         const agent_index::lock locked(parts.index);
         for (const auto& [id, agent] : parts.index.agents(locked)) {
             if (id.tenant() != tenant) continue;
             states.push_back(agent.state);
-            names = concatenated(std::move(names), agent.saved);
-            names = concatenated(std::move(names), agent.attempted);
-            sum.disk_bytes += agent.manifest_bytes;
+            count(parts.options.fingerprint, agent.state->tokens.size(), agent.manifest_bytes,
+                  concatenated(agent.saved, agent.attempted));
         }
+        const foreign_manifests& foreign = parts.index.foreign(locked);
+        for (const auto& [path, each] : foreign.all())
+            if (each.agent && each.agent->tenant() == tenant)
+                count(each.fingerprint, each.tokens, each.bytes, each.names);
+        for (auto& [fingerprint, model] : sum.models)
+            model.model_name = foreign.label_of(fingerprint).name;
     }
-    std::ranges::sort(names);
-    // Not ranges::unique: Clang 14, which may build the fuzz programs, cannot read its library.
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    sum.disk_bytes += parts.blocks.bytes_on_disk(names);
+    for (auto& [fingerprint, model] : sum.models) {
+        std::vector<block_hash>& each = names[fingerprint];
+        std::ranges::sort(each);
+        // Not ranges::unique: Clang 14, which may build the fuzz programs, cannot read its library.
+        each.erase(std::unique(each.begin(), each.end()), each.end());
+        model.disk_bytes += parts.blocks.bytes_on_disk(each);
+        sum.disk_bytes += model.disk_bytes;
+    }
     std::unordered_set<const kv_block*> seen;
     for (const state_ptr& state : states)
         for (const kv_block_parts& block : state->blocks)
@@ -279,7 +349,7 @@ result<void> agent_cache_store::create(const agent_id& id) {
     {
         agent_index& index = impl_->parts.index;
         const agent_index::lock locked(index);
-        if (index.find(locked, id) != nullptr) return is_there_already(id);
+        if (is_remembered(impl_->parts, locked, id)) return is_there_already(id);
         index.add(locked, new_record(agent_state{id}));
     }
     auto saved = save(id);
@@ -293,7 +363,7 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
         const agent_index::lock locked(index);
         const agent_record* source = index.find(locked, from);
         if (source == nullptr) return no_agent(from);
-        if (index.find(locked, to) != nullptr) return is_there_already(to);
+        if (is_remembered(impl_->parts, locked, to)) return is_there_already(to);
         agent_state state = *source->state;
         state.id = to;
         state.messages.clear();
@@ -334,6 +404,7 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();
     state->notes.erase(model_note);
+    state->notes.erase(model_name_note);
     state->notes.erase(private_note);
     if (state->notes.size() + own_notes > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};
@@ -353,6 +424,10 @@ bool agent_cache_store::make_room(std::size_t frames, const agent_id* keep) {
 bool agent_cache_store::evict(const agent_id& id) { return impl_->room.evict(id); }
 
 result<void> agent_cache_store::erase(const agent_id& id) { return impl_->room.erase(id); }
+
+result<void> agent_cache_store::erase(const agent_id& id, const block_hash& fingerprint) {
+    return impl_->room.erase(id, fingerprint);
+}
 
 result<void> agent_cache_store::disk_room::grow(std::uint64_t bytes) {
     auto room = store_->room.free_disk(bytes);

@@ -44,6 +44,8 @@ struct store_options {
     /// Which weights, in whatever form; an agent of another fingerprint and other weights is lost
     /// to a change of the model. Kept as a note of each agent.
     std::string model{};
+    /// What clients call the model, for lists that another model shows. A note as well.
+    std::string model_name{};
 };
 
 enum class memory_tier {
@@ -64,10 +66,29 @@ struct agent_summary {
     std::chrono::system_clock::time_point last_used;
 };
 
+/// What a model other than the loaded one remembers of an agent. It is on disk and nowhere else.
+struct other_memory {
+    agent_id id;
+    block_hash fingerprint;  // of that model
+    std::string model_name;  // what clients called it; empty: not known
+    int tokens;
+    bool in_use;               // somebody holds the agent, for the loaded model
+    std::uint64_t disk_bytes;  // as agent_summary has them
+    std::chrono::system_clock::time_point created;
+    std::chrono::system_clock::time_point last_used;
+};
+
 /// What a tenant's agents take together: what several of them share counts once.
+struct model_usage {
+    std::string model_name;  // empty: not known
+    std::uint64_t memories = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t disk_bytes = 0;
+};
 struct tenant_usage {
     std::uint64_t frames_held = 0;
-    std::uint64_t disk_bytes = 0;
+    std::uint64_t disk_bytes = 0;                // of all models
+    std::map<block_hash, model_usage> models{};  // by fingerprint; models share nothing
 };
 
 struct restored_prefix {
@@ -162,10 +183,12 @@ class agent_cache_store {
         std::uint64_t bytes_ = 0;
     };
 
-    /// Blocks. Creates the directory (0700), takes its lock, removes temporaries, reads every
-    /// manifest, deletes block files that no manifest needs, and agents until the disk budget is
-    /// kept. A manifest that is torn or of another fingerprint makes its agent absent and is
-    /// counted, never fatal. Errors: locked (naming the directory), io.
+    /// Blocks. Creates the directory (0700), takes its lock, brings an older format up to date,
+    /// removes temporaries, reads every manifest, deletes block files that no manifest needs, and
+    /// memories until the disk budget is kept. A manifest that is torn or incompatible makes its
+    /// agent absent and is counted, never fatal. Errors: locked (naming the directory);
+    /// incompatible, where a later program has made the directory, untouched then; io,
+    /// out_of_space.
     static result<std::unique_ptr<agent_cache_store>> open(store_options options, block_pool& pool);
     ~agent_cache_store();
 
@@ -186,8 +209,10 @@ class agent_cache_store {
     /// agents, the one that had it last.
     std::optional<message_place> find_message(const tenant_id& tenant, const std::string& id) const;
 
-    /// Returns: why an agent that is on disk is not in the index (corrupt, incompatible,
-    /// model_changed, evicted by the disk quota); none when it is, or never was.
+    /// Returns: why the loaded model remembers nothing of an agent: its memory was corrupt,
+    /// incompatible or evicted by the disk quota; else model_changed where other weights remember
+    /// something, and incompatible where only the same weights in another form do (recipe,
+    /// template); none when it is here, or never was.
     shortfall why_absent(const agent_id& id) const;
 
     /// Blocks. Brings what a sequence needs to go on behind the first `tokens` tokens of `state`
@@ -227,11 +252,11 @@ class agent_cache_store {
     [[nodiscard]] pin hold(const agent_id& id);
 
     /// Blocks. Writes what is new of the agent's newest state (full blocks, tail, manifest), in an
-    /// order that keeps the promise. Where the disk budget is in the way, incompatible files go
-    /// first, then the agents that are dispensed with most easily (tier_policy), never one that is
-    /// dirty, held or being saved. Does nothing when the agent is clean or gone. Errors: io,
-    /// out_of_space; the agent stays dirty and usable, but make_room() may take sliding frames from
-    /// it that only a divergence would need.
+    /// order that keeps the promise. Where the disk budget is in the way, leftovers go first, then
+    /// the memories, of whatever model, that are dispensed with most easily (tier_policy), never
+    /// one that is dirty, held or being saved. Does nothing when the agent is clean or gone.
+    /// Errors: io, out_of_space; the agent stays dirty and usable, but make_room() may take sliding
+    /// frames from it that only a divergence would need.
     result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
 
     /// Returns: none yet, to be made larger.
@@ -258,26 +283,34 @@ class agent_cache_store {
     /// Drops one clean agent's blocks from the pool; its files stay. Returns: false when unknown or
     /// dirty.
     bool evict(const agent_id& id);
-    /// Blocks. Forgets the agent and deletes the files that nobody else needs. Errors: not_found,
-    /// io.
+    /// Blocks. Forgets the agent, whatever model remembers it, and deletes the files that nobody
+    /// else needs. Errors: not_found; io, and what is left can be erased again.
     result<void> erase(const agent_id& id);
+    /// Blocks. Forgets what the model of this fingerprint remembers of the agent, the loaded one or
+    /// another. Errors: not_found, io.
+    result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
     /// Blocks. Makes an agent without a memory and saves it. Errors: bad_value, when there is one
-    /// already; io and out_of_space, when it exists in RAM only.
+    /// already, of whatever model; io and out_of_space, when it exists in RAM only.
     result<void> create(const agent_id& id);
 
-    /// Blocks. Gives `to` the memory of `from`, without its messages, and saves it: the blocks are
-    /// shared, nothing is copied but the manifest. The fork of a private agent is private with it.
-    /// Errors: not_found; bad_value, when there is a `to` already; io and out_of_space, when `to`
-    /// exists in RAM only.
+    /// Blocks. Gives `to` the memory that the loaded model has of `from`, without its messages, and
+    /// saves it: the blocks are shared, nothing is copied but the manifest. The fork of a private
+    /// agent is private with it. Errors: not_found; bad_value, when there is a `to` already, of
+    /// whatever model; io and out_of_space, when `to` exists in RAM only.
     result<void> fork(const agent_id& from, const agent_id& to);
 
-    /// Returns: all agents, in order of their ids.
+    /// Returns: all agents that the loaded model remembers, in order of their ids.
     std::vector<agent_summary> list() const;
-    /// Returns: a tenant's agents, in order of their ids.
+    /// Returns: a tenant's, in order of their ids.
     std::vector<agent_summary> list(const tenant_id& tenant) const;
-    tenant_usage usage(const tenant_id& tenant) const;
     std::optional<agent_summary> inspect(const agent_id& id) const;
+    /// Returns: what other models remember, in order of the agents' ids, then of fingerprints.
+    std::vector<other_memory> list_others() const;
+    std::vector<other_memory> list_others(const tenant_id& tenant) const;
+    /// The same of one agent.
+    std::vector<other_memory> inspect_others(const agent_id& id) const;
+    tenant_usage usage(const tenant_id& tenant) const;
     /// Returns: what befell the directory since the last call, in a sentence for the log; empty:
     /// nothing. Agents that were saved may be dirty again then.
     std::string take_warning();

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "storage/agents/tier_policy.hpp"
+#include "storage/disk/manifest.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
 
 namespace {
+
+using std::chrono::system_clock;
 
 /// So many removed agents are remembered as such.
 constexpr std::size_t absent_max = 65536;
@@ -280,51 +283,59 @@ state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
     const std::string path = shape_.manifest_of(agent.state->id);
     foreign_manifest left{std::move(agent.saved), agent.manifest_bytes};
     left.names.insert(left.names.end(), agent.attempted.begin(), agent.attempted.end());
-    if (!left.names.empty() || left.bytes > 0) foreign_[path] = std::move(left);
+    if (!left.names.empty() || left.bytes > 0) foreign_.add(path, std::move(left));
     absent_[path] = shortfall::evicted;
     return std::move(agent.state);
 }
 
 // --- files ---
 
-agent_index::removal agent_index::choose_removal(const lock&,
-                                                 std::chrono::system_clock::time_point now,
+agent_index::removal agent_index::choose_removal(const lock&, system_clock::time_point now,
                                                  const std::set<std::string>& in_vain) {
     removal chosen;
     const auto is_free = [&](const std::string& path) {
         return !turns_.contains(path) && !in_vain.contains(path);
     };
-    for (const auto& [path, manifest_of] : foreign_) {
-        if (is_free(path)) chosen.foreign = path;
-        // Of a later format, or never read: nobody here can tell what it needs.
-        if (manifest_of.names.empty()) chosen.orphans_may_go = false;
-    }
     double most = -1;
+    for (const auto& [path, each] : foreign_.all()) {
+        if (!each.is_understood) chosen.orphans_may_go = false;
+        const double score = dispensability(now - each.last_used, each.tokens);
+        const bool goes = !each.agent || score > most;
+        if (chosen.is_leftover || !goes || !is_free(path)) continue;
+        chosen.is_leftover = !each.agent;
+        most = score;
+        chosen.path = path;
+    }
     for (const auto& [id, each] : agents_) {
-        if (!chosen.foreign.empty()) break;
+        if (chosen.is_leftover) break;
         const double score = dispensability(now - each.last_used, each.state->tokens.size());
         if (score <= most || each.dirty || held_.contains(id) || !is_free(shape_.manifest_of(id)))
             continue;
         most = score;
         chosen.agent = id;
     }
-    chosen.path = chosen.agent ? shape_.manifest_of(*chosen.agent) : chosen.foreign;
+    if (chosen.agent) chosen.path = shape_.manifest_of(*chosen.agent);
     if (!chosen.path.empty()) turns_.insert(chosen.path);
     return chosen;
 }
 
 foreign_manifest agent_index::take_foreign(const lock&, const std::string& path) {
     absent_.erase(path);
-    const auto found = foreign_.find(path);
-    if (found == foreign_.end()) return {};
-    foreign_manifest taken = std::move(found->second);
-    foreign_.erase(found);
-    return taken;
+    return foreign_.take(path);
 }
 
-shortfall agent_index::why_absent(const lock&, const std::string& path) const {
-    const auto found = absent_.find(path);
-    return found == absent_.end() ? shortfall::none : found->second;
+shortfall agent_index::why_absent(const lock&, const std::string& path,
+                                  const std::string& weights) const {
+    for (const std::string& each : {path, former_manifest_path(path)})
+        if (const auto found = absent_.find(each); found != absent_.end()) return found->second;
+    shortfall why = shortfall::none;
+    for (const auto& each : foreign_.beginning_with(agent_part(path))) {
+        if (!each->second.agent) continue;
+        const model_label& label = foreign_.label_of(each->second.fingerprint);
+        if (!label.weights.empty() && label.weights != weights) return shortfall::model_changed;
+        why = shortfall::incompatible;
+    }
+    return why;
 }
 
 void agent_index::set_absent(const lock&, const std::string& path, shortfall why) {
@@ -335,7 +346,7 @@ std::vector<std::string> agent_index::manifests(const lock&) const {
     std::vector<std::string> paths;
     for (const auto& [id, agent] : agents_)
         if (agent.manifest_bytes > 0) paths.push_back(shape_.manifest_of(id));
-    for (const auto& [path, manifest_of] : foreign_) paths.push_back(path);
+    for (const auto& [path, each] : foreign_.all()) paths.push_back(path);
     return paths;
 }
 

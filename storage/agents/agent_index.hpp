@@ -25,6 +25,7 @@
 #include "storage/agents/block_index.hpp"
 #include "storage/agents/prefix_index.hpp"
 #include "storage/agents/state_blocks.hpp"
+#include "storage/disk/foreign_manifests.hpp"
 #include "storage/pool/agent_state.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/message_place.hpp"
@@ -67,12 +68,6 @@ struct agent_record {
         dirty = true;
         ++version;
     }
-};
-
-/// A manifest that is not ours to use, or no longer in use.
-struct foreign_manifest {
-    std::vector<block_hash> names;  // what it retains; empty when nobody can tell
-    std::uint64_t bytes = 0;
 };
 
 class agent_index {
@@ -174,23 +169,30 @@ class agent_index {
 
     // --- files ---
     struct removal {
-        std::string foreign;            // a manifest of others; empty: none
-        std::optional<agent_id> agent;  // of this index, where there is no such manifest
-        std::string path;               // of either manifest; the caller has its turn
+        std::string path;               // of a manifest, whose turn the caller has; empty: none
+        std::optional<agent_id> agent;  // of this index; none: the manifest is a foreign one
+        bool is_leftover = false;       // of the foreign ones: one that nobody can use
         bool orphans_may_go = true;     // whether it is known which blocks all manifests need
     };
-    /// Chooses what the disk gives up first: manifests of others, then agents as tier_policy says;
-    /// never an agent that is dirty or held, nor a manifest of `in_vain` or of a turn.
+    /// Chooses what the disk gives up first: leftovers, then memories of whatever model as
+    /// tier_policy says; never an agent that is dirty or held, nor a manifest of `in_vain` or of a
+    /// turn.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain);
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
-        foreign_[path] = std::move(manifest);
+        foreign_.add(path, std::move(manifest));
     }
-    bool has_foreign(const lock&, const std::string& path) const { return foreign_.contains(path); }
-    /// Takes a manifest that is gone, or about to be, off the books of others'.
+    /// Says what is known of the model whose manifest was added.
+    void add_label(const lock&, const block_hash& fingerprint, model_label label) {
+        foreign_.add_label(fingerprint, std::move(label));
+    }
+    const foreign_manifests& foreign(const lock&) const { return foreign_; }
+    /// Takes a manifest that is gone, or about to be, off the books of the foreign ones.
     foreign_manifest take_foreign(const lock&, const std::string& path);
-    /// Why the agent of this manifest is not here; none when that is not known.
-    shortfall why_absent(const lock&, const std::string& path) const;
+    /// Why the agent of this manifest is not here: what became of the manifest, else that the agent
+    /// is another model's (model_changed), or that of the same `weights` in another form
+    /// (incompatible); none when nothing is known of it.
+    shortfall why_absent(const lock&, const std::string& path, const std::string& weights) const;
     void set_absent(const lock&, const std::string& path, shortfall why);
 
     /// Returns: the paths of all manifests that are on disk.
@@ -231,8 +233,8 @@ class agent_index {
     block_index blocks_;
     std::set<std::string> turns_;             // manifests of agents that are being saved or removed
     std::unordered_map<agent_id, int> held_;  // by how many pins
-    std::map<std::string, foreign_manifest> foreign_;  // by manifest path
-    std::map<std::string, shortfall> absent_;          // by manifest path
+    foreign_manifests foreign_;
+    std::map<std::string, shortfall> absent_;  // by manifest path
     std::uint64_t reconciliations_ = 0;
     std::optional<std::size_t> made_dirty_;  // by these; none: there was none
 };

@@ -133,7 +133,9 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
     agent.created = state.created;
     agent.last_used = state.last_used;
     agent.notes = state.notes;
-    if (!parts_.options.model.empty()) agent.notes[model_note] = parts_.options.model;
+    for (const auto& [note, value] : {std::pair(model_note, &parts_.options.model),
+                                      std::pair(model_name_note, &parts_.options.model_name)})
+        if (!value->empty()) agent.notes[note] = *value;
     agent.notes.erase(private_note);
     if (state.is_private()) agent.notes[private_note] = parts_.shape.salt_of(state);
     agent.messages = state.messages;

@@ -1,9 +1,12 @@
 #include "storage/agents/cache_directory.hpp"
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 #include <utility>
+
+#include "storage/disk/directory_format.hpp"
 
 namespace semantic::storage {
 
@@ -23,10 +26,13 @@ std::string random_bytes(std::size_t count) {
 // --- opening ---
 
 result<void> cache_directory::open() {
-    if (auto ok = make_directories(); !ok) return ok;
-    auto lock = parts_.files.lock(parts_.options.directory);
+    const std::string& directory = parts_.options.directory;
+    if (auto ok = parts_.files.make_directory(directory); !ok) return ok;
+    auto lock = parts_.files.lock(directory);
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
+    if (auto ok = adopt_directory_format(parts_.files, directory); !ok) return ok;
+    if (auto ok = make_directories(); !ok) return ok;
     if (auto ok = parts_.quota.set_budget(parts_.options.disk_budget_bytes); !ok) return ok;
     if (auto ok = read_secret(); !ok) return ok;
     if (auto ok = count_others(); !ok) return ok;
@@ -95,6 +101,9 @@ result<void> cache_directory::read_manifests() {
         }
     }
     parts_.workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
+    if (auto ok = rename_former(found); !ok) return ok;
+    parts_.index.add_label(agent_index::lock(parts_.index), parts_.options.fingerprint,
+                           {parts_.options.model, parts_.options.model_name});
     std::size_t block_count = 0;
     for (const read_file& each : found) block_count += each.names.size();
     parts_.blocks.expect(block_count);
@@ -117,30 +126,78 @@ void cache_directory::read_manifest(read_file& file) const {
     }
     file.id = name->of(agent.tenant);
     for (const manifest_block& block : agent.blocks) file.names.push_back(block.name);
-    file.ours = is_ours(file);
+    file.tokens = agent.tokens.size();
+    if (is_former_manifest_path(file.relative)) {
+        file.former = file.relative;
+        file.relative = renamed_manifest_path(file.former, agent.fingerprint);
+    }
+    file.by = use_of(file);
+    if (file.by == use::loaded_model) return;
+    // What no prompt is compared with takes no room.
+    manifest& bare = file.found->agent;
+    bare.tokens = {};
+    bare.token_ends = {};
+    bare.text = {};
+    bare.messages = {};
 }
 
-/// Whether a manifest is of this model, under its own name, with the blocks that its tokens have.
-/// Takes the note of its salt out. Thread: any.
-bool cache_directory::is_ours(read_file& file) const {
+/// Who can use a manifest: the model that its name and contents say, where both say the same, and
+/// the loaded one where its tokens have these blocks. Takes the note of its salt out. Thread: any.
+cache_directory::use cache_directory::use_of(read_file& file) const {
     manifest& agent = file.found->agent;
     std::string_view salt = parts_.shape.salt_of(*file.id);
     const auto note = agent.notes.extract(private_note);
     if (note) {
         salt = note.mapped();
-        if (salt.size() != file.private_salt.bytes.size()) return false;
+        if (salt.size() != file.private_salt.bytes.size()) return use::nobody;
         std::ranges::copy(salt, file.private_salt.bytes.begin());
-        if (file.private_salt == block_hash{}) return false;
+        if (file.private_salt == block_hash{}) return use::nobody;
     }
-    return agent.fingerprint == parts_.options.fingerprint &&
-           parts_.shape.manifest_of(*file.id) == file.relative &&
-           file.names == parts_.shape.names_of(salt, agent.tokens);
+    if (parts_.shape.manifest_of(*file.id, agent.fingerprint) != file.relative) return use::nobody;
+    if (agent.fingerprint != parts_.options.fingerprint) return use::other_model;
+    const bool fits = file.names == parts_.shape.names_of(salt, agent.tokens);
+    return fits ? use::loaded_model : use::nobody;
+}
+
+/// Gives manifests of format 1 their names of format 2. An earlier program may have been here since
+/// that was done: of two memories of one agent and model the newer one stays, the other leaves
+/// `found`.
+result<void> cache_directory::rename_former(std::vector<read_file>& found) {
+    std::map<std::string_view, read_file*> by_path;
+    for (read_file& each : found)
+        if (each.former.empty()) by_path.emplace(each.relative, &each);
+    std::vector<manifest_renaming> renamings;
+    std::set<const read_file*> gone;
+    for (read_file& each : found) {
+        if (each.former.empty()) continue;
+        manifest_renaming renaming{each.former, each.relative};
+        if (const auto other = by_path.find(each.relative); other != by_path.end()) {
+            const auto& there = other->second->found;
+            const bool is_older = !there || there->agent.last_used < each.found->agent.last_used;
+            renaming.there =
+                is_older ? manifest_renaming::former::older : manifest_renaming::former::newer;
+            gone.insert(is_older ? other->second : &each);
+        }
+        renamings.push_back(std::move(renaming));
+    }
+    if (renamings.empty()) return {};
+    if (auto ok = rename_manifests(parts_.files, parts_.options.directory, renamings); !ok)
+        return ok;
+    std::vector<read_file> left;
+    for (read_file& each : found) {
+        if (gone.contains(&each))
+            parts_.quota.remove(each.bytes);
+        else
+            left.push_back(std::move(each));
+    }
+    found = std::move(left);
+    return {};
 }
 
 result<void> cache_directory::index_manifest(read_file file) {
     if (!file.found) return index_unreadable(file);
     parts_.blocks.retain(file.names);
-    if (!file.ours) {
+    if (file.by != use::loaded_model) {
         index_foreign(std::move(file));
         return {};
     }
@@ -159,7 +216,9 @@ result<void> cache_directory::index_unreadable(const read_file& file) {
         all_understood_ = false;
         const agent_index::lock locked(parts_.index);
         parts_.index.set_absent(locked, file.relative, shortfall::incompatible);
-        parts_.index.add_foreign(locked, file.relative, {{}, file.bytes});
+        foreign_manifest unknown{{}, file.bytes};
+        unknown.is_understood = false;
+        parts_.index.add_foreign(locked, file.relative, std::move(unknown));
         return {};
     }
     if (why.code != errc::corrupt) return why;
@@ -171,17 +230,29 @@ result<void> cache_directory::index_unreadable(const read_file& file) {
     return {};
 }
 
-/// What belongs to another model, tenant or block size stays as it is, with its blocks, until its
-/// agent is saved anew.
+/// What another model remembers stays as it is, with its blocks, and goes as any other memory. What
+/// nobody can use stays until its place is needed.
 void cache_directory::index_foreign(read_file file) {
-    ++parts_.probe.manifests_incompatible;
-    const auto& notes = file.found->agent.notes;
-    const auto model = notes.find(model_note);
-    const bool other_model = model != notes.end() && model->second != parts_.options.model;
+    manifest& agent = file.found->agent;
+    const auto note = [&](const char* key) {
+        const auto found = agent.notes.find(key);
+        return found == agent.notes.end() ? std::string() : found->second;
+    };
+    foreign_manifest kept{std::move(file.names), file.bytes};
+    kept.fingerprint = agent.fingerprint;
+    kept.tokens = file.tokens;
+    kept.created = agent.created;
+    kept.last_used = agent.last_used;
     const agent_index::lock locked(parts_.index);
-    parts_.index.set_absent(locked, file.relative,
-                            other_model ? shortfall::model_changed : shortfall::incompatible);
-    parts_.index.add_foreign(locked, file.relative, {std::move(file.names), file.bytes});
+    if (file.by == use::other_model) {
+        kept.agent = file.id;
+        parts_.index.add_label(locked, agent.fingerprint,
+                               {note(model_note), note(model_name_note)});
+    } else {
+        ++parts_.probe.manifests_incompatible;
+        parts_.index.set_absent(locked, file.relative, shortfall::incompatible);
+    }
+    parts_.index.add_foreign(locked, file.relative, std::move(kept));
 }
 
 void cache_directory::index_agent(read_file file) {
@@ -231,6 +302,7 @@ result<void> cache_directory::keep() {
     if (auto ok = make_directories(); !ok) return ok;
     auto lock = parts_.files.lock(parts_.options.directory);
     if (!lock) return lock.error();
+    if (auto ok = adopt_directory_format(parts_.files, parts_.options.directory); !ok) return ok;
     const std::string path = parts_.full_path("secret");
     const auto found = read_whole(parts_.files, path, secret_.size());
     if (found ? *found != secret_ : found.error().code != errc::not_found)

@@ -44,22 +44,27 @@ class cache_directory {
     bool repair(const failure& fault, repairs& left);
 
   private:
+    /// Who can use a manifest.
+    enum class use { loaded_model, other_model, nobody };
     /// A manifest as it was read, before the index knows of it.
     struct read_file {
-        std::string relative;
+        std::string relative;  // its path, or the one that it is to get
         std::uint64_t bytes = 0;
         result<decoded_manifest> found = failure{errc::not_found, {}};
         std::vector<block_hash> names{};  // that it lists
-        std::optional<agent_id> id{};     // whose it is
-        block_hash private_salt{};        // as in agent_state
-        bool ours = false;
+        std::size_t tokens = 0;
+        std::optional<agent_id> id{};  // whose it is
+        block_hash private_salt{};     // as in agent_state
+        use by = use::nobody;
+        std::string former{};  // its path, where that is one of format 1; else empty
     };
     result<void> make_directories();
     result<void> count_others();
     result<void> read_secret();
     result<void> read_manifests();
     void read_manifest(read_file& file) const;
-    bool is_ours(read_file& file) const;
+    use use_of(read_file& file) const;
+    result<void> rename_former(std::vector<read_file>& found);
     result<void> index_manifest(read_file file);
     result<void> index_unreadable(const read_file& file);
     void index_foreign(read_file file);

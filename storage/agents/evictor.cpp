@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "storage/disk/manifest.hpp"
+
 namespace semantic::storage {
 
 // --- the pool ---
@@ -60,25 +62,30 @@ bool evictor::remove_one(std::set<std::string>& in_vain) {
         agent_index::lock(parts_.index), std::chrono::system_clock::now(), in_vain);
     std::optional<manifest_turn> mine;
     if (!chosen.path.empty()) mine.emplace(parts_.index, chosen.path, std::adopt_lock);
-    if (!chosen.foreign.empty()) {
-        if (!remove_foreign(chosen.foreign)) in_vain.insert(chosen.foreign);
+    if (!chosen.is_leftover && chosen.orphans_may_go && parts_.blocks.remove_unneeded() > 0)
         return true;
-    }
-    const bool unneeded_gone = chosen.orphans_may_go && parts_.blocks.remove_unneeded() > 0;
-    if (!chosen.agent) return unneeded_gone;
-    if (!unneeded_gone && !remove_agent(*chosen.agent, chosen.path)) in_vain.insert(chosen.path);
+    if (chosen.path.empty()) return false;
+    const bool gone =
+        chosen.agent ? remove_agent(*chosen.agent, chosen.path) : remove_foreign(chosen.path);
+    if (!gone) in_vain.insert(chosen.path);
     return true;
 }
 
 /// Requires: the manifest's turn. Returns: whether it is gone.
 bool evictor::remove_foreign(const std::string& manifest) {
     if (!unlink_manifest(manifest)) return false;
-    const foreign_manifest taken =
-        parts_.index.take_foreign(agent_index::lock(parts_.index), manifest);
+    const bool is_leftover = !forget_foreign(manifest).agent;
+    ++(is_leftover ? parts_.probe.incompatible_removals : parts_.probe.disk_removals);
+    return true;
+}
+
+/// Takes a foreign manifest that is gone off the books, with the blocks that it alone needs.
+/// Returns: what it was.
+foreign_manifest evictor::forget_foreign(const std::string& manifest) {
+    foreign_manifest taken = parts_.index.take_foreign(agent_index::lock(parts_.index), manifest);
     parts_.quota.remove(taken.bytes);
     parts_.blocks.release(taken.names);
-    ++parts_.probe.incompatible_removals;
-    return true;
+    return taken;
 }
 
 /// Requires: the agent's turn. Returns: whether its files are gone, or soon will be.
@@ -106,19 +113,63 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
 }
 
 result<void> evictor::erase(const agent_id& id) {
-    const std::string relative = parts_.shape.manifest_of(id);
-    const manifest_turn mine(parts_.index, relative);
+    const std::string own = parts_.shape.manifest_of(id);
+    bool found = false;
+    // The loaded model's goes last: whatever is cut off, the agent is there to be erased again.
+    for (const std::string& each : foreign_manifests_of(own)) {
+        auto gone = erase_foreign(each);
+        if (!gone) return gone.error();
+        found = found || *gone;
+    }
+    auto gone = erase_own(id, own);
+    if (!gone) return gone.error();
+    if (!found && !*gone) return failure{errc::not_found, "no agent " + id.str()};
+    return {};
+}
+
+result<void> evictor::erase(const agent_id& id, const block_hash& fingerprint) {
+    const std::string manifest = parts_.shape.manifest_of(id, fingerprint);
+    const bool is_own = fingerprint == parts_.options.fingerprint;
+    auto gone = is_own ? erase_own(id, manifest) : erase_foreign(manifest);
+    if (!gone) return gone.error();
+    if (*gone) return {};
+    return failure{errc::not_found,
+                   "no memory of the agent " + id.str() + " by the model " + fingerprint.hex()};
+}
+
+std::vector<std::string> evictor::foreign_manifests_of(const std::string& own) const {
+    const agent_index::lock locked(parts_.index);
+    std::vector<std::string> paths;
+    for (const auto& each : parts_.index.foreign(locked).beginning_with(agent_part(own)))
+        if (each->first != own) paths.push_back(each->first);
+    return paths;
+}
+
+/// Blocks. Returns: whether there was one. Errors: io.
+result<bool> evictor::erase_foreign(const std::string& manifest) {
+    const manifest_turn mine(parts_.index, manifest);
+    if (!parts_.index.foreign(agent_index::lock(parts_.index)).contains(manifest)) return false;
+    if (auto gone = unlink_manifest(manifest); !gone) return gone.error();
+    forget_foreign(manifest);
+    return true;
+}
+
+/// Blocks. Forgets what the loaded model remembers, and whatever else stands in its place. Returns:
+/// whether there was any. Errors: io.
+result<bool> evictor::erase_own(const agent_id& id, const std::string& manifest) {
+    const manifest_turn mine(parts_.index, manifest);
     {
         const agent_index::lock locked(parts_.index);
-        if (parts_.index.find(locked, id) == nullptr && !parts_.index.has_foreign(locked, relative))
-            return failure{errc::not_found, "no agent " + id.str()};
+        if (parts_.index.find(locked, id) == nullptr &&
+            !parts_.index.foreign(locked).contains(manifest))
+            return false;
     }
-    if (auto gone = unlink_manifest(relative); !gone) return gone;
+    if (auto gone = unlink_manifest(manifest); !gone) return gone.error();
     state_ptr former;  // ends behind the lock
     std::vector<block_hash> dropped;
     {
         const agent_index::lock locked(parts_.index);
-        foreign_manifest taken = parts_.index.take_foreign(locked, relative);
+        foreign_manifest taken = parts_.index.take_foreign(locked, manifest);
         dropped = std::move(taken.names);
         parts_.quota.remove(taken.bytes);
         if (parts_.index.find(locked, id) != nullptr) {
@@ -128,7 +179,7 @@ result<void> evictor::erase(const agent_id& id) {
         }
     }
     parts_.blocks.release(dropped);
-    return {};
+    return true;
 }
 
 /// Errors: io; the manifest may then come back with a crash, so nothing that it needs may go.

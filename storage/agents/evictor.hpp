@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "storage/agents/store_parts.hpp"
 
@@ -27,15 +28,20 @@ class evictor {
     /// Blocks. Returns: room for `bytes` more, after removing what had to go. Errors: out_of_space
     /// when nothing more may be removed, io.
     result<disk_quota::promise> free_disk(std::uint64_t bytes);
-    /// Blocks. Removes what is needed least: a manifest of others, a file that nobody needs, an
-    /// agent. `in_vain` remembers manifests that could not be removed. Returns: false when there is
-    /// nothing.
+    /// Blocks. Removes what is needed least: a leftover, files that nobody needs, a memory of
+    /// whatever model. `in_vain` remembers manifests that could not be removed. Returns: false when
+    /// there is nothing.
     bool remove_one(std::set<std::string>& in_vain);
     /// Blocks. As agent_cache_store::erase().
     result<void> erase(const agent_id& id);
+    result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
     bool remove_foreign(const std::string& manifest);
+    foreign_manifest forget_foreign(const std::string& manifest);
+    std::vector<std::string> foreign_manifests_of(const std::string& own) const;
+    result<bool> erase_foreign(const std::string& manifest);
+    result<bool> erase_own(const agent_id& id, const std::string& manifest);
     bool remove_agent(const agent_id& id, const std::string& manifest);
     result<void> unlink_manifest(const std::string& relative);
     std::vector<block_hash> take_files(agent_record& agent);

@@ -66,8 +66,8 @@ std::string_view state_blocks::salt_of(const agent_state& state) const {
     return state.is_private() ? view_of(state.private_salt) : salt_of(state.id);
 }
 
-std::string state_blocks::manifest_of(const agent_id& id) const {
-    return manifest_path(salt_of(id), id.str());
+std::string state_blocks::manifest_of(const agent_id& id, const block_hash& fingerprint) const {
+    return manifest_path(salt_of(id), id.str(), fingerprint);
 }
 
 }  // namespace semantic::storage

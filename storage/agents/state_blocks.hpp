@@ -68,8 +68,10 @@ class state_blocks {
     std::string_view salt_of(const agent_id& id) const;
     /// What the names of a state's blocks are salted with. Valid as long as `state`.
     std::string_view salt_of(const agent_state& state) const;
-    /// Path of the agent's manifest under the cache directory.
-    std::string manifest_of(const agent_id& id) const;
+    /// Path of what this model remembers of the agent, under the cache directory.
+    std::string manifest_of(const agent_id& id) const { return manifest_of(id, fingerprint_); }
+    /// The same of any model.
+    std::string manifest_of(const agent_id& id, const block_hash& fingerprint) const;
 
   private:
     const block_hash fingerprint_;

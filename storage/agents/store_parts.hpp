@@ -24,11 +24,12 @@ inline std::vector<block_hash> concatenated(std::vector<block_hash> first,
     return first;
 }
 
-// Notes of the store's own in a manifest: which weights made the KV, and the state's private_salt,
-// absent where that is zero.
+// Notes of the store's own in a manifest: which weights made the KV, what clients called the model,
+// and the state's private_salt, absent where that is zero.
 constexpr const char* model_note = "model";
+constexpr const char* model_name_note = "model_name";
 constexpr const char* private_note = "private";
-constexpr std::size_t own_notes = 2;
+constexpr std::size_t own_notes = 3;
 
 struct store_parts {
     store_parts(store_options given, block_pool& frames)

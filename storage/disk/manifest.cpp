@@ -428,8 +428,37 @@ result<decoded_manifest> decode_manifest(std::string_view bytes) {
     return found;
 }
 
-std::string manifest_path(std::string_view tenant_salt, std::string_view agent) {
-    return "agents/" + field_hasher().add(tenant_salt).add(agent).finish().hex() + ".manifest";
+namespace {
+
+constexpr std::string_view folder = "agents/";
+constexpr std::string_view extension = ".manifest";
+constexpr std::size_t hash_digits = 2 * sizeof(block_hash);
+
+}  // namespace
+
+std::string manifest_path(std::string_view tenant_salt, std::string_view agent,
+                          const block_hash& fingerprint) {
+    return std::string(folder) + field_hasher().add(tenant_salt).add(agent).finish().hex() + "." +
+           fingerprint.hex() + std::string(extension);
+}
+
+std::string_view agent_part(std::string_view manifest_path) {
+    return manifest_path.substr(0, folder.size() + hash_digits + 1);
+}
+
+std::string former_manifest_path(std::string_view manifest_path) {
+    return std::string(manifest_path.substr(0, folder.size() + hash_digits)) +
+           std::string(extension);
+}
+
+bool is_former_manifest_path(std::string_view path) {
+    return path.size() == folder.size() + hash_digits + extension.size() &&
+           path.starts_with(folder) && path.ends_with(extension) &&
+           block_hash::from_hex(path.substr(folder.size(), hash_digits)).has_value();
+}
+
+std::string renamed_manifest_path(std::string_view former, const block_hash& fingerprint) {
+    return std::string(agent_part(former)) + fingerprint.hex() + std::string(extension);
 }
 
 result<void> append_manifest(file_system& files, const std::string& path,

@@ -78,9 +78,19 @@ struct decoded_manifest {
 /// is the caller's.
 result<decoded_manifest> decode_manifest(std::string_view bytes);
 
-/// Path of an agent's manifest under the cache directory: "agents/<hex>.manifest". The id itself is
-/// never part of it.
-std::string manifest_path(std::string_view tenant_salt, std::string_view agent);
+/// Path of what one model remembers of an agent, under the cache directory:
+/// "agents/<hex of salt and id>.<hex of fingerprint>.manifest". The id itself is never part of it.
+std::string manifest_path(std::string_view tenant_salt, std::string_view agent,
+                          const block_hash& fingerprint);
+/// Returns: what the paths of all memories of the agent begin with, whatever the model.
+/// Requires: a path that manifest_path() has returned.
+std::string_view agent_part(std::string_view manifest_path);
+/// The path that the agent's only manifest has in a directory of format 1. Requires: as above.
+std::string former_manifest_path(std::string_view manifest_path);
+/// Whether a path under the cache directory is one of format 1.
+bool is_former_manifest_path(std::string_view path);
+/// Returns: the path of format 2. Requires: is_former_manifest_path().
+std::string renamed_manifest_path(std::string_view former, const block_hash& fingerprint);
 
 /// Blocks. Adds a record, lasting. Errors: io, out_of_space, not_found; the file may then end with
 /// the record, a part of it, or neither, and must be replaced before anything more is appended.

@@ -168,6 +168,11 @@ class posix_files final : public file_system {
         return {};
     }
 
+    result<void> link(const std::string& from, const std::string& to) override {
+        if (::link(from.c_str(), to.c_str()) != 0) return os_failure(from, "link");
+        return {};
+    }
+
     result<void> unlink(const std::string& path) override {
         if (::unlink(path.c_str()) != 0) return os_failure(path, "unlink");
         return {};

@@ -65,8 +65,11 @@ class file_system {
     virtual result<std::unique_ptr<writable_file>> append(const std::string& path) = 0;
     /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
     virtual result<void> rename(const std::string& from, const std::string& to) = 0;
+    /// Gives a file a second name, which nothing has yet, at once. Lasts when the directory is
+    /// synced. Errors: io, also where the file system knows no second names.
+    virtual result<void> link(const std::string& from, const std::string& to) = 0;
     virtual result<void> unlink(const std::string& path) = 0;
-    /// Makes every create, rename and unlink in the directory last.
+    /// Makes every create, rename, link and unlink in the directory last.
     virtual result<void> sync_directory(const std::string& path) = 0;
     /// Makes the directory and its missing parents, each made lasting in its own parent. An
     /// existing one is no error.

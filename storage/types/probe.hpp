@@ -19,11 +19,11 @@ struct store_probe {
     std::atomic<std::uint64_t> blocks_missing{0};
     std::atomic<std::uint64_t> manifests_corrupt{0};
     std::atomic<std::uint64_t> manifests_torn{0};  // corrupt behind a version that was taken
-    std::atomic<std::uint64_t> manifests_incompatible{0};
+    std::atomic<std::uint64_t> manifests_incompatible{0};  // that no model here can ever use
     std::atomic<std::uint64_t> evictions{0};
-    std::atomic<std::uint64_t> saves_out_of_space{0};     // part of save_failures
-    std::atomic<std::uint64_t> disk_removals{0};          // agents removed for the disk quota
-    std::atomic<std::uint64_t> incompatible_removals{0};  // manifests of others removed for it
+    std::atomic<std::uint64_t> saves_out_of_space{0};  // part of save_failures
+    std::atomic<std::uint64_t> disk_removals{0};  // memories, of any model, removed for the quota
+    std::atomic<std::uint64_t> incompatible_removals{0};  // leftovers removed for it
     std::atomic<std::uint64_t> agents_lost{0};  // left the pool although they could not be saved
     // Gauges.
     std::atomic<std::uint64_t> disk_bytes{0};  // every file in the directory

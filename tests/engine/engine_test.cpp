@@ -269,7 +269,7 @@ TEST(engine, another_kv_recipe_does_not_read_the_cache_of_the_first) {
     auto engine = load(options);
     auto said = run(*engine, ask("a", chat_of({"My dog is called Biscuit."})));
     EXPECT_EQ(said->usage.reused_tokens, 0);
-    EXPECT_EQ(engine->store_probe().manifests_incompatible.load(), 1u);
+    EXPECT_EQ(said->usage.why, miss_reason::incompatible);
 }
 
 TEST(engine, a_damaged_block_is_a_miss_with_a_reason_and_the_answer_is_the_same) {

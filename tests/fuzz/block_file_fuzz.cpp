@@ -53,6 +53,7 @@ class one_file final : public file_system {
         return create(path);
     }
     result<void> rename(const std::string&, const std::string&) override { return {}; }
+    result<void> link(const std::string&, const std::string&) override { return {}; }
     result<void> unlink(const std::string&) override { return {}; }
     result<void> sync_directory(const std::string&) override { return {}; }
     result<void> make_directory(const std::string&) override { return {}; }

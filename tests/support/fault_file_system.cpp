@@ -251,6 +251,15 @@ result<void> fault_file_system::rename(const std::string& from, const std::strin
     return {};
 }
 
+result<void> fault_file_system::link(const std::string& from, const std::string& to) {
+    std::lock_guard lock(mutex_);
+    if (refuses_links_) return failure{errc::io, to + ": no second names, on order"};
+    if (auto ok = change("link " + to); !ok) return ok;
+    if (auto ok = real_.link(from, to); !ok) return ok;
+    live_[to] = live_[from];
+    return {};
+}
+
 result<void> fault_file_system::unlink(const std::string& path) {
     if (before_unlink_) before_unlink_(path);
     std::lock_guard lock(mutex_);
@@ -307,6 +316,11 @@ void fault_file_system::set_files_max(std::optional<std::size_t> count) {
 void fault_file_system::set_read_only(bool read_only) {
     std::lock_guard lock(mutex_);
     read_only_ = read_only;
+}
+
+void fault_file_system::refuse_links() {
+    std::lock_guard lock(mutex_);
+    refuses_links_ = true;
 }
 
 std::vector<std::string> fault_file_system::opened() const {

@@ -50,6 +50,8 @@ class fault_file_system final : public storage::file_system {
     int operations() const;
     void reset();
     bool has_fired() const;
+    /// From now on link() fails, as on a file system without second names.
+    void refuse_links();
     /// Calls `hook` with the path before each removal, on the thread that removes, which it may
     /// hold up. Requires: nobody removes anything now.
     void before_unlink(std::function<void(const std::string&)> hook);
@@ -69,6 +71,7 @@ class fault_file_system final : public storage::file_system {
     storage::result<std::unique_ptr<storage::writable_file>> append(
         const std::string& path) override;
     storage::result<void> rename(const std::string& from, const std::string& to) override;
+    storage::result<void> link(const std::string& from, const std::string& to) override;
     storage::result<void> unlink(const std::string& path) override;
     storage::result<void> sync_directory(const std::string& path) override;
     storage::result<void> make_directory(const std::string& path) override;
@@ -116,6 +119,7 @@ class fault_file_system final : public storage::file_system {
     std::function<void(const std::string&)> before_unlink_;
     std::function<void(const std::string&, std::uint64_t)> before_read_;
     bool read_only_ = false;
+    bool refuses_links_ = false;
     bool fired_ = false;
     bool down_ = false;
 };

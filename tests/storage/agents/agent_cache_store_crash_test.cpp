@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -89,10 +90,17 @@ void with_trouble_anywhere(Prepare prepare, Body body) {
 
 void nothing_before(const temp_dir&) {}
 
+/// Models that share a directory; one's KV differs from another's of the same tokens.
+constexpr std::array models{"model", "fine-tune", "another"};
+std::uint64_t weights_of(std::size_t model) { return model + 1; }
+
 class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
   protected:
-    result<std::unique_ptr<agent_cache_store>> open(const temp_dir& directory, file_system* files) {
-        return agent_cache_store::open(options_for(directory.path(), files), pool);
+    result<std::unique_ptr<agent_cache_store>> open(const temp_dir& directory, file_system* files,
+                                                    std::size_t model = 0) {
+        store_options options = options_for(directory.path(), files);
+        options.fingerprint = fingerprint_of(models[model]);
+        return agent_cache_store::open(options, pool);
     }
 
     /// 13 tokens of "a" and 9 of "other".
@@ -130,7 +138,8 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
     }
 
     /// Reads the agent back in full. Returns: its tokens; none when it is absent.
-    std::vector<token_id> tokens_if_whole(agent_cache_store& store, const std::string& id) {
+    std::vector<token_id> tokens_if_whole(agent_cache_store& store, std::size_t model,
+                                          const std::string& id) {
         const auto state = store.find(id_of(id));
         if (state == nullptr) return {};
         const int count = static_cast<int>(state->tokens.size());
@@ -138,7 +147,7 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
             const auto restored = store.restore(*state, place);
             EXPECT_TRUE(restored);
             EXPECT_EQ(restored->tokens, place) << restored->detail;
-            EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, place));
+            EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, place, weights_of(model)));
         }
         return state->tokens;
     }
@@ -151,13 +160,14 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
             tokens.push_back(static_cast<token_id>(random() % 3));
         return tokens;
     }
-    /// Of block files, those of agents with these tokens are there and no others.
-    static void expect_only_what_is_needed(const std::string& directory,
-                                           const std::set<std::vector<token_id>>& of_agents) {
+    /// What a model remembers: which one, and the tokens.
+    using memories = std::set<std::pair<std::size_t, std::vector<token_id>>>;
+    /// Of block files, those of these memories are there and no others.
+    static void expect_only_what_is_needed(const std::string& directory, const memories& of) {
         std::set<std::string> needed, there;
-        for (const auto& tokens : of_agents)
+        for (const auto& [model, tokens] : of)
             for (const block_hash& name :
-                 block_names(fingerprint_of("model"), "salt", tokens, block_tokens))
+                 block_names(fingerprint_of(models[model]), "salt", tokens, block_tokens))
                 needed.insert(name.hex());
         for (const auto& each :
              std::filesystem::recursive_directory_iterator(directory + "/blocks"))
@@ -168,28 +178,45 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
     /// What was done to a directory's agents, and what of them an opening may find.
     struct history {
         std::mt19937 random;
-        std::map<std::string, std::vector<std::vector<token_id>>> possible{};  // none: absent
+        using of_model = std::pair<std::size_t, std::string>;               // and agent
+        std::map<of_model, std::vector<std::vector<token_id>>> possible{};  // no tokens: absent
+        std::size_t model = 0;                                              // the loaded one
         int acknowledged = 0;
 
         std::size_t below(std::size_t count) { return random() % count; }
         std::string some_agent() { return "agent" + std::to_string(below(4)); }
         void tried(const std::string& id, const std::vector<token_id>& tokens, bool success) {
-            auto& versions = possible[id];
+            tried({model, id}, tokens, success);
+            acknowledged += success ? 1 : 0;
+        }
+        void tried(const of_model& whose, const std::vector<token_id>& tokens, bool success) {
+            auto& versions = possible[whose];
             if (success) versions.clear();
             if (std::ranges::count(versions, tokens) == 0) versions.push_back(tokens);
+        }
+        void tried_to_erase(const std::string& id, bool success) {
+            for (std::size_t each = 0; each < models.size(); ++each)
+                if (possible.contains({each, id})) tried({each, id}, {}, success);
             acknowledged += success ? 1 : 0;
         }
     };
-    /// Returns: what was found; from now on that is what there is.
-    std::set<std::vector<token_id>> expect_possible(agent_cache_store& store, history& past) {
-        std::set<std::vector<token_id>> found;
-        for (int i = 0; i < 4; ++i) {
-            const std::string id = "agent" + std::to_string(i);
-            auto& versions = past.possible.try_emplace(id, 1).first->second;
-            const auto tokens = tokens_if_whole(store, id);
-            EXPECT_EQ(std::ranges::count(versions, tokens), 1) << id;
-            versions = {tokens};
-            if (!tokens.empty()) found.insert(tokens);
+    /// Opens the directory with each model. Returns: what was found; from now on that is what there
+    /// is.
+    memories expect_possible(const temp_dir& directory, file_system* files, history& past) {
+        memories found;
+        for (std::size_t model = 0; model < models.size(); ++model) {
+            auto store = open(directory, files, model);
+            EXPECT_TRUE(store) << store.error().what;
+            if (!store) return found;
+            EXPECT_FALSE(has_temporaries(directory.path()));
+            for (int i = 0; i < 4; ++i) {
+                const std::string id = "agent" + std::to_string(i);
+                auto& versions = past.possible.try_emplace({model, id}, 1).first->second;
+                const auto tokens = tokens_if_whole(**store, model, id);
+                EXPECT_EQ(std::ranges::count(versions, tokens), 1) << id << " of " << model;
+                versions = {tokens};
+                if (!tokens.empty()) found.emplace(model, tokens);
+            }
         }
         return found;
     }
@@ -197,24 +224,28 @@ class agent_cache_store_crash_test : public testing::TestWithParam<kv_layout> {
         const std::string id = past.some_agent();
         const auto newest = store.find(id_of(id));
         const std::vector<token_id> now = newest ? newest->tokens : std::vector<token_id>();
+        const auto state_of = [&](const std::vector<token_id>& tokens) {
+            return make_state(pool, id, tokens, 1000, weights_of(past.model));
+        };
         const auto action = past.below(7);
         if (action == 0) {
             store.evict(id_of(id));
         } else if (action == 1 && newest) {
-            past.tried(id, {}, store.erase(id_of(id)).has_value());
+            past.tried_to_erase(id, store.erase(id_of(id)).has_value());
         } else if (action == 2) {
             const std::string to = past.some_agent();
             if (newest == nullptr || store.find(id_of(to)) != nullptr) return;
+            if (!store.inspect_others(id_of(to)).empty()) return;
             past.tried(to, now, store.fork(id_of(id), id_of(to)).has_value());
         } else if (action == 3) {  // an answer that is being made
             auto longer = next_tokens(now, past.random);
             longer.resize(longer.size() / block_tokens * block_tokens);
-            store.put_unfinished(make_state(pool, id, longer));
+            store.put_unfinished(state_of(longer));
             const auto kept = store.find(id_of(id))->tokens;
             past.tried(id, kept, store.save(id_of(id)).has_value());
         } else {
             const auto next = next_tokens(now, past.random);
-            store.put(make_state(pool, id, next));
+            store.put(state_of(next));
             past.tried(id, next, store.save(id_of(id)).has_value());
         }
     }
@@ -348,8 +379,11 @@ TEST_P(agent_cache_store_crash_test, a_collection_that_is_cut_off_anywhere_takes
             store->put(make_state(pool, "damaged", some_tokens(30, 2)));
             for (const char* id : {"a", "gone", "damaged"}) ASSERT_TRUE(store->save(id_of(id)));
         }
-        std::filesystem::remove(directory / manifest_path("salt", "gone"));
-        std::ofstream(directory / manifest_path("salt", "damaged")) << "SEMAGENT and no more";
+        const auto manifest_of = [&](const char* id) {
+            return directory / manifest_path("salt", id, fingerprint_of("model"));
+        };
+        std::filesystem::remove(manifest_of("gone"));
+        std::ofstream(manifest_of("damaged")) << "SEMAGENT and no more";
         std::ofstream(directory / "agents/x.manifest.tmp") << "half";
         const auto names =
             block_names(fingerprint_of("model"), "salt", some_tokens(27), block_tokens);
@@ -365,14 +399,15 @@ TEST_P(agent_cache_store_crash_test, a_collection_that_is_cut_off_anywhere_takes
         ASSERT_TRUE(store) << store.error().what;
         EXPECT_EQ(whole_tokens_everywhere(**store, "a"), 27);
         EXPECT_EQ((*store)->list().size(), 1u);
-        expect_only_what_is_needed(now.directory.path(), {some_tokens(27)});
+        expect_only_what_is_needed(now.directory.path(), {{0, some_tokens(27)}});
     });
 }
 
-// Goal: what agents do to each other's files over many crashes. Method: agents with common prefixes
-// grow, part, fork, are evicted, taken up, saved early and whole, and erased; operations fail and
-// the power does, at random places; after each opening an agent is its last acknowledged version or
-// one that was tried later.
+// Goal: what agents do to each other's files over many crashes. Method: agents with common
+// prefixes, of models that take turns in one directory, grow, part, fork, are evicted, taken up,
+// saved early and whole, and erased under all models; operations fail and the power does, at random
+// places; after each opening each model has of an agent its last acknowledged version or one that
+// was tried later, and no other model's.
 TEST_P(agent_cache_store_crash_test, whatever_agents_share_survives_power_cuts_at_random_places) {
     const char* wanted = std::getenv("SEMANTIC_CRASH_SEEDS");
     const unsigned seeds = wanted != nullptr ? static_cast<unsigned>(std::atoi(wanted)) : 12;
@@ -383,11 +418,9 @@ TEST_P(agent_cache_store_crash_test, whatever_agents_share_survives_power_cuts_a
         history past{std::mt19937(seed)};
         for (unsigned life = 0; life < 8; ++life) {
             SCOPED_TRACE(testing::Message() << "seed " << seed << " life " << life);
-            auto opened = open(directory, &files);
-            ASSERT_TRUE(opened) << opened.error().what;
-            const auto store = std::move(*opened);
-            EXPECT_FALSE(has_temporaries(directory.path()));
-            expect_only_what_is_needed(directory.path(), expect_possible(*store, past));
+            expect_only_what_is_needed(directory.path(), expect_possible(directory, &files, past));
+            past.model = past.below(models.size());
+            const auto store = std::move(*open(directory, &files, past.model));
             const bool cut = past.below(4) != 0;
             files.fail_at(static_cast<int>(1 + past.below(60)),
                           cut ? fault::power_cut : every_trouble()[past.below(4)].kind);
@@ -398,7 +431,8 @@ TEST_P(agent_cache_store_crash_test, whatever_agents_share_survives_power_cuts_a
                     const int count = static_cast<int>(past.below(state->tokens.size() + 1));
                     const auto restored = store->restore(*state, count);
                     ASSERT_TRUE(restored);
-                    EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, restored->tokens));
+                    EXPECT_TRUE(holds(layout, restored->blocks, state->tokens, restored->tokens,
+                                      weights_of(past.model)));
                 }
             }
             cuts += cut && files.has_fired() ? 1 : 0;

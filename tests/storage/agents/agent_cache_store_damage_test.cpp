@@ -184,7 +184,7 @@ TEST_F(agent_cache_store_damage_test, a_flip_or_cut_anywhere_in_a_manifest_makes
 }
 
 TEST_F(agent_cache_store_damage_test, a_manifest_under_another_agents_name_is_not_taken_for_it) {
-    const std::string other = directory / manifest_path("salt", "b");
+    const std::string other = directory / manifest_path("salt", "b", fingerprint_of("model"));
     fs::copy_file(manifest_file, other);
     const auto store = open();
     EXPECT_EQ(store->find(id_of("b")), nullptr);

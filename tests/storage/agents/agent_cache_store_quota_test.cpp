@@ -113,26 +113,9 @@ TEST_F(agent_cache_store_quota_test, a_budget_that_shrank_is_kept_from_the_openi
     EXPECT_EQ(store->find(id_of("a0")), nullptr);
 }
 
-TEST_F(agent_cache_store_quota_test, incompatible_files_go_before_any_agent) {
-    const std::uint64_t one = agent_bytes();
-    {
-        const auto other = open(1 << 30, nullptr, "another model");
-        for (int i = 0; i < 3; ++i) ASSERT_TRUE(save(*other, "o" + std::to_string(i), i, 9000));
-    }
-    const auto store = open(one * 5);
-    ASSERT_TRUE(save(*store, "mine0", 10, 1));
-    ASSERT_TRUE(save(*store, "mine1", 11, 2));
-    ASSERT_TRUE(save(*store, "mine2", 12, 3));
-    EXPECT_TRUE(is_whole(*store, "mine0", 10));
-    EXPECT_TRUE(is_whole(*store, "mine2", 12));
-    EXPECT_GE(store->probe().incompatible_removals, 1u);
-    EXPECT_EQ(store->probe().disk_removals, 0u);
-    EXPECT_EQ(store->probe().disk_bytes, bytes_in(directory.path()));
-}
-
 TEST_F(agent_cache_store_quota_test, files_of_a_later_format_go_with_the_blocks_that_only_it_knew) {
     const std::uint64_t one = agent_bytes();
-    const std::string later = directory / manifest_path("salt", "x");
+    const std::string later = directory / manifest_path("salt", "x", fingerprint_of("model"));
     {
         const auto store = open(1 << 30);
         for (int i = 0; i < 3; ++i) ASSERT_TRUE(save(*store, "a" + std::to_string(i), i, 1000));
@@ -177,7 +160,8 @@ TEST_F(agent_cache_store_quota_test, what_cannot_be_saved_fails_and_stays_usable
     EXPECT_EQ(store->probe().save_failures, 1u);
     EXPECT_TRUE(is_whole(*store, "a", 1));
     EXPECT_EQ(store->dirty_agents(), std::vector<agent_id>{id_of("a")});
-    EXPECT_EQ(bytes_in(directory.path()), 32u) << "the secret; not even half of the agent";
+    EXPECT_EQ(bytes_in(directory.path()), 32u + std::string_view("semantic-cache 2\n").size())
+        << "the secret and the format; not even half of the agent";
 }
 
 TEST_F(agent_cache_store_quota_test, a_pool_full_of_what_cannot_be_saved_gives_way_at_last) {

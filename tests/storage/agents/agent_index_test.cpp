@@ -143,15 +143,14 @@ TEST_F(agent_index_test, an_agent_whose_save_has_failed_is_forgotten_unless_some
     EXPECT_EQ(index.forget_failed(locked, nullptr)->id, id_of("failed"));
     EXPECT_EQ(index.forget_failed(locked, nullptr), nullptr);
     const std::string path = shape.manifest_of(id_of("failed"));
-    EXPECT_EQ(index.why_absent(locked, path), shortfall::evicted);
+    EXPECT_EQ(index.why_absent(locked, path, ""), shortfall::evicted);
     EXPECT_EQ(index.take_foreign(locked, path).names.size(), 1u);
     index.release(locked, id_of("held"));
     EXPECT_FALSE(index.is_held(locked, id_of("held")));
     EXPECT_EQ(index.forget_failed(locked, nullptr)->id, id_of("held"));
 }
 
-TEST_F(agent_index_test,
-       the_disk_gives_up_foreign_manifests_first_and_never_what_is_held_or_dirty) {
+TEST_F(agent_index_test, the_disk_gives_up_leftovers_first_and_never_what_is_held_or_dirty) {
     std::set<std::string> in_vain;
     {
         const agent_index::lock locked(index);
@@ -160,22 +159,40 @@ TEST_F(agent_index_test,
         put_clean(locked, "held", some_tokens(20, 3), 500);
         put(locked, make_state(pool, "dirty", some_tokens(20, 4), 400));
         index.hold(locked, id_of("held"));
-        index.add_foreign(locked, "agents/of_others", {{checksum128("block")}, 100});
+        index.add_foreign(locked, "agents/leftover", {{checksum128("block")}, 100});
+        foreign_manifest other{{checksum128("another block")}, 100, id_of("a")};
+        other.last_used = at(1500);
+        other.tokens = 20;
+        index.add_foreign(locked, "agents/of_another_model", other);
     }
     const auto choose = [&] {
         return index.choose_removal(agent_index::lock(index), at(3000), in_vain);
     };
     const auto first = choose();
-    EXPECT_EQ(first.foreign, "agents/of_others");
+    EXPECT_EQ(first.path, "agents/leftover");
+    EXPECT_TRUE(first.is_leftover);
     EXPECT_FALSE(first.agent);
     EXPECT_TRUE(first.orphans_may_go);
-    const manifest_turn foreign(index, first.path, std::adopt_lock);
+    const manifest_turn leftover(index, first.path, std::adopt_lock);
     const auto second = choose();
     EXPECT_EQ(second.agent, id_of("old"));
+    EXPECT_EQ(second.path, shape.manifest_of(id_of("old")));
     const manifest_turn old(index, second.path, std::adopt_lock);
+    const auto third = choose();
+    EXPECT_EQ(third.path, "agents/of_another_model") << "older than the newest of this model";
+    EXPECT_FALSE(third.agent);
+    EXPECT_FALSE(third.is_leftover);
+    const manifest_turn other(index, third.path, std::adopt_lock);
     in_vain.insert(shape.manifest_of(id_of("new")));
-    EXPECT_FALSE(choose().agent);
-    index.add_foreign(agent_index::lock(index), "agents/of_a_later_format", {{}, 100});
+    EXPECT_TRUE(choose().path.empty());
+    index.add_foreign(agent_index::lock(index), "agents/empty_of_another_model",
+                      {{}, 100, id_of("b")});
+    const auto fourth = choose();
+    EXPECT_TRUE(fourth.orphans_may_go) << "it needs no block";
+    const manifest_turn empty(index, fourth.path, std::adopt_lock);
+    foreign_manifest later{{}, 100};
+    later.is_understood = false;
+    index.add_foreign(agent_index::lock(index), "agents/of_a_later_format", later);
     EXPECT_FALSE(choose().orphans_may_go);
 }
 

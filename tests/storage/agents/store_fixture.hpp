@@ -57,10 +57,11 @@ inline std::byte byte_for(std::uint64_t history, int layer, unsigned part, std::
     return std::byte(x >> 56);
 }
 
-/// Tokens' histories: [i] stands for tokens 0 to i.
-inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens) {
+/// Tokens' histories: [i] stands for tokens 0 to i, as a model of these weights reads them.
+inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens,
+                                            std::uint64_t weights = 1) {
     std::vector<std::uint64_t> all;
-    std::uint64_t history = 1;
+    std::uint64_t history = weights;
     for (token_id token : tokens) {
         history = (history ^ static_cast<std::uint64_t>(token)) * 0x100000001b3u;
         all.push_back(history);
@@ -69,8 +70,8 @@ inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens)
 }
 
 inline void append_tokens(kv_sequence& sequence, const kv_layout& layout,
-                          const std::vector<token_id>& tokens) {
-    const auto history = histories(tokens);
+                          const std::vector<token_id>& tokens, std::uint64_t weights = 1) {
+    const auto history = histories(tokens, weights);
     const int total = static_cast<int>(tokens.size());
     ASSERT(sequence.reserve(total));
     for (int at = sequence.token_count(); at < total; ++at)
@@ -101,8 +102,8 @@ inline bool frame_holds(const kv_layout& layout, const std::byte* frame, int lay
 /// Whether what a sequence needs behind the first `count` tokens is in `blocks`, and every byte
 /// there is exactly the one that `tokens` give.
 inline bool holds(const kv_layout& layout, const std::vector<kv_block_parts>& blocks,
-                  const std::vector<token_id>& tokens, int count) {
-    const auto history = histories(tokens);
+                  const std::vector<token_id>& tokens, int count, std::uint64_t weights = 1) {
+    const auto history = histories(tokens, weights);
     const int window_start = layout.slides() ? layout.first_sliding_block(count) : 0;
     for (int at = 0; at < count; ++at)
         for (const kv_part part : kv_parts) {
@@ -129,9 +130,10 @@ inline std::vector<token_id> some_tokens(int count, int seed = 0) {
 
 /// A state as the engine would publish it, with bytes that follow from its tokens.
 inline agent_state make_state(block_pool& pool, const std::string& id,
-                              const std::vector<token_id>& tokens, int last_used_seconds = 1000) {
+                              const std::vector<token_id>& tokens, int last_used_seconds = 1000,
+                              std::uint64_t weights = 1) {
     kv_sequence sequence(pool, {}, 0);
-    append_tokens(sequence, pool.layout(), tokens);
+    append_tokens(sequence, pool.layout(), tokens, weights);
     agent_state state{id_of(id), tokens, {}, {}, sequence.share(), {}, {}, {}};
     for (token_id token : tokens) {
         state.text += std::to_string(token);
@@ -155,12 +157,13 @@ inline std::string later_manifest() {
 
 /// Whether the agent has these tokens, and every byte of them comes back from pool or disk.
 inline bool is_whole(agent_cache_store& store, const kv_layout& layout, const std::string& id,
-                     const std::vector<token_id>& tokens) {
+                     const std::vector<token_id>& tokens, std::uint64_t weights = 1) {
     const auto state = store.find(id_of(id));
     if (state == nullptr || state->tokens != tokens) return false;
     const int count = static_cast<int>(tokens.size());
     const auto restored = store.restore(*state, count);
-    return restored && restored->tokens == count && holds(layout, restored->blocks, tokens, count);
+    return restored && restored->tokens == count &&
+           holds(layout, restored->blocks, tokens, count, weights);
 }
 
 inline store_options options_for(const std::string& directory, file_system* files = nullptr) {

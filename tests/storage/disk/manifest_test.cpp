@@ -142,10 +142,16 @@ TEST(manifest, another_tenant_than_the_default_one_is_kept) {
 }
 
 TEST(manifest, file_name_is_derived_and_never_holds_the_id) {
-    EXPECT_EQ(manifest_path("salt", "sess_1"), "agents/cad66e4c8549873e1ef1489b61f0e9d5.manifest");
-    EXPECT_NE(manifest_path("salt", "a"), manifest_path("salt", "b"));
-    EXPECT_NE(manifest_path("salt", "a"), manifest_path("tlas", "a"));
-    EXPECT_NE(manifest_path("sal", "ta"), manifest_path("salt", "a"));
+    const block_hash model = example().fingerprint;
+    const std::string path = manifest_path("salt", "sess_1", model);
+    EXPECT_EQ(path,
+              "agents/cad66e4c8549873e1ef1489b61f0e9d5.000102030405060708090a0b0c0d0e0f.manifest");
+    EXPECT_NE(manifest_path("salt", "a", model), manifest_path("salt", "b", model));
+    EXPECT_NE(manifest_path("salt", "a", model), manifest_path("tlas", "a", model));
+    EXPECT_NE(manifest_path("sal", "ta", model), manifest_path("salt", "a", model));
+    EXPECT_NE(manifest_path("salt", "a", model), manifest_path("salt", "a", checksum128("other")));
+    EXPECT_EQ(agent_part(path), agent_part(manifest_path("salt", "sess_1", checksum128("other"))));
+    EXPECT_NE(agent_part(path), agent_part(manifest_path("salt", "sess_2", model)));
 }
 
 TEST(manifest, is_decoded_as_encoded) {
