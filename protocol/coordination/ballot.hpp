@@ -1,0 +1,68 @@
+#pragma once
+// Votes of a session's agents: a question is asked, votes come in, and it closes. And what agents
+// themselves are asked, with answers held to a form. Pure.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/coordination/floor.hpp"
+#include "protocol/coordination/session.hpp"
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::coordination {
+
+inline constexpr std::size_t questions_max = 100;
+inline constexpr std::size_t question_characters_max = 2'000;
+inline constexpr std::size_t choices_max = 50;
+inline constexpr std::size_t choice_characters_max = 200;
+/// How often a question is put to all before consensus is given up.
+inline constexpr int consensus_ballots_max = 3;
+
+/// All that speak.
+voters voters_of(const session& s);
+tally tally_in(const session& s, const question& asked);
+
+/// The place of the question with this text among those of the session, which is put there where
+/// it is missing. With `choices` nothing else can be voted for.
+/// Errors: bad_value: it is there, with other choices; conflict: it is closed, or there are too
+/// many.
+result<std::size_t> put_question(session& s, const std::string& text,
+                                 const std::vector<std::string>& choices = {});
+
+struct cast_vote {
+    std::string agent_id;
+    std::string question;
+    std::string choice;                  // empty where there is a ranking: the first of that
+    std::vector<std::string> ranking{};  // best first
+};
+/// A vote as an event. Errors: not_found: no such agent; bad_value: it is an observer, votes for
+/// what is no choice, or ranks something twice.
+result<vote> vote_of(const session& s, const question& asked, const cast_vote& wish,
+                     std::string vote_id);
+
+/// Closes the question when all that are asked for it have voted (coordinator_decides: that one),
+/// and tells all of it; consensus that was not found has all vote again, consensus_ballots_max
+/// times together. In decision_mode none questions stay open. Returns: whether something changed.
+bool settle(session& s, std::size_t question, const std::string& line_id);
+
+/// Whose votes are missing for it to close.
+std::vector<int> missing_voters(const session& s, const question& asked);
+
+/// What an agent is asked, the JSON schema that holds its answer, and what the answer says.
+struct held_question {
+    std::string text;
+    std::string schema_json;
+};
+/// Requires: the question has fixed choices.
+held_question ballot_for(const session& s, const question& asked);
+/// Errors: internal, when the answer is none that its schema allows (it was cut off).
+result<cast_vote> read_ballot(const session& s, const question& asked, int agent,
+                              std::string_view answer);
+held_question urgency_question();
+/// 0 for what is no number from 0 to urgency_max.
+int read_urgency(std::string_view answer);
+
+}  // namespace semantic::protocol::coordination

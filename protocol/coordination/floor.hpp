@@ -1,0 +1,68 @@
+#pragma once
+// Who has the floor: the speaking orders of the debate formats, and whose turn it is. Pure.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "protocol/coordination/session.hpp"
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::coordination {
+
+/// One place in a round.
+struct slot {
+    int agent = nobody;
+    std::string cue{};  // what the format asks of the speaker there; empty: nothing
+};
+
+/// The places of a round, counted from 0, in order. Observers have none.
+/// - free_form: as the agents are listed.
+/// - structured: moderators, participants, critics; statements, then rebuttals, and in the last
+///   round (where max_turns says which that is) closing words.
+/// - socratic: the questioner (the first moderator, else critic, else speaker) before each of the
+///   others.
+/// - devils_advocate: the critics last, without one the last speaker; they argue against the rest.
+/// - parliamentary: moderators, then for and against the motion in alternation: participants at odd
+///   places are for it, those at even places and all critics against; in every second round those
+///   against it begin.
+std::vector<slot> speaking_order(const session& s, int round);
+/// In the topologies whisper and interrupt: as many as there are speakers.
+int turns_in_round(const session& s);
+
+/// What a client asks of a turn; nothing of it needs to be said.
+struct turn_wish {
+    std::optional<std::string> agent_id;     // who speaks (turn_by_turn, whisper)
+    std::optional<std::string> to_agent_id;  // to whom (whisper)
+};
+
+/// What comes next: this agent speaks.
+struct turn_plan {
+    int agent = nobody;
+    int to = nobody;        // whispers to this one
+    std::string cue{};      // the last it reads
+    std::size_t reads = 0;  // it reads the lines in front of this one, as far as it may see them
+};
+
+/// How much each agent of urgency_candidates() wants to speak, in their order.
+using urgencies = std::vector<int>;
+
+/// Whoever may speak next in the topology interrupt: all but the one that spoke last, when there is
+/// another.
+std::vector<int> urgency_candidates(const session& s);
+inline constexpr int urgency_max = 9;
+
+/// Whose turn it is. `felt`: topology interrupt needs it, all others do not; among equals it is the
+/// one that has been silent longest, then the first.
+/// Errors: conflict: the session is over, or it is not this one's turn; not_found, bad_value: the
+/// wish names an agent that there is not, or that cannot do that.
+result<turn_plan> next_turn(const session& s, const turn_wish& wish,
+                            const std::optional<urgencies>& felt = std::nullopt);
+/// What is left of the round, from next_turn() on. In broadcast these turns do not depend on each
+/// other; in all other topologies only the first is sure.
+std::vector<turn_plan> rest_of_round(const session& s);
+
+/// Whoever comes next as far as that is known now: nobody in interrupt, and at the end.
+int next_speaker(const session& s);
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,219 @@
+#include "protocol/coordination/memory.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace semantic::protocol::coordination {
+
+namespace {
+
+constexpr std::string_view persist_head = "persist_";
+constexpr const char* nothing_new = "It is your turn to speak.";
+
+const agent& agent_at(const session& s, int index) {
+    return s.agents[static_cast<std::size_t>(index)];
+}
+
+std::string_view trimmed(std::string_view text) {
+    constexpr const char* blanks = " \t\r\n";
+    const std::size_t begin = text.find_first_not_of(blanks);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+/// So that no line of what is said looks like the beginning of what somebody else says.
+std::string indented(std::string_view text) {
+    std::string out;
+    for (char c : text) {
+        out += c;
+        if (c == '\n') out += "  ";
+    }
+    return out;
+}
+
+/// A line as `reader` is shown it, for ever.
+std::string line_for(const session& s, const line& what, int reader) {
+    if (what.sender == nobody && what.sender_name.empty()) return what.text;
+    std::string who = what.sender == nobody ? what.sender_name : agent_at(s, what.sender).name;
+    if (what.sender == reader) who = "You";
+    if (what.to != nobody)
+        who +=
+            what.to == reader ? ", to you alone" : ", to " + agent_at(s, what.to).name + " alone";
+    return who + ": " + indented(what.text);
+}
+
+std::string format_note(debate_format format) {
+    constexpr std::array notes{
+        "", "This is a structured debate: statements, rebuttals, closing words.",
+        "This is a Socratic dialogue: one asks, the others answer.",
+        "This is a debate with a devil's advocate, who argues against what is said.",
+        "This is a parliamentary debate on a motion, with speeches for and against it."};
+    return notes[static_cast<std::size_t>(index_of(format))];
+}
+
+/// What an agent is told when it enters a session.
+void append_entry(const session& s, const memory& of, const agent& who,
+                  std::vector<std::string>& parts) {
+    if (who.has_entered) return;
+    if (!of.is_new()) {
+        std::string with;
+        for (const agent& each : s.agents)
+            if (each.id != who.id) with += (with.empty() ? "" : ", ") + each.name;
+        parts.push_back("A new conversation begins" + (with.empty() ? "." : " with " + with + "."));
+        if (!who.system_prompt.empty() && of.system.find(who.system_prompt) == std::string::npos)
+            parts.push_back(who.system_prompt);
+    }
+    if (std::string note = format_note(s.format); !note.empty()) parts.push_back(std::move(note));
+}
+
+/// All that the agent reads next, but for a cue.
+std::vector<std::string> new_parts(const session& s, const memory& of, int reader,
+                                   std::size_t reads) {
+    std::vector<std::string> parts;
+    const agent& who = agent_at(s, reader);
+    append_entry(s, of, who, parts);
+    for (std::size_t i = who.lines_read; i < std::min(reads, s.lines.size()); ++i) {
+        const line& one = s.lines[i];
+        if (!may_see(one, reader) || (one.is_sampled && one.sender == reader)) continue;
+        parts.push_back(line_for(s, one, reader));
+    }
+    return parts;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+    std::string out;
+    for (const std::string& each : parts) {
+        if (!out.empty()) out += '\n';
+        out += each;
+    }
+    return out;
+}
+
+engine::message text_message(engine::role from, const std::string& text) {
+    return {from, {engine::text_part{text}}};
+}
+
+std::string system_text(const agent& who) {
+    std::string text = "Your name is " + who.name + ". ";
+    text += who.system_prompt.empty() ? "You are a " + who.role + "." : who.system_prompt;
+    text += "\nYou talk with others. What they say has their name in front. Speak as " + who.name;
+    return text +
+           " and as nobody else, in the first person, in one short reply, with no name in front.";
+}
+
+prompt prompt_with(const agent& who, const memory& of, std::string reading) {
+    prompt out;
+    out.append = of.has_older;
+    if (!out.append) {
+        out.chat.system = of.exchanges.empty() ? system_text(who) : of.system;
+        for (const exchange& each : of.exchanges) {
+            out.chat.messages.push_back(text_message(engine::role::user, each.read));
+            out.chat.messages.push_back(text_message(engine::role::assistant, each.said));
+        }
+    }
+    out.chat.messages.push_back(text_message(engine::role::user, reading));
+    out.reading = std::move(reading);
+    return out;
+}
+
+/// "Ada:", "**Ada**:", "Ada said:" and the like, in front of `text`.
+std::size_t label_length(std::string_view text, std::string_view name) {
+    std::size_t at = 0;
+    while (at < text.size() && at < 2 && (text[at] == '*' || text[at] == '[')) ++at;
+    if (name.empty() || !text.substr(at).starts_with(name)) return 0;
+    at += name.size();
+    if (text.substr(at).starts_with(" said")) at += 5;
+    while (at < text.size() && (text[at] == '*' || text[at] == ']')) ++at;
+    if (at >= text.size() || text[at] != ':') return 0;
+    ++at;
+    while (at < text.size() && text[at] == '*') ++at;
+    return at;
+}
+
+}  // namespace
+
+bool outlives(const session& s, const agent& of) noexcept {
+    return of.life == lifecycle::permanent && !s.prefix.empty();
+}
+
+std::string memory_name(const session& s, const agent& of) {
+    if (!outlives(s, of)) return "coord_" + s.id + "_" + of.id;
+    std::string name(persist_head);
+    for (char c : s.prefix) name.append(c == '_' ? 2 : 1, c);
+    return name + "_" + of.id;
+}
+
+std::optional<std::string> prefix_of(std::string_view memory_name) {
+    if (!memory_name.starts_with(persist_head)) return std::nullopt;
+    std::string_view rest = memory_name.substr(persist_head.size());
+    std::string prefix;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+        if (rest[i] != '_') {
+            prefix += rest[i];
+            continue;
+        }
+        const bool is_doubled = i + 1 < rest.size() && rest[i + 1] == '_';
+        if (!is_doubled) {
+            if (prefix.empty() || i + 1 == rest.size()) return std::nullopt;
+            return prefix;
+        }
+        prefix += '_';
+        ++i;
+    }
+    return std::nullopt;
+}
+
+std::string reading_of(const session& s, const memory& of, const turn_plan& plan) {
+    std::vector<std::string> parts = new_parts(s, of, plan.agent, plan.reads);
+    if (!plan.cue.empty()) parts.push_back(plan.cue);
+    if (parts.empty()) parts.push_back(nothing_new);
+    return joined(parts);
+}
+
+prompt prompt_of(const session& s, const memory& of, const turn_plan& plan) {
+    return prompt_with(agent_at(s, plan.agent), of, reading_of(s, of, plan));
+}
+
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, int agent,
+                                   std::size_t reads) {
+    std::vector<std::string> parts = new_parts(s, of, agent, reads);
+    // Behind text that is not known here nothing can stand without being an end of it.
+    if (parts.empty() || of.has_older) return std::nullopt;
+    return prompt_with(agent_at(s, agent), of, joined(parts));
+}
+
+prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question) {
+    std::vector<std::string> parts = new_parts(s, of, agent, s.lines.size());
+    parts.emplace_back(question);
+    return prompt_with(agent_at(s, agent), of, joined(parts));
+}
+
+bool remember(memory& of, const agent& who, std::string reading, std::string answer) {
+    if (of.has_older) return true;
+    if (trimmed(answer).empty()) return false;
+    if (of.is_new()) of.system = system_text(who);
+    of.exchanges.push_back({std::move(reading), std::move(answer)});
+    return true;
+}
+
+std::string shown_text(std::string_view answer, std::string_view own_name,
+                       const std::vector<std::string>& names) {
+    answer = trimmed(answer);
+    for (std::string_view label : {own_name, std::string_view("You")})
+        if (const std::size_t length = label_length(answer, label); length > 0) {
+            answer = trimmed(answer.substr(length));
+            break;
+        }
+    // What stands behind somebody else's name was not said by anybody.
+    for (std::size_t at = answer.find('\n'); at != std::string_view::npos;
+         at = answer.find('\n', at + 1)) {
+        const std::string_view behind = answer.substr(at + 1);
+        const auto labels = [&](std::string_view name) { return label_length(behind, name) > 0; };
+        if (std::ranges::any_of(names, labels) || labels("You") || labels("User") ||
+            labels("System"))
+            return std::string(trimmed(answer.substr(0, at)));
+    }
+    return std::string(answer);
+}
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,71 @@
+#pragma once
+// What an agent of a session remembers: whose memory that is, and what stands in it. Pure.
+// A memory only grows: what an agent has read stays as it was first shown, so that each prompt
+// continues the one before it.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/conversation.hpp"
+#include "protocol/coordination/floor.hpp"
+#include "protocol/coordination/session.hpp"
+
+namespace semantic::protocol::coordination {
+
+inline constexpr std::size_t prefix_bytes_max = 64;
+
+/// The name of the memory of an agent of `s`: persist_{prefix}_{agent} for a permanent one where
+/// the session has a prefix, else coord_{session}_{agent}. In the first a prefix has each of its
+/// `_` twice, and an agent's id may not begin with one, so that no two pairs share a name.
+std::string memory_name(const session& s, const agent& of);
+bool outlives(const session& s, const agent& of) noexcept;
+/// The prefix in the name of a memory; nothing where it has none.
+std::optional<std::string> prefix_of(std::string_view memory_name);
+
+struct exchange {
+    std::string read;
+    std::string said;  // as the model wrote it
+};
+
+/// Of one agent, over all sessions it was in.
+struct memory {
+    std::string system{};  // said once, at its beginning
+    std::vector<exchange> exchanges{};
+    /// What the engine remembers of it is not known here: what comes is put behind that, and not
+    /// kept as exchanges.
+    bool has_older = false;
+
+    bool is_new() const noexcept { return exchanges.empty() && !has_older; }
+};
+
+struct prompt {
+    engine::conversation chat;
+    std::string reading;  // the last message: what the agent has not answered yet
+    bool append = false;  // as engine::generation_request has it
+};
+
+/// What the agent reads before it speaks by `plan`: lines that it has not read and may see, each
+/// once, then the cue. Never empty.
+std::string reading_of(const session& s, const memory& of, const turn_plan& plan);
+/// The whole prompt of a turn.
+prompt prompt_of(const session& s, const memory& of, const turn_plan& plan);
+/// What a listener may read ahead of its turn: all that it may see in front of line `reads`, and no
+/// cue. Nothing when there is nothing to read, or no way to read it without an answer.
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, int agent,
+                                   std::size_t reads);
+/// All that the agent may see and a question behind it. Nothing of it is to be remembered, unless
+/// it was appended (`append`): then it stands in the memory, and the lines count as read.
+prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question);
+
+/// Keeps a turn that was taken with `reading`. Returns: false when it is not kept, because its
+/// answer is empty: then the same is read again next time.
+bool remember(memory& of, const agent& who, std::string reading, std::string answer);
+
+/// An answer as the transcript shows it: without the speaker's own name in front and without what
+/// it wrote in the name of others. `names`: of all agents.
+std::string shown_text(std::string_view answer, std::string_view own_name,
+                       const std::vector<std::string>& names);
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,58 @@
+#pragma once
+// POST /v1/coordination/sessions: its body, and the session it opens. Pure.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/coordination/session.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::coordination {
+
+// Characters where a text is for people, bytes where it is for a file or an index.
+inline constexpr std::size_t agents_max = 30;
+inline constexpr std::size_t name_characters_max = 50;
+inline constexpr std::size_t role_bytes_max = 50;
+inline constexpr std::size_t system_characters_max = 4'000;
+inline constexpr std::size_t prompt_characters_max = 50'000;
+inline constexpr std::size_t prior_messages_max = 10'000;  // of one agent
+inline constexpr int turns_max = 1'000;
+
+/// The characters of UTF-8.
+std::size_t characters(std::string_view text) noexcept;
+/// A string of 0 or 1 to `max` characters. Complains, as protocol/wire/fields.hpp does.
+std::string text_at(const json_cursor& object, std::string_view key, std::size_t max,
+                    bool is_required);
+/// Whether ids of sessions, agents and prefixes may be that: [A-Za-z0-9._:-], at least one.
+bool is_name(std::string_view text) noexcept;
+
+struct prior_message {
+    std::string sender_id;
+    std::string sender_name;
+    std::string text;
+};
+
+struct opening {
+    session made;  // without lines
+    std::string initial_prompt{};
+    std::vector<std::pair<int, std::string>> own_prompts{};  // each for one agent alone
+    std::vector<std::pair<int, std::vector<prior_message>>> prior{};
+};
+
+/// `session_id`: the new session's. `new_agent_id`: names agents that come without.
+/// Errors: malformed_json, body_too_large, missing_field, bad_value; each names the JSON path.
+result<opening> parse_opening(std::string_view body, std::string session_id,
+                              const std::function<std::string()>& new_agent_id,
+                              const json_limits& limits = {});
+
+/// The session with what its agents read first. `remembers`: whether this agent has a memory from
+/// before; it is not told again what it was part of. `line_id`: makes one.
+session open_session(opening of, const std::function<bool(const agent&)>& remembers,
+                     const std::function<std::string()>& line_id);
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,284 @@
+#include "protocol/coordination/record.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <limits>
+
+#include "protocol/coordination/floor.hpp"
+#include "protocol/coordination/opening.hpp"
+#include "protocol/wire/fields.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::coordination {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr std::size_t anything = std::numeric_limits<std::size_t>::max();
+constexpr int count_max = std::numeric_limits<int>::max() / 2;
+
+template <class T>
+json::array list_of(const std::vector<T>& items) {
+    json::array out;
+    for (const T& each : items) out.emplace_back(each);
+    return out;
+}
+
+json::object to_json(const agent& a) {
+    return {{"id", a.id},
+            {"name", a.name},
+            {"role", a.role},
+            {"system_prompt", a.system_prompt},
+            {"lifecycle", lifecycle_names[static_cast<std::size_t>(index_of(a.life))]},
+            {"lines_read", a.lines_read},
+            {"has_entered", a.has_entered},
+            {"last_turn", a.last_turn}};
+}
+
+json::object to_json(const line& l) {
+    return {{"id", l.id},
+            {"sender", l.sender},
+            {"sender_name", l.sender_name},
+            {"text", l.text},
+            {"turn", l.turn},
+            {"to", l.to},
+            {"visible_to", list_of(l.visible_to)},
+            {"is_hidden", l.is_hidden},
+            {"is_sampled", l.is_sampled}};
+}
+
+json::object to_json(const vote& v) {
+    return {
+        {"id", v.id}, {"agent", v.agent}, {"choice", v.choice}, {"ranking", list_of(v.ranking)}};
+}
+
+json::object to_json(const question& q);
+json::object to_json(const exchange& e);
+
+template <class T>
+json::array objects_of(const std::vector<T>& items) {
+    json::array out;
+    for (const T& each : items) out.emplace_back(to_json(each));
+    return out;
+}
+
+json::object to_json(const question& q) {
+    return {{"text", q.text},           {"choices", list_of(q.choices)},
+            {"are_fixed", q.are_fixed}, {"votes", objects_of(q.votes)},
+            {"ballots", q.ballots},     {"is_closed", q.is_closed},
+            {"winner", q.winner}};
+}
+
+json::object to_json(const exchange& e) { return {{"read", e.read}, {"said", e.said}}; }
+
+// Reading: every field must be there, as to_json() wrote it.
+
+int integer_at(const json_cursor& object, std::string_view key, int low, int high) {
+    const json_cursor field = object.at(key);
+    if (!field.ok()) return low;
+    return static_cast<int>(field.as_integer(low, high));
+}
+
+std::size_t size_at(const json_cursor& object, std::string_view key, std::size_t high) {
+    return static_cast<std::size_t>(
+        integer_at(object, key, 0, static_cast<int>(std::min(high, std::size_t{count_max}))));
+}
+
+bool bool_at(const json_cursor& object, std::string_view key) {
+    const json_cursor field = object.at(key);
+    return field.ok() && field.as_bool();
+}
+
+template <class Enum, class Names>
+Enum enum_at(const json_cursor& object, std::string_view key, const Names& names) {
+    const std::string word = string_at(object, key);
+    auto found = std::ranges::find(names, word);
+    if (object.ok() && found == names.end())
+        object.place(key).fail(errc::bad_value, quoted(word) + " is unknown");
+    return found == names.end() ? Enum{} : static_cast<Enum>(found - names.begin());
+}
+
+template <class Read>
+auto list_at(const json_cursor& object, std::string_view key, Read read) {
+    std::vector<decltype(read(object))> out;
+    const json_cursor list = object.at(key);
+    const std::size_t count = list.ok() ? parse_count(list, anything) : 0;
+    for (std::size_t i = 0; i < count && object.ok(); ++i) out.push_back(read(list.item(i)));
+    return out;
+}
+
+std::vector<std::string> strings_at(const json_cursor& object, std::string_view key) {
+    return list_at(object, key, [](const json_cursor& c) { return std::string(c.as_string()); });
+}
+
+/// One of `agents` agents, or `nobody`.
+int agent_at(const json_cursor& object, std::string_view key, int agents) {
+    return integer_at(object, key, nobody, agents - 1);
+}
+
+agent read_agent(const json_cursor& c) {
+    agent a;
+    a.id = string_at(c, "id");
+    a.name = string_at(c, "name");
+    a.role = string_at(c, "role");
+    a.system_prompt = string_at(c, "system_prompt");
+    a.life = enum_at<lifecycle>(c, "lifecycle", lifecycle_names);
+    a.lines_read = size_at(c, "lines_read", count_max);
+    a.has_entered = bool_at(c, "has_entered");
+    a.last_turn = integer_at(c, "last_turn", nobody, count_max);
+    if (c.ok() && !is_name(a.id)) c.place("id").fail(errc::bad_value, "is no agent's id");
+    return a;
+}
+
+line read_line(const json_cursor& c, int agents) {
+    line l;
+    l.id = string_at(c, "id");
+    l.sender = agent_at(c, "sender", agents);
+    l.sender_name = string_at(c, "sender_name");
+    l.text = string_at(c, "text");
+    l.turn = integer_at(c, "turn", 0, count_max);
+    l.to = agent_at(c, "to", agents);
+    l.visible_to = list_at(c, "visible_to", [&](const json_cursor& one) {
+        return static_cast<int>(one.as_integer(0, agents - 1));
+    });
+    if (c.ok() && !std::ranges::is_sorted(l.visible_to))
+        c.place("visible_to").fail(errc::bad_value, "must be in ascending order");
+    l.is_hidden = bool_at(c, "is_hidden");
+    l.is_sampled = bool_at(c, "is_sampled");
+    return l;
+}
+
+vote read_vote(const json_cursor& c, int agents) {
+    vote v;
+    v.id = string_at(c, "id");
+    v.agent = integer_at(c, "agent", 0, agents - 1);
+    v.choice = string_at(c, "choice");
+    v.ranking = strings_at(c, "ranking");
+    return v;
+}
+
+question read_question(const json_cursor& c, int agents) {
+    question q;
+    q.text = string_at(c, "text");
+    q.choices = strings_at(c, "choices");
+    q.are_fixed = bool_at(c, "are_fixed");
+    q.votes = list_at(c, "votes", [&](const json_cursor& one) { return read_vote(one, agents); });
+    q.ballots = integer_at(c, "ballots", 1, count_max);
+    q.is_closed = bool_at(c, "is_closed");
+    q.winner = string_at(c, "winner");
+    for (const vote& v : q.votes)
+        if (std::ranges::find(q.choices, v.choice) == q.choices.end())
+            c.place("votes").fail(errc::bad_value, "a vote is for none of the choices");
+    return q;
+}
+
+void check_format(const json_cursor& root, std::string_view what) {
+    if (integer_at(root, "format", 0, count_max) != record_format)
+        root.place("format").fail(errc::bad_value, "is another format than this server's");
+    if (root.ok() && string_at(root, "record") != what)
+        root.place("record").fail(errc::bad_value, "is no " + std::string(what));
+}
+
+/// What the parts must be to each other.
+void check_whole(const json_cursor& root, const session& s) {
+    if (!root.ok()) return;
+    if (speakers_of(s).empty()) root.place("agents").fail(errc::bad_value, "nobody speaks");
+    for (const agent& a : s.agents)
+        if (a.lines_read > s.lines.size() || a.last_turn >= s.turn)
+            root.place("agents").fail(errc::bad_value, "an agent is ahead of its session");
+    for (std::size_t i = 0; i < s.agents.size(); ++i)
+        if (s.find(s.agents[i].id) != static_cast<int>(i))
+            root.place("agents").fail(errc::bad_value, "two agents have one id");
+    if (root.ok() && s.place >= turns_in_round(s))
+        root.place("place").fail(errc::bad_value, "is not in the round");
+    if ((s.owes_answer == nobody) != (s.owed_to == nobody))
+        root.place("owed_to").fail(errc::bad_value, "an answer is owed by somebody, to somebody");
+}
+
+session read_session(const json_cursor& root) {
+    session s;
+    check_format(root, "session");
+    s.id = string_at(root, "id");
+    s.form = enum_at<topology>(root, "topology", topology_names);
+    s.format = enum_at<debate_format>(root, "debate_format", format_names);
+    s.decides = enum_at<decision_mode>(root, "decision_mode", decision_names);
+    s.agents = list_at(root, "agents", read_agent);
+    const auto agents = static_cast<int>(s.agents.size());
+    s.lines = list_at(root, "lines", [&](const json_cursor& c) { return read_line(c, agents); });
+    s.questions =
+        list_at(root, "questions", [&](const json_cursor& c) { return read_question(c, agents); });
+    s.prefix = string_at(root, "prefix");
+    s.max_turns = integer_at(root, "max_turns", 0, count_max);
+    s.turn = integer_at(root, "turn", 0, count_max);
+    s.round = integer_at(root, "round", 0, s.turn);
+    s.place = integer_at(root, "place", 0, s.turn);
+    s.round_start = size_at(root, "round_start", s.lines.size());
+    s.whispers_begun = integer_at(root, "whispers_begun", 0, s.turn);
+    s.owes_answer = agent_at(root, "owes_answer", agents);
+    s.owed_to = agent_at(root, "owed_to", agents);
+    check_whole(root, s);
+    return s;
+}
+
+memory read_memory(const json_cursor& root) {
+    memory m;
+    check_format(root, "memory");
+    m.system = string_at(root, "system");
+    m.has_older = bool_at(root, "has_older");
+    m.exchanges = list_at(root, "exchanges", [](const json_cursor& c) {
+        exchange e;
+        e.read = string_at(c, "read");
+        e.said = string_at(c, "said");
+        return e;
+    });
+    return m;
+}
+
+}  // namespace
+
+std::string to_record(const session& s) {
+    const auto word = [](const auto& names, auto value) {
+        return names[static_cast<std::size_t>(index_of(value))];
+    };
+    const json::object record{{"format", record_format},
+                              {"record", "session"},
+                              {"id", s.id},
+                              {"topology", word(topology_names, s.form)},
+                              {"debate_format", word(format_names, s.format)},
+                              {"decision_mode", word(decision_names, s.decides)},
+                              {"agents", objects_of(s.agents)},
+                              {"lines", objects_of(s.lines)},
+                              {"questions", objects_of(s.questions)},
+                              {"prefix", s.prefix},
+                              {"max_turns", s.max_turns},
+                              {"turn", s.turn},
+                              {"round", s.round},
+                              {"place", s.place},
+                              {"round_start", s.round_start},
+                              {"whispers_begun", s.whispers_begun},
+                              {"owes_answer", s.owes_answer},
+                              {"owed_to", s.owed_to}};
+    return to_text(record);
+}
+
+std::string to_record(const memory& m) {
+    return to_text(json::object{{"format", record_format},
+                                {"record", "memory"},
+                                {"system", m.system},
+                                {"has_older", m.has_older},
+                                {"exchanges", objects_of(m.exchanges)}});
+}
+
+result<session> session_of(std::string_view record) {
+    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
+                       read_session);
+}
+
+result<memory> memory_of(std::string_view record) {
+    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
+                       read_memory);
+}
+
+}  // namespace semantic::protocol::coordination

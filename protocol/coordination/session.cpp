@@ -1,0 +1,133 @@
+#include "protocol/coordination/session.hpp"
+
+#include <algorithm>
+
+#include "protocol/coordination/floor.hpp"
+
+namespace semantic::protocol::coordination {
+
+namespace {
+
+agent& agent_at(session& s, int index) { return s.agents[static_cast<std::size_t>(index)]; }
+
+bool can_answer(const session& s, int index) {
+    return part_of(s.agents[static_cast<std::size_t>(index)].role) != part::observer;
+}
+
+/// For these two alone.
+std::vector<int> between(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
+
+void add_choice(question& asked, const std::string& choice) {
+    if (std::ranges::find(asked.choices, choice) == asked.choices.end())
+        asked.choices.push_back(choice);
+}
+
+}  // namespace
+
+part part_of(std::string_view role) noexcept {
+    if (role == "moderator") return part::moderator;
+    if (role == "critic") return part::critic;
+    if (role == "observer") return part::observer;
+    return part::participant;
+}
+
+int session::find(std::string_view agent_id) const noexcept {
+    auto found = std::ranges::find(agents, agent_id, &agent::id);
+    return found == agents.end() ? nobody : static_cast<int>(found - agents.begin());
+}
+
+bool may_see(const line& what, int agent) noexcept {
+    return what.visible_to.empty() || std::ranges::binary_search(what.visible_to, agent);
+}
+
+std::vector<const line*> transcript(const session& s, int viewer) {
+    std::vector<const line*> shown;
+    for (const line& each : s.lines)
+        if (!each.is_hidden && may_see(each, viewer)) shown.push_back(&each);
+    return shown;
+}
+
+std::vector<int> speakers_of(const session& s) {
+    std::vector<int> speakers;
+    for (std::size_t i = 0; i < s.agents.size(); ++i)
+        if (part_of(s.agents[i].role) != part::observer) speakers.push_back(static_cast<int>(i));
+    return speakers;
+}
+
+int coordinator_of(const session& s) {
+    const std::vector<int> speakers = speakers_of(s);
+    for (int each : speakers)
+        if (part_of(s.agents[static_cast<std::size_t>(each)].role) == part::moderator) return each;
+    return speakers.empty() ? nobody : speakers.front();
+}
+
+void apply(session& s, const said& event) {
+    agent& speaker = agent_at(s, event.agent);
+    if (!event.text.empty()) {
+        line spoken{event.line_id, event.agent};
+        spoken.text = event.text;
+        spoken.turn = s.turn;
+        spoken.is_sampled = true;
+        if (event.to != nobody) {
+            spoken.to = event.to;
+            spoken.visible_to = between(event.agent, event.to);
+        }
+        s.lines.push_back(std::move(spoken));
+    }
+    if (event.is_remembered) apply(s, heard{event.agent, event.reads});
+    speaker.last_turn = s.turn;
+    if (s.form == topology::whisper) {
+        const bool answers = s.owes_answer == event.agent;
+        if (!answers) ++s.whispers_begun;
+        const bool is_heard = !answers && !event.text.empty() && can_answer(s, event.to);
+        s.owes_answer = is_heard ? event.to : nobody;
+        s.owed_to = is_heard ? event.agent : nobody;
+    }
+    ++s.turn;
+    ++s.place;
+    if (s.place < turns_in_round(s)) return;
+    ++s.round;
+    s.place = 0;
+    s.round_start = s.lines.size();
+}
+
+void apply(session& s, const heard& event) {
+    agent& who = agent_at(s, event.agent);
+    who.lines_read = event.reads;
+    who.has_entered = true;
+}
+
+void apply(session& s, const whispered& event) {
+    line spoken{event.line_id, event.from};
+    spoken.text = event.text;
+    spoken.turn = s.turn;
+    spoken.to = event.to;
+    spoken.visible_to = between(event.from, event.to);
+    s.lines.push_back(std::move(spoken));
+    if (s.form != topology::whisper || !can_answer(s, event.to)) return;
+    s.owes_answer = event.to;
+    s.owed_to = event.from;
+}
+
+void apply(session& s, const told& event) {
+    line spoken{event.line_id};
+    spoken.text = event.text;
+    spoken.turn = s.turn;
+    s.lines.push_back(std::move(spoken));
+}
+
+void apply(session& s, const voted& event) {
+    question& asked = s.questions[event.question];
+    std::erase_if(asked.votes, [&](const vote& v) { return v.agent == event.what.agent; });
+    add_choice(asked, event.what.choice);
+    for (const std::string& choice : event.what.ranking) add_choice(asked, choice);
+    asked.votes.push_back(event.what);
+    line note{event.line_id};
+    note.text = "You voted for \"" + event.what.choice + "\" on \"" + asked.text + "\".";
+    note.turn = s.turn;
+    note.visible_to = {event.what.agent};
+    note.is_hidden = true;
+    s.lines.push_back(std::move(note));
+}
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,138 @@
+#pragma once
+// A conversation of several agents under rules: who is in it, what was said to whom, whose turn it
+// is. A value: nothing here asks a model, reads a clock or makes up an id.
+// Owner: whoever runs the session. Thread: one at a time.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/coordination/decision.hpp"
+
+namespace semantic::protocol::coordination {
+
+/// turn_by_turn: in speaking order, unless the client names the speaker. round_robin: in speaking
+/// order, always. broadcast: all speakers of a round answer what was there before it. whisper: each
+/// in turn says something to the next one alone, who answers it alone. interrupt: whoever wants to
+/// speak most.
+enum class topology { turn_by_turn, round_robin, broadcast, whisper, interrupt };
+inline constexpr std::array topology_names{"turn_by_turn", "round_robin", "broadcast", "whisper",
+                                           "interrupt"};
+enum class debate_format { free_form, structured, socratic, devils_advocate, parliamentary };
+inline constexpr std::array format_names{"free_form", "structured", "socratic", "devils_advocate",
+                                         "parliamentary"};
+/// permanent: with a prefix, the agent's memory outlives the session.
+enum class lifecycle { ephemeral, permanent };
+inline constexpr std::array lifecycle_names{"ephemeral", "permanent"};
+
+template <class Enum>
+constexpr int index_of(Enum value) {
+    return static_cast<int>(value);
+}
+
+/// What a role does. Any other word for a role takes part.
+enum class part { participant, moderator, critic, observer };
+part part_of(std::string_view role) noexcept;
+
+/// Agents are named by their place in session::agents; this is who is none of them.
+inline constexpr int nobody = -1;
+
+struct agent {
+    std::string id;
+    std::string name;
+    std::string role = "participant";
+    std::string system_prompt{};
+    lifecycle life = lifecycle::ephemeral;
+    std::size_t lines_read = 0;  // of session::lines: these its memory has, as far as it may
+    bool has_entered = false;    // its memory has something of this session
+    int last_turn = nobody;      // when it spoke last
+};
+
+/// Something that was said, or told. Never changed once it is there.
+struct line {
+    std::string id;
+    int sender = nobody;        // who said it
+    std::string sender_name{};  // of a sender that is none of the agents; empty: an instruction
+    std::string text{};         // as the transcript shows it
+    int turn = 0;
+    int to = nobody;                // whispered to this one
+    std::vector<int> visible_to{};  // in ascending order; empty: all
+    bool is_hidden = false;         // read by who may see it, and no part of any transcript
+    bool is_sampled = false;        // its sender has it in its memory as its own answer
+};
+
+struct session {
+    std::string id;
+    topology form = topology::turn_by_turn;
+    debate_format format = debate_format::free_form;
+    decision_mode decides = decision_mode::none;
+    std::vector<agent> agents{};
+    std::vector<line> lines{};
+    std::vector<question> questions{};
+    std::string prefix{};         // of permanent agents' memories; empty: none outlives the session
+    int max_turns = 0;            // 0: no end
+    int turn = 0;                 // turns that were taken
+    int round = 0;                // rounds that are complete
+    int place = 0;                // turns of the present round that were taken
+    std::size_t round_start = 0;  // lines that were there when the round began
+    int whispers_begun = 0;       // by turns of the topology whisper
+    int owes_answer = nobody;     // was whispered to, in that topology
+    int owed_to = nobody;         // by this one
+
+    bool is_active() const noexcept { return max_turns == 0 || turn < max_turns; }
+    /// Returns: `nobody` when there is none.
+    int find(std::string_view agent_id) const noexcept;
+};
+
+bool may_see(const line& what, int agent) noexcept;
+/// What `viewer` (`nobody`: anybody) may be shown of what was said, in order.
+std::vector<const line*> transcript(const session& s, int viewer = nobody);
+/// Those that speak and vote: all but the observers, in order.
+std::vector<int> speakers_of(const session& s);
+/// Who decides alone where one does: the first moderator, else the first that speaks.
+int coordinator_of(const session& s);
+
+/// The agent's answer in a turn.
+struct said {
+    int agent = nobody;
+    int to = nobody;        // the answer is a whisper to this one
+    std::size_t reads = 0;  // lines that it had read before
+    std::string line_id{};
+    std::string text{};  // as the transcript shows it; empty: the turn passes, and nothing was said
+    bool is_remembered = true;  // the agent's memory has what it read, and its answer
+};
+/// An agent has these lines in its memory now, though it said nothing.
+struct heard {
+    int agent = nobody;
+    std::size_t reads = 0;
+};
+/// A line of a client's in the name of one agent, for another one alone.
+struct whispered {
+    int from = nobody;
+    int to = nobody;
+    std::string line_id{};
+    std::string text{};
+};
+/// A line that is nobody's, for all to read.
+struct told {
+    std::string line_id{};
+    std::string text{};
+};
+/// Requires: the question is open, and the voter an agent that votes.
+struct voted {
+    std::size_t question = 0;
+    vote what;
+    std::string line_id{};  // of the line by which the voter remembers it
+};
+
+// Each takes the session to where it is after that.
+void apply(session& s, const said& event);
+void apply(session& s, const heard& event);
+void apply(session& s, const whispered& event);
+void apply(session& s, const told& event);
+void apply(session& s, const voted& event);
+
+}  // namespace semantic::protocol::coordination
