@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What forms of K and V cost a model that has to remember: facts told at 2K to 8K tokens.
 
-kv_recall.py MODEL [--recipes 16,auto,k4v4] [--contexts 2048,4096,8192] [--questions 30]
+kv_recall.py MODEL TEXT [--recipes 16,auto,k4v4] [--contexts 2048,4096,8192] [--questions 40]
 
-For each recipe the server is started on the model (a GGUF file, a folder or a name), an agent is
-told a context of facts of one form, so that each is a distractor of the others, and every question
-goes to a fork of that agent, greedily. An answer is right when its first number is the one that
-was told. Prints a table in percent, with a 95 % interval (Wilson) a cell. `auto` is the measured
+For each recipe the server is started on the model (a GGUF file, a folder or a name), and an agent
+is told prose of TEXT with as many numbers in it, at even distances, as there are questions. Every
+question goes to a fork of that agent, greedily. An answer is right when its first number is the
+one that was told. Prints a table in percent, with a 95 % interval (Wilson) a cell. `auto` is the measured
 default. Nothing but 127.0.0.1 is asked.
 """
 
@@ -23,13 +23,12 @@ import tempfile
 import time
 import urllib.request
 
-ROOMS = ('Larch Maple Birch Cedar Hazel Rowan Alder Aspen Linden Willow Juniper Spruce Poplar Elder '
-         'Holly Myrtle Laurel Walnut Chestnut Sycamore Amber Coral Jasper Onyx Opal Pearl Quartz Ruby '
-         'Topaz Garnet').split()
-THINGS = ('pump valve boiler filter heater cooler sensor motor drill press mixer oven scale lamp fan '
-          'lift gate crane belt saw').split()
-START_SECONDS = 180
-REQUEST_SECONDS = 600
+ANIMALS = ('badger beaver camel cheetah cobra crane dolphin donkey eagle falcon ferret gecko giraffe '
+           'goose hamster heron jackal koala leopard lizard lobster magpie ostrich otter panther parrot '
+           'pelican penguin rabbit raven salmon seal spider squirrel tiger turtle walrus weasel whale '
+           'zebra').split()
+START_SECONDS = 600
+REQUEST_SECONDS = 3600
 
 
 def free_port():
@@ -81,30 +80,39 @@ class Server:
         self.folder.cleanup()
 
 
-def facts(seed):
-    """All pairs of a room and a thing, in a random order, each with a number of its own."""
+def facts(count, seed):
+    """Returns: pairs of an animal and its number."""
     draw = random.Random(seed)
-    pairs = [(room, thing) for room in ROOMS for thing in THINGS]
-    draw.shuffle(pairs)
-    numbers = draw.sample(range(1000, 10000), len(pairs))
-    return [(room, thing, number) for (room, thing), number in zip(pairs, numbers)]
+    return list(zip(draw.sample(ANIMALS, count), draw.sample(range(1000, 10000), count)))
 
 
-def telling(some):
-    lines = [f'The {thing} in room {room} has the number {number}.' for room, thing, number in some]
-    return ('Here is the inventory of a house. I will ask about it later.\n\n' + '\n'.join(lines) +
-            '\n\nSay only: I have read it.')
+def telling(paragraphs, known):
+    """The prose, with the facts at even distances."""
+    lines = list(paragraphs)
+    for i, (animal, number) in reversed(list(enumerate(known))):
+        lines.insert(int((i + 0.5) * len(paragraphs) / len(known)),
+                     f'NOTE: the secret number of the {animal} is {number}.')
+    return ('Read this text. It holds notes about secret numbers, which I will ask for later.\n\n' +
+            '\n\n'.join(lines) + '\n\nSay only: I have read it.')
 
 
-def told_agent(server, tokens, known):
-    """Tells as many facts as fit into `tokens`. Returns: their number."""
-    draft = server.post('/v1/messages/count_tokens', {
-        'model': 'any', 'messages': [{'role': 'user', 'content': telling(known[:50])}]})
-    count = min(len(known), int(tokens / (draft['input_tokens'] / 50)))
+def tokens_of(server, text):
+    return server.post('/v1/messages/count_tokens', {
+        'model': 'any', 'messages': [{'role': 'user', 'content': text}]})['input_tokens']
+
+
+def tell(server, tokens, paragraphs, known):
+    """Tells the agent as much of the prose as makes `tokens` with the facts."""
+    few, many = 0, len(paragraphs)
+    while many - few > 1:
+        middle = (few + many) // 2
+        if tokens_of(server, telling(paragraphs[:middle], known)) <= tokens:
+            few = middle
+        else:
+            many = middle
     server.post('/v1/agents/told/generate', {
-        'messages': [{'role': 'user', 'content': telling(known[:count])}], 'max_tokens': 8,
-        'temperature': 0})
-    return count
+        'messages': [{'role': 'user', 'content': telling(paragraphs[:few], known)}],
+        'max_tokens': 8, 'temperature': 0})
 
 
 def ask(server, question):
@@ -116,13 +124,11 @@ def ask(server, question):
     return answer['text']
 
 
-def rights(server, tokens, questions, seed):
-    known = facts(seed)
-    count = told_agent(server, tokens, known)
-    asked = [known[int((i + 0.5) * count / questions)] for i in range(questions)]
+def rights(server, tokens, paragraphs, known):
+    tell(server, tokens, paragraphs, known)
     right = 0
-    for room, thing, number in asked:
-        text = ask(server, f'Which number has the {thing} in room {room}? Answer with the number.')
+    for animal, number in known:
+        text = ask(server, f'What is the secret number of the {animal}? Answer with the number.')
         found = re.search(r'\d{3,}', text)
         right += found is not None and int(found.group()) == number
     server.delete('/v1/agents/told')
@@ -140,12 +146,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('model')
+    parser.add_argument('text')
     parser.add_argument('--server', default='build/bin/semantic-server')
     parser.add_argument('--recipes', default='16,auto,k4v4')
     parser.add_argument('--contexts', default='2048,4096,8192')
-    parser.add_argument('--questions', type=int, default=30)
+    parser.add_argument('--questions', type=int, default=40, choices=range(1, len(ANIMALS) + 1),
+                        metavar='N')
     parser.add_argument('--seed', type=int, default=1)
     options = parser.parse_args()
+    prose = pathlib.Path(options.text).read_text(encoding='utf-8')
+    paragraphs = [' '.join(each.split()) for each in prose[:80000].split('\n\n') if each.strip()]
+    known = facts(options.questions, options.seed)
     contexts = [int(each) for each in options.contexts.split(',')]
     print('| K and V |' + ''.join(f' {each} tokens |' for each in contexts))
     print('|---|' + '---|' * len(contexts), flush=True)
@@ -154,7 +165,7 @@ def main():
         try:
             cells = []
             for tokens in contexts:
-                right = rights(server, tokens, options.questions, options.seed)
+                right = rights(server, tokens, paragraphs, known)
                 cells.append(f'{100 * right / options.questions:.0f} ± '
                              f'{wilson(right, options.questions):.0f}')
                 print(f'{recipe} at {tokens}: {right} of {options.questions}', file=sys.stderr,
