@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What each form of K and V costs published models: perplexity, KL divergence, same top token.
 
-kv_quality.py run FOLDER [--eval PROGRAM] [--models DIR] [--tokens N] TEXT...
-    Runs `semantic-eval perplexity` for every model of MODELS over every text, one after another,
-    into FOLDER/MODEL.TEXT.csv; what is there already is kept. Takes hours.
+kv_quality.py run FOLDER [--eval PROGRAM] [--models DIR] [--model NAME]... [--forms LIST]
+                  [--tokens N] TEXT...
+    Runs `semantic-eval perplexity` for every model of MODELS (or those named) over every text, one
+    after another, into FOLDER/MODEL.TEXT.csv and, by depth too, FOLDER/MODEL.TEXT.log; what is
+    there already is kept. Takes hours; fewer forms take less.
 kv_quality.py show FOLDER [--svg FILE]
     Prints the table of all that FOLDER holds, and draws KL divergence by form and model.
 """
@@ -13,28 +15,33 @@ import csv
 import math
 import pathlib
 import subprocess
-import sys
 
-FORMS = '16,k8v8,k7m-v5r,k8m-v4r,k6m-v5r,k4m-v4r,4'
-MODELS = ['smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b', 'qwen2.5-coder-1.5b']
+FORMS = '16,k8v8,k8m-v5r,k7m-v5r,k8m-v4r,k6m-v5r,k5m-v4r,k4m-v4r,k4v4'
+MODELS = ['semantic-tiny', 'smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b',
+          'qwen2.5-coder-1.5b']
+
+
+def file_of(model, folder):
+    published = pathlib.Path(folder).expanduser() / f'{model}.gguf'
+    return published if published.exists() else pathlib.Path('etc/models') / model
 
 
 def run(options):
     folder = pathlib.Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for model in MODELS:
+    for model in options.model or MODELS:
         for text in options.texts:
             made = folder / f'{model}.{pathlib.Path(text).stem}.csv'
             if made.exists():
                 continue
             print(made, flush=True)
             unfinished = made.with_suffix('.part')
-            file = str(pathlib.Path(options.models).expanduser() / f'{model}.gguf')
-            subprocess.run(
-                [options.eval, 'perplexity', '--model', file, '--text', text, '--kv', FORMS,
-                 '--context', '8192', '--tokens', str(options.tokens), '--compensated',
-                 '--csv', str(unfinished)],
-                check=True, stdout=sys.stderr)
+            with open(made.with_suffix('.log'), 'w') as log:
+                subprocess.run(
+                    [options.eval, 'perplexity', '--model', str(file_of(model, options.models)),
+                     '--text', text, '--kv', options.forms, '--context', '8192',
+                     '--tokens', str(options.tokens), '--compensated', '--csv', str(unfinished)],
+                    check=True, stdout=log)
             unfinished.rename(made)
 
 
@@ -58,7 +65,7 @@ def show_table(rows):
               f"| {row['kl_mean']:.4f} | {row['same_top_pct']:.1f} |")
 
 
-COLOURS = ['#4269d0', '#efb118', '#ff725c', '#6cc5b0']
+COLOURS = ['#9c6b4e', '#4269d0', '#efb118', '#ff725c', '#6cc5b0']
 
 
 def draw(rows, path):
@@ -102,7 +109,7 @@ def draw(rows, path):
         out.append(f'<text x="{left + group * (i + 0.5):.1f}" y="{top + height + 18}" '
                    f'text-anchor="middle">{name}</text>')
     for j, model in enumerate(models):
-        x = left + 160 * j
+        x = left + 130 * j
         out.append(f'<rect x="{x}" y="{top + height + 40}" width="12" height="12" '
                    f'fill="{COLOURS[j]}"/>')
         out.append(f'<text x="{x + 18}" y="{top + height + 51}">{model}</text>')
@@ -119,6 +126,8 @@ def main():
     running.add_argument('texts', nargs='+', metavar='TEXT')
     running.add_argument('--eval', default='build/bin/semantic-eval')
     running.add_argument('--models', default='~/.semantic/models')
+    running.add_argument('--model', action='append', choices=MODELS)
+    running.add_argument('--forms', default=FORMS)
     running.add_argument('--tokens', type=int, default=24576)
     running.set_defaults(call=run)
     showing = commands.add_parser('show')
