@@ -1,8 +1,10 @@
 // The forward pass without scheduler or server: decoding by several sequences at a depth, and
 // prefill at a depth, each beside what this machine's memory and multipliers allow, measured in the
-// same run. K and V have the bits that the server takes for the model.
+// same run.
 // Run: build/bin/model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS] [COUNTxDEPTH...]
-// COUNT is of sequences for decode, of tokens for prefill.
+//          [--kv RECIPE] [--repeats N]
+// COUNT is of sequences for decode, of tokens for prefill. RECIPE: how K and V are kept, as
+// `semantic-eval inspect --measure` names it; without it 4 bits, 8 where keys have a bias.
 
 #include <algorithm>
 #include <chrono>
@@ -13,17 +15,18 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/compute_arena.hpp"
+#include "engine/model/key_means.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "perf/inside/kernel_roofs.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace {
 
@@ -61,6 +64,17 @@ cost fastest(int repeats, const std::function<void()>& body) {
     return fastest(
         repeats, [] {}, body);
 }
+
+/// What the command line says.
+struct bench_case {
+    int count, depth;
+};
+struct bench_options {
+    std::string model, what = "all", kernels = "auto", kv;
+    int threads = 0;
+    int repeats = 0;  // of a case, of which the fastest counts; 0: what each part takes
+    std::vector<bench_case> cases;
+};
 
 struct roofs {
     double read_bytes;       // a second, by all threads
@@ -117,15 +131,25 @@ roofs measure_roofs(const kernel_table& kernels, memory_roof& memory) {
 
 class bench_model {
   public:
-    bench_model(const std::string& folder, const kernel_table& kernels, std::size_t pool_bytes) {
-        auto config = model_config::load(folder);
+    bench_model(const bench_options& options, const kernel_table& kernels, std::size_t pool_bytes) {
+        auto config = model_config::load(options.model);
         if (!config) throw std::runtime_error(config.error().what);
         config_ = std::move(*config);
-        const storage::kv_layout layout =
-            make_kv_layout(config_, default_kv(config_).bits, block_tokens);
+        storage::kv_recipe recipe(default_kv(config_).bits);
+        if (!options.kv.empty()) {
+            const auto named = storage::find_kv_recipe(options.kv);
+            if (!named) throw std::runtime_error("--kv is none of " + storage::kv_recipe_names());
+            recipe = *named;
+        }
+        const storage::kv_layout layout = make_kv_layout(config_, recipe, block_tokens);
         pool_ = std::make_unique<storage::block_pool>(layout, pool_bytes);
-        auto model = transformer::load(folder, config_, layout, kernels, {rows_max, 16},
-                                       weight_form::native, {});
+        // Means of 0 take as long to subtract as those of the model.
+        const std::vector<float> means(recipe.k.centred ? key_means::count(config_) : 0);
+        auto weights =
+            transformer::load(options.model, config_, make_kv_layout(config_, 16, block_tokens),
+                              kernels, {1, 1}, weight_form::native, {});
+        if (!weights) throw std::runtime_error(weights.error().what);
+        auto model = (*weights)->with_layout(layout, {rows_max, 16}, means);
         if (!model) throw std::runtime_error(model.error().what);
         model_ = std::move(*model);
         logits_ = aligned_buffer<float>(16 * static_cast<std::size_t>(config_.vocabulary));
@@ -192,32 +216,15 @@ class bench_model {
     storage::kv_block_parts model_block_;
 };
 
-struct bench_case {
-    int count, depth;
-};
-
-/// What the command line names behind THREADS, else `usual`.
-std::vector<bench_case> cases_of(int argc, char** argv, std::vector<bench_case> usual) {
-    if (argc <= 5) return usual;
-    std::vector<bench_case> cases;
-    for (int i = 5; i < argc; ++i) {
-        bench_case next{};
-        if (std::sscanf(argv[i], "%dx%d", &next.count, &next.depth) != 2 || next.count < 1 ||
-            next.depth < 0)
-            throw std::runtime_error(std::string("not COUNTxDEPTH: ") + argv[i]);
-        cases.push_back(next);
-    }
-    return cases;
-}
-
-void decode(bench_model& model, memory_roof& roof, const std::vector<bench_case>& cases) {
+void decode(bench_model& model, memory_roof& roof, const std::vector<bench_case>& cases,
+            int repeats) {
     std::printf("%-28s %9s %9s %9s %12s\n", "decode", "ms/step", "cpu ms", "tok/s", "% of memory");
     for (const auto& [agents, depth] : cases) {
         std::vector<std::unique_ptr<storage::kv_sequence>> all;
         for (int i = 0; i < agents; ++i) all.push_back(model.sequence(depth));
         const int steps = 8;
         model.step(all, 1);
-        const cost c = fastest(6, [&] {
+        const cost c = fastest(repeats, [&] {
             for (int i = 0; i < steps; ++i) model.step(all, 1);
         });
         const double bytes =
@@ -230,12 +237,13 @@ void decode(bench_model& model, memory_roof& roof, const std::vector<bench_case>
     std::printf("memory reads up to %.1f GB/s in this run\n", roof.measure() * 1e-9);
 }
 
-void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases) {
+void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case>& cases,
+             int repeats) {
     std::printf("%-28s %9s %9s %9s %12s\n", "prefill", "ms", "cpu ms", "tok/s", "% of int8");
     for (const auto& [tokens, depth] : cases) {
         std::vector<std::unique_ptr<storage::kv_sequence>> one(1);
         const cost c = fastest(
-            3, [&, depth = depth] { one[0] = model.sequence(depth); },
+            repeats, [&, depth = depth] { one[0] = model.sequence(depth); },
             [&, tokens = tokens] { model.step(one, tokens); });
         std::printf("%5d tokens at %6d        %9.2f %9.2f %9.0f %12.0f\n", tokens, depth,
                     c.wall * 1e3, c.cpu * 1e3, tokens / c.wall,
@@ -245,35 +253,70 @@ void prefill(bench_model& model, const roofs& roof, const std::vector<bench_case
     }
 }
 
-int run(int argc, char** argv) {
-    if (argc < 2) {
+/// The value behind argv[i], which it steps to.
+std::string value_of(int argc, char** argv, int& i) {
+    if (i + 1 >= argc) throw std::runtime_error(std::string(argv[i]) + " needs a value");
+    return argv[++i];
+}
+
+bench_options parse(int argc, char** argv) {
+    bench_options options;
+    int position = 0;
+    for (int i = 1; i < argc; ++i) {
+        const std::string word = argv[i];
+        if (word == "--kv") {
+            options.kv = value_of(argc, argv, i);
+        } else if (word == "--repeats") {
+            options.repeats = std::atoi(value_of(argc, argv, i).c_str());
+        } else if (position < 4) {
+            if (position == 0) options.model = word;
+            if (position == 1) options.what = word;
+            if (position == 2) options.kernels = word;
+            if (position == 3) options.threads = std::atoi(word.c_str());
+            ++position;
+        } else {
+            bench_case next{};
+            if (std::sscanf(word.c_str(), "%dx%d", &next.count, &next.depth) != 2 ||
+                next.count < 1 || next.depth < 0)
+                throw std::runtime_error("not COUNTxDEPTH: " + word);
+            options.cases.push_back(next);
+        }
+    }
+    return options;
+}
+
+constexpr int decode_repeats = 6, prefill_repeats = 3;
+const std::vector<bench_case> usual_decodes = {{1, 1024},  {2, 1024}, {4, 1024}, {8, 1024},
+                                               {16, 1024}, {1, 32},   {1, 16384}};
+const std::vector<bench_case> usual_prefills = {
+    {512, 0}, {2048, 0}, {512, 16384}, {65, 16384}, {50, 16384}};
+
+int run(const bench_options& options) {
+    if (options.model.empty()) {
         std::fprintf(stderr,
                      "usage: model_bench MODEL [decode|prefill|all] [KERNELS] [THREADS] "
-                     "[COUNTxDEPTH...]\n");
+                     "[COUNTxDEPTH...] [--kv RECIPE] [--repeats N]\n");
         return 2;
     }
-    const std::string_view what = argc > 2 ? argv[2] : "all";
-    const kernel_table* kernels = find_kernels(argc > 3 ? argv[3] : "auto");
+    const kernel_table* kernels = find_kernels(options.kernels);
     if (kernels == nullptr) throw std::runtime_error("this CPU has no such kernels");
-    compute_arena arena(argc > 4 ? std::atoi(argv[4]) : 0);
+    const auto cases = [&](const std::vector<bench_case>& usual) {
+        return options.cases.empty() ? usual : options.cases;
+    };
+    const auto repeats = [&](int usual) { return options.repeats > 0 ? options.repeats : usual; };
+    compute_arena arena(options.threads);
     arena.run([&] {
         memory_roof memory;
         const roofs roof = measure_roofs(*kernels, memory);
-        bench_model model(argv[1], *kernels, std::size_t{2} << 30);
+        bench_model model(options, *kernels, std::size_t{2} << 30);
         std::printf("%s, %d threads: reads %.1f GB/s, int8 %.0f GOP/s; ", kernels->name,
                     arena.threads(), roof.read_bytes * 1e-9, 1e-9 * roof.int8_operations);
         std::printf("weights %.1f MB, KV %.0f bytes a token\n", model.weight_bytes() * 1e-6,
                     model.kv_bytes_per_token());
-        if (what != "prefill")
-            decode(
-                model, memory,
-                cases_of(
-                    argc, argv,
-                    {{1, 1024}, {2, 1024}, {4, 1024}, {8, 1024}, {16, 1024}, {1, 32}, {1, 16384}}));
-        if (what != "decode")
-            prefill(model, roof,
-                    cases_of(argc, argv,
-                             {{512, 0}, {2048, 0}, {512, 16384}, {65, 16384}, {50, 16384}}));
+        if (options.what != "prefill")
+            decode(model, memory, cases(usual_decodes), repeats(decode_repeats));
+        if (options.what != "decode")
+            prefill(model, roof, cases(usual_prefills), repeats(prefill_repeats));
     });
     return 0;
 }
@@ -282,7 +325,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        return run(argc, argv);
+        return run(parse(argc, argv));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "model_bench: %s\n", error.what());
         return 1;
