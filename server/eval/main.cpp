@@ -25,12 +25,12 @@ constexpr command commands[] = {
      semantic::eval::run_render},
     {"logits",
      "[--model MODEL] --tokens FILE --out FILE [--positions all|p,q,...] [--kv-bits 16|8|4] "
-     "[--chunk "
-     "N]",
+     "[--chunk N] [--compensated]",
      "Writes the logits of a token sequence as safetensors: positions I64 [n], logits F32 [n, "
      "vocabulary].",
      semantic::eval::run_logits},
-    {"greedy", "[--model MODEL] --tokens FILE [--max-new N] [--kv-bits 16|8|4] > IDS",
+    {"greedy",
+     "[--model MODEL] --tokens FILE [--max-new N] [--kv-bits 16|8|4] [--compensated] > IDS",
      "Prints the greedy continuation as a JSON array of token ids.", semantic::eval::run_greedy},
     {"perplexity",
      "[--model MODEL] --text FILE [--kv LIST] [--context N] [--tokens N] [--second-half] [--csv "

@@ -74,6 +74,9 @@ void add_sequence_options(options& given) {
                     .c_str());
     given.add()("chunk", po::value<int>()->default_value(512)->value_name("N"),
                 "tokens prefilled at once; the results do not depend on it");
+    given.add()("compensated", po::bool_switch(),
+                "multiply what 8 bits lose of activations too: nearly a float model's logits, for "
+                "twice the work");
 }
 
 offline_options model_options(const options& given, std::size_t tokens_max) {
@@ -84,7 +87,7 @@ offline_options model_options(const options& given, std::size_t tokens_max) {
     return {given.model_directory(),           given.get<std::string>("kernels"),
             given.number("threads", 0, 1024),  recipes[0],
             given.number("chunk", 1, 1 << 16), static_cast<int>(tokens_max),
-            given.get<std::string>("weights")};
+            given.get<std::string>("weights"), given.get<bool>("compensated")};
 }
 
 std::vector<storage::token_id> prompt_of(const options& given) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "storage/files/safetensors.hpp"
 #include "tests/eval/eval_program.hpp"
@@ -82,6 +84,37 @@ TEST_F(semantic_eval, logits_are_the_same_bytes_whatever_the_chunks_and_threads)
     ASSERT_TRUE(file);
     EXPECT_EQ(file->view().tensors.at("positions").shape, (std::vector<std::int64_t>{3}));
     EXPECT_EQ(file->view().tensors.at("logits").shape, (std::vector<std::int64_t>{3, 448}));
+}
+
+TEST_F(semantic_eval, compensated_logits_are_nearer_to_a_float_models) {
+    const std::string model = golden + "/models/mlx-8bit";
+    const auto reference = storage::safetensors_file::open(model + "/expected.safetensors");
+    ASSERT_TRUE(reference);
+    const auto numbers = [](const auto& file, const char* name, auto kind) {
+        const auto& bytes = file->view().tensors.at(name).bytes;
+        const auto* first = reinterpret_cast<const decltype(kind)*>(bytes.data());
+        return std::vector<decltype(kind)>(first, first + bytes.size() / sizeof(kind));
+    };
+    const auto list = [](const std::vector<std::int64_t>& all) {
+        std::string text;
+        for (const std::int64_t one : all) text += (text.empty() ? "" : ",") + std::to_string(one);
+        return text;
+    };
+    write(path("ids.json"), "[" + list(numbers(reference, "input_ids", std::int64_t{})) + "]");
+    const auto expected = numbers(reference, "logits", float{});
+    const auto squares_off = [&](const std::string& how) {
+        const outcome done =
+            run("logits --model " + model + " --tokens " + path("ids.json") + " --positions " +
+                list(numbers(reference, "positions", std::int64_t{})) + " --kv-bits 16 --out " +
+                path("x") + how);
+        EXPECT_EQ(done.status, 0) << done.err;
+        const auto logits = numbers(storage::safetensors_file::open(path("x")), "logits", float{});
+        double sum = 0;
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            sum += (logits[i] - expected[i]) * (logits[i] - expected[i]);
+        return sum;
+    };
+    EXPECT_LT(squares_off(" --compensated"), 0.01 * squares_off(""));
 }
 
 TEST_F(semantic_eval, greedy_continues_with_as_many_ids_as_asked_for) {
