@@ -6,8 +6,8 @@ kv_recall.py MODEL TEXT [--recipes 16,auto,k4v4] [--contexts 2048,4096,8192] [--
 For each recipe the server is started on the model (a GGUF file, a folder or a name), and an agent
 is told prose of TEXT with as many numbers in it, at even distances, as there are questions. Every
 question goes to a fork of that agent, greedily. An answer is right when its first number is the
-one that was told. Prints a table in percent, with a 95 % interval (Wilson) a cell. `auto` is the measured
-default. Nothing but 127.0.0.1 is asked.
+one that was told. Prints a table in percent, with a 95 % interval (Wilson) a cell. `auto` is the
+measured default. Nothing but 127.0.0.1 is asked.
 """
 
 import argparse
@@ -23,10 +23,10 @@ import tempfile
 import time
 import urllib.request
 
-ANIMALS = ('badger beaver camel cheetah cobra crane dolphin donkey eagle falcon ferret gecko giraffe '
-           'goose hamster heron jackal koala leopard lizard lobster magpie ostrich otter panther parrot '
-           'pelican penguin rabbit raven salmon seal spider squirrel tiger turtle walrus weasel whale '
-           'zebra').split()
+ANIMALS = ('badger beaver camel cheetah cobra crane dolphin donkey eagle falcon ferret gecko '
+           'giraffe goose hamster heron jackal koala leopard lizard lobster magpie ostrich '
+           'otter panther parrot pelican penguin rabbit raven salmon seal spider squirrel '
+           'tiger turtle walrus weasel whale zebra').split()
 START_SECONDS = 600
 REQUEST_SECONDS = 3600
 
