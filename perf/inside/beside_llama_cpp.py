@@ -2,7 +2,8 @@
 """Published GGUF files beside llama.cpp, K and V of 16 bit: perplexity, token ids, greedy answers.
 
 beside_llama_cpp.py --llama-cpp PLACE [--text FILE] [--models DIR] [MODEL...]
-    PLACE: a folder from which Python imports llama_cpp (the package llama-cpp-python), with numpy.
+    PLACE: a folder from which Python imports llama_cpp (the package llama-cpp-python), with numpy;
+    left out, what SEMANTIC_LLAMA_CPP names.
     Prints a table, and each answer that differs: how far apart the two tokens are for either side
     and for `--compensated` logits of ours, whose activations are nearly floats.
     Without --text no perplexity is measured. Models that are not there are left out and named.
@@ -15,6 +16,7 @@ import csv
 import ctypes
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -256,7 +258,7 @@ def skip(why):
 
 def find_peer(place):
     if not place:
-        skip('--llama-cpp has to say where llama_cpp can be imported from')
+        skip('neither --llama-cpp nor SEMANTIC_LLAMA_CPP says where llama_cpp can be imported from')
     sys.path.insert(0, str(pathlib.Path(place).expanduser()))
     try:
         import llama_cpp
@@ -270,9 +272,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', nargs='*', metavar='MODEL')
-    parser.add_argument('--llama-cpp', default='')
+    parser.add_argument('--llama-cpp', default=os.environ.get('SEMANTIC_LLAMA_CPP', ''))
     parser.add_argument('--text', default='')
-    parser.add_argument('--models', default='~/.semantic/models')
+    parser.add_argument('--models', default=os.environ.get('SEMANTIC_REAL_MODELS',
+                                                           '~/.semantic/models'))
     parser.add_argument('--eval', default='build/bin/semantic-eval')
     parser.add_argument('--tokens', type=int, default=4096)
     parser.add_argument('--answer-tokens', type=int, default=32)
