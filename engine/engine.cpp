@@ -165,8 +165,12 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
                         options.chunked_prefill_threshold_tokens, options.decode_latency};
     out.batch.max_batch = options.max_batch;
     out.batch.vocabulary = config_.vocabulary;
-    out.batch.answers = {stop_tokens(config_, template_, tokenizer_), info_.context_tokens_max,
-                         config_.sampling, template_.family(), template_.thinking_end()};
+    out.batch.answers = {stop_tokens(config_, template_, tokenizer_),
+                         info_.context_tokens_max,
+                         config_.sampling,
+                         template_.answers(),
+                         template_.family(),
+                         template_.thinking_end()};
     out.batch.early_save_tokens = options.block_tokens;
     out.compute_threads = options.compute_threads;
     out.max_queued = options.max_queued;
@@ -348,6 +352,7 @@ model_info describe(const engine_options& options, const model_config& config,
     info.family = config.family;
     info.chat_template = chat.family();
     info.chat_template_reason = chat.assumed();
+    info.answers = chat.answers();
     info.kernels = kernels.name;
     info.layers = layout.layer_count();
     info.kv_heads = config.kv_heads;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/text/output/answer_format.hpp"
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
 #include "engine/types/load_progress.hpp"
@@ -65,6 +66,7 @@ struct model_info {
     std::string family;                // "llama"
     std::string chat_template;         // "chatml"
     std::string chat_template_reason;  // why it is not one of the model's own; else empty
+    answer_format answers;             // how it writes tool calls and reasoning
     std::string kernels;               // "avx512"
     int layers = 0;
     int kv_heads = 0;

@@ -76,6 +76,10 @@ json::object card(const model_card& model) {
         {"capabilities", capabilities(model)},
         {"kv_bits", model.kv_bits},
         {"kv_recipe", model.kv_recipe}};
+    if (!model.call_format.empty()) {
+        object["tool_call_format"] = model.call_format;
+        object["thinking_format"] = model.thinking_format;
+    }
     if (!model.kv_recipe_reason.empty()) object["kv_recipe_reason"] = model.kv_recipe_reason;
     if (!model.chat_template_reason.empty()) {
         object["chat_template"] = model.chat_template;

@@ -22,6 +22,8 @@ struct model_card {
     int kv_bits = 0;                     // of a stored key or value
     std::string kv_recipe{};             // how K and V are kept, by name
     std::string kv_recipe_reason{};      // what was measured, where nobody chose it; else empty
+    std::string call_format{};           // how it writes tool calls: "hermes"; "none"
+    std::string thinking_format{};       // and reasoning: "think"; "none"
     std::string chat_template{};         // the family: "chatml"
     std::string chat_template_reason{};  // why it is not one of the model's own; else empty
 };

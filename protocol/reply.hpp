@@ -4,11 +4,11 @@
 // Owner: the coroutine that answers one request. Thread: one at a time. Nothing here can fail on
 // what a model says.
 //
-// Feed, in this order: on_admitted once; on_text, on_thinking and on_tool_call as the output parser
-// separates them; then exactly one on_finished or on_failed (on_failed may also come first and
-// alone). Where a request has several choices, on_choice says whose text comes next, and
-// on_choice_finished comes once for each of them before on_finished. A dialect without choices or
-// scores ignores them.
+// Feed, in this order: on_admitted once; on_text, on_thinking and on_tool_call (or on_call_begun,
+// on_call_arguments and on_call_ended in its place) as the output parser separates them; then
+// exactly one on_finished or on_failed (on_failed may also come first and alone). Where a request
+// has several choices, on_choice says whose text comes next, and on_choice_finished comes once for
+// each of them before on_finished. A dialect without choices or scores ignores them.
 
 #include <span>
 #include <string>
@@ -34,6 +34,12 @@ class reply_stream {
     virtual std::string on_thinking(std::string_view) { return {}; }
     /// Arguments that are no JSON object become text: a client would fail on them.
     virtual std::string on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    /// A call while it is written: its name, then compact JSON in pieces, then whether it was one.
+    /// One that was broken off or turned out to be none stays without an end to its arguments, and
+    /// counts as no call.
+    virtual std::string on_call_begun(std::string_view name) = 0;
+    virtual std::string on_call_arguments(std::string_view json) = 0;
+    virtual std::string on_call_ended(bool is_whole) = 0;
     virtual std::string on_choice_finished(const engine::choice_finished& /*event*/) { return {}; }
     /// The end of the stream; an error event when the generation was cancelled or ran out of time.
     virtual std::string on_finished(const engine::finished& event) = 0;

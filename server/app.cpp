@@ -180,10 +180,12 @@ void app::on_loaded() {
                   static_cast<unsigned long long>(info.pool_agents_16k));
     std::string kv = "KV " + info.kv_recipe;
     if (!info.kv_recipe_reason.empty()) kv += " (" + info.kv_recipe_reason + ")";
+    const std::string answers = "tool calls " + std::string(name_of(info.answers.calls)) +
+                                ", reasoning " + std::string(name_of(info.answers.thinking));
     std::string line = "semantic-server " + std::string(server_version) + " listening on http://" +
                        authority(options_.settings.host, port_) + " (model " + info.id +
-                       ", kernels " + info.kernels + ", " + kv + ", " + size + ", cache " +
-                       options_.cache_directory + ")";
+                       ", kernels " + info.kernels + ", " + kv + ", " + answers + ", " + size +
+                       ", cache " + options_.cache_directory + ")";
     if (options_.out != nullptr) *options_.out << line << std::endl;
     log_event(log_level::info, "ready: " + line);
 }

@@ -9,6 +9,7 @@
 
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/text/output/json_text.hpp"
+#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
@@ -58,9 +59,11 @@ class form_builder {
   public:
     /// `free`: owners of schemas that are not to be held. `not_held`: takes what of the others that
     /// are not strict is not.
-    form_builder(const tokenizer& words, std::string_view family, const generation_request& request,
-                 const std::set<std::string>& free, std::vector<std::string>& not_held)
+    form_builder(const tokenizer& words, const answer_format& format, std::string_view family,
+                 const generation_request& request, const std::set<std::string>& free,
+                 std::vector<std::string>& not_held)
         : tokenizer_(words),
+          format_(format),
           family_(family),
           request_(request),
           free_(free),
@@ -90,13 +93,23 @@ class form_builder {
     }
 
   private:
-    bool harmony() const { return family_ == "harmony"; }
-    bool llama3() const { return family_ == "llama3"; }
+    bool harmony() const { return format_.calls == call_format::harmony; }
+    bool llama3() const { return format_.calls == call_format::llama3; }
+    /// Models that learnt tags are held to JSON between them: their parsers read it too.
     bool hermes() const {
-        return family_ == "chatml" || family_ == "smollm2" || family_.starts_with("qwen2") ||
-               family_.starts_with("qwen3");
+        return format_.calls == call_format::hermes || format_.calls == call_format::qwen_xml ||
+               format_.calls == call_format::glm;
+    }
+    invalid_form no_calls() const {
+        return invalid_form("models of the chat template family '" + std::string(family_) +
+                            "' have no tool calls that an answer can be held to");
     }
 
+    /// A mark that is a token of its own in some vocabularies, and text in others.
+    sequence mark(std::string_view spelling) {
+        const token_id id = tokenizer_.find(spelling);
+        return id >= 0 ? sequence{out_.token(id)} : out_.literal(std::string(spelling));
+    }
     symbol special(std::string_view spelling) {
         token_id id = tokenizer_.find(spelling);
         if (id < 0) throw invalid_form("the vocabulary has no " + std::string(spelling));
@@ -105,10 +118,12 @@ class form_builder {
 
     // Reasoning comes before what the form is about.
     sequence reasoning() {
-        if (family_.starts_with("qwen3")) {
+        if (format_.thinking == thinking_format::think) {
             symbol closed = out_.any_of({out_.literal("\n\n")});
             symbol thought = text_up_to(out_, "</think>", closed, false);
-            if (family_ == "qwen3-thinking") return {thought};  // the prompt has opened it
+            const bool thinks = request_.thinking.enabled.value_or(true);
+            // The prompt has opened it.
+            if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
             return {out_.any_of({{}, out_.literal("<think>") + thought})};
         }
         if (!harmony()) return {};
@@ -221,13 +236,19 @@ class form_builder {
     sequence calls() {
         if (llama3()) return {llama3_call()};
         if (harmony()) return harmony_call();
-        if (!hermes())
-            throw invalid_form("models of the chat template family '" + std::string(family_) +
-                               "' have no tool calls that an answer can be held to");
+        if (format_.calls == call_format::mistral) return mistral_calls();
+        if (!hermes()) throw no_calls();
         symbol call =
             one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
         int more = request_.form.several_calls ? -1 : 0;
         return sequence{call} + out_.repeat(out_.literal("\n") + call, 0, more);
+    }
+
+    sequence mistral_calls() {
+        symbol call = one_of_the_calls("{\"name\": ", ", \"arguments\": ", "}");
+        int more = request_.form.several_calls ? -1 : 0;
+        return mark("[TOOL_CALLS]") + out_.literal("[") + sequence{call} +
+               out_.repeat(out_.literal(", ") + call, 0, more) + out_.literal("]");
     }
 
     // Text as the model likes; only what begins a call must go on as one.
@@ -248,9 +269,7 @@ class form_builder {
             symbol end = out_.any_of({said, harmony_call()});
             return out_.any_of({reasoning() + end});
         }
-        if (!hermes())
-            throw invalid_form("models of the chat template family '" + std::string(family_) +
-                               "' have no tool calls that an answer can be held to");
+        if (!hermes()) throw no_calls();
         symbol rest = out_.new_rule();
         symbol call = one_of_the_calls("\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
         symbol behind = out_.any_of({{call, rest}});
@@ -260,6 +279,7 @@ class form_builder {
 
     grammar_builder out_;
     const tokenizer& tokenizer_;
+    const answer_format format_;
     const std::string_view family_;
     const generation_request& request_;
     const std::set<std::string>& free_;
@@ -274,6 +294,7 @@ std::string key_of(const generation_request& request) {
     add(std::to_string(static_cast<int>(request.form.what)));
     add(request.form.schema_json);
     add(request.form.is_strict ? "strict" : "free");
+    add(request.thinking.enabled.value_or(true) ? "thinks" : "");
     add(request.form.several_calls ? "several" : "one");
     add(request.form.calls_too ? "calls too" : "");
     for (const std::string& name : request.form.tools) add(name);
@@ -288,8 +309,21 @@ std::string key_of(const generation_request& request) {
 
 }  // namespace
 
-answer_grammars::answer_grammars(const tokenizer& words, std::string family)
-    : tokenizer_(words), family_(std::move(family)) {}
+namespace {
+
+answer_format format_of(std::string_view family) {
+    const template_family* found = find_template_family(family);
+    return found == nullptr ? answer_format() : found->answers;
+}
+
+}  // namespace
+
+answer_grammars::answer_grammars(const tokenizer& words, const answer_format& format,
+                                 std::string_view family)
+    : tokenizer_(words), format_(format), family_(family) {}
+
+answer_grammars::answer_grammars(const tokenizer& words, std::string_view family)
+    : answer_grammars(words, format_of(family), family) {}
 
 storage::result<held_form> answer_grammars::of(const generation_request& request) {
     if (request.form.what == output_form::kind::free) return held_form{};
@@ -313,7 +347,8 @@ storage::result<const answer_grammars::known*> answer_grammars::rules_of(
         for (;;) try {
                 known made{key, {}, {}};
                 made.rules = std::make_shared<const grammar>(
-                    form_builder(tokenizer_, family_, request, free, made.not_held).build());
+                    form_builder(tokenizer_, format_, family_, request, free, made.not_held)
+                        .build());
                 recent_.push_front(std::move(made));
                 if (recent_.size() > recent_max) recent_.pop_back();
                 return &recent_.front();

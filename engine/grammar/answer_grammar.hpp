@@ -1,14 +1,16 @@
 #pragma once
-// What a request wants its answer to look like, in the words of the model's chat template family.
+// What a request wants its answer to look like, in the form that the model has learnt.
 // Thread: one at a time (the scheduler's resolve stage); what comes out may be shared.
 
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/vocabulary_trie.hpp"
+#include "engine/text/output/answer_format.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/types/errc.hpp"
@@ -24,12 +26,14 @@ struct held_form {
 
 class answer_grammars {
   public:
-    /// `words` must outlive this. `family`: chat_template::family().
-    answer_grammars(const tokenizer& words, std::string family);
+    /// `words` must outlive this. `family`: what the chat template is called in refusals.
+    answer_grammars(const tokenizer& words, const answer_format& format, std::string_view family);
+    /// Of a chat template family; one without calls and reasoning when there is none of that name.
+    answer_grammars(const tokenizer& words, std::string_view family);
 
     /// A grammar met lately is not made again.
     /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
-    /// there, or a family whose models have no tool calls.
+    /// there, or a model that writes no tool calls that an answer can be held to.
     storage::result<held_form> of(const generation_request& request);
 
   private:
@@ -41,6 +45,7 @@ class answer_grammars {
     storage::result<const known*> rules_of(const generation_request& request);
 
     const tokenizer& tokenizer_;
+    const answer_format format_;
     const std::string family_;
     std::list<known> recent_;                            // newest first
     std::shared_ptr<const vocabulary_trie> vocabulary_;  // made for the first answer that is held

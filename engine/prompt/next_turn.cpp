@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "engine/text/output/output_parser.hpp"
-#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
@@ -15,7 +14,7 @@ namespace {
 constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
 
 std::vector<std::string> call_names(const chat_template& family, std::string_view said) {
-    const auto parser = make_output_parser(family.family(), true);
+    const auto parser = make_output_parser(family.answers(), offered_tools::any());
     std::vector<answer_piece> pieces = parser->push(said);
     for (answer_piece& piece : parser->finish()) pieces.push_back(std::move(piece));
     std::vector<std::string> names;

@@ -8,7 +8,6 @@
 
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/utf8_stream.hpp"
-#include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {
@@ -49,11 +48,12 @@ spoken_turn spoken_in(const message& from) {
 
 /// `sampled`: what the model wrote, without the start of its turn. What a client was shown of it is
 /// UTF-8, whatever bytes were sampled.
-spoken_turn spoken_in(std::string_view sampled, const std::string& family, bool has_tools) {
+spoken_turn spoken_in(std::string_view sampled, const answer_format& format,
+                      const offered_tools& tools) {
     utf8_stream characters;
     std::string text = characters.push(sampled);
     text += characters.finish();
-    auto parser = make_output_parser(family, has_tools);
+    auto parser = make_output_parser(format, tools);
     spoken_turn said;
     std::string open;  // text up to the next call
     const auto close = [&] {
@@ -147,11 +147,13 @@ std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_b
 std::size_t replay_turns(conversation& chat, const marked_text& memory,
                          std::span<const sampled_turn> turns, const chat_template& family) {
     const std::string_view text = memory.bytes();
+    const answer_format format = family.answers();
+    const offered_tools tools(chat.tools);
     std::vector<spoken_turn> said;
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);
         whole.remove_prefix(std::min(whole.size(), family.turn_begin().size()));
-        said.push_back(spoken_in(whole, family.family(), !chat.tools.empty()));
+        said.push_back(spoken_in(whole, format, tools));
     }
     std::size_t next = 0, found = 0;
     for (message& from : chat.messages) {

@@ -129,7 +129,7 @@ struct scheduler::impl {
           store(s),
           options(std::move(o)),
           probe(p),
-          grammars(words, options.batch.answers.chat_template),
+          grammars(words, options.batch.answers.answers, options.batch.answers.chat_template),
           running(model, words, pool, store, options.batch, probe,
                   {[this](const job_ptr& work, generation_event event) {
                        bool gathers = std::holds_alternative<token_text>(event);

@@ -141,6 +141,25 @@ std::string generate_stream::on_tool_call(std::string_view name, std::string_vie
     return event_of("tool_call", call_object(ids_->call_id(), name, *arguments));
 }
 
+std::string generate_stream::on_call_begun(std::string_view name) {
+    call_id_ = ids_->call_id();
+    call_name_ = name;
+    call_arguments_.clear();
+    return event_of("tool_call_start", {{"id", call_id_}, {"name", call_name_}});
+}
+
+std::string generate_stream::on_call_arguments(std::string_view json) {
+    if (json.empty()) return {};
+    call_arguments_ += json;
+    return event_of("tool_call_delta", {{"id", call_id_}, {"input", json}});
+}
+
+std::string generate_stream::on_call_ended(bool is_whole) {
+    if (!is_whole) return event_of("tool_call_dropped", {{"id", call_id_}});
+    called_ = true;
+    return event_of("tool_call", call_object(call_id_, call_name_, call_arguments_));
+}
+
 std::string generate_stream::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return on_failed(*f);
     if (ended_) return {};

@@ -27,7 +27,8 @@ struct generate_request : answer_request {
 result<generate_request> parse_generate(std::string_view body, const request_limits& limits = {});
 
 /// Events: start, then token, thinking and tool_call as they come, then done; ping in between; or
-/// error, last.
+/// error, last. A call that is still written has tool_call_start and tool_call_delta in front, and
+/// tool_call_dropped in place of tool_call when it turns out to be none.
 class generate_stream final : public reply_stream {
   public:
     /// `ids` names tool calls; it must outlive the stream.
@@ -38,6 +39,9 @@ class generate_stream final : public reply_stream {
     std::string on_text(std::string_view text) override;
     std::string on_thinking(std::string_view text) override;
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    std::string on_call_begun(std::string_view name) override;
+    std::string on_call_arguments(std::string_view json) override;
+    std::string on_call_ended(bool is_whole) override;
     std::string on_finished(const engine::finished& event) override;
     std::string on_failed(const failure& f) override;
     std::string ping() const override;
@@ -49,6 +53,10 @@ class generate_stream final : public reply_stream {
     int prompt_tokens_ = 0;
     bool called_ = false;
     bool ended_ = false;
+    // Of the call that is being written:
+    std::string call_id_;
+    std::string call_name_;
+    std::string call_arguments_;
 };
 
 class generate_collector final : public reply_collector {

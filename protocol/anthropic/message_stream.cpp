@@ -159,7 +159,7 @@ std::string message_stream::close_block() {
     if (state_ == state::in_thinking) {
         std::string signature = signature_for(options_, std::exchange(thinking_, {}));
         bytes = block_delta(next_index_, "signature_delta", "signature", signature);
-    } else if (state_ != state::in_text) {
+    } else if (state_ != state::in_text && state_ != state::in_call) {
         return bytes;
     }
     state_ = state::between_blocks;
@@ -167,20 +167,34 @@ std::string message_stream::close_block() {
 }
 
 std::string message_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
-    if (state_ == state::fresh || state_ == state::ended) return {};
-    if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return {};
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
+    std::string bytes = on_call_begun(name);
+    bytes += on_call_arguments(*arguments);
+    return bytes + on_call_ended(true);
+}
+
+std::string message_stream::on_call_begun(std::string_view name) {
+    if (state_ == state::fresh || state_ == state::ended) return {};
+    if (options_.tool_calls_max && tool_calls_ >= *options_.tool_calls_max) return {};
     std::string bytes = close_block();
     space_.drop();
-    ++tool_calls_;
-    bytes += block_start(next_index_, {{"type", "tool_use"},
-                                       {"id", ids_->tool_use_id()},
-                                       {"name", name},
-                                       {"input", json::object()}});
-    bytes += block_delta(next_index_, "input_json_delta", "partial_json", *arguments);
-    bytes += block_stop(next_index_++);
-    return bytes;
+    state_ = state::in_call;
+    return bytes + block_start(next_index_, {{"type", "tool_use"},
+                                             {"id", ids_->tool_use_id()},
+                                             {"name", name},
+                                             {"input", json::object()}});
+}
+
+std::string message_stream::on_call_arguments(std::string_view json) {
+    if (state_ != state::in_call || json.empty()) return {};
+    return block_delta(next_index_, "input_json_delta", "partial_json", json);
+}
+
+std::string message_stream::on_call_ended(bool is_whole) {
+    if (state_ != state::in_call) return {};
+    if (is_whole) ++tool_calls_;
+    return close_block();
 }
 
 std::string message_stream::on_finished(const engine::finished& event) {

@@ -40,6 +40,10 @@ class message_stream final : public reply_stream {
     std::string on_thinking(std::string_view text) override;
     /// A whole tool_use block.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    /// A tool_use block, whose input comes in input_json_delta pieces.
+    std::string on_call_begun(std::string_view name) override;
+    std::string on_call_arguments(std::string_view json) override;
+    std::string on_call_ended(bool is_whole) override;
     /// message_delta and message_stop.
     std::string on_finished(const engine::finished& event) override;
     std::string on_failed(const failure& f) override;
@@ -47,7 +51,7 @@ class message_stream final : public reply_stream {
     bool ended() const noexcept override { return state_ == state::ended; }
 
   private:
-    enum class state { fresh, between_blocks, in_text, in_thinking, ended };
+    enum class state { fresh, between_blocks, in_text, in_thinking, in_call, ended };
     std::string close_block();
 
     reply_options options_;
@@ -55,9 +59,9 @@ class message_stream final : public reply_stream {
     engine::prompt_usage usage_;
     state state_ = state::fresh;
     std::size_t next_index_ = 0;
-    std::size_t tool_calls_ = 0;
-    shown_space space_;     // no block for it until something else follows
-    std::string thinking_;  // of the open block
+    std::size_t tool_calls_ = 0;  // whole ones
+    shown_space space_;           // no block for it until something else follows
+    std::string thinking_;        // of the open block
 };
 
 class message_collector final : public reply_collector {

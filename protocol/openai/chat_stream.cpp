@@ -107,17 +107,17 @@ std::string shown_parts::text(std::string_view piece) {
     return shown;
 }
 
-std::optional<shown_parts::call> shown_parts::next_call(std::string arguments) {
+std::optional<shown_parts::call> shown_parts::begin_call() {
     if (tool_calls_max_ && calls_ >= *tool_calls_max_) return std::nullopt;
     space_.drop();
     is_behind_call_ = true;
-    return call{calls_++, ids_->call_id(), std::move(arguments)};
+    return call{begun_++, ids_->call_id()};
 }
 
 chat_stream::chat_stream(reply_options options, id_maker& ids)
     : options_(std::move(options)),
       choices_(static_cast<std::size_t>(options_.choices),
-               one_choice{shown_parts(options_.tool_calls_max, ids), {}}) {}
+               one_choice{shown_parts(options_.tool_calls_max, ids), {}, {}}) {}
 
 std::string chat_stream::on_admitted(const engine::admitted& event) {
     if (state_ != state::fresh) return {};
@@ -159,22 +159,37 @@ std::string chat_stream::on_thinking(std::string_view text) {
 }
 
 std::string chat_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
-    if (state_ != state::open) return {};
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    auto call = current().parts.next_call(std::move(*arguments));
+    std::string bytes = on_call_begun(name);
+    bytes += on_call_arguments(*arguments);
+    return bytes + on_call_ended(true);
+}
+
+std::string chat_stream::call_chunk(json::object call) const {
+    return event_of(delta_chunk(options_, current_, tool_delta(std::move(call)), nullptr, nullptr));
+}
+
+std::string chat_stream::on_call_begun(std::string_view name) {
+    if (state_ != state::open) return {};
+    auto call = current().parts.begin_call();
     if (!call) return {};
-    json::object first{{"index", call->index},
+    current().open_call = call->index;
+    return call_chunk({{"index", call->index},
                        {"id", call->id},
                        {"type", "function"},
-                       {"function", json::object{{"name", name}, {"arguments", ""}}}};
-    json::object second{{"index", call->index},
-                        {"function", json::object{{"arguments", call->arguments}}}};
-    auto chunk = [&](json::object part) {
-        return event_of(
-            delta_chunk(options_, current_, tool_delta(std::move(part)), nullptr, nullptr));
-    };
-    return chunk(std::move(first)) + chunk(std::move(second));
+                       {"function", json::object{{"name", name}, {"arguments", ""}}}});
+}
+
+std::string chat_stream::on_call_arguments(std::string_view json) {
+    if (state_ != state::open || !current().open_call || json.empty()) return {};
+    return call_chunk(
+        {{"index", *current().open_call}, {"function", json::object{{"arguments", json}}}});
+}
+
+std::string chat_stream::on_call_ended(bool is_whole) {
+    if (std::exchange(current().open_call, std::nullopt)) current().parts.end_call(is_whole);
+    return {};
 }
 
 std::string chat_stream::on_choice_finished(const engine::choice_finished& event) {
@@ -243,9 +258,10 @@ void chat_collector::on_thinking(std::string_view text) {
 void chat_collector::on_tool_call(std::string_view name, std::string_view arguments_json) {
     auto arguments = checked_arguments(arguments_json);
     if (!arguments) return on_text(arguments_json);
-    auto shown = current().parts.next_call(std::move(*arguments));
-    if (shown)
-        current().calls.push_back({shown->id, std::string(name), std::move(shown->arguments)});
+    auto shown = current().parts.begin_call();
+    if (!shown) return;
+    current().parts.end_call(true);
+    current().calls.push_back({shown->id, std::string(name), std::move(*arguments)});
 }
 
 void chat_collector::on_choice_finished(const engine::choice_finished& event) {

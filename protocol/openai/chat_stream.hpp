@@ -5,6 +5,7 @@
 // every tool call.
 
 #include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,18 +43,20 @@ class shown_parts {
     struct call {
         std::size_t index = 0;
         std::string id;
-        std::string arguments;  // compact JSON
     };
     /// Returns: the text to show now. White space behind a tool call waits until text follows.
     std::string text(std::string_view piece);
-    /// Returns: nothing for a call that the request does not allow. Requires: `arguments` is JSON.
-    std::optional<call> next_call(std::string arguments);
+    /// Returns: nothing for a call that the request does not allow.
+    std::optional<call> begin_call();
+    /// One that was none keeps its index: it has been seen.
+    void end_call(bool is_whole) { calls_ += is_whole ? 1 : 0; }
     std::size_t call_count() const noexcept { return calls_; }
 
   private:
     std::optional<std::size_t> tool_calls_max_;
     id_maker* ids_;
-    std::size_t calls_ = 0;
+    std::size_t calls_ = 0;  // whole ones
+    std::size_t begun_ = 0;
     bool is_behind_call_ = false;
     shown_space space_;
 };
@@ -73,6 +76,10 @@ class chat_stream final : public reply_stream {
     std::string on_thinking(std::string_view text) override;
     /// A chunk with id and name, and one with the arguments.
     std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    /// A chunk with id and name, and one for each piece of the arguments.
+    std::string on_call_begun(std::string_view name) override;
+    std::string on_call_arguments(std::string_view json) override;
+    std::string on_call_ended(bool is_whole) override;
     /// finish_reason, but the first choice's comes last, with what is known only then.
     std::string on_choice_finished(const engine::choice_finished& event) override;
     /// finish_reason of the first choice, usage if it was asked for, [DONE].
@@ -86,9 +93,11 @@ class chat_stream final : public reply_stream {
     enum class state { fresh, open, ended };
     struct one_choice {
         shown_parts parts;
-        boost::json::array scores;  // not yet shown
+        boost::json::array scores;               // not yet shown
+        std::optional<std::size_t> open_call{};  // its index
     };
     one_choice& current() { return choices_[current_]; }
+    std::string call_chunk(boost::json::object call) const;
 
     reply_options options_;
     std::vector<one_choice> choices_;

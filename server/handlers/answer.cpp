@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <type_traits>
+#include <utility>
 
 #include "engine/text/output/output_parser.hpp"
-#include "engine/text/template/template_families.hpp"
 #include "protocol/models.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/logging.hpp"
@@ -107,9 +108,11 @@ engine::generation_request owned(const answer_context& of, engine::generation_re
     return wanted;
 }
 
-bool may_call_tools(const engine::generation_request& wanted) {
+engine::offered_tools tools_of(const engine::generation_request& wanted) {
     // What is appended does not say again which tools there are.
-    return !wanted.chat.tools.empty() || (wanted.append && !wanted.text);
+    const bool is_untold = wanted.append && !wanted.text;
+    if (is_untold && wanted.chat.tools.empty()) return engine::offered_tools::any();
+    return engine::offered_tools(wanted.chat.tools);
 }
 
 /// One answer in the making.
@@ -118,10 +121,11 @@ struct answer {
         : incoming(of.incoming),
           client(of.client),
           probe(of.with.probe),
-          has_tools(may_call_tools(wanted)),
+          tools(tools_of(wanted)),
+          thinks(wanted.thinking.enabled.value_or(true)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
-          family(of.with.engines.get()->info().chat_template),
+          format(of.with.engines.get()->info().answers),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
           events(events_for(of.client, of.with)),
           generation(*of.with.engines.get(), owned(of, std::move(wanted)), events) {}
@@ -129,10 +133,11 @@ struct answer {
     const request& incoming;
     client_link& client;
     server_probe& probe;
-    bool has_tools;
+    engine::offered_tools tools;
+    bool thinks;
     bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
-    std::string family;  // of the chat template, which says how the model writes calls
+    engine::answer_format format;  // how the model writes calls
     clock::time_point deadline;
     std::shared_ptr<token_stream> events;
     running_request generation;
@@ -142,9 +147,11 @@ struct answer {
 /// likely its tokens were until their text is shown.
 class choice_text {
   public:
-    explicit choice_text(const answer& of)
-        : parser_(of.is_raw ? engine::make_plain_parser(false)
-                            : engine::make_output_parser(of.family, of.has_tools)) {}
+    choice_text(const answer& of, bool shows_progress)
+        : parser_(of.is_raw ? engine::make_plain_parser()
+                            : engine::make_output_parser(
+                                  of.format, of.tools,
+                                  {.thinks = of.thinks, .shows_progress = shows_progress})) {}
 
     /// Feeds `to` with what is certain now; `take` gets what it returns.
     template <class Reply, class Take>
@@ -168,20 +175,44 @@ class choice_text {
             }
             if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
                 take([&] { return to.on_thinking(thinking->text); });
-            if (const auto* call = std::get_if<engine::answer_call>(&piece))
+            if constexpr (std::is_base_of_v<protocol::reply_stream, Reply>) {
+                feed_progress(piece, to, take);
+            } else if (const auto* call = std::get_if<engine::answer_call>(&piece)) {
                 take([&] { return to.on_tool_call(call->name, call->arguments_json); });
+            }
             scores_.clear();
         }
+    }
+    /// A call that has begun ends with itself; one that has not comes in one piece.
+    template <class Take>
+    void feed_progress(const engine::answer_piece& piece, protocol::reply_stream& to, Take take) {
+        if (const auto* begun = std::get_if<engine::answer_call_begun>(&piece)) {
+            in_call_ = true;
+            take([&] { return to.on_call_begun(begun->name); });
+        }
+        if (const auto* part = std::get_if<engine::answer_call_arguments>(&piece))
+            take([&] { return to.on_call_arguments(part->text); });
+        if (std::holds_alternative<engine::answer_call_dropped>(piece)) {
+            in_call_ = false;
+            take([&] { return to.on_call_ended(false); });
+        }
+        const auto* call = std::get_if<engine::answer_call>(&piece);
+        if (call == nullptr) return;
+        if (std::exchange(in_call_, false))
+            take([&] { return to.on_call_ended(true); });
+        else
+            take([&] { return to.on_tool_call(call->name, call->arguments_json); });
     }
 
     std::unique_ptr<engine::output_parser> parser_;
     std::vector<engine::token_scores> scores_;
+    bool in_call_ = false;  // one is shown while it is written
 };
 
 /// One for each choice of the answer.
-std::vector<choice_text> texts_of(const answer& of) {
+std::vector<choice_text> texts_of(const answer& of, bool shows_progress) {
     std::vector<choice_text> texts;
-    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of);
+    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of, shows_progress);
     return texts;
 }
 
@@ -242,12 +273,15 @@ class streamed_answer {
         return bytes;
     }
     std::string on(const engine::choice_finished& event) {
-        return rest_of(event.choice, event.why) + stream_.on_choice_finished(event);
+        std::string bytes = rest_of(event.choice, event.why);
+        return bytes += stream_.on_choice_finished(event);
     }
     std::string on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
-        return (answer_.choices == 1 ? rest_of(0, event.why) : "") + stream_.on_finished(event);
+        std::string bytes;  // what was held back comes before the end
+        if (answer_.choices == 1) bytes = rest_of(0, event.why);
+        return bytes += stream_.on_finished(event);
     }
     std::string on(const engine::failed& event) {
         log_.on(event);
@@ -285,7 +319,7 @@ class streamed_answer {
     protocol::reply_stream& stream_;
     sse_writer writer_;
     answer_log log_;
-    std::vector<choice_text> texts_ = texts_of(answer_);
+    std::vector<choice_text> texts_ = texts_of(answer_, true);
     clock::time_point last_write_ = clock::now();
     std::optional<clock::time_point> admitted_;  // until the first bytes are out
     reply refusal_;
@@ -353,7 +387,7 @@ class collected_answer {
     answer& answer_;
     protocol::reply_collector& collector_;
     answer_log log_;
-    std::vector<choice_text> texts_ = texts_of(answer_);
+    std::vector<choice_text> texts_ = texts_of(answer_, false);
     std::vector<std::pair<std::string, std::string>> fields_;
     reply reply_;
 };

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "engine/text/template/template_families.hpp"
 #include "protocol/answer_request.hpp"
 #include "protocol/models.hpp"
 
@@ -12,14 +11,15 @@ namespace {
 
 std::vector<protocol::model_card> cards(const services& with) {
     const engine::model_info& info = with.engines.get()->info();
-    const engine::template_family* family = engine::find_template_family(info.chat_template);
     protocol::model_card card{info.id, info.id, info.created_unix, info.context_tokens_max};
     card.max_tokens = protocol::request_limits().max_tokens_max;
-    card.thinks = family != nullptr && !family->thinking_end.empty();
+    card.thinks = info.answers.thinking != engine::thinking_format::none;
     card.has_effort = info.chat_template == "harmony";
     card.kv_bits = info.kv_bits;
     card.kv_recipe = info.kv_recipe;
     card.kv_recipe_reason = info.kv_recipe_reason;
+    card.call_format = name_of(info.answers.calls);
+    card.thinking_format = name_of(info.answers.thinking);
     card.chat_template = info.chat_template;
     card.chat_template_reason = info.chat_template_reason;
     return {std::move(card)};

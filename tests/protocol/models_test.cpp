@@ -78,6 +78,15 @@ TEST(models, a_template_that_is_not_the_models_own_comes_with_the_reason) {
               std::string::npos);
 }
 
+TEST(models, say_in_which_form_a_model_writes_calls_and_reasoning) {
+    model_card card{"m", "", 0, 8192};
+    card.call_format = "qwen-xml";
+    card.thinking_format = "think";
+    EXPECT_NE(
+        model_body({card}, "m")->find(R"("tool_call_format":"qwen-xml","thinking_format":"think")"),
+        std::string::npos);
+}
+
 TEST(models, one_model_is_found_by_name_and_an_unknown_one_is_not) {
     auto body = model_body(some(2), "m1");
     ASSERT_TRUE(body);

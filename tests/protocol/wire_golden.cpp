@@ -84,6 +84,22 @@ struct replies {
     std::string body;
 };
 
+/// {"name": "f", "pieces": ["{\"a\":", "1}"], "is_whole": true}: a call while it is written. A
+/// collector is told of whole ones.
+void play_call(const json::value& fields, reply_stream& stream, reply_collector& collector,
+               std::string& sse) {
+    const auto name = fields.at("name").as_string();
+    const bool is_whole = fields.at("is_whole").as_bool();
+    std::string arguments;
+    sse += stream.on_call_begun(name);
+    for (const json::value& piece : fields.at("pieces").as_array()) {
+        sse += stream.on_call_arguments(piece.as_string());
+        arguments += piece.as_string();
+    }
+    sse += stream.on_call_ended(is_whole);
+    if (is_whole) collector.on_tool_call(name, arguments);
+}
+
 replies play(const json::array& events, dialect d, repliers with) {
     reply_stream& stream = *with.stream;
     reply_collector& collector = *with.collector;
@@ -106,6 +122,8 @@ replies play(const json::array& events, dialect d, repliers with) {
             auto arguments = value.at("arguments").as_string();
             out.sse += stream.on_tool_call(name, arguments);
             collector.on_tool_call(name, arguments);
+        } else if (field.key() == "call") {
+            play_call(value, stream, collector, out.sse);
         } else if (field.key() == "choice") {
             stream.on_choice(value.to_number<int>());
             collector.on_choice(value.to_number<int>());

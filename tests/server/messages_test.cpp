@@ -192,6 +192,66 @@ TEST_F(messages, call_that_the_token_limit_cuts_is_not_shown) {
     }
 }
 
+const std::string openai_look =
+    R"("tools":[{"type":"function","function":{"name":"look","parameters":{}}}],)";
+
+std::string streamed_from(std::uint16_t port, const std::string& path, const std::string& body) {
+    http_client client(port);
+    return client.request(post(path, body)).body;
+}
+
+TEST_F(messages, a_call_streams_its_arguments_as_they_are_written) {
+    server_.engine().on_submit =
+        answer_with({"<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"x", "y z",
+                     "\", \"n\": 5", "}}\n</tool_call>"});
+    const std::string anthropic =
+        streamed_from(server_.port(), "/v1/messages", with_tools(message_body(true)));
+    for (const char* piece : {R"("partial_json":"{\"at\":\"x"})", R"("partial_json":"y z"})",
+                              R"("partial_json":"\",\"n\":"})", R"("partial_json":"5}"})"})
+        EXPECT_NE(anthropic.find(piece), std::string::npos) << piece << "\n" << anthropic;
+    EXPECT_NE(anthropic.find(R"("stop_reason":"tool_use")"), std::string::npos);
+    const std::string openai = streamed_from(server_.port(), "/v1/chat/completions",
+                                             message_body(true).insert(1, openai_look));
+    for (const char* piece : {R"("arguments":""}})", R"("arguments":"{\"at\":\"x"}})",
+                              R"("arguments":"y z"}})", R"("arguments":"5}"}})"})
+        EXPECT_NE(openai.find(piece), std::string::npos) << piece << "\n" << openai;
+    EXPECT_NE(openai.find(R"("finish_reason":"tool_calls")"), std::string::npos);
+}
+
+// What was shown of a call cannot be unsaid: its arguments stay without an end, which no client
+// takes for a whole call, and the reason says so.
+TEST_F(messages, a_streamed_call_that_is_cut_stays_open_and_is_left_out_of_plain_replies) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.admit(id);
+        engine.say(id, "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"x");
+        engine.push(id, engine::finished{engine::stop_reason::max_tokens, {}, 9, true});
+    };
+    const std::string anthropic =
+        streamed_from(server_.port(), "/v1/messages", with_tools(message_body(true)));
+    EXPECT_NE(anthropic.find(R"("partial_json":"{\"at\":\"x"})"), std::string::npos) << anthropic;
+    EXPECT_NE(anthropic.find("content_block_stop"), std::string::npos);
+    EXPECT_NE(anthropic.find(R"("stop_reason":"max_tokens")"), std::string::npos);
+    const std::string openai = streamed_from(server_.port(), "/v1/chat/completions",
+                                             message_body(true).insert(1, openai_look));
+    EXPECT_NE(openai.find(R"("arguments":"{\"at\":\"x"}})"), std::string::npos) << openai;
+    EXPECT_NE(openai.find(R"("finish_reason":"length")"), std::string::npos);
+    const std::string plain =
+        streamed_from(server_.port(), "/v1/messages", with_tools(message_body(false)));
+    EXPECT_EQ(plain.find("tool_use"), std::string::npos) << plain;
+}
+
+TEST_F(messages, json_alone_is_a_call_where_it_names_a_tool_of_the_request) {
+    server_.engine().on_submit =
+        answer_with({"```json\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n```"});
+    for (bool stream : {true, false}) {
+        const std::string reply =
+            streamed_from(server_.port(), "/v1/messages", with_tools(message_body(stream)));
+        EXPECT_NE(reply.find(R"("name":"look")"), std::string::npos) << reply;
+        EXPECT_NE(reply.find(R"("stop_reason":"tool_use")"), std::string::npos) << reply;
+        EXPECT_EQ(reply.find("```"), std::string::npos) << reply;
+    }
+}
+
 TEST_F(messages, text_that_looks_like_a_call_stays_text_without_tools) {
     server_.engine().on_submit = answer_with({call_text});
     http_client client(server_.port());

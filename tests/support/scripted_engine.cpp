@@ -20,6 +20,7 @@ scripted_engine::scripted_engine() {
     info_.id = "scripted";
     info_.family = "none";
     info_.chat_template = "chatml";
+    info_.answers.calls = semantic::engine::call_format::hermes;
     info_.kernels = "none";
     info_.context_tokens_max = 4096;
     info_.kv_bits = 4;

@@ -7,7 +7,6 @@
 
 #include "engine/prompt/prompt_notes.hpp"
 #include "engine/text/output/output_parser.hpp"
-#include "engine/text/template/template_families.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {
@@ -144,7 +143,8 @@ token_id sequence::draw(std::span<const float> logits) {
 void sequence::end_thinking() {
     const generation_request& wanted = work_->request;
     if (wanted.thinking.budget_tokens != output_tokens_ || rules_.thinking_end.empty()) return;
-    auto parser = make_output_parser(rules_.chat_template, !wanted.chat.tools.empty());
+    auto parser = make_output_parser(rules_.answers, offered_tools(wanted.chat.tools),
+                                     {.thinks = wanted.thinking.enabled.value_or(true)});
     parser->push(std::string_view(text_).substr(work_->prompt->text.size()));
     if (!parser->is_thinking()) return;
     forced_ = tokenizer_.encode(rules_.thinking_end);

@@ -13,6 +13,7 @@
 #include "engine/model/sampler.hpp"
 #include "engine/scheduler/batch/job.hpp"
 #include "engine/scheduler/policy/plan.hpp"
+#include "engine/text/output/answer_format.hpp"
 #include "engine/text/output/stop_matcher.hpp"
 #include "engine/text/output/utf8_stream.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -25,7 +26,8 @@ struct answer_rules {
     std::vector<token_id> stop_tokens;  // sorted
     int context_tokens_max = 0;
     sampling_rules sampling;      // where a request says nothing
-    std::string chat_template{};  // family of it: how reasoning is told from the rest
+    answer_format answers{};      // how reasoning is told from the rest
+    std::string chat_template{};  // its family, for refusals
     std::string thinking_end{};   // what ends the reasoning once its budget is spent
 };
 

@@ -1,12 +1,12 @@
 #pragma once
 // Small helpers of the output parsers. For engine/text/*_parser.cpp only.
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/text/output/calls/marks.hpp"
 #include "engine/text/output/output_parser.hpp"
 
 namespace semantic::engine {
@@ -29,18 +29,12 @@ inline void append_pieces(std::vector<answer_piece>& out, std::vector<answer_pie
             append_piece<answer_text>(out, text->text);
         } else if (const auto* thinking = std::get_if<answer_thinking>(&piece)) {
             append_piece<answer_thinking>(out, thinking->text);
+        } else if (const auto* arguments = std::get_if<answer_call_arguments>(&piece)) {
+            append_piece<answer_call_arguments>(out, arguments->text);
         } else {
             out.push_back(std::move(piece));
         }
     }
-}
-
-/// The length of the longest end of `text` that `mark` begins with and is longer than.
-inline std::size_t begun_mark(std::string_view text, std::string_view mark) {
-    for (std::size_t length = std::min(text.size(), mark.size() - 1); length > 0; --length) {
-        if (mark.starts_with(text.substr(text.size() - length))) return length;
-    }
-    return 0;
 }
 
 }  // namespace semantic::engine

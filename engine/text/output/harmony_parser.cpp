@@ -5,7 +5,8 @@
 #include <array>
 
 #include "engine/text/output/answer_pieces.hpp"
-#include "engine/text/output/call_json.hpp"
+#include "engine/text/output/calls/call_reader.hpp"
+#include "engine/text/output/marked_parser.hpp"
 
 namespace semantic::engine {
 
@@ -36,7 +37,8 @@ std::string_view word_behind(std::string_view header, std::string_view mark) {
 
 class harmony_parser final : public output_parser {
   public:
-    explicit harmony_parser(bool has_tools) : has_tools_(has_tools) {}
+    harmony_parser(const offered_tools& tools, bool shows_progress)
+        : tools_(tools), shows_progress_(shows_progress), progress_(tools, false) {}
 
     std::vector<answer_piece> push(std::string_view text) override {
         std::vector<answer_piece> out;
@@ -101,11 +103,14 @@ class harmony_parser final : public output_parser {
 
     void read_header(std::string_view header) {
         constexpr std::string_view space = "functions.";
-        recipient_ = word_behind(header, "to=");
-        if (recipient_.starts_with(space)) recipient_.erase(0, space.size());
+        std::string recipient(word_behind(header, "to="));
+        if (recipient.starts_with(space)) recipient.erase(0, space.size());
         const std::string_view channel = word_behind(header, channel_mark);
-        if (has_tools_ && !recipient_.empty()) {
+        if (!tools_.none() && !recipient.empty()) {
             kind_ = kind::call;
+            reader_ = make_arguments_reader(std::move(recipient));
+            read_ = 0;
+            progress_ = call_progress(tools_, shows_progress_);
         } else {
             kind_ = channel == "analysis" ? kind::thinking : kind::text;
         }
@@ -127,6 +132,7 @@ class harmony_parser final : public output_parser {
             const std::size_t sure = held_.size() - begun;
             if (kind_ == kind::call) {
                 searched_ = sure;
+                read_call(sure, out);
             } else {
                 append_said(std::string_view(held_).substr(0, sure), out);
                 held_.erase(0, sure);
@@ -158,32 +164,44 @@ class harmony_parser final : public output_parser {
         }
     }
 
-    void end_body(std::string_view text, std::vector<answer_piece>& out, bool was_cut) const {
+    void end_body(std::string_view text, std::vector<answer_piece>& out, bool was_cut) {
         if (kind_ != kind::call) return append_said(text, out);
-        // Without arguments a call is whole only where the model has said so.
-        if (was_cut && text.find_first_not_of(white_space) == std::string_view::npos) return;
-        answer_call call{recipient_, {}};
-        const call_reading reading = read_arguments(text, call.arguments_json);
-        if (reading == call_reading::whole) {
-            out.emplace_back(std::move(call));
-        } else if (!was_cut || reading == call_reading::malformed) {
-            append_said(text, out);
-        }
+        read_call(text.size(), out);
+        reader_->end(was_cut);
+        // White space may stand behind the object, and nothing else.
+        const bool is_call = is_white(text.substr(read_)) && progress_.finish(*reader_, out);
+        if (is_call) return;
+        progress_.drop(out);
+        if (!was_cut || reader_->at() != call_reader::state::open) append_said(text, out);
     }
 
-    bool has_tools_;
+    /// Reads the body of a call on, up to where it is certain.
+    void read_call(std::size_t end, std::vector<answer_piece>& out) {
+        if (reader_->at() == call_reader::state::open && end > read_)
+            read_ += reader_->read(std::string_view(held_).substr(read_, end - read_));
+        if (reader_->at() != call_reader::state::malformed) progress_.show(*reader_, out);
+    }
+    static bool is_white(std::string_view text) {
+        return text.find_first_not_of(white_space) == std::string_view::npos;
+    }
+
+    const offered_tools tools_;
+    const bool shows_progress_;
+    call_progress progress_;
+    std::unique_ptr<call_reader> reader_;  // of the body of a call
+    std::size_t read_ = 0;                 // of held_, by the reader
     std::string held_;
     stage stage_ = stage::header;
     kind kind_ = kind::text;
-    std::string recipient_;
     std::size_t searched_ = 0;  // body of a call: no end before this
     bool is_first_ = true;      // no header has ended yet
 };
 
 }  // namespace
 
-std::unique_ptr<output_parser> make_harmony_parser(bool has_tools) {
-    return std::make_unique<harmony_parser>(has_tools);
+std::unique_ptr<output_parser> make_harmony_parser(const offered_tools& tools,
+                                                   bool shows_progress) {
+    return std::make_unique<harmony_parser>(tools, shows_progress);
 }
 
 }  // namespace semantic::engine

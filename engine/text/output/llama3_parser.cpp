@@ -2,7 +2,8 @@
 // front. What follows the object is text: the family has one call a turn.
 
 #include "engine/text/output/answer_pieces.hpp"
-#include "engine/text/output/call_json.hpp"
+#include "engine/text/output/calls/call_reader.hpp"
+#include "engine/text/output/marked_parser.hpp"
 
 namespace semantic::engine {
 
@@ -13,6 +14,9 @@ constexpr std::string_view white_space = " \t\r\n";
 
 class llama3_parser final : public output_parser {
   public:
+    llama3_parser(const offered_tools& tools, bool shows_progress)
+        : progress_(tools, shows_progress) {}
+
     std::vector<answer_piece> push(std::string_view text) override {
         std::vector<answer_piece> out;
         held_ += text;
@@ -30,6 +34,7 @@ class llama3_parser final : public output_parser {
 
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
+        if (stage_ == stage::object) progress_.drop(out);
         if (!was_cut || !is_in_call()) append_piece<answer_text>(out, held_);
         held_.clear();
         return out;
@@ -53,60 +58,37 @@ class llama3_parser final : public output_parser {
             held_.erase(0, first + tag.size());
             at_start();
         } else if (said.front() == '{') {
-            scanned_ = first;
+            read_ = first;
             stage_ = stage::object;
         } else if (has_tag_ || !tag.starts_with(said)) {
             stage_ = stage::text;
         }
     }
 
-    /// Looks for the brace that closes the object; a call ends there.
     void object(std::vector<answer_piece>& out) {
-        for (; scanned_ < held_.size() && stage_ == stage::object; ++scanned_) {
-            const char c = held_[scanned_];
-            if (in_string_) {
-                if (escaped_) {
-                    escaped_ = false;
-                } else if (c == '\\') {
-                    escaped_ = true;
-                } else if (c == '"') {
-                    in_string_ = false;
-                }
-            } else if (c == '"') {
-                in_string_ = true;
-            } else if (c == '{') {
-                ++depth_;
-            } else if (c == '}' && --depth_ == 0) {
-                close(scanned_ + 1, out);
-                return;
-            }
-        }
-    }
-
-    void close(std::size_t end, std::vector<answer_piece>& out) {
+        read_ += reader_->read(std::string_view(held_).substr(read_));
+        if (reader_->at() != call_reader::state::malformed) progress_.show(*reader_, out);
+        if (reader_->at() == call_reader::state::open) return;
         stage_ = stage::text;
-        answer_call call;
-        if (read_llama3_call(std::string_view(held_).substr(0, end), call) != call_reading::whole) {
-            return;
+        if (progress_.finish(*reader_, out)) {
+            held_.erase(0, read_);
+        } else {
+            progress_.drop(out);
         }
-        out.emplace_back(std::move(call));
-        held_.erase(0, end);
     }
 
+    call_progress progress_;
+    std::unique_ptr<call_reader> reader_ = make_json_call_reader(call_object::llama3);
     std::string held_;
     stage stage_ = stage::start;
     bool has_tag_ = false;
-    std::size_t scanned_ = 0;
-    std::size_t depth_ = 0;
-    bool in_string_ = false;
-    bool escaped_ = false;
+    std::size_t read_ = 0;  // of held_, by the reader
 };
 
 }  // namespace
 
-std::unique_ptr<output_parser> make_llama3_parser(bool has_tools) {
-    if (!has_tools) return make_plain_parser(false);
-    return std::make_unique<llama3_parser>();
+std::unique_ptr<output_parser> make_llama3_parser(const offered_tools& tools, bool shows_progress) {
+    return std::make_unique<llama3_parser>(tools, shows_progress);
 }
 
 }  // namespace semantic::engine

@@ -14,6 +14,9 @@
 #include <variant>
 #include <vector>
 
+#include "engine/text/output/answer_format.hpp"
+#include "engine/text/output/calls/offered_tools.hpp"
+
 namespace semantic::engine {
 
 struct answer_text {
@@ -29,10 +32,26 @@ struct answer_call {
     std::string arguments_json;  // an object, spaced as templates print it
     bool operator==(const answer_call&) const = default;
 };
+/// What a parser that was asked to show progress says while it reads a call: this once, then its
+/// arguments, then the call itself, or that it was none after all.
+struct answer_call_begun {
+    std::string name;  // of a tool that may be called
+    bool operator==(const answer_call_begun&) const = default;
+};
+/// The arguments of one call, one behind the other, are compact JSON.
+struct answer_call_arguments {
+    std::string text;
+    bool operator==(const answer_call_arguments&) const = default;
+};
+/// What was begun is no call: it was cut off, or is malformed, and then its text follows.
+struct answer_call_dropped {
+    bool operator==(const answer_call_dropped&) const = default;
+};
 /// Neighbouring pieces of one kind belong together. Line breaks and blanks that the template writes
 /// around a part are left out, so that a conversation made of the pieces renders to what was
 /// sampled wherever the family allows it.
-using answer_piece = std::variant<answer_text, answer_thinking, answer_call>;
+using answer_piece = std::variant<answer_text, answer_thinking, answer_call, answer_call_begun,
+                                  answer_call_arguments, answer_call_dropped>;
 
 class output_parser {
   public:
@@ -53,14 +72,22 @@ class output_parser {
     virtual std::vector<answer_piece> end(bool was_cut) = 0;
 };
 
-/// One a family; template/template_families.cpp says which. The name is of the format, not of the
-/// model. Without tools in the request nothing is a call: what looks like one is text.
-std::unique_ptr<output_parser> make_plain_parser(bool has_tools);
-std::unique_ptr<output_parser> make_deepseek2_parser(bool has_tools);
-std::unique_ptr<output_parser> make_hermes_parser(bool has_tools);
-std::unique_ptr<output_parser> make_qwen3_parser(bool has_tools);
-std::unique_ptr<output_parser> make_qwen3_thinking_parser(bool has_tools);
-std::unique_ptr<output_parser> make_llama3_parser(bool has_tools);
-std::unique_ptr<output_parser> make_harmony_parser(bool has_tools);
+struct parser_options {
+    bool thinks = true;           // the request has reasoning switched on
+    bool shows_progress = false;  // of calls, while they are read
+};
+
+/// Without tools nothing is a call: what looks like one is text. A call to what is no tool is one
+/// all the same, but it is not told before it is whole.
+std::unique_ptr<output_parser> make_output_parser(const answer_format& format,
+                                                  const offered_tools& tools,
+                                                  const parser_options& options = {});
+
+// The parts of which that makes one.
+std::unique_ptr<output_parser> make_plain_parser(bool drops_blank = false);
+std::unique_ptr<output_parser> make_thinking_parser(std::unique_ptr<output_parser> rest,
+                                                    thinking_format format, bool is_open);
+std::unique_ptr<output_parser> make_llama3_parser(const offered_tools& tools, bool shows_progress);
+std::unique_ptr<output_parser> make_harmony_parser(const offered_tools& tools, bool shows_progress);
 
 }  // namespace semantic::engine

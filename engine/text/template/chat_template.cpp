@@ -285,7 +285,12 @@ bool chat_template::prints_day() const {
 }
 
 std::string chat_template::thinking_end() const {
+    if (own_ != nullptr) return thinking_end_of(own_->answers().thinking);
     return std::string(find_template_family(family_)->thinking_end);
+}
+
+answer_format chat_template::answers() const {
+    return own_ != nullptr ? own_->answers() : find_template_family(family_)->answers;
 }
 
 std::string_view chat_template::turn_begin() const noexcept {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/text/jinja/values/marked_text.hpp"
+#include "engine/text/output/answer_format.hpp"
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
 
@@ -90,6 +91,8 @@ class chat_template {
     std::string thinking_end() const;
     /// What begins an assistant's turn; the generation prompt begins with it too.
     std::string_view turn_begin() const noexcept;
+    /// How its models write calls and reasoning.
+    answer_format answers() const;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
     /// Hash input for the fingerprint: family and version of the rendering rules.

@@ -167,7 +167,25 @@ result<own_template> own_template::make(std::string_view source,
                      "\n" + std::string(source);
     if (auto fits = made.probe(); !fits) return fits.error();
     made.find_turn();
+    made.find_answers(source);
     return made;
+}
+
+void own_template::find_answers(std::string_view source) {
+    answers_ = found_in_template(source);
+    if (answers_.thinking == thinking_format::none) return;
+    answers_.opened = {opens_thinking(true), opens_thinking(false)};
+}
+
+/// Whether the generation prompt ends inside of reasoning.
+bool own_template::opens_thinking(bool thinking) const {
+    render_options options;
+    options.thinking = thinking;
+    const template_message user{.from = role::user, .content = asked};
+    const auto out = run(*messages_value({user}, form_), jinja::value(), options, 0, true);
+    if (!out) return false;
+    const std::string_view open = thinking_open_of(answers_.thinking);
+    return !open.empty() && trimmed(out->text).ends_with(open);
 }
 
 /// Empty when the template fails.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/text/jinja/program.hpp"
+#include "engine/text/output/answer_format.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_families.hpp"
 
@@ -45,6 +46,8 @@ class own_template {
     const std::string& turn_begin() const noexcept { return turn_begin_; }
     /// Spellings that may be tokens that end a turn: the model's, and what stands behind an answer.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
+    /// Found by marks in the source, and by what the generation prompt ends with.
+    const answer_format& answers() const noexcept { return answers_; }
     bool prints_day() const { return program_.reads("strftime_now"); }
     /// "jinja/" and a version and a hash of the source.
     const std::string& identity() const noexcept { return identity_; }
@@ -58,6 +61,8 @@ class own_template {
     std::string tried(const std::vector<template_message>& messages,
                       const std::vector<tool_definition>& tools, bool with_prompt) const;
     storage::result<void> probe();
+    void find_answers(std::string_view source);
+    bool opens_thinking(bool thinking) const;
     void find_turn();
     storage::result<void> check(const std::vector<template_message>& messages,
                                 const std::vector<tool_definition>& tools) const;
@@ -68,6 +73,7 @@ class own_template {
     std::string turn_begin_;
     std::vector<std::string> stop_tokens_;
     std::string identity_;
+    answer_format answers_;
     // Whether what is given is printed, or at least raised over: false means left out silently.
     bool has_system_ = false;
     bool has_later_system_ = false;

@@ -71,7 +71,7 @@ template_family llama3_family() {
         .stop_tokens = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"},
         .prints_day = true,
         .render = render_llama3,
-        .make_parser = make_llama3_parser,
+        .answers = {.calls = call_format::llama3},
     };
 }
 
@@ -87,7 +87,7 @@ template_family llama30_family() {
         .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
         .stop_tokens = {"<|eot_id|>", "<|end_of_text|>"},
         .render = render_llama30,
-        .make_parser = make_plain_parser,
+        .answers = {},
     };
 }
 
@@ -103,7 +103,7 @@ template_family harmony_family() {
         .prints_day = true,
         .thinking_end = "<|end|><|start|>assistant<|channel|>final<|message|>",
         .render = render_harmony,
-        .make_parser = make_harmony_parser,
+        .answers = {.calls = call_format::harmony, .thinking = thinking_format::harmony},
     };
 }
 
@@ -117,7 +117,7 @@ template_family gemma3_family() {
         .turn_begin = "<start_of_turn>model\n",
         .stop_tokens = {"<end_of_turn>", "<eos>"},
         .render = render_gemma3,
-        .make_parser = make_plain_parser,
+        .answers = {},
     };
 }
 
@@ -132,7 +132,7 @@ template_family deepseek2_family() {
         .turn_begin = "Assistant:",
         .stop_tokens = {"<｜end▁of▁sentence｜>"},
         .render = render_deepseek2,
-        .make_parser = make_deepseek2_parser,
+        .answers = {.drops_blank = true},
     };
 }
 
@@ -146,7 +146,7 @@ template_family qwen3_family() {
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .thinking_end = think_end,
         .render = render_qwen3,
-        .make_parser = make_qwen3_parser,
+        .answers = {.calls = call_format::hermes, .thinking = thinking_format::think},
     };
 }
 
@@ -162,7 +162,9 @@ template_family qwen3_thinking_family() {
         .opened_thinking = "<think>\n",
         .thinking_end = think_end,
         .render = render_qwen3,
-        .make_parser = make_qwen3_thinking_parser,
+        .answers = {.calls = call_format::hermes,
+                    .thinking = thinking_format::think,
+                    .opened = {.when_on = true, .when_off = true}},
     };
 }
 
@@ -179,7 +181,7 @@ template_family qwen2_family(std::string_view name, std::string_view default_sys
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .doubled_braces = doubled_braces,
         .render = render_chatml,
-        .make_parser = make_hermes_parser,
+        .answers = {.calls = call_format::hermes},
     };
     constexpr std::string_view doubled = "{{\\\"name";
     (doubled_braces ? family.marks : family.foreign).push_back(doubled);
@@ -216,7 +218,7 @@ template_family smollm2_family() {
         .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .render = render_chatml,
-        .make_parser = make_hermes_parser,
+        .answers = {.calls = call_format::hermes},
     };
 }
 
@@ -233,7 +235,7 @@ template_family chatml_family() {
                     "enable_thinking", "reasoning_content", "strftime_now", "<|im_sep|>", "macro"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .render = render_chatml,
-        .make_parser = make_hermes_parser,
+        .answers = {.calls = call_format::hermes},
     };
 }
 
@@ -288,7 +290,7 @@ const template_family* find_template_family(std::string_view name) {
             .turn_begin = {},
             .stop_tokens = {},
             .render = nullptr,
-            .make_parser = make_plain_parser,
+            .answers = {},
         };
         return &own;
     }
@@ -300,7 +302,8 @@ const template_family* find_template_family(std::string_view name) {
 
 std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools) {
     const template_family* found = find_template_family(family);
-    return found == nullptr ? nullptr : found->make_parser(has_tools);
+    if (found == nullptr) return nullptr;
+    return make_output_parser(found->answers, has_tools ? offered_tools::any() : offered_tools());
 }
 
 std::string template_family_names() {

@@ -55,13 +55,13 @@ struct template_family {
     /// What ends the reasoning when its budget is spent; empty when there is none to end.
     std::string_view thinking_end{};
     storage::result<marked_text> (*render)(const template_input& input);
-    std::unique_ptr<output_parser> (*make_parser)(bool has_tools);
+    answer_format answers{};  // how its models write calls and reasoning
 };
 std::span<const template_family> template_families();
 /// Of own_template_family too, which is not in the table. Null when there is none of that name.
 const template_family* find_template_family(std::string_view name);
-/// The parser for what models of a chat template family write; `family` is chat_template::family().
-/// Null when there is no such family.
+/// The parser for what models of a family write, where the tools are not told. Null when there is
+/// no such family.
 std::unique_ptr<output_parser> make_output_parser(std::string_view family, bool has_tools);
 /// "chatml, gemma3, ..."
 std::string template_family_names();

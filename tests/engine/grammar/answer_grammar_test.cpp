@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "engine/grammar/output_constraint.hpp"
@@ -79,10 +80,14 @@ std::string drawn(const std::shared_ptr<const grammar>& rules, std::mt19937& ran
 
 TEST(answer_grammar, a_forced_call_is_one_whatever_the_model_would_rather_say) {
     std::mt19937 random(1);
-    auto rules = compile("chatml", weather_request({.what = output_form::kind::calls}));
-    for (int i = 0; i < 60; ++i) {
+    const auto request = weather_request({.what = output_form::kind::calls});
+    for (int i = 0; i < 120; ++i) {
+        constexpr std::array forms{call_format::hermes, call_format::qwen_xml, call_format::glm,
+                                   call_format::mistral};
+        const answer_format form{.calls = forms[static_cast<std::size_t>(i) % forms.size()]};
+        const auto rules = answer_grammars(words(), form, "jinja").of(request)->rules;
         std::string text = drawn(rules, random);
-        auto parser = make_output_parser("chatml", true);
+        auto parser = make_output_parser(form, offered_tools::any());
         std::vector<answer_piece> pieces = parser->push(text);
         for (auto& piece : parser->finish()) pieces.push_back(std::move(piece));
         ASSERT_FALSE(pieces.empty()) << text;

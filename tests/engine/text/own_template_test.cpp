@@ -89,6 +89,34 @@ std::vector<conversation> conversations() {
     return all;
 }
 
+// Goal: calls and reasoning of a model are found from its template alone.
+TEST(own_template, says_how_its_model_writes_calls_and_reasoning) {
+    const std::string turns =
+        "{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}";
+    EXPECT_EQ(template_of(turns).answers(), answer_format());
+    const std::string tools = "{% if tools %}{{ tools|tojson }}[TOOL_CALLS]{% endif %}";
+    EXPECT_EQ(template_of(tools + turns).answers().calls, call_format::mistral);
+    const std::string prompt = "{% if add_generation_prompt %}<|assistant|>";
+    const struct {
+        const char* ending;
+        thinking_opened opened;
+    } cases[] = {
+        {"{# <think></think> #}", {false, false}},
+        {"<think>\n{# </think> #}", {true, true}},
+        {"{% if enable_thinking is defined and not enable_thinking %}<think></think>"
+         "{% else %}<think>{% endif %}",
+         {true, false}},
+    };
+    for (const auto& c : cases) {
+        const answer_format found =
+            template_of(turns + prompt + c.ending + "{% endif %}").answers();
+        EXPECT_EQ(found.thinking, thinking_format::think) << c.ending;
+        EXPECT_EQ(found.opened, c.opened) << c.ending;
+    }
+    EXPECT_EQ(template_of(turns + prompt + "<think></think>{% endif %}").thinking_end(),
+              "\n</think>\n\n");
+}
+
 }  // namespace
 
 TEST(own_template, a_template_of_no_family_renders_as_it_stands) {

@@ -1,5 +1,5 @@
-// <think>\nreasoning\n</think>\n\n, then text and calls in the Hermes form. Only the start of an
-// answer can be reasoning: further behind, the tag is something the model talks about.
+// Reasoning between tags, then the rest of the answer. Only the start of an answer can be
+// reasoning: further behind, the tag is something the model talks about.
 
 #include "engine/text/output/answer_pieces.hpp"
 
@@ -7,14 +7,13 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr std::string_view open_tag = "<think>";
-constexpr std::string_view close_tag = "</think>";
-
-class qwen3_parser final : public output_parser {
+class thinking_parser final : public output_parser {
   public:
-    /// `is_open`: the prompt ends behind the opening tag.
-    qwen3_parser(bool has_tools, bool is_open)
-        : rest_(make_hermes_parser(has_tools)), stage_(is_open ? stage::thinking : stage::start) {}
+    thinking_parser(std::unique_ptr<output_parser> rest, thinking_format format, bool is_open)
+        : rest_(std::move(rest)),
+          open_tag_(thinking_open_of(format)),
+          close_tag_(thinking_close_of(format)),
+          stage_(is_open ? stage::opened : stage::start) {}
 
     std::vector<answer_piece> push(std::string_view text) override {
         std::vector<answer_piece> out;
@@ -23,21 +22,24 @@ class qwen3_parser final : public output_parser {
             return out;
         }
         held_ += text;
-        if (stage_ == stage::start) at_start();
+        if (stage_ == stage::start || stage_ == stage::opened) at_start();
         if (stage_ == stage::thinking) thinking(out);
         if (stage_ == stage::behind) behind();
         if (stage_ == stage::rest) hand_on(out);
         return out;
     }
 
-    bool is_thinking() const override { return stage_ == stage::thinking; }
+    bool is_thinking() const override {
+        return stage_ == stage::thinking || stage_ == stage::opened;
+    }
 
   private:
-    enum class stage { start, thinking, behind, rest };
+    // opened: by the prompt; the tag itself may still come, where a turn is read from its start.
+    enum class stage { start, opened, thinking, behind, rest };
 
     std::vector<answer_piece> end(bool was_cut) override {
         std::vector<answer_piece> out;
-        if (stage_ == stage::thinking) append_piece<answer_thinking>(out, held_);
+        if (is_thinking()) append_piece<answer_thinking>(out, held_);
         if (stage_ == stage::start) hand_on(out);
         append_pieces(out, was_cut ? rest_->cut_off() : rest_->finish());
         return out;
@@ -47,11 +49,11 @@ class qwen3_parser final : public output_parser {
         const std::size_t first = held_.find_first_not_of(" \n");
         if (first == std::string::npos) return;
         const std::string_view said = std::string_view(held_).substr(first);
-        if (said.starts_with(open_tag)) {
-            held_.erase(0, first + open_tag.size());
+        if (said.starts_with(open_tag_)) {
+            held_.erase(0, first + open_tag_.size());
             stage_ = stage::thinking;
-        } else if (!open_tag.starts_with(said)) {
-            stage_ = stage::rest;
+        } else if (!open_tag_.starts_with(said)) {
+            stage_ = stage_ == stage::opened ? stage::thinking : stage::rest;
         }
     }
 
@@ -61,16 +63,16 @@ class qwen3_parser final : public output_parser {
             held_.erase(0, held_.find_first_not_of('\n'));
             begun_ = !held_.empty();
         }
-        const std::size_t close = held_.find(close_tag);
+        const std::size_t close = held_.find(close_tag_);
         const std::size_t end =
-            close == std::string::npos ? held_.size() - begun_mark(held_, close_tag) : close;
+            close == std::string::npos ? held_.size() - begun_mark(held_, close_tag_) : close;
         const std::string_view said = std::string_view(held_).substr(0, end);
         const std::size_t sure = said.find_last_not_of('\n') + 1;
         append_piece<answer_thinking>(out, said.substr(0, sure));
         if (close == std::string::npos) {
             held_.erase(0, sure);
         } else {
-            held_.erase(0, close + close_tag.size());
+            held_.erase(0, close + close_tag_.size());
             stage_ = stage::behind;
         }
     }
@@ -87,6 +89,8 @@ class qwen3_parser final : public output_parser {
     }
 
     std::unique_ptr<output_parser> rest_;
+    const std::string_view open_tag_;
+    const std::string_view close_tag_;
     std::string held_;
     stage stage_;
     bool begun_ = false;  // reasoning has had more than line breaks
@@ -94,12 +98,9 @@ class qwen3_parser final : public output_parser {
 
 }  // namespace
 
-std::unique_ptr<output_parser> make_qwen3_parser(bool has_tools) {
-    return std::make_unique<qwen3_parser>(has_tools, false);
-}
-
-std::unique_ptr<output_parser> make_qwen3_thinking_parser(bool has_tools) {
-    return std::make_unique<qwen3_parser>(has_tools, true);
+std::unique_ptr<output_parser> make_thinking_parser(std::unique_ptr<output_parser> rest,
+                                                    thinking_format format, bool is_open) {
+    return std::make_unique<thinking_parser>(std::move(rest), format, is_open);
 }
 
 }  // namespace semantic::engine

@@ -1,0 +1,62 @@
+#pragma once
+// How a model writes what is no plain text: its tool calls and its reasoning. Known of a family, or
+// found from the marks in a template's source. Plain values.
+
+#include <string>
+#include <string_view>
+
+namespace semantic::engine {
+
+enum class call_format {
+    none,
+    hermes,          // <tool_call>{"name": ..., "arguments": ...}</tool_call>
+    qwen_xml,        // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function>...
+    glm,             // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>...
+    llama3,          // {"name": ..., "parameters": ...}, the whole answer
+    mistral,         // [TOOL_CALLS][{"name": ..., "arguments": ...}], or NAME[ARGS]{...}
+    deepseek,        // <｜tool▁calls▁begin｜>...
+    harmony,         // a message to functions.NAME
+    function_gemma,  // <start_function_call>call:NAME{key:<escape>VALUE<escape>}...
+    gemma4,          // <|tool_call>call:NAME{key:<|"|>VALUE<|"|>}...
+    tool_code        // ```tool_code, and calls as Python
+};
+
+enum class thinking_format {
+    none,
+    think,    // <think> ... </think>
+    mistral,  // [THINK] ... [/THINK]
+    gemma4,   // <|channel>thought ... <channel|>
+    harmony   // the analysis channel
+};
+
+/// What a prompt does to reasoning: the answer may have to open it, or go on inside.
+struct thinking_opened {
+    bool when_on = false;
+    bool when_off = false;
+    bool operator==(const thinking_opened&) const = default;
+};
+
+struct answer_format {
+    call_format calls = call_format::none;
+    thinking_format thinking = thinking_format::none;
+    thinking_opened opened{};
+    bool drops_blank = false;  // the one at the head of an answer is the template's
+    bool operator==(const answer_format&) const = default;
+};
+
+/// "hermes", "qwen-xml", ...; "none".
+std::string_view name_of(call_format format) noexcept;
+/// "think", ...; "none".
+std::string_view name_of(thinking_format format) noexcept;
+
+/// By stretches of the source that only templates of a format have; the table is in the .cpp.
+/// What the prompt opens is not told by the source.
+answer_format found_in_template(std::string_view source);
+
+/// What reasoning begins with, without a line break behind it, and ends with; empty: nothing.
+std::string_view thinking_open_of(thinking_format format) noexcept;
+std::string_view thinking_close_of(thinking_format format) noexcept;
+/// What ends reasoning when a model is made to stop it; empty where there is nothing to end.
+std::string thinking_end_of(thinking_format format);
+
+}  // namespace semantic::engine

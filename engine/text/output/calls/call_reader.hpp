@@ -1,0 +1,72 @@
+#pragma once
+// One tool call, read while it comes, in whatever form. For the output parsers only; one object a
+// call, not for use from two threads at once.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/text/output/calls/offered_tools.hpp"
+
+namespace semantic::engine {
+
+class call_reader {
+  public:
+    enum class state { open, whole, malformed };
+
+    virtual ~call_reader() = default;
+    /// Returns: how many bytes of the text belong to the call: all, unless it has ended with them.
+    virtual std::size_t read(std::string_view text) = 0;
+    /// Nothing more comes: the model ended its turn, or the turn `was_cut`. A call is whole if what
+    /// is missing goes without saying.
+    virtual void end(bool /*was_cut*/) {}
+    /// What may stand behind the call and belongs to it.
+    virtual std::span<const std::string_view> closers() const { return {}; }
+    /// The reader of another call behind this one, if `c` begins one; it reads `c` too. Else null.
+    virtual std::unique_ptr<call_reader> next(char /*c*/) const { return nullptr; }
+
+    state at() const noexcept { return state_; }
+    /// Certain once arguments have begun.
+    const std::string& name() const noexcept { return name_; }
+    /// The beginning of an object, as compact JSON; of a whole call all of it. Empty until it has
+    /// begun and the name is known.
+    std::string_view arguments() const noexcept {
+        return name_.empty() ? std::string_view() : arguments_;
+    }
+
+  protected:
+    void fail() noexcept { state_ = state::malformed; }
+    void done() noexcept { state_ = state::whole; }
+
+    state state_ = state::open;
+    std::string name_;
+    std::string arguments_;
+};
+
+/// How a call was begun says what its reader finds first: `opener` is one of the format's marks.
+using make_reader = std::unique_ptr<call_reader> (*)(const offered_tools& tools,
+                                                     std::string_view opener);
+
+/// {"name": ..., "arguments": {...}}, in any order, with `parameters` for `arguments`.
+enum class call_object {
+    hermes,  // the arguments may be missing, and so may the last brace behind them
+    llama3,  // one of the two must be there: else any answer in JSON would be a call
+    bare     // likewise, and no other keys but type and id: nothing around it says that it is one
+};
+std::unique_ptr<call_reader> make_json_call_reader(call_object kind);
+/// An object of arguments for a call whose name is known; white space alone stands for an empty
+/// one.
+std::unique_ptr<call_reader> make_arguments_reader(std::string name);
+
+std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_mistral_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_deepseek_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_qwen_xml_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_glm_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_function_gemma_call(const offered_tools&,
+                                                      std::string_view opener);
+std::unique_ptr<call_reader> read_gemma4_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_tool_code_call(const offered_tools&, std::string_view opener);
+
+}  // namespace semantic::engine

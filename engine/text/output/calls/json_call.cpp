@@ -1,0 +1,323 @@
+// Calls whose arguments are JSON: an object of name and arguments (Hermes, Llama 3, Mistral's
+// lists), and arguments behind a name (Harmony, Mistral, DeepSeek).
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "engine/text/output/calls/call_reader.hpp"
+#include "engine/text/output/calls/json_stream.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using json_state = json_stream::state;
+
+// Models close a call with what closes its result, too.
+constexpr std::array<std::string_view, 2> hermes_closers{"</tool_call>", "</tool_response>"};
+
+class json_call_reader final : public call_reader {
+  public:
+    explicit json_call_reader(call_object kind) : kind_(kind) {}
+
+    std::size_t read(std::string_view text) override {
+        std::size_t at = 0;
+        while (at < text.size() && state_ == state::open) {
+            if (!take(text[at])) break;
+            ++at;
+        }
+        return at;
+    }
+
+    void end(bool) override {
+        if (state_ != state::open) return;
+        if (ended_ || lacks_a_brace()) finish();
+    }
+
+    std::span<const std::string_view> closers() const override {
+        if (kind_ != call_object::hermes) return {};
+        return hermes_closers;
+    }
+
+  private:
+    enum class part { other, name, arguments, written_arguments };
+
+    /// Returns: false when `c` is behind the call.
+    bool take(char c) {
+        if (ended_) return take_second_brace(c);
+        if (kind_ == call_object::hermes && c == '<' && lacks_a_brace()) {
+            finish();
+            return false;
+        }
+        // Some templates show the call between doubled braces, and their models write it so.
+        if (kind_ != call_object::llama3 && c == '{' && behind_first_brace_) {
+            doubled_ = true;
+            behind_first_brace_ = false;
+            return true;
+        }
+        behind_first_brace_ = json_.depth() == 0 && c == '{';
+        if (json_.depth() == 0 && c != '{' && !is_json_space(c)) return fail(), true;
+        if (json_.depth() == 1 && json_.awaits_value() && !is_json_space(c)) begin_member(c);
+        if (state_ != state::open) return true;
+        std::string piece;
+        json_.push(c, piece);
+        if (json_.at() == json_state::malformed) return fail(), true;
+        take_piece(piece);
+        if (json_.at() != json_state::whole || state_ != state::open) return true;
+        ended_ = true;
+        if (!doubled_) finish();
+        return true;
+    }
+
+    bool take_second_brace(char c) {
+        if (is_json_space(c)) return true;
+        finish();
+        return c == '}';
+    }
+
+    /// All has been said but the brace that closes the call.
+    bool lacks_a_brace() const {
+        return kind_ == call_object::hermes && json_.depth() == 1 && json_.awaits_end() &&
+               !name_.empty() && has_arguments_;
+    }
+
+    void begin_member(char c) {
+        const std::string& key = json_.key();
+        part_ = part::other;
+        if (key == "name") {
+            if (c != '"' || !name_json_.empty()) return fail();
+            part_ = part::name;
+        } else if (key == "arguments" || key == "parameters") {
+            if ((c != '{' && c != '"') || has_arguments_) return fail();
+            has_arguments_ = true;
+            part_ = c == '{' ? part::arguments : part::written_arguments;
+        } else if (kind_ == call_object::bare && key != "type" && key != "id") {
+            fail();
+        }
+    }
+
+    void take_piece(const std::string& piece) {
+        if (part_ == part::other) return;
+        std::string& into = part_ == part::name        ? name_json_
+                            : part_ == part::arguments ? arguments_
+                                                       : written_;
+        into += piece;
+        if (json_.depth() != 1 || json_.in_string()) return;
+        if (part_ == part::name) {
+            name_ = text_of_json(name_json_);
+            if (name_.empty()) fail();
+        }
+        part_ = part::other;
+    }
+
+    void finish() {
+        if (!written_.empty()) take_written_arguments();
+        if (!has_arguments_ && kind_ == call_object::hermes) arguments_ = "{}";
+        const bool is_call = state_ == state::open && !name_.empty() && !arguments_.empty();
+        if (is_call) {
+            done();
+        } else {
+            fail();
+        }
+    }
+
+    /// Arguments that are JSON inside of a string.
+    void take_written_arguments() {
+        const std::string text = text_of_json(written_);
+        json_stream checked;
+        for (const char c : text) {
+            if (checked.depth() == 0 && c != '{' && !is_json_space(c)) return fail();
+            checked.push(c, arguments_);
+        }
+        if (checked.at() != json_state::whole) fail();
+    }
+
+    call_object kind_;
+    json_stream json_;
+    part part_ = part::other;
+    std::string name_json_;
+    std::string written_;
+    bool has_arguments_ = false;
+    bool behind_first_brace_ = false;
+    bool doubled_ = false;
+    bool ended_ = false;
+};
+
+class arguments_reader final : public call_reader {
+  public:
+    explicit arguments_reader(std::string name) { name_ = std::move(name); }
+
+    std::size_t read(std::string_view text) override {
+        std::size_t at = 0;
+        while (at < text.size() && state_ == state::open) {
+            const char c = text[at++];
+            if (json_.depth() == 0 && c != '{' && !is_json_space(c)) {
+                fail();
+                break;
+            }
+            json_.push(c, arguments_);
+            if (json_.at() == json_state::malformed) fail();
+            if (json_.at() == json_state::whole) done();
+        }
+        return at;
+    }
+
+    /// What was cut may not have begun yet.
+    void end(bool was_cut) override {
+        if (was_cut || state_ != state::open || json_.depth() > 0) return;
+        arguments_ = "{}";
+        done();
+    }
+
+  private:
+    json_stream json_;
+};
+
+/// What stands in front of arguments ends at their brace, which no name has.
+class headed_reader : public call_reader {
+  public:
+    std::size_t read(std::string_view text) override {
+        std::size_t at = 0;
+        if (!inner_) {
+            at = std::min(text.find('{'), text.size());
+            head_ += text.substr(0, at);
+            if (head_.size() > head_bytes_max || !could_be_head(head_)) fail();
+            if (state_ == state::open && at < text.size()) {
+                inner_ = read_head(head_);
+                if (!inner_) fail();
+            }
+        }
+        if (state_ != state::open || !inner_) return at;
+        at += inner_->read(text.substr(at));
+        take_inner();
+        return at;
+    }
+
+    void end(bool was_cut) override {
+        if (!inner_ || state_ != state::open) return;
+        inner_->end(was_cut);
+        take_inner();
+    }
+
+  private:
+    static constexpr std::size_t head_bytes_max = 512;
+
+    /// Returns: what reads on from the brace; null when the head begins no call.
+    virtual std::unique_ptr<call_reader> read_head(std::string_view head) = 0;
+    virtual bool could_be_head(std::string_view) const { return true; }
+
+    void take_inner() {
+        name_ = inner_->name();
+        arguments_ += inner_->arguments().substr(arguments_.size());
+        state_ = inner_->at();
+    }
+
+    std::string head_;
+    std::unique_ptr<call_reader> inner_;
+};
+
+std::string_view without_space(std::string_view text) {
+    while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
+    return text;
+}
+
+bool is_name(std::string_view text) {
+    return !text.empty() && text.size() <= 256 && std::all_of(text.begin(), text.end(), [](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return byte >= 0x80 || std::isalnum(byte) != 0 || c == '_' || c == '-' || c == '.' ||
+               c == ':' || c == '/';
+    });
+}
+
+constexpr std::array<std::string_view, 1> list_closers{"]"};
+
+/// [{"name": ..., "arguments": ...}, ...] or NAME[ARGS]{...}, with or without [CALL_ID] and [ARGS].
+class mistral_reader final : public headed_reader {
+  public:
+    explicit mistral_reader(bool in_list) : in_list_(in_list) {}
+
+    std::span<const std::string_view> closers() const override {
+        if (!in_list_) return {};
+        return list_closers;
+    }
+    std::unique_ptr<call_reader> next(char c) const override {
+        if (!in_list_ || c != ',') return nullptr;
+        return std::make_unique<mistral_reader>(true);
+    }
+
+  private:
+    std::unique_ptr<call_reader> read_head(std::string_view head) override {
+        head = without_space(head);
+        const std::string_view before = in_list_ ? "," : "[";
+        if (head == before || head.empty()) {
+            in_list_ = head == before;
+            return make_json_call_reader(call_object::llama3);
+        }
+        if (in_list_) return nullptr;
+        if (head.ends_with("[ARGS]")) head.remove_suffix(std::string_view("[ARGS]").size());
+        head = without_space(head.substr(0, head.find("[CALL_ID]")));
+        if (!is_name(head)) return nullptr;
+        return make_arguments_reader(std::string(head));
+    }
+    bool could_be_head(std::string_view head) const override {
+        return head.find('<') == std::string_view::npos;
+    }
+
+    bool in_list_;
+};
+
+constexpr std::string_view deepseek_begin = "<｜tool▁call▁begin｜>";
+constexpr std::string_view deepseek_separator = "<｜tool▁sep｜>";
+constexpr std::string_view fence = "```json";
+constexpr std::array<std::string_view, 3> deepseek_closers{"```", "<｜tool▁call▁end｜>",
+                                                           "<｜tool▁calls▁end｜>"};
+
+/// function<sep>NAME\n```json\n{...}\n```, or NAME<sep>{...}.
+class deepseek_reader final : public headed_reader {
+  public:
+    std::span<const std::string_view> closers() const override { return deepseek_closers; }
+
+  private:
+    std::unique_ptr<call_reader> read_head(std::string_view head) override {
+        head = without_space(head);
+        if (head.starts_with(deepseek_begin)) head.remove_prefix(deepseek_begin.size());
+        const std::size_t separator = head.find(deepseek_separator);
+        if (separator == std::string_view::npos) return nullptr;
+        std::string_view name = without_space(head.substr(0, separator));
+        std::string_view behind = without_space(head.substr(separator + deepseek_separator.size()));
+        if (behind.ends_with(fence)) {
+            behind = without_space(behind.substr(0, behind.size() - fence.size()));
+        } else if (behind.ends_with("```")) {
+            behind = without_space(behind.substr(0, behind.size() - 3));
+        }
+        if (!behind.empty()) name = behind;  // what stands in front is the type
+        if (!is_name(name)) return nullptr;
+        return make_arguments_reader(std::string(name));
+    }
+};
+
+}  // namespace
+
+std::unique_ptr<call_reader> make_json_call_reader(call_object kind) {
+    return std::make_unique<json_call_reader>(kind);
+}
+
+std::unique_ptr<call_reader> make_arguments_reader(std::string name) {
+    return std::make_unique<arguments_reader>(std::move(name));
+}
+
+std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_view) {
+    return make_json_call_reader(call_object::hermes);
+}
+
+std::unique_ptr<call_reader> read_mistral_call(const offered_tools&, std::string_view) {
+    return std::make_unique<mistral_reader>(false);
+}
+
+std::unique_ptr<call_reader> read_deepseek_call(const offered_tools&, std::string_view) {
+    return std::make_unique<deepseek_reader>();
+}
+
+}  // namespace semantic::engine

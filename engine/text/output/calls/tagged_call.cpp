@@ -1,0 +1,304 @@
+// Calls whose parameters stand between tags, without quotes: Qwen3-Coder's
+// <function=NAME><parameter=KEY>VALUE</parameter></function> and GLM's
+// NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>. What a value is, its tool's
+// schema says.
+
+#include <algorithm>
+#include <array>
+
+#include "engine/text/output/calls/call_reader.hpp"
+#include "engine/text/output/calls/json_stream.hpp"
+#include "engine/text/output/calls/marks.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+constexpr std::string_view function_open = "<function=";
+constexpr std::size_t name_bytes_max = 256;
+
+struct tags {
+    std::string_view name_open;                   // in front of the name
+    std::span<const std::string_view> name_ends;  // the first of them ends the name
+    bool takes_name_end;                          // it is a tag of the name's own
+    std::string_view key_open;
+    std::string_view key_close;
+    std::string_view value_open;  // empty: the key's end is the value's beginning
+    std::string_view value_close;
+    std::span<const std::string_view> ends;  // of the call
+    bool takes_line_breaks;                  // those at both ends of a value are the template's
+    std::span<const std::string_view> closers;
+};
+
+constexpr std::array<std::string_view, 1> qwen_name_ends{">"};
+constexpr std::array<std::string_view, 2> qwen_ends{"</function>", "</tool_call>"};
+constexpr std::array<std::string_view, 2> qwen_closers{"</tool_call>", "</tool_response>"};
+constexpr tags qwen_tags{function_open,  qwen_name_ends, true, "<parameter=", ">", "",
+                         "</parameter>", qwen_ends,      true, qwen_closers};
+
+constexpr std::array<std::string_view, 3> glm_name_ends{"\n", "<arg_key>", "</tool_call>"};
+constexpr std::array<std::string_view, 1> glm_ends{"</tool_call>"};
+constexpr tags glm_tags{
+    "",       glm_name_ends, false, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
+    glm_ends, false,         {}};
+
+class tagged_reader final : public call_reader {
+  public:
+    /// `behind_name_open`: what was read so far has opened the name.
+    tagged_reader(const tags& form, const offered_tools& tools, bool behind_name_open)
+        : form_(form), tools_(tools), stage_(behind_name_open ? stage::name : stage::start) {}
+
+    std::size_t read(std::string_view text) override {
+        if (inner_) return read_inner(text);
+        held_ += text;
+        taken_ = 0;
+        while (state_ == state::open && !inner_ && step()) {
+        }
+        // What is left was in this text: nothing of it could have been said before.
+        const std::string left = held_.substr(taken_);
+        if (inner_) {
+            held_.clear();
+            return text.size() - left.size() + read_inner(left);
+        }
+        held_ = left;
+        return state_ == state::whole ? text.size() - left.size() : text.size();
+    }
+
+    /// Between two parameters the model may forget to close the call.
+    void end(bool was_cut) override {
+        if (state_ != state::open) return;
+        if (inner_) {
+            inner_->end(was_cut);
+            take_inner();
+        } else if (stage_ == stage::between && held_.empty() && !was_cut) {
+            arguments_ += '}';
+            done();
+        }
+    }
+
+    std::span<const std::string_view> closers() const override {
+        return inner_ ? inner_->closers() : form_.closers;
+    }
+
+  private:
+    enum class stage { start, name, between, key, before_value, value };
+
+    std::string_view rest() const { return std::string_view(held_).substr(taken_); }
+
+    std::size_t read_inner(std::string_view text) {
+        const std::size_t read = inner_->read(text);
+        take_inner();
+        return read;
+    }
+    void take_inner() {
+        name_ = inner_->name();
+        arguments_ += inner_->arguments().substr(arguments_.size());
+        state_ = inner_->at();
+    }
+
+    void skip_space() {
+        while (taken_ < held_.size() && is_json_space(held_[taken_])) ++taken_;
+    }
+
+    enum class met { yes, no, open };
+    /// Whether the rest begins with `mark`, which is then taken.
+    met take(std::string_view mark) {
+        if (rest().starts_with(mark)) {
+            taken_ += mark.size();
+            return met::yes;
+        }
+        return mark.starts_with(rest()) ? met::open : met::no;
+    }
+
+    /// Returns: false when more text is needed.
+    bool step() {
+        switch (stage_) {
+            case stage::start:
+                return start();
+            case stage::name:
+                return read_name();
+            case stage::between:
+                return between();
+            case stage::key:
+                return read_key();
+            case stage::before_value:
+                return before_value();
+            case stage::value:
+                return read_value();
+        }
+        return false;
+    }
+
+    bool start() {
+        skip_space();
+        if (rest().empty()) return false;
+        // Models that learnt both forms fall back to JSON.
+        if (rest().front() == '{') {
+            inner_ = make_json_call_reader(call_object::hermes);
+            return false;
+        }
+        const met found = take(form_.name_open);
+        if (found == met::no) fail();
+        if (found != met::yes) return false;
+        stage_ = stage::name;
+        return true;
+    }
+
+    bool read_name() {
+        std::size_t end = std::string_view::npos;
+        std::size_t length = 0;
+        for (const std::string_view mark : form_.name_ends) {
+            const std::size_t found = rest().find(mark);
+            if (found < end) {
+                end = found;
+                length = mark.size();
+            }
+        }
+        const std::string_view name = rest().substr(0, end);
+        const std::size_t size_max = name_bytes_max + (end == std::string_view::npos ? 16 : 0);
+        const bool is_odd = name.size() > size_max ||
+                            name.find_first_of("{}\"") != std::string_view::npos ||
+                            (form_.takes_name_end && name.find('\n') != std::string_view::npos);
+        if (is_odd) fail();
+        if (is_odd || end == std::string_view::npos) return false;
+        name_ = trimmed(name);
+        if (name_.empty() || name_.find_first_of(" <\t") != std::string::npos) {
+            name_.clear();
+            fail();
+            return false;
+        }
+        taken_ += end + (form_.takes_name_end ? length : 0);
+        arguments_ = "{";
+        stage_ = stage::between;
+        return true;
+    }
+
+    bool between() {
+        skip_space();
+        if (rest().empty()) return false;
+        met found = take(form_.key_open);
+        if (found == met::yes) {
+            stage_ = stage::key;
+            return true;
+        }
+        bool may_come = found == met::open;
+        for (const std::string_view end : form_.ends) {
+            found = take(end);
+            if (found == met::yes) {
+                arguments_ += '}';
+                done();
+                return false;
+            }
+            may_come = may_come || found == met::open;
+        }
+        if (!may_come) fail();
+        return false;
+    }
+
+    bool read_key() {
+        const std::size_t end = rest().find(form_.key_close);
+        const bool is_open = end == std::string_view::npos;
+        const std::size_t size_max = name_bytes_max + form_.key_close.size();
+        if (is_open && rest().size() <= size_max) return false;
+        if (!is_open && end <= name_bytes_max) key_ = trimmed(rest().substr(0, end));
+        if (is_open || end > name_bytes_max || key_.empty()) {
+            fail();
+            return false;
+        }
+        taken_ += end + form_.key_close.size();
+        stage_ = stage::before_value;
+        return true;
+    }
+
+    bool before_value() {
+        if (!form_.value_open.empty()) {
+            skip_space();
+            const met found = take(form_.value_open);
+            if (found == met::no) fail();
+            if (found != met::yes) return false;
+        }
+        is_text_ = tools_.is_text(name_, key_);
+        if (arguments_.size() > 1) arguments_ += ',';
+        arguments_ += '"';
+        for (const char c : key_) append_escaped(arguments_, c);
+        arguments_ += is_text_ ? "\":\"" : "\":";
+        at_value_start_ = true;
+        stage_ = stage::value;
+        return true;
+    }
+
+    bool read_value() {
+        if (at_value_start_ && form_.takes_line_breaks) {
+            if (rest().empty()) return false;
+            if (rest().front() == '\n') ++taken_;
+        }
+        at_value_start_ = false;
+        const std::size_t from = std::max(searched_, taken_);
+        const std::size_t end = held_.find(form_.value_close, from);
+        if (end == std::string::npos) {
+            wait_in_value();
+            return false;
+        }
+        std::string_view value = std::string_view(held_).substr(taken_, end - taken_);
+        if (form_.takes_line_breaks && value.ends_with('\n')) value.remove_suffix(1);
+        if (is_text_) {
+            append_text(value);
+            arguments_ += '"';
+        } else {
+            arguments_ += tools_.json_of(name_, key_, value);
+        }
+        taken_ = end + form_.value_close.size();
+        searched_ = 0;
+        stage_ = stage::between;
+        return true;
+    }
+
+    /// Shows what of a text is certain. What closes it may have begun, or the line break before.
+    void wait_in_value() {
+        const std::size_t begun = begun_mark(rest(), form_.value_close);
+        std::size_t sure = held_.size() - begun;
+        searched_ = sure;
+        if (!is_text_) {
+            searched_ -= taken_;  // the text in front is dropped behind this
+            return;
+        }
+        if (form_.takes_line_breaks && sure > taken_ && held_[sure - 1] == '\n') --sure;
+        append_text(std::string_view(held_).substr(taken_, sure - taken_));
+        taken_ = sure;
+        searched_ = 0;
+    }
+
+    void append_text(std::string_view text) {
+        for (const char c : text) append_escaped(arguments_, c);
+    }
+
+    static std::string trimmed(std::string_view text) {
+        while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+        while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
+        return std::string(text);
+    }
+
+    const tags& form_;
+    const offered_tools tools_;
+    stage stage_;
+    std::string held_;
+    std::size_t taken_ = 0;     // of held_
+    std::size_t searched_ = 0;  // in held_: a value's end does not begin before this
+    std::string key_;
+    bool is_text_ = false;
+    bool at_value_start_ = false;
+    std::unique_ptr<call_reader> inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<call_reader> read_qwen_xml_call(const offered_tools& tools,
+                                                std::string_view opener) {
+    return std::make_unique<tagged_reader>(qwen_tags, tools, opener == function_open);
+}
+
+std::unique_ptr<call_reader> read_glm_call(const offered_tools& tools, std::string_view) {
+    return std::make_unique<tagged_reader>(glm_tags, tools, false);
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,43 @@
+#pragma once
+// Text with calls between marks, whatever the format: where a call begins, who reads it, and what
+// becomes of one that turns out to be none. For make_output_parser() only.
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "engine/text/output/calls/call_reader.hpp"
+#include "engine/text/output/output_parser.hpp"
+
+namespace semantic::engine {
+
+struct call_openers {
+    std::span<const std::string_view> marks;
+    bool takes_line_break;  // the one in front of a mark is the template's
+    bool takes_bare_calls;  // JSON that is all of an answer, or of a fence, may be a call
+    make_reader make;
+};
+
+std::unique_ptr<output_parser> make_marked_parser(const call_openers& openers,
+                                                  const offered_tools& tools, bool shows_progress);
+
+/// Tells of a call while it is read. One a call.
+class call_progress {
+  public:
+    call_progress(const offered_tools& tools, bool is_shown) : tools_(tools), is_shown_(is_shown) {}
+
+    /// Says what is new: the name once it is that of a tool, and arguments.
+    void show(const call_reader& reader, std::vector<answer_piece>& out);
+    /// Returns: whether it is a call, which is then in `out`.
+    bool finish(const call_reader& reader, std::vector<answer_piece>& out);
+    /// What was begun is no call.
+    void drop(std::vector<answer_piece>& out);
+
+  private:
+    offered_tools tools_;
+    bool is_shown_;
+    bool has_begun_ = false;
+    std::size_t shown_ = 0;  // bytes of the arguments
+};
+
+}  // namespace semantic::engine
