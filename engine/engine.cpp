@@ -9,6 +9,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "engine/agent_infos.hpp"
 #include "engine/fingerprint.hpp"
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
@@ -101,6 +102,10 @@ class local_engine final : public engine {
     storage::result<void> erase(const storage::agent_id& agent) override {
         return store_->erase(agent);
     }
+    storage::result<void> erase_memory(const storage::agent_id& agent,
+                                       const storage::block_hash& fingerprint) override {
+        return store_->erase(agent, fingerprint);
+    }
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                        const std::string& id) const override {
         return store_->find_message(tenant, id);
@@ -132,7 +137,10 @@ class local_engine final : public engine {
 
   private:
     scheduler_options options_for_scheduler(engine_options options) const;
-    agent_info info_of(const storage::agent_summary& agent) const;
+    std::vector<agent_info> infos_of(const std::vector<storage::agent_summary>& own,
+                                     const std::vector<storage::other_memory>& others) const {
+        return agent_infos(info_, pool_->layout().frame_bytes(), own, others);
+    }
     storage::result<void> check_header_bytes(storage::readable_file& file,
                                              std::uint64_t file_bytes) const;
 
@@ -180,42 +188,24 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
     return out;
 }
 
-agent_info local_engine::info_of(const storage::agent_summary& agent) const {
-    const std::uint64_t frame_bytes = pool_->layout().frame_bytes();
-    return {agent.id,
-            agent.tier == storage::memory_tier::hot,
-            agent.dirty,
-            agent.in_use,
-            agent.tokens,
-            agent.frames_held * frame_bytes,
-            agent.frames_shared * frame_bytes,
-            agent.disk_bytes,
-            agent.created,
-            agent.last_used};
-}
-
 std::vector<agent_info> local_engine::agents(const storage::tenant_id& tenant) const {
-    std::vector<agent_info> infos;
-    for (const storage::agent_summary& agent : store_->list(tenant))
-        infos.push_back(info_of(agent));
-    return infos;
+    return infos_of(store_->list(tenant), store_->list_others(tenant));
 }
 
 std::vector<agent_info> local_engine::agents_of_all() const {
-    std::vector<agent_info> infos;
-    for (const storage::agent_summary& agent : store_->list()) infos.push_back(info_of(agent));
-    return infos;
+    return infos_of(store_->list(), store_->list_others());
 }
 
 memory_usage local_engine::memory_of(const storage::tenant_id& tenant) const {
-    const storage::tenant_usage usage = store_->usage(tenant);
-    return {usage.frames_held * pool_->layout().frame_bytes(), usage.disk_bytes};
+    return usage_info(info_, pool_->layout().frame_bytes(), store_->usage(tenant));
 }
 
 std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) const {
-    const auto found = store_->inspect(agent);
-    if (!found) return std::nullopt;
-    return info_of(*found);
+    std::vector<storage::agent_summary> own;
+    if (auto found = store_->inspect(agent)) own.push_back(std::move(*found));
+    auto infos = infos_of(own, store_->inspect_others(agent));
+    if (infos.empty()) return std::nullopt;
+    return std::move(infos.front());
 }
 
 storage::result<void> local_engine::fork(const storage::agent_id& from,
@@ -227,8 +217,11 @@ storage::result<void> local_engine::fork(const storage::agent_id& from,
 }
 
 storage::result<void> local_engine::evict(const storage::agent_id& agent) {
-    if (!store_->find(agent))
+    if (!store_->find(agent)) {
+        // What other models remember is on disk as it is.
+        if (!store_->inspect_others(agent).empty()) return {};
         return storage::failure{storage::errc::not_found, "no agent " + agent.str()};
+    }
     storage::result<void> done;
     scheduler_.with_transient_hold([&] {
         auto saved = store_->save(agent);
@@ -501,14 +494,16 @@ storage::result<std::unique_ptr<engine>> load_engine(
     storage::store_options store_options;
     store_options.directory = options.cache_directory;
     store_options.disk_budget_bytes = options.disk_budget_bytes;
-    store_options.fingerprint =
+    const storage::block_hash fingerprint =
         fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->key_means);
+    store_options.fingerprint = fingerprint;
     store_options.model = (*model)->weights_hash().hex();
     store_options.model_name = name_of_model(options);
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 
     model_info info = describe(options, *config, *chat, **kernels, **model, **pool, chosen->why);
+    info.fingerprint = fingerprint;
     report("ready", 1.0);
     return std::unique_ptr<engine>(std::make_unique<local_engine>(
         std::move(options), std::move(*config), std::move(*words), std::move(*chat),

@@ -63,6 +63,7 @@ struct engine_options {
 
 struct model_info {
     std::string id;                    // what clients call it
+    storage::block_hash fingerprint;   // of everything that shapes KV: whose memories are its own
     std::string family;                // "llama"
     std::string chat_template;         // "chatml"
     std::string chat_template_reason;  // why it is not one of the model's own; else empty
@@ -85,24 +86,47 @@ struct model_info {
     std::int64_t created_unix = 0;
 };
 
-/// One agent, as it is stored now.
+/// What one model remembers of an agent.
+struct memory_info {
+    std::string model_id;  // what clients called it when it last saved; empty: not known
+    storage::block_hash fingerprint;
+    bool is_loaded = false;  // it is the model that runs
+    int tokens = 0;
+    std::uint64_t disk_bytes = 0;  // of its files, those that it shares included
+    std::chrono::system_clock::time_point last_used{};
+};
+
+/// One agent, as the loaded model has it now, and what every model remembers of it.
 struct agent_info {
     storage::agent_id id;
     bool hot = false;     // all that its next token needs is in the pool; else it is on disk
     bool dirty = false;   // something is not on disk yet
     bool in_use = false;  // a request extends it, or starts from it
     int tokens = 0;
-    std::uint64_t pool_bytes = 0;         // those that it shares included
-    std::uint64_t pool_bytes_shared = 0;  // part of pool_bytes: others have them too
-    std::uint64_t disk_bytes = 0;         // of its files, those that it shares included
-    std::chrono::system_clock::time_point created{};
-    std::chrono::system_clock::time_point last_used{};
+    std::uint64_t pool_bytes = 0;                     // those that it shares included
+    std::uint64_t pool_bytes_shared = 0;              // part of pool_bytes: others have them too
+    std::uint64_t disk_bytes = 0;                     // of its files, those that it shares included
+    std::chrono::system_clock::time_point created{};  // the earliest of all memories
+    std::chrono::system_clock::time_point last_used{};  // the latest
+    bool is_remembered = true;            // by the loaded model; else all above is nothing
+    std::vector<memory_info> memories{};  // the loaded model's first
+};
+
+/// What one model remembers of all of a tenant's agents.
+struct model_memories {
+    std::string model_id;  // empty: not known
+    storage::block_hash fingerprint;
+    bool is_loaded = false;
+    std::uint64_t agents = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t disk_bytes = 0;
 };
 
 /// What a tenant's agents take together: what several of them share counts once.
 struct memory_usage {
     std::uint64_t pool_bytes = 0;
-    std::uint64_t disk_bytes = 0;
+    std::uint64_t disk_bytes = 0;  // of all models
+    std::vector<model_memories> models{};
 };
 
 /// Of all tenants together.
@@ -151,26 +175,30 @@ class engine {
     /// bad_value for a chat the template cannot render.
     virtual storage::result<int> count_tokens(const conversation& chat,
                                               const thinking_params& thinking) const = 0;
-    /// Returns: the tenant's agents in order of their ids.
+    /// Returns: the tenant's agents in order of their ids, each once, whatever model remembers it.
     virtual std::vector<agent_info> agents(const storage::tenant_id& tenant) const = 0;
     /// Returns: the agents of all tenants.
     virtual std::vector<agent_info> agents_of_all() const = 0;
     /// Returns: nothing when the agent's tenant has no such agent.
     virtual std::optional<agent_info> inspect(const storage::agent_id& agent) const = 0;
     /// Blocks. Makes a new agent that remembers nothing yet. Errors: bad_value, when there is one
-    /// already; io, out_of_space: it exists, but is not saved.
+    /// already, of whatever model; io, out_of_space: it exists, but is not saved.
     virtual storage::result<void> create(const storage::agent_id& agent) = 0;
-    /// Blocks. Gives the new agent `to` the memory of `from` without copying it. Errors: not_found;
-    /// bad_value, when the tenants differ or there is a `to` already; io, out_of_space: `to`
-    /// exists, but is not saved.
+    /// Blocks. Gives the new agent `to` what the loaded model remembers of `from`, without copying
+    /// it. Errors: not_found; bad_value, when the tenants differ or there is a `to` already; io,
+    /// out_of_space: `to` exists, but is not saved.
     virtual storage::result<void> fork(const storage::agent_id& from,
                                        const storage::agent_id& to) = 0;
     /// Blocks. Saves an agent's memory and takes it out of RAM; what a request runs on stays until
     /// that ends. Errors: not_found; io, out_of_space: it stays in RAM.
     virtual storage::result<void> evict(const storage::agent_id& agent) = 0;
-    /// Blocks. Forgets an agent, in RAM and on disk; a request that extends it makes it anew when
-    /// that ends. Errors: not_found, io.
+    /// Blocks. Forgets an agent, in RAM and on disk, whatever models remember it; a request that
+    /// extends it makes it anew when that ends. Errors: not_found; io, and what is left can be
+    /// erased again.
     virtual storage::result<void> erase(const storage::agent_id& agent) = 0;
+    /// Blocks. Forgets what the model of this fingerprint remembers of it. Errors: not_found, io.
+    virtual storage::result<void> erase_memory(const storage::agent_id& agent,
+                                               const storage::block_hash& fingerprint) = 0;
     /// Returns: where the answer with this name (generation_request::message_id) ends; nothing when
     /// the tenant has none, or its agent is gone or has parted from it.
     virtual std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,

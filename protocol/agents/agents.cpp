@@ -26,11 +26,40 @@ double unix_seconds(std::chrono::system_clock::time_point time) {
     return static_cast<double>(whole) / 1000;
 }
 
+// Of a fingerprint's 32 digits: enough to tell models apart, few enough to type.
+constexpr std::size_t digits_shown = 12;
+constexpr std::size_t digits_typed_min = 8;
+
+json::object model_object(const std::string& model, const std::string& fingerprint, bool loaded) {
+    json::object object;
+    object["model_id"] = model.empty() ? json::value(nullptr) : json::value(model);
+    object["fingerprint"] = fingerprint.substr(0, digits_shown);
+    object["loaded"] = loaded;
+    return object;
+}
+
+json::array memories_of(const agent_card& agent) {
+    json::array memories;
+    for (const memory_card& each : agent.memories) {
+        json::object memory = model_object(each.model, each.fingerprint, each.loaded);
+        memory["tokens"] = each.tokens;
+        memory["file_size_bytes"] = each.disk_bytes;
+        memory["last_accessed"] = unix_seconds(each.last_used);
+        memories.push_back(std::move(memory));
+    }
+    return memories;
+}
+
+const char* tier_of(const agent_card& agent) {
+    if (!agent.remembered) return "cold";
+    return agent.hot ? "hot" : "warm";
+}
+
 json::object object_of(const agent_card& agent, std::string_view model) {
     return {{"agent_id", agent.id},
             {"status", "active"},
             {"cache_size_tokens", agent.tokens},
-            {"tier", agent.hot ? "hot" : "warm"},
+            {"tier", tier_of(agent)},
             {"tokens", agent.tokens},
             {"ram_bytes", agent.ram_bytes},
             {"shared_bytes", agent.shared_bytes},
@@ -38,7 +67,8 @@ json::object object_of(const agent_card& agent, std::string_view model) {
             {"last_accessed", unix_seconds(agent.last_used)},
             {"dirty", agent.dirty},
             {"running", agent.running},
-            {"model_id", model}};
+            {"model_id", model},
+            {"memories", memories_of(agent)}};
 }
 
 double percent(std::uint64_t part, std::uint64_t whole) {
@@ -104,35 +134,63 @@ result<std::string> list_body(std::vector<agent_card> agents, std::string_view m
         {"agents", std::move(list)}, {"total", agents.size()}, {"has_more", has_more}});
 }
 
-std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory) {
+std::string stats_body(const std::vector<agent_card>& agents, const capacity_card& capacity) {
     const std::int64_t hot = count_if(agents, &agent_card::hot);
+    const std::int64_t remembered = count_if(agents, &agent_card::remembered);
+    const auto total = static_cast<std::int64_t>(agents.size());
     std::int64_t tokens = 0;
     for (const agent_card& agent : agents) tokens += agent.tokens;
-    json::object capacity{{"model_id", memory.model},
-                          {"kv_bits", memory.kv_bits},
-                          {"kv_bytes_per_token", memory.kv_bytes_per_token},
-                          {"context_tokens_max", memory.context_tokens_max},
-                          {"pool_bytes", memory.pool_bytes},
-                          {"agents_of_4096_tokens", memory.agents_4k},
-                          {"agents_of_16384_tokens", memory.agents_16k},
-                          {"disk_bytes", memory.disk_bytes},
-                          {"disk_budget_bytes", memory.disk_budget_bytes}};
-    const auto total = static_cast<std::int64_t>(agents.size());
-    return to_text(
-        json::object{{"hot_count", hot},
-                     {"warm_count", total - hot},
-                     {"total_count", total},
-                     {"dirty_count", count_if(agents, &agent_card::dirty)},
-                     {"running_count", count_if(agents, &agent_card::running)},
-                     {"total_tokens", tokens},
-                     {"pool_utilization_pct", percent(memory.pool_bytes_held, memory.pool_bytes)},
-                     {"total_cache_size_mb", static_cast<double>(memory.disk_bytes) / (1 << 20)},
-                     {"capacity", std::move(capacity)}});
+    json::object room{{"model_id", capacity.model},
+                      {"kv_bits", capacity.kv_bits},
+                      {"kv_bytes_per_token", capacity.kv_bytes_per_token},
+                      {"context_tokens_max", capacity.context_tokens_max},
+                      {"pool_bytes", capacity.pool_bytes},
+                      {"agents_of_4096_tokens", capacity.agents_4k},
+                      {"agents_of_16384_tokens", capacity.agents_16k},
+                      {"disk_bytes", capacity.disk_bytes},
+                      {"disk_budget_bytes", capacity.disk_budget_bytes}};
+    json::array models;
+    for (const model_card& each : capacity.models) {
+        json::object model = model_object(each.model, each.fingerprint, each.loaded);
+        model["agents"] = each.agents;
+        model["tokens"] = each.tokens;
+        model["file_size_bytes"] = each.disk_bytes;
+        models.push_back(std::move(model));
+    }
+    return to_text(json::object{
+        {"hot_count", hot},
+        {"warm_count", remembered - hot},
+        {"cold_count", total - remembered},
+        {"total_count", total},
+        {"dirty_count", count_if(agents, &agent_card::dirty)},
+        {"running_count", count_if(agents, &agent_card::running)},
+        {"total_tokens", tokens},
+        {"pool_utilization_pct", percent(capacity.pool_bytes_held, capacity.pool_bytes)},
+        {"total_cache_size_mb", static_cast<double>(capacity.disk_bytes) / (1 << 20)},
+        {"capacity", std::move(room)},
+        {"models", std::move(models)}});
 }
 
 std::string imported_body(const storage::agent_id& agent, int tokens) {
     return to_text(json::object{
         {"agent_id", agent.str()}, {"status", "active"}, {"cache_size_tokens", tokens}});
+}
+
+bool means_model(std::string_view wanted, std::string_view model, std::string_view fingerprint) {
+    if (wanted.size() >= digits_typed_min && fingerprint.starts_with(wanted)) return true;
+    return !model.empty() && wanted == model;
+}
+
+failure no_memory(const storage::agent_id& agent, std::string_view model) {
+    std::string sentence = "agent " + agent.str() + " is another model's: the loaded one, ";
+    sentence.append(model).append(", remembers nothing of it");
+    return {errc::not_found, std::move(sentence), "agent_id"};
+}
+
+failure no_memory_of(const storage::agent_id& agent, std::string_view wanted) {
+    std::string sentence = "no model ";
+    sentence.append(wanted).append(" remembers agent ").append(agent.str());
+    return {errc::not_found, std::move(sentence), "model"};
 }
 
 failure no_agent(const storage::agent_id& agent) {

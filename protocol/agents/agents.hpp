@@ -16,9 +16,20 @@
 
 namespace semantic::protocol::agents {
 
-/// One agent as it is shown.
+/// What one model remembers of an agent, as it is shown.
+struct memory_card {
+    std::string model;        // what clients called it; empty: not known
+    std::string fingerprint;  // 32 hex digits
+    bool loaded = false;
+    int tokens = 0;
+    std::uint64_t disk_bytes = 0;
+    std::chrono::system_clock::time_point last_used{};
+};
+
+/// One agent as it is shown: as the loaded model has it.
 struct agent_card {
     std::string id;
+    bool remembered = true;  // by the loaded model
     bool hot = false;      // all of its memory is in the pool; else a part, or all, is only on disk
     bool dirty = false;    // something is not on disk yet
     bool running = false;  // a request extends it now
@@ -27,11 +38,22 @@ struct agent_card {
     std::uint64_t shared_bytes = 0;  // part of ram_bytes
     std::uint64_t disk_bytes = 0;
     std::chrono::system_clock::time_point last_used{};
+    std::vector<memory_card> memories{};  // of all models
+};
+
+/// What one model remembers of all of the client's agents.
+struct model_card {
+    std::string model;        // empty: not known
+    std::string fingerprint;  // 32 hex digits
+    bool loaded = false;
+    std::uint64_t agents = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t disk_bytes = 0;
 };
 
 /// What there is room for, and how much of it the client's agents take: what several of them share
 /// counts once, what other clients have does not show.
-struct memory_card {
+struct capacity_card {
     std::string model;
     std::uint64_t pool_bytes = 0;
     std::uint64_t pool_bytes_held = 0;  // by the client's agents
@@ -42,6 +64,7 @@ struct memory_card {
     int context_tokens_max = 0;
     std::uint64_t agents_4k = 0;   // conversations of 4,096 tokens that the pool holds at once
     std::uint64_t agents_16k = 0;  // of 16,384
+    std::vector<model_card> models{};
 };
 
 /// The name in a path. Errors: bad_value.
@@ -63,12 +86,20 @@ struct list_query {
 /// Errors: bad_value naming the query parameter.
 result<std::string> list_body(std::vector<agent_card> agents, std::string_view model,
                               const list_query& query);
-std::string stats_body(const std::vector<agent_card>& agents, const memory_card& memory);
+std::string stats_body(const std::vector<agent_card>& agents, const capacity_card& capacity);
 /// What an import has made of an agent.
 std::string imported_body(const storage::agent_id& agent, int tokens);
 
+/// Whether the query parameter `model` means a model: its name, or at least the first 8 hex digits
+/// of its fingerprint.
+bool means_model(std::string_view wanted, std::string_view model, std::string_view fingerprint);
+
 /// What is wrong when there is no such agent among those that the client may see.
 failure no_agent(const storage::agent_id& agent);
+/// What is wrong when there is one, but the loaded model `model` remembers nothing of it.
+failure no_memory(const storage::agent_id& agent, std::string_view model);
+/// What is wrong when the model that a query names remembers nothing of it.
+failure no_memory_of(const storage::agent_id& agent, std::string_view wanted);
 /// What is wrong when the agent works for a request. `what` was to be done: "deleted".
 failure agent_runs(const storage::agent_id& agent, std::string_view what);
 

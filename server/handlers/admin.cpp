@@ -2,6 +2,7 @@
 
 #include "protocol/admin.hpp"
 #include "server/handlers/answer.hpp"
+#include "server/handlers/memories.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace semantic::server {
@@ -15,25 +16,29 @@ struct clear_result {
     admin::clearing done;
     std::optional<storage::failure> fault;  // the first; the others were tried all the same
     int failed = 0;
+    bool found_any = false;  // an agent that was to be cleared
 };
 
-/// Blocks.
-clear_result clear_all(engine::engine& engine) {
+/// Blocks. `model`: as forget().
+clear_result clear_all(engine::engine& engine, const std::optional<std::string>& model) {
     clear_result result;
     const std::uint64_t held_before = engine.pool().frames_held;
     for (const engine::agent_info& agent : engine.agents_of_all()) {
+        if (model && models_meant(agent, *model).empty()) continue;
+        result.found_any = true;
         if (agent.in_use) {
             ++result.done.kept;
             continue;
         }
-        auto erased = engine.erase(agent.id);
+        auto erased = forget(engine, agent, model);
         if (!erased && erased.error().code == storage::errc::not_found) continue;  // by others
         if (!erased) {
             if (!result.fault) result.fault = erased.error();
             ++result.failed;
             continue;
         }
-        result.done.hot += agent.hot ? 1 : 0;
+        const auto left = engine.inspect(agent.id);
+        result.done.hot += agent.hot && !(left && left->is_remembered) ? 1 : 0;
         ++result.done.on_disk;
     }
     const std::uint64_t held = engine.pool().frames_held;
@@ -53,8 +58,12 @@ response refuse_reload(const request& incoming, const std::string& loaded) {
 
 net::awaitable<std::optional<response>> delete_caches(const services& with, const request& incoming,
                                                       client_link&) {
-    auto work = [&] { return clear_all(*with.engines.get()); };
+    const std::optional<std::string> model = incoming.query("model");
+    auto work = [&] { return clear_all(*with.engines.get(), model); };
     clear_result cleared = co_await run_on(with.workers, work);
+    if (model && !cleared.found_any)
+        co_return error_response(
+            incoming, fail(errc::not_found, "no model " + *model + " remembers an agent", "model"));
     log_event(log_level::warning, incoming.id,
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
     if (cleared.fault) {

@@ -8,6 +8,7 @@
 #include "protocol/agents/generate.hpp"
 #include "protocol/wire/ids.hpp"
 #include "server/handlers/answer.hpp"
+#include "server/handlers/memories.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/byte_pipe.hpp"
@@ -25,15 +26,14 @@ using reply = std::optional<response>;
 constexpr std::size_t export_piece_bytes = 256 * 1024;
 
 agents::agent_card card_of(const engine::agent_info& info) {
-    return {info.id.str(),
-            info.hot,
-            info.dirty,
-            info.in_use,
-            info.tokens,
-            info.pool_bytes,
-            info.pool_bytes_shared,
-            info.disk_bytes,
-            info.last_used};
+    agents::agent_card card{
+        info.id.str(),   info.is_remembered, info.hot,        info.dirty,
+        info.in_use,     info.tokens,        info.pool_bytes, info.pool_bytes_shared,
+        info.disk_bytes, info.last_used};
+    for (const engine::memory_info& each : info.memories)
+        card.memories.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.tokens,
+                                 each.disk_bytes, each.last_used});
+    return card;
 }
 
 std::vector<agents::agent_card> cards_of(const services& with, const request& incoming) {
@@ -59,6 +59,14 @@ protocol::result<engine::agent_info> known_agent(const services& with, const req
     auto info = with.engines.get()->inspect(*id);
     if (!info) return agents::no_agent(*id);
     return std::move(*info);
+}
+
+/// The same when the loaded model remembers it. Errors: as known_agent().
+protocol::result<engine::agent_info> remembered_agent(const services& with,
+                                                      const request& incoming) {
+    auto info = known_agent(with, incoming);
+    if (info && !info->is_remembered) return agents::no_memory(info->id, model_of(with));
+    return info;
 }
 
 /// The same when no request works with it. Errors: also conflict.
@@ -138,7 +146,7 @@ net::awaitable<reply> get_agent_stats(const services& with, const request& incom
     const engine::model_info& info = engine.info();
     auto count = [&] { return engine.memory_of(tenant_of(with, incoming)); };
     const engine::memory_usage mine = co_await run_on(with.workers, count);
-    agents::memory_card memory;
+    agents::capacity_card memory;
     memory.model = info.id;
     memory.pool_bytes = info.pool_bytes;
     memory.pool_bytes_held = mine.pool_bytes;
@@ -149,6 +157,9 @@ net::awaitable<reply> get_agent_stats(const services& with, const request& incom
     memory.context_tokens_max = info.context_tokens_max;
     memory.agents_4k = info.pool_agents_4k;
     memory.agents_16k = info.pool_agents_16k;
+    for (const engine::model_memories& each : mine.models)
+        memory.models.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.agents,
+                                 each.tokens, each.disk_bytes});
     co_return json_response(agents::stats_body(cards_of(with, incoming), memory));
 }
 
@@ -169,7 +180,7 @@ net::awaitable<reply> post_agents(const services& with, const request& incoming,
 }
 
 net::awaitable<reply> post_agent_fork(const services& with, const request& incoming, client_link&) {
-    auto parent = known_agent(with, incoming);
+    auto parent = remembered_agent(with, incoming);
     if (!parent) co_return error_response(incoming, parent.error());
     auto agent = named_or_new(with, incoming);
     if (!agent) co_return error_response(incoming, agent.error());
@@ -196,7 +207,10 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
     }
     auto info = idle_agent(with, incoming, "deleted");
     if (!info) co_return error_response(incoming, info.error());
-    auto work = [&] { return with.engines.get()->erase(info->id); };
+    const std::optional<std::string> model = incoming.query("model");
+    if (model && models_meant(*info, *model).empty())
+        co_return error_response(incoming, agents::no_memory_of(info->id, *model));
+    auto work = [&] { return forget(*with.engines.get(), *info, model); };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
@@ -212,8 +226,9 @@ net::awaitable<reply> post_agent_generate(const services& with, const request& i
     auto parse = [&] { return agents::parse_generate(incoming.body, limits); };
     auto parsed = co_await parse_body(with, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    if (parsed->append && !with.engines.get()->inspect(*agent))
-        co_return error_response(incoming, agents::no_agent(*agent));
+    if (parsed->append)
+        if (auto info = remembered_agent(with, incoming); !info)
+            co_return error_response(incoming, info.error());
 
     protocol::id_maker ids(random_bits);
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
@@ -279,7 +294,7 @@ class agent_export {
 net::awaitable<reply> get_agent_cache(const services& with, const request& incoming,
                                       client_link& client) {
     running_answer counted(with.probe);
-    auto info = known_agent(with, incoming);
+    auto info = remembered_agent(with, incoming);
     if (!info) co_return error_response(incoming, info.error());
     if (incoming.method == "HEAD") co_return text_response({}, "application/octet-stream");
     agent_export file(with, client, info->id);

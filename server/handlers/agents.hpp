@@ -21,7 +21,8 @@ using awaited_reply = boost::asio::awaitable<std::optional<response>>;
 awaited_reply get_agent_stats(const services& with, const request& incoming, client_link& client);
 
 awaited_reply post_agents(const services& with, const request& incoming, client_link& client);
-/// `?evict_only=true` moves the agent to disk instead.
+/// `?evict_only=true` moves the agent to disk instead; `?model=NAME` forgets what that model
+/// remembers of it.
 awaited_reply delete_agent(const services& with, const request& incoming, client_link& client);
 awaited_reply post_agent_generate(const services& with, const request& incoming,
                                   client_link& client);

@@ -29,10 +29,23 @@ struct agent_cache_store::impl {
 
 namespace {
 
-failure no_agent(const agent_id& id) { return {errc::not_found, "no agent " + id.str()}; }
-
 failure is_there_already(const agent_id& id) {
     return {errc::bad_value, "there is an agent " + id.str() + " already"};
+}
+
+/// Whether any model remembers the agent.
+bool is_remembered(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
+    if (parts.index.find(locked, id) != nullptr) return true;
+    const std::string own = parts.shape.manifest_of(id);
+    return std::ranges::any_of(parts.index.foreign(locked).beginning_with(agent_part(own)),
+                               [&](const auto& each) { return each->second.agent == id; });
+}
+
+/// Why the loaded model has no memory of the agent.
+failure no_memory(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
+    if (!is_remembered(parts, locked, id)) return {errc::not_found, "no agent " + id.str()};
+    return {errc::not_found,
+            "another model remembers agent " + id.str() + ", the loaded one has no memory of it"};
 }
 
 /// A state that no manifest speaks of yet.
@@ -100,14 +113,6 @@ std::vector<other_memory> other_memories_of(const store_parts& parts, const tena
         return std::tie(a.id, a.fingerprint) < std::tie(b.id, b.fingerprint);
     });
     return found;
-}
-
-/// Whether any model remembers the agent.
-bool is_remembered(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
-    if (parts.index.find(locked, id) != nullptr) return true;
-    const std::string own = parts.shape.manifest_of(id);
-    return std::ranges::any_of(parts.index.foreign(locked).beginning_with(agent_part(own)),
-                               [&](const auto& each) { return each->second.agent == id; });
 }
 
 }  // namespace
@@ -362,7 +367,7 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
         agent_index& index = impl_->parts.index;
         const agent_index::lock locked(index);
         const agent_record* source = index.find(locked, from);
-        if (source == nullptr) return no_agent(from);
+        if (source == nullptr) return no_memory(impl_->parts, locked, from);
         if (is_remembered(impl_->parts, locked, to)) return is_there_already(to);
         agent_state state = *source->state;
         state.id = to;
@@ -383,7 +388,7 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
 result<std::uint64_t> agent_cache_store::export_agent(const agent_id& id, const byte_sink& sink) {
     const pin held = hold(id);
     const auto state = find(id);
-    if (state == nullptr) return no_agent(id);
+    if (state == nullptr) return no_memory(impl_->parts, agent_index::lock(impl_->parts.index), id);
     auto whole = impl_->restorer.restore_whole(*state);
     if (!whole) return whole.error();
     agent_state shown = *state;

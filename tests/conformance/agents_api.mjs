@@ -137,6 +137,54 @@ await main({
     await server.stop();
   },
 
+  async 'two models take turns in one directory, and each goes on where it was'() {
+    const cache = make_folder();
+    const with_bits = (bits) => Server.start({ cache, args: ['--kv-bits', bits] });
+    let server = await with_bits('4');
+    for (const agent_id of ['a', 'b'])
+      await expect(201, server, 'POST', '/v1/agents', { agent_id });
+    const first = await tell(server, 'a', 'My dog is called Biscuit.');
+    await tell(server, 'b', 'My cat is called Pickle.');
+    await server.stop();
+
+    server = await with_bits('8');
+    const cold = await expect(200, server, 'GET', '/v1/agents/a');
+    assert.deepEqual([cold.tier, cold.tokens, cold.memories.length], ['cold', 0, 1]);
+    assert.equal(cold.memories[0].loaded, false);
+    assert.equal(cold.memories[0].tokens, first.cache_size_tokens);
+    await expect(404, server, 'POST', '/v1/agents/a/generate', append('What is my dog called?'));
+    await expect(404, server, 'POST', '/v1/agents/a/fork', {});
+    await expect(404, server, 'GET', '/v1/agents/a/cache');
+    await expect(409, server, 'POST', '/v1/agents', { agent_id: 'a' });
+    const whole = { messages: [user('My dog is called Rex.')], temperature: 0, max_tokens: 30 };
+    const said = await expect(200, server, 'POST', '/v1/agents/a/generate', whole);
+    assert.equal(said.semantic.miss_reason, 'incompatible', 'the same weights in another form');
+    const { agents, total } = await expect(200, server, 'GET', '/v1/agents');
+    assert.equal(total, 2);
+    assert.deepEqual(agents[0].memories.map((each) => each.loaded), [true, false]);
+    const stats = await expect(200, server, 'GET', '/v1/agents/stats');
+    assert.deepEqual([stats.total_count, stats.cold_count, stats.models.length], [2, 1, 2]);
+    await server.kill();
+
+    server = await with_bits('4');
+    const again = await tell(server, 'a', 'What is my dog called?');
+    assert.match(again.text, /Biscuit/);
+    assert.equal(again.semantic.restored_tokens, first.cache_size_tokens);
+    const other = (await expect(200, server, 'GET', '/v1/agents/a')).memories[1];
+    await expect(404, server, 'DELETE', '/v1/agents/a?model=nope');
+    await expect(204, server, 'DELETE', `/v1/agents/a?model=${other.fingerprint}`);
+    assert.equal((await expect(200, server, 'GET', '/v1/agents/a')).memories.length, 1);
+    await expect(204, server, 'DELETE', '/v1/agents/a');
+    await expect(404, server, 'GET', '/v1/agents/a');
+    await server.stop();
+
+    server = await with_bits('8');
+    const cleared = await expect(200, server, 'DELETE', '/admin/caches');
+    assert.equal(cleared.disk_cleared, 1, 'b, which the other model alone remembers');
+    assert.equal((await expect(200, server, 'GET', '/v1/agents')).total, 0);
+    await server.stop();
+  },
+
   async 'each key has agents of its own, and the admin key clears them all'() {
     const args = ['--api-key', 'one,two', '--admin-key', 's3cret'];
     const cache = make_folder();

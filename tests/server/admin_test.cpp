@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/http/middleware.hpp"
+#include "storage/files/checksum.hpp"
 #include "tests/server/test_server.hpp"
 
 namespace semantic::server {
@@ -81,6 +82,29 @@ TEST_F(admin_api, clearing_forgets_everybodys_agents_but_those_that_answer) {
     EXPECT_NE(cleared.body.find(R"("disk_cleared":2)"), std::string::npos) << cleared.body;
     EXPECT_NE(cleared.body.find(R"("kept":1)"), std::string::npos) << cleared.body;
     EXPECT_EQ(server_.engine().agents_of_all().size(), 1u);
+}
+
+TEST_F(admin_api, clearing_takes_the_memories_of_all_models_or_of_the_one_that_is_named) {
+    const auto remember = [&](const char* name, bool by_loaded, bool by_old) {
+        engine::agent_info info{storage::agent_id::parse(name).value()};
+        info.hot = info.is_remembered = by_loaded;
+        if (by_loaded) info.memories.push_back({"scripted", storage::checksum128("one"), true});
+        if (by_old) info.memories.push_back({"old", storage::checksum128("two"), false});
+        server_.engine().remember(info);
+    };
+    remember("a", true, true);
+    remember("b", false, true);
+    remember("c", true, false);
+    EXPECT_EQ(ask(delete_line("/admin/caches?model=nope")).status, 404);
+    http_reply cleared = ask(delete_line("/admin/caches?model=old"));
+    EXPECT_NE(cleared.body.find(R"("hot_cleared":0,"disk_cleared":2)"), std::string::npos)
+        << cleared.body;
+    EXPECT_EQ(server_.engine().agents_of_all().size(), 2u) << "a and c, of the loaded model";
+    remember("b", false, true);
+    cleared = ask(delete_line("/admin/caches"));
+    EXPECT_NE(cleared.body.find(R"("hot_cleared":2,"disk_cleared":3)"), std::string::npos)
+        << cleared.body;
+    EXPECT_TRUE(server_.engine().agents_of_all().empty());
 }
 
 TEST_F(admin_api, clearing_says_what_it_could_not_clear) {

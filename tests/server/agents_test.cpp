@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <thread>
 
+#include "storage/files/checksum.hpp"
 #include "tests/server/test_server.hpp"
 
 namespace semantic::server {
@@ -125,6 +126,63 @@ TEST_F(agents_api, a_running_agent_is_neither_deleted_nor_evicted_nor_replaced) 
             << reply.body;
     }
     EXPECT_EQ(ask(get("/v1/agents/busy")).status, 200);
+}
+
+/// Remembered by the model "old" alone, or, where it `is_remembered`, by the loaded one as well.
+engine::agent_info of_two_models(const std::string& name, bool is_remembered) {
+    engine::agent_info info = agent(name);
+    info.hot = info.is_remembered = is_remembered;
+    if (is_remembered) info.memories.push_back({"scripted", storage::checksum128("one"), true, 40});
+    info.memories.push_back({"old", storage::checksum128("two"), false, 30, 2048});
+    return info;
+}
+
+TEST_F(agents_api, an_agent_is_listed_once_with_what_each_model_remembers) {
+    server_.engine().remember(of_two_models("a", true));
+    server_.engine().remember(of_two_models("b", false));
+    const auto listed = body_of(ask(get("/v1/agents")));
+    EXPECT_EQ(listed.at("total").to_number<int>(), 2);
+    const auto& a = listed.at("agents").at(0);
+    EXPECT_EQ(a.at("tier").as_string(), "hot");
+    EXPECT_EQ(a.at("memories").as_array().size(), 2u);
+    EXPECT_TRUE(a.at("memories").at(0).at("loaded").as_bool());
+    const auto& other = a.at("memories").at(1);
+    EXPECT_EQ(other.at("model_id").as_string(), "old");
+    EXPECT_EQ(other.at("fingerprint").as_string(), storage::checksum128("two").hex().substr(0, 12));
+    EXPECT_FALSE(other.at("loaded").as_bool());
+    EXPECT_EQ(other.at("tokens").to_number<int>(), 30);
+    EXPECT_EQ(body_of(ask(get("/v1/agents/b"))).at("tier").as_string(), "cold");
+    EXPECT_EQ(body_of(ask(get("/v1/agents/stats"))).at("cold_count").to_number<int>(), 1);
+}
+
+TEST_F(agents_api, what_needs_a_memory_says_that_only_another_model_has_one) {
+    server_.engine().remember(of_two_models("b", false));
+    for (const std::string& bytes :
+         {post("/v1/agents/b/fork", "{}"), get("/v1/agents/b/cache"),
+          post("/v1/agents/b/generate", R"({"prompt":"x","append":true})")}) {
+        const http_reply reply = ask(bytes);
+        EXPECT_EQ(reply.status, 404) << bytes;
+        EXPECT_NE(reply.body.find("agent b is another model's: the loaded one, scripted"),
+                  std::string::npos)
+            << reply.body;
+    }
+    EXPECT_EQ(server_.engine().request_count(), 0u);
+    EXPECT_EQ(ask(post("/v1/agents", R"({"agent_id":"b"})")).status, 409) << "the name is taken";
+    EXPECT_EQ(ask(post("/v1/agents/b/evict", "")).status, 200) << "it is on disk already";
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/b")).status, 204);
+    EXPECT_EQ(ask(get("/v1/agents/b")).status, 404);
+}
+
+TEST_F(agents_api, deleting_takes_all_memories_or_those_of_the_model_that_is_named) {
+    server_.engine().remember(of_two_models("a", true));
+    http_reply none = ask(request_line("DELETE", "/v1/agents/a?model=nope"));
+    EXPECT_EQ(none.status, 404);
+    EXPECT_NE(none.body.find("no model nope remembers agent a"), std::string::npos) << none.body;
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a?model=old")).status, 204);
+    EXPECT_EQ(body_of(ask(get("/v1/agents/a"))).at("memories").as_array().size(), 1u);
+    const std::string digits = storage::checksum128("one").hex().substr(0, 12);
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/a?model=" + digits)).status, 204);
+    EXPECT_EQ(ask(get("/v1/agents/a")).status, 404);
 }
 
 TEST_F(agents_api, evicting_keeps_the_agent_and_deleting_does_not) {

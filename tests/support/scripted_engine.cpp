@@ -1,5 +1,6 @@
 #include "tests/support/scripted_engine.hpp"
 
+#include <algorithm>
 #include <thread>
 
 #include "storage/files/checksum.hpp"
@@ -131,6 +132,22 @@ storage::result<void> scripted_engine::erase(const storage::agent_id& agent) {
         if (auto ok = on_erase(agent); !ok) return ok;
     std::lock_guard lock(mutex_);
     if (agents_.erase(agent) == 0) return no_agent(agent);
+    return {};
+}
+
+storage::result<void> scripted_engine::erase_memory(const storage::agent_id& agent,
+                                                    const storage::block_hash& fingerprint) {
+    std::lock_guard lock(mutex_);
+    const auto found = agents_.find(agent);
+    if (found == agents_.end()) return no_agent(agent);
+    auto& memories = found->second.memories;
+    if (std::erase_if(memories,
+                      [&](const auto& each) { return each.fingerprint == fingerprint; }) == 0)
+        return no_agent(agent);
+    semantic::engine::agent_info& left = found->second;
+    left.is_remembered = std::ranges::any_of(memories, &semantic::engine::memory_info::is_loaded);
+    left.hot = left.hot && left.is_remembered;
+    if (memories.empty()) agents_.erase(found);
     return {};
 }
 

@@ -61,6 +61,8 @@ class scripted_engine final : public engine::engine {
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override;
+    storage::result<void> erase_memory(const storage::agent_id& agent,
+                                       const storage::block_hash& fingerprint) override;
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                        const std::string& id) const override;
     std::optional<semantic::engine::thread_turn> find_thread(

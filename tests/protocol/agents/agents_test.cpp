@@ -66,11 +66,37 @@ TEST(agent_body, says_where_the_memory_is_and_what_it_takes) {
     EXPECT_EQ(agent_body(card("a", true), "tiny"),
               R"({"agent_id":"a","status":"active","cache_size_tokens":300,"tier":"hot",)"
               R"("tokens":300,"ram_bytes":4096,"shared_bytes":1024,"file_size_bytes":1048576,)"
-              R"("last_accessed":1700000000.25,"dirty":false,"running":false,"model_id":"tiny"})");
+              R"("last_accessed":1700000000.25,"dirty":false,"running":false,"model_id":"tiny",)"
+              R"("memories":[]})");
     auto warm = json::parse(agent_body(card("b", false, true, true), "tiny"));
     EXPECT_EQ(warm.at("tier").as_string(), "warm");
     EXPECT_TRUE(warm.at("dirty").as_bool());
     EXPECT_TRUE(warm.at("running").as_bool());
+}
+
+TEST(agent_body, shows_what_each_model_remembers_and_what_only_another_does) {
+    agent_card both = card("a", true);
+    both.memories = {{"tiny", std::string(32, 'a'), true, 300, 4096, both.last_used},
+                     {"", std::string(32, 'b'), false, 20, 512, both.last_used}};
+    EXPECT_EQ(json::serialize(json::parse(agent_body(both, "tiny")).at("memories")),
+              R"([{"model_id":"tiny","fingerprint":"aaaaaaaaaaaa","loaded":true,"tokens":300,)"
+              R"("file_size_bytes":4096,"last_accessed":1.70000000025E9},)"
+              R"({"model_id":null,"fingerprint":"bbbbbbbbbbbb","loaded":false,"tokens":20,)"
+              R"("file_size_bytes":512,"last_accessed":1.70000000025E9}])");
+    agent_card others = card("b", false);
+    others.remembered = false;
+    EXPECT_EQ(json::parse(agent_body(others, "tiny")).at("tier").as_string(), "cold");
+}
+
+TEST(means_model, a_name_or_enough_of_a_fingerprint) {
+    const std::string fingerprint = "0123456789abcdef0123456789abcdef";
+    EXPECT_TRUE(means_model("tiny", "tiny", fingerprint));
+    EXPECT_TRUE(means_model("01234567", "tiny", fingerprint));
+    EXPECT_TRUE(means_model(fingerprint, "", fingerprint));
+    EXPECT_FALSE(means_model("0123456", "tiny", fingerprint)) << "7 digits";
+    EXPECT_FALSE(means_model("", "", fingerprint));
+    EXPECT_FALSE(means_model("tin", "tiny", fingerprint));
+    EXPECT_FALSE(means_model(fingerprint + "0", "tiny", fingerprint));
 }
 
 TEST(created_body, names_the_parent_of_a_fork_only) {
@@ -114,7 +140,7 @@ TEST(list_body, pages_follow_each_other_though_an_agent_goes_in_between) {
 }
 
 TEST(stats_body, counts_add_up_and_capacity_stands_beside_them) {
-    memory_card memory;
+    capacity_card memory;
     memory.model = "tiny";
     memory.pool_bytes = 3000;
     memory.pool_bytes_held = 1000;
@@ -132,7 +158,25 @@ TEST(stats_body, counts_add_up_and_capacity_stands_beside_them) {
     EXPECT_EQ(stats.at("pool_utilization_pct").to_number<double>(), 33.3);
     EXPECT_EQ(stats.at("total_cache_size_mb").to_number<double>(), 2.5) << "what they share, once";
     EXPECT_EQ(stats.at("capacity").at("agents_of_4096_tokens").to_number<int>(), 12);
+    EXPECT_EQ(stats.at("cold_count").to_number<int>(), 0);
+    EXPECT_TRUE(stats.at("models").as_array().empty());
     EXPECT_EQ(json::parse(stats_body({}, {})).at("pool_utilization_pct").to_number<double>(), 0.0);
+}
+
+TEST(stats_body, agents_of_other_models_are_cold_and_each_model_has_a_line) {
+    agent_card cold = card("c", false);
+    cold.remembered = false;
+    cold.tokens = 0;
+    capacity_card capacity;
+    capacity.models = {{"tiny", std::string(32, 'a'), true, 2, 600, 1000},
+                       {"other", std::string(32, 'b'), false, 1, 20, 100}};
+    auto stats = json::parse(stats_body({card("a", true), card("b", false), cold}, capacity));
+    EXPECT_EQ(stats.at("hot_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("warm_count").to_number<int>(), 1);
+    EXPECT_EQ(stats.at("cold_count").to_number<int>(), 1);
+    EXPECT_EQ(json::serialize(stats.at("models").at(1)),
+              R"({"model_id":"other","fingerprint":"bbbbbbbbbbbb","loaded":false,"agents":1,)"
+              R"("tokens":20,"file_size_bytes":100})");
 }
 
 TEST(import_fault, a_damaged_file_is_the_clients_fault_and_another_models_a_conflict) {

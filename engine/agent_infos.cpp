@@ -1,0 +1,69 @@
+#include "engine/agent_infos.hpp"
+
+#include <algorithm>
+
+namespace semantic::engine {
+
+namespace {
+
+agent_info info_of(const model_info& loaded, std::uint64_t frame_bytes,
+                   const storage::agent_summary& agent) {
+    agent_info info{agent.id};
+    info.hot = agent.tier == storage::memory_tier::hot;
+    info.dirty = agent.dirty;
+    info.in_use = agent.in_use;
+    info.tokens = agent.tokens;
+    info.pool_bytes = agent.frames_held * frame_bytes;
+    info.pool_bytes_shared = agent.frames_shared * frame_bytes;
+    info.disk_bytes = agent.disk_bytes;
+    info.created = agent.created;
+    info.last_used = agent.last_used;
+    info.memories.push_back(
+        {loaded.id, loaded.fingerprint, true, agent.tokens, agent.disk_bytes, agent.last_used});
+    return info;
+}
+
+/// An agent that the loaded model does not remember.
+agent_info info_of(const storage::other_memory& memory) {
+    agent_info info{memory.id};
+    info.is_remembered = false;
+    info.in_use = memory.in_use;
+    info.created = memory.created;
+    info.last_used = memory.last_used;
+    return info;
+}
+
+}  // namespace
+
+std::vector<agent_info> agent_infos(const model_info& loaded, std::uint64_t frame_bytes,
+                                    const std::vector<storage::agent_summary>& own,
+                                    const std::vector<storage::other_memory>& others) {
+    std::vector<agent_info> infos;
+    auto next = own.begin();
+    const auto add_own_before = [&](const storage::agent_id* id) {
+        for (; next != own.end() && (id == nullptr || next->id <= *id); ++next)
+            infos.push_back(info_of(loaded, frame_bytes, *next));
+    };
+    for (const storage::other_memory& each : others) {
+        add_own_before(&each.id);
+        if (infos.empty() || infos.back().id != each.id) infos.push_back(info_of(each));
+        agent_info& info = infos.back();
+        info.created = std::min(info.created, each.created);
+        info.last_used = std::max(info.last_used, each.last_used);
+        info.memories.push_back({each.model_name, each.fingerprint, false, each.tokens,
+                                 each.disk_bytes, each.last_used});
+    }
+    add_own_before(nullptr);
+    return infos;
+}
+
+memory_usage usage_info(const model_info& loaded, std::uint64_t frame_bytes,
+                        const storage::tenant_usage& usage) {
+    memory_usage info{usage.frames_held * frame_bytes, usage.disk_bytes};
+    for (const auto& [fingerprint, model] : usage.models)
+        info.models.push_back({model.model_name, fingerprint, fingerprint == loaded.fingerprint,
+                               model.memories, model.tokens, model.disk_bytes});
+    return info;
+}
+
+}  // namespace semantic::engine

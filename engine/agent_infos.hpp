@@ -1,0 +1,21 @@
+#pragma once
+// What is told of agents: each once, with what every model remembers of it. Pure.
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+/// `own`: what the loaded model remembers; `others`: what the others do; both in order of the
+/// agents' ids. Returns: the agents in that order, the loaded model's memory first in each.
+std::vector<agent_info> agent_infos(const model_info& loaded, std::uint64_t frame_bytes,
+                                    const std::vector<storage::agent_summary>& own,
+                                    const std::vector<storage::other_memory>& others);
+
+memory_usage usage_info(const model_info& loaded, std::uint64_t frame_bytes,
+                        const storage::tenant_usage& usage);
+
+}  // namespace semantic::engine
