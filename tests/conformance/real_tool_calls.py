@@ -48,7 +48,12 @@ EVERYDAY = [
     ),
     tool("set_alarm", "Sets an alarm clock", time=text("24-hour time, HH:MM")),
     tool("get_stock_price", "Current price of a share", symbol=text("ticker symbol")),
-    tool("translate", "Translates a text", text=text(), language=text("its English name, such as French")),
+    tool(
+        "translate",
+        "Translates a text",
+        text=text(),
+        language=text("its English name, such as French"),
+    ),
     tool(
         "roll_dice", "Rolls dice", count={"type": "integer"}, sides={"type": "integer"}
     ),
