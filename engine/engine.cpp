@@ -19,6 +19,7 @@
 #include "engine/recipe/recipe_choice.hpp"
 #include "engine/scheduler/graph.hpp"
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/template/template_probe.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
@@ -346,6 +347,7 @@ model_info describe(const engine_options& options, const model_config& config,
     info.chat_template = chat.family();
     info.chat_template_reason = chat.assumed();
     info.answers = chat.answers();
+    info.chat_abilities = abilities_of(chat);
     info.kernels = kernels.name;
     info.layers = layout.layer_count();
     info.kv_heads = config.kv_heads;
@@ -405,9 +407,13 @@ void warn_of_recipe(const engine_options& options, const model_config& config,
 }
 
 void warn_of_template(const engine_options& options, const chat_template& chat) {
-    if (chat.assumed().empty() || !options.on_warning) return;
-    options.on_warning("chat-template " + chat.family() + " is used because " + chat.assumed() +
-                       ": the model may not have learnt to answer in it");
+    if (!options.on_warning) return;
+    if (!chat.assumed().empty())
+        options.on_warning("chat-template " + chat.family() + " is used because " + chat.assumed() +
+                           ": the model may not have learnt to answer in it");
+    if (const std::string missing = missing_abilities(abilities_of(chat)); !missing.empty())
+        options.on_warning("chat-template " + chat.family() + " has no place for " + missing +
+                           ": requests with such are refused");
 }
 
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,

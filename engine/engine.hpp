@@ -19,6 +19,7 @@
 #include "engine/types/generation.hpp"
 #include "engine/types/load_progress.hpp"
 #include "engine/types/probe.hpp"
+#include "engine/types/template_abilities.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/message_place.hpp"
@@ -67,8 +68,9 @@ struct model_info {
     std::string family;                // "llama"
     std::string chat_template;         // "chatml"
     std::string chat_template_reason;  // why it is not one of the model's own; else empty
-    answer_format answers;             // how it writes tool calls and reasoning
-    std::string kernels;               // "avx512"
+    template_abilities chat_abilities{};  // what that has a place for
+    answer_format answers;                // how it writes tool calls and reasoning
+    std::string kernels;                  // "avx512"
     int layers = 0;
     int kv_heads = 0;
     int head_dim = 0;

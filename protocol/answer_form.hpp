@@ -18,6 +18,12 @@ enum class tool_use { when_wanted, never, always };
 void set_tool_use(answer_request& request, tool_use use, bool several,
                   const std::optional<std::string>& only, const json_cursor& place);
 
+/// The forms of other servers: guided_json, guided_regex, guided_choice, guided_grammar and
+/// structured_outputs (vLLM), grammar and json_schema (llama.cpp). Complains where a request asks
+/// for two forms at once, and of what there is no form for. `limits`: of a schema that is a string.
+void parse_foreign_forms(const json_cursor& root, const request_limits& limits,
+                         answer_request& request);
+
 /// The whole text of the answer is JSON that satisfies `schema`; what of it no grammar can hold is
 /// refused by the engine if it is strict, else left out and named in the reply. Complains when it
 /// is no object.

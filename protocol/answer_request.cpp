@@ -188,8 +188,15 @@ bool asks_for_nothing(const boost::json::value& value) {
     return value.is_null() || value == false;
 }
 
-constexpr const char* use_response_format =
-    "is not supported; ask for a schema with response_format, or output_config.format in Messages";
+/// Of other servers' fields that change an answer, a number that asks for nothing.
+struct idle_number {
+    std::string_view key;
+    double idle;
+};
+constexpr idle_number idle_numbers[]{
+    {"typical_p", 1},    {"mirostat", 0},       {"dry_multiplier", 0},  {"xtc_probability", 0},
+    {"top_n_sigma", -1}, {"dynatemp_range", 0}, {"length_penalty", 1},  {"best_of", 1},
+    {"tfs_z", 1},        {"top_a", 0},          {"smoothing_factor", 0}};
 
 }  // namespace
 
@@ -199,18 +206,15 @@ void refuse_field(const json_cursor& root, std::string_view key, std::string_vie
 }
 
 void refuse_foreign_fields(const json_cursor& root) {
-    for (const auto& field : root.as_object()) {
-        const std::string_view key(field.key().data(), field.key().size());
-        if (key.starts_with("guided_") && key != "guided_decoding_backend")
-            refuse_field(root, key, use_response_format);
-    }
-    for (std::string_view key : {"structured_outputs", "json_schema", "grammar"})
-        refuse_field(root, key, use_response_format);
-    constexpr const char* no_continuation =
-        "continuing an assistant message is not supported; the answer is a new one";
-    refuse_field(root, "continue_final_message", no_continuation);
-    if (auto field = root.find("add_generation_prompt"); field && field->value() == false)
-        field->fail(errc::unsupported, no_continuation);
+    constexpr const char* not_done = "is not supported";
+    for (const auto& [key, idle] : idle_numbers)
+        if (auto field = root.find(key); field && !asks_for_nothing(field->value()))
+            if (!field->value().is_number() || field->value().to_number<double>() != idle)
+                field->fail(errc::unsupported, not_done);
+    for (std::string_view key :
+         {"use_beam_search", "include_stop_str_in_output", "echo", "bad_words", "allowed_token_ids",
+          "logits_processors", "truncate_prompt_tokens", "chat_template", "documents"})
+        refuse_field(root, key, not_done);
     refuse_field(root, "lora", "this server runs no adapters");
 }
 

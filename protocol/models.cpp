@@ -32,11 +32,24 @@ std::string time_text(std::int64_t unix_seconds) {
 
 json::object supported(bool is) { return {{"supported", is}}; }
 
-/// What the newest SDK reads; what it does not know yet is left out.
+/// What the chat template has a place for; a request with anything else is refused.
+json::object chat_abilities(const model_card& model) {
+    const engine::template_abilities& can = model.chat_abilities;
+    return {{"system_text", supported(can.system_text)},
+            {"later_system_text", supported(can.later_system_text)},
+            {"users_in_a_row", supported(can.users_in_a_row)},
+            {"tools", supported(can.tools)},
+            {"tool_calls", supported(can.tool_calls)},
+            {"tool_results", supported(can.tool_results)},
+            {"open_answers", supported(can.open_answers)}};
+}
+
+/// What the newest SDK reads, and chat_template; what the SDK does not know yet is left out.
 json::object capabilities(const model_card& model) {
     const json::object no = supported(false);
     const json::object thinks = supported(model.thinks);
     return {{"batch", no},
+            {"chat_template", chat_abilities(model)},
             {"citations", no},
             {"code_execution", no},
             {"context_management", no},

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/types/template_abilities.hpp"
 #include "protocol/wire/errc.hpp"
 
 namespace semantic::protocol {
@@ -26,6 +27,7 @@ struct model_card {
     std::string thinking_format{};       // and reasoning: "think"; "none"
     std::string chat_template{};         // the family: "chatml"
     std::string chat_template_reason{};  // why it is not one of the model's own; else empty
+    engine::template_abilities chat_abilities{};
 };
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/text/gbnf.hpp"
+#include "engine/grammar/text/text_pattern.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
 
@@ -76,7 +78,10 @@ class form_builder {
         sequence all;
         switch (request_.form.what) {
             case output_form::kind::json:
-                all = json_answer();
+            case output_form::kind::choice:
+            case output_form::kind::pattern:
+            case output_form::kind::grammar:
+                all = text_answer();
                 break;
             case output_form::kind::calls:
                 all = reasoning() + calls();
@@ -88,7 +93,11 @@ class form_builder {
         symbol root = out_.any_of({all});
         grammar made = std::move(out_).build(root);
         if (made.rules[made.root].empty())
-            throw invalid_form("no finite answer satisfies the schema");
+            throw invalid_form(request_.form.what == output_form::kind::json
+                                   ? "no finite answer satisfies the schema"
+                                   : "no finite answer has the form");
+        if (request_.form.what == output_form::kind::grammar && recurses_on_the_left(made))
+            throw invalid_form("the grammar: a rule begins with itself, which is not supported");
         return made;
     }
 
@@ -121,7 +130,7 @@ class form_builder {
         if (format_.thinking == thinking_format::think) {
             symbol closed = out_.any_of({out_.literal("\n\n")});
             symbol thought = text_up_to(out_, "</think>", closed, false);
-            const bool thinks = request_.thinking.enabled.value_or(true);
+            const bool thinks = request_.thinking.enabled.value_or(format_.thinks_unless_said);
             // The prompt has opened it.
             if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
             return {out_.any_of({{}, out_.literal("<think>") + thought})};
@@ -135,11 +144,33 @@ class form_builder {
         return {out_.any_of({{}, thought})};
     }
 
-    sequence json_answer() {
-        symbol value = text_.any_object();
-        if (!request_.form.schema_json.empty())
-            value = held(text_, parsed(request_.form.schema_json, "schema"), {},
-                         request_.form.is_strict);
+    symbol text_of_the_form() {
+        const output_form& form = request_.form;
+        switch (form.what) {
+            case output_form::kind::choice: {
+                std::vector<sequence> ways;
+                for (const std::string& each : form.choices) ways.push_back(out_.literal(each));
+                return out_.any_of(std::move(ways));
+            }
+            case output_form::kind::pattern:
+                return texts_matching(out_, form.rules);
+            case output_form::kind::grammar:
+                try {
+                    return read_gbnf(out_, form.rules);
+                } catch (const invalid_grammar& fault) {
+                    throw invalid_form(std::string("the grammar: ") + fault.what());
+                }
+            default:
+                break;
+        }
+        if (form.schema_json.empty()) return text_.any_object();
+        return held(text_, parsed(form.schema_json, "schema"), {}, form.is_strict);
+    }
+
+    sequence text_answer() {
+        const symbol value = text_of_the_form();
+        if (request_.text)
+            return {value};  // no template is rendered, and none of its forms kept to
         sequence text{value};
         if (harmony())
             text = sequence{special("<|channel|>")} + out_.literal("final") +
@@ -293,12 +324,16 @@ std::string key_of(const generation_request& request) {
     auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
     add(std::to_string(static_cast<int>(request.form.what)));
     add(request.form.schema_json);
+    add(request.form.rules);
+    add(request.text ? "raw" : "");
+    for (const std::string& each : request.form.choices) add(each);
     add(request.form.is_strict ? "strict" : "free");
-    add(request.thinking.enabled.value_or(true) ? "thinks" : "");
+    const auto& thinks = request.thinking.enabled;
+    add(!thinks ? "unsaid" : *thinks ? "thinks" : "");
     add(request.form.several_calls ? "several" : "one");
     add(request.form.calls_too ? "calls too" : "");
     for (const std::string& name : request.form.tools) add(name);
-    if (request.form.what == output_form::kind::json && !request.form.calls_too) return key;
+    if (request.form.is_of_text() && !request.form.calls_too) return key;
     for (const tool_definition& tool : request.chat.tools) {
         add(tool.name);
         add(tool.parameters_json);
@@ -327,6 +362,9 @@ answer_grammars::answer_grammars(const tokenizer& words, std::string_view family
 
 storage::result<held_form> answer_grammars::of(const generation_request& request) {
     if (request.form.what == output_form::kind::free) return held_form{};
+    if (request.chat.end != prompt_end::answer_begins)
+        return storage::failure{storage::errc::bad_value,
+                                "an answer that must have a form has to begin anew"};
     auto made = rules_of(request);
     if (!made) return made.error();
     if (!vocabulary_) vocabulary_ = std::make_shared<const vocabulary_trie>(tokenizer_);

@@ -7,6 +7,11 @@ namespace semantic::engine {
 
 namespace {
 
+// Places looked at for one state, and for one answer: a second of work, and a bound on the memory
+// that it takes.
+constexpr int closure_max = 200'000;
+constexpr std::int64_t work_max = 30'000'000;
+
 constexpr std::uint32_t end_mark = static_cast<std::uint32_t>(-1);
 
 // FNV-1a, 64 bit. Source: http://www.isthe.com/chongo/tech/comp/fnv/
@@ -19,11 +24,12 @@ std::uint64_t hash_of(const std::vector<std::uint32_t>& stacks, bool accepts) {
 }  // namespace
 
 grammar_matcher::grammar_matcher(std::shared_ptr<const grammar> rules, int outlook_bytes)
-    : grammar_(std::move(rules)), outlook_bytes_(outlook_bytes) {
+    : grammar_(std::move(rules)), outlook_bytes_(outlook_bytes), work_left_(work_max) {
     flatten();
     classify_bytes();
     nodes_.push_back({});    // the empty stack
     states_.emplace_back();  // dead
+    begin_state();
     for (std::uint32_t position : starts_[grammar_->root]) close(position, 0);
     start_ = intern();
 }
@@ -89,8 +95,27 @@ grammar_matcher::stack grammar_matcher::push(std::uint32_t position, stack below
     return known;
 }
 
+// One that was given up leaves something behind.
+void grammar_matcher::begin_state() {
+    closed_.clear();
+    pending_.clear();
+    made_.stacks.clear();
+    made_.accepts = false;
+    closure_left_ = closure_max;
+}
+
 // Goes down into rules and up out of finished ones until each stack waits for a byte or a token.
 void grammar_matcher::close(std::uint32_t position, stack below) {
+    pending_.push_back({position, below});
+    while (!pending_.empty()) {
+        const node next = pending_.back();
+        pending_.pop_back();
+        if (--closure_left_ < 0 || --work_left_ < 0) throw grammar_too_large();
+        close_one(next.position, next.below);
+    }
+}
+
+void grammar_matcher::close_one(std::uint32_t position, stack below) {
     while (program_[position] == grammar::symbol{grammar::kind::rule, end_mark}) {
         if (below == 0) {
             made_.accepts = true;
@@ -109,7 +134,7 @@ void grammar_matcher::close(std::uint32_t position, stack below) {
     // What is finished with its last symbol leaves no level behind, so lists do not pile up.
     bool last = program_[position + 1] == grammar::symbol{grammar::kind::rule, end_mark};
     stack under = last ? below : push(position + 1, below);
-    for (std::uint32_t start : starts_[waits_for.index]) close(start, under);
+    for (std::uint32_t start : starts_[waits_for.index]) pending_.push_back({start, under});
 }
 
 grammar_matcher::state grammar_matcher::intern() {
@@ -135,7 +160,7 @@ grammar_matcher::state grammar_matcher::intern() {
 
 template <class Takes>
 grammar_matcher::state grammar_matcher::move(state from, Takes takes) {
-    closed_.clear();
+    begin_state();
     for (std::size_t i = 0; i < states_[from].stacks.size(); ++i) {
         node top = nodes_[states_[from].stacks[i]];
         if (takes(program_[top.position])) close(top.position + 1, top.below);

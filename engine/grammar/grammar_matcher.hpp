@@ -2,7 +2,8 @@
 // Runs a grammar over an answer: all ways to read it at once, as stacks that share their lower
 // parts. Each set of stacks met is a state, and the way from state to state is remembered, so text
 // of a kind seen before costs one look-up a byte. One object per answer; not for use from two
-// threads at once.
+// threads at once. A grammar that can be read in too many ways at once is given up: whatever makes
+// or moves a state throws grammar_too_large.
 
 #include <array>
 #include <cstdint>
@@ -63,8 +64,10 @@ class grammar_matcher {
     void add_labels(std::size_t rule, const grammar::sequence& alternative, chain_labels& known);
     void classify_bytes();
     stack push(std::uint32_t position, stack below);
-    /// Adds to made_.
+    void begin_state();
+    /// Adds to made_. Throws grammar_too_large.
     void close(std::uint32_t position, stack below);
+    void close_one(std::uint32_t position, stack below);
     /// Empties made_.
     state intern();
     template <class Takes>
@@ -85,8 +88,11 @@ class grammar_matcher {
     pair_index state_index_;          // the two halves of a hash of stacks: index into states_
     std::vector<state> look_alikes_;  // [state]; `unknown` until asked for
     std::unordered_map<std::u32string, state> by_outlook_;
-    state_info made_;    // scratch: a state while it is put together
-    pair_index closed_;  // scratch: what close() has been through
+    state_info made_;            // scratch: a state while it is put together
+    pair_index closed_;          // scratch: what close() has been through
+    std::vector<node> pending_;  // scratch: what it has still to go through
+    int closure_left_ = 0;
+    std::int64_t work_left_;
     state start_ = dead;
 };
 

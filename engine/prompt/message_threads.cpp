@@ -25,7 +25,7 @@ bool message_threads::tells_effort() const {
 void message_threads::note(const generation_request& request, const render_options& options,
                            resolved_prompt& prompt) const {
     prompt.notes[thread_tools_note] = encode_tools(request.chat.tools);
-    prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.text.size());
+    prompt.notes[answers_note] = begin_note(request.message_id.value(), prompt.answer_begin());
     if (tells_effort()) prompt.notes[thread_effort_note] = options.reasoning_effort;
 }
 
@@ -61,9 +61,9 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     const std::size_t said = text.size();
     const std::size_t begin =
         std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(said), said);
-    auto tail = render_behind_answer(template_, std::string_view(text.bytes()).substr(begin),
-                                     request.chat.messages,
-                                     rendering_of(request.thinking, note_of(*memory, day_note)));
+    auto tail =
+        render_behind_answer(template_, std::string_view(text.bytes()).substr(begin), request.chat,
+                             rendering_of(request.thinking, note_of(*memory, day_note)));
     if (!tail) return tail.error();
 
     text.append(*tail);
@@ -76,14 +76,14 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     // Both: should this turn be broken off, the answer before it can be gone on from once more.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);
     prompt.notes[last_answer_note] = encode_answer({begin, end->tokens, end->rest});
-    if (request.message_id)
-        prompt.notes[answers_note] += begin_note(*request.message_id, prompt.text.size());
     prompt_source source{memory, {}, true};
     source.match.kind = match_kind::extend;
     source.match.tokens = end->tokens;
     source.match.common_bytes = said;
     tokenise(tokenizer_, source, prompt);
-    mark_turns(template_, source, prompt);
+    mark_turns(template_, source, request.chat.end, prompt);
+    if (request.message_id)
+        prompt.notes[answers_note] += begin_note(*request.message_id, prompt.answer_begin());
     if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();
     prompt.messages.assign(memory->messages.begin(), end + 1);
     return prompt;

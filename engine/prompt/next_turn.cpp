@@ -78,11 +78,13 @@ bool take_field(std::string_view& from, std::string& field) {
 }  // namespace
 
 storage::result<marked_text> render_behind_answer(const chat_template& family,
-                                                  std::string_view said,
-                                                  const std::vector<message>& more,
+                                                  std::string_view said, const conversation& behind,
                                                   const render_options& options) {
+    const std::vector<message>& more = behind.messages;
     const std::vector<std::string> results = result_ids(more);
     conversation chat;
+    chat.end = behind.end;
+    chat.template_values = behind.template_values;
     chat.messages.push_back({role::user, {text_part{"-"}}});
     chat.messages.push_back(stand_in(family, said, results));
     chat.messages.insert(chat.messages.end(), more.begin(), more.end());

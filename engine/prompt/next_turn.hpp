@@ -13,12 +13,11 @@
 namespace semantic::engine {
 
 /// `said`: the answer's text as it was sampled, without the token that ended it; of it only the
-/// names of its calls matter. `more`: what follows; when it begins with tool results, these are of
-/// the calls in their order. Errors: bad_value, as chat_template::render(); not_found, when the
-/// template leaves such an answer out.
+/// names of its calls matter. `behind`: its messages are what follows; when they begin with tool
+/// results, these are of the calls in their order. Its system text and tools do not count. Errors:
+/// bad_value, as chat_template::render(); not_found, when the template leaves such an answer out.
 storage::result<marked_text> render_behind_answer(const chat_template& family,
-                                                  std::string_view said,
-                                                  const std::vector<message>& more,
+                                                  std::string_view said, const conversation& behind,
                                                   const render_options& options);
 
 /// Tools as one string, to be kept with an agent, and back. What is no such string has no tools.

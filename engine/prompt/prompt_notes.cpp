@@ -110,9 +110,7 @@ std::optional<std::size_t> begin_of(const std::string& note, const std::string& 
 std::vector<sampled_turn> turns_in(const storage::agent_state& state, std::size_t bytes) {
     auto note = state.notes.find(turns_note);
     if (note == state.notes.end()) return {};
-    auto turns = decode_turns(note->second, state.text.size());
-    std::erase_if(turns, [&](const sampled_turn& turn) { return turn.end > bytes; });
-    return turns;
+    return decode_turns(note->second, bytes);
 }
 
 }  // namespace semantic::engine

@@ -24,6 +24,19 @@ marked_text remembered_text(const tokenizer& words, const storage::agent_state& 
     return text;
 }
 
+namespace {
+
+/// All that a memory has, and of its last answer what was said behind its last whole token: a limit
+/// cuts an answer before its last token is run.
+marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
+    marked_text text = remembered_text(words, state, state.tokens.size());
+    const auto last = last_answer(state);
+    if (last && last->tokens == state.tokens.size()) text.fill_in(last->rest);
+    return text;
+}
+
+}  // namespace
+
 storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
@@ -44,7 +57,7 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         return text;
     }
     auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(last.begin),
-                                     request.chat.messages, options);
+                                     request.chat, options);
     if (!tail) return tail;
     text.append(*tail);
     return text;
@@ -56,9 +69,16 @@ storage::result<std::optional<marked_text>> prompt_text_as_sampled(
     auto note = state.notes.find(turns_note);
     if (note == state.notes.end()) return std::optional<marked_text>();
     conversation reworded = request.chat;
-    auto turns = decode_turns(note->second, state.text.size());
-    const marked_text said = remembered_text(words, state, state.tokens.size());
+    // An answer that is to go on does so from the text that its client has of it.
+    std::optional<message> open;
+    if (reworded.end == prompt_end::inside_answer && !reworded.messages.empty()) {
+        open = std::move(reworded.messages.back());
+        reworded.messages.pop_back();
+    }
+    const marked_text said = said_in(words, state);
+    auto turns = decode_turns(note->second, said.size());
     if (replay_turns(reworded, said, turns, chat) == 0) return std::optional<marked_text>();
+    if (open) reworded.messages.push_back(std::move(*open));
     auto text = chat.render_marked(reworded, options);
     if (!text) return text.error();
     return std::optional(std::move(*text));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/prompt/prompt_notes.hpp"
+#include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
@@ -17,6 +18,18 @@ std::size_t count_canonical(const prompt_source& source, std::size_t known,
     // Where a memory is parted from, the cut is a safe one.
     if (source.match.kind == match_kind::diverge && known <= canonical) return prompt.tokens.size();
     return std::min(known, canonical);
+}
+
+/// How much of the prompt's text the source has said: what a limit cut off of its last answer, too.
+std::size_t shared_bytes(const prompt_source& source, std::string_view text) {
+    if (!source.as_sampled) return source.match.bytes;
+    const std::size_t shared = source.match.common_bytes;
+    const storage::agent_state& state = *source.state;
+    if (shared < state.text.size()) return shared;
+    const auto last = last_answer(state);
+    const bool goes_on = last && last->tokens == state.tokens.size() &&
+                         text.substr(state.text.size()).starts_with(last->rest);
+    return goes_on ? std::max(shared, state.text.size() + last->rest.size()) : shared;
 }
 
 }  // namespace
@@ -55,13 +68,20 @@ void tokenise(const tokenizer& words, const prompt_source& source, resolved_prom
     prompt.notes[canonical_note] = std::to_string(count_canonical(source, known, prompt));
 }
 
-void mark_turns(const chat_template& chat, const prompt_source& source, resolved_prompt& prompt) {
-    std::size_t turn = prompt.text.rfind(chat.turn_begin());
-    prompt.turn_begin = turn == std::string::npos ? prompt.text.size() : turn;
-    const prefix_match& match = source.match;
-    if (source.state)
-        prompt.turns =
-            turns_in(*source.state, source.as_sampled ? match.common_bytes : match.bytes);
+void mark_turns(const chat_template& chat, const prompt_source& source, prompt_end end,
+                resolved_prompt& prompt) {
+    const std::string_view text = prompt.text;
+    std::optional<std::size_t> turn;
+    if (end != prompt_end::messages) turn = find_turn(text, prompt.content, chat.turn_begin());
+    prompt.turn_begin = turn.value_or(text.size());
+    prompt.begun_bytes = 0;
+    if (turn && end == prompt_end::inside_answer)
+        prompt.begun_bytes = text.size() - *turn - chat.turn_begin().size();
+    if (!source.state) return;
+    prompt.turns = turns_in(*source.state, shared_bytes(source, text));
+    // An answer that goes on is the turn that is asked for.
+    std::erase_if(prompt.turns,
+                  [&](const sampled_turn& one) { return one.begin >= prompt.turn_begin; });
 }
 
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,

@@ -17,8 +17,10 @@ namespace semantic::engine {
 /// Takes the tokens that are reused from `source`, tokenises the text behind them, and notes how
 /// many are canonical.
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt);
-/// Says where the turn that is asked for begins, and which before it the model wrote.
-void mark_turns(const chat_template& chat, const prompt_source& source, resolved_prompt& prompt);
+/// Says where the turn that is asked for begins, what of its answer is there already, and which
+/// turns before it the model wrote. `end`: of the conversation, where the prompt is one.
+void mark_turns(const chat_template& chat, const prompt_source& source, prompt_end end,
+                resolved_prompt& prompt);
 /// `vocabulary`: rows of the model's embedding. Errors: bad_value when the prompt is empty, or has
 /// a token beyond them.
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,

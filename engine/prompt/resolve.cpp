@@ -151,8 +151,9 @@ void resolver::take_notes(const generation_request& request, const render_option
     // What is appended changes nothing that was said.
     prompt.notes.merge(appends_to(request, own) ? std::map(own->notes) : notes_of(request.chat));
     if (template_.prints_day()) prompt.notes.emplace(day_note, options.date);
+    mark_turns(template_, source, request.text ? prompt_end::answer_begins : request.chat.end,
+               prompt);
     if (request.keeps_thread) threads_.note(request, options, prompt);
-    mark_turns(template_, source, prompt);
     if (auto known = store_.find(prompt.agent)) keep_answers(*known, prompt);
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/prompt/prefix_match.hpp"
@@ -36,7 +37,15 @@ struct resolved_prompt {
     std::map<std::string, std::string> notes{};    // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
     std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
+    std::size_t begun_bytes = 0;        // of its answer, at the end of `text`
     std::vector<sampled_turn> turns{};  // those before it that the model wrote
+
+    /// What the answer begins with.
+    std::string_view begun() const {
+        return std::string_view(text).substr(text.size() - begun_bytes);
+    }
+    /// Where in `text` the answer begins.
+    std::size_t answer_begin() const { return text.size() - begun_bytes; }
 };
 
 }  // namespace semantic::engine

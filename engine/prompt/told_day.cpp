@@ -15,6 +15,7 @@ constexpr std::size_t days_max = 8;
 // The conversation up to the first answer.
 conversation opening_of(const conversation& chat) {
     conversation opening{chat.system, {}, chat.tools};
+    opening.template_values = chat.template_values;
     for (const message& one : chat.messages) {
         if (one.from == role::assistant) break;
         opening.messages.push_back(one);
@@ -35,7 +36,7 @@ std::string local_day() {
 render_options rendering_of(const thinking_params& wanted, std::string day) {
     render_options options;
     options.date = std::move(day);
-    options.thinking = wanted.enabled.value_or(options.thinking);
+    options.thinking = wanted.enabled;
     options.reasoning_effort = wanted.effort.value_or(options.reasoning_effort);
     return options;
 }

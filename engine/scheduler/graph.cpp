@@ -35,6 +35,12 @@ struct released {
     job_ptr work;
 };
 using resolve_message = std::variant<arrived, released, wake>;
+
+// What of a request is at fault when it has no grammar. A text's form goes by several names.
+request_part part_of(const output_form& form) {
+    if (form.what == output_form::kind::json) return request_part::form;
+    return form.is_of_text() ? request_part::unsaid : request_part::tools;
+}
 struct resolved {
     job_ptr work;
 };
@@ -274,9 +280,7 @@ void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type
         auto form = grammars.of(work->request);
         if (!form)
             return give_up(failure_kind::bad_request, form.error().what,
-                           work->request.form.what == output_form::kind::json
-                               ? request_part::form
-                               : request_part::tools);
+                           part_of(work->request.form));
         auto prompt = resolve_prompt(*work);
         if (!prompt) {
             bool is_lost = prompt.error().code == storage::errc::not_found;

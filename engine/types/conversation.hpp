@@ -46,10 +46,20 @@ struct tool_definition {
     bool strict = false;          // its calls must satisfy that schema
 };
 
+/// Where a prompt ends, and so what the model writes next.
+enum class prompt_end {
+    answer_begins,  // behind what begins an assistant's turn: a new answer
+    messages,       // behind the last message: the beginning of whatever turn comes next
+    inside_answer,  // in the last message, an assistant's, behind its text: how that goes on
+};
+
 struct conversation {
     std::string system;  // empty when there is none
     std::vector<message> messages;
     std::vector<tool_definition> tools;
+    prompt_end end = prompt_end::answer_begins;
+    /// Variables for the model's template beside its usual ones: a JSON object, or empty.
+    std::string template_values{};
 };
 
 }  // namespace semantic::engine

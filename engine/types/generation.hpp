@@ -54,15 +54,25 @@ struct output_form {
     enum class kind {
         free,          // anything
         json,          // one JSON value, and nothing else
+        choice,        // one of several texts
+        pattern,       // a text that a regular expression matches as a whole
+        grammar,       // a text of a grammar in GBNF
         calls,         // tool calls, and nothing else
         strict_calls,  // anything; but what begins a tool call is one, with arguments as declared
     };
     kind what = kind::free;
-    std::string schema_json{};         // json: what the value satisfies; empty: any object
-    bool is_strict = true;             // or what of the schema cannot be held to is left out
-    std::vector<std::string> tools{};  // calls: names of those that may be called; empty: all
-    bool calls_too = false;            // json: or tool calls instead
-    bool several_calls = true;         // calls: more than one, where the model's family can
+    std::string schema_json{};           // json: what the value satisfies; empty: any object
+    std::vector<std::string> choices{};  // choice: the texts
+    std::string rules{};                 // pattern: the expression; grammar: its rules
+    bool is_strict = true;               // or what of the schema cannot be held to is left out
+    std::vector<std::string> tools{};    // calls: names of those that may be called; empty: all
+    bool calls_too = false;              // of a text's form: or tool calls instead
+    bool several_calls = true;           // calls: more than one, where the model's family can
+
+    /// Whether the answer's text as a whole has a form.
+    bool is_of_text() const noexcept {
+        return what != kind::free && what != kind::calls && what != kind::strict_calls;
+    }
 };
 
 /// What a request says about reasoning; what it leaves out is as the model's template prefers.
@@ -171,6 +181,8 @@ struct admitted {
     storage::agent_id agent;
     prompt_usage usage;
     std::chrono::steady_clock::time_point at{};  // when the request got its place, before its read
+    /// Of the answer: what stands in the prompt already, reasoning that is opened there too.
+    std::string begun{};
 };
 /// A token and how likely it was, before the request's sampling rules had a say.
 struct scored_token {

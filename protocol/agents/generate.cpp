@@ -7,6 +7,7 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
+#include "protocol/prompt_form.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/fields.hpp"
@@ -33,20 +34,13 @@ void parse_raw_prompt(const json_cursor& root, const json_cursor& prompt,
         if (auto field = root.find(other))
             field->fail(errc::bad_value,
                         "a raw prompt is the whole text; leave this out or send messages");
+    constexpr const char* no_messages = "is about messages; a raw prompt is the whole text";
+    for (const char* other : {"chat_template_kwargs", "continue_final_message"})
+        refuse_field(root, other, no_messages);
+    if (auto field = root.find("add_generation_prompt"); field && field->value() == false)
+        field->fail(errc::unsupported, no_messages);
     request.prompt = std::string(prompt.as_string());
     if (request.prompt->empty()) prompt.fail(errc::bad_value, "must not be empty");
-}
-
-/// An answer to one's own words has no place in a chat template.
-void check_last_role(const json_cursor& root, const generate_request& request) {
-    const auto& messages = request.chat.messages;
-    if (!root.ok() || request.max_tokens == 0 || messages.back().from != engine::role::assistant)
-        return;
-    const json_cursor list = root.at("messages");
-    list.item(list.as_array().size() - 1)
-        .fail(errc::unsupported,
-              "continuing an assistant message is not supported; the last message must be the "
-              "user's");
 }
 
 void parse_chat(const json_cursor& root, const request_limits& limits, generate_request& request) {
@@ -61,18 +55,22 @@ void parse_chat(const json_cursor& root, const request_limits& limits, generate_
                 field->fail(errc::bad_value,
                             "stands at the beginning of the agent's memory and cannot be "
                             "appended");
-    check_last_role(root, request);
+    parse_template_values(root, request.thinking, request.chat);
     set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+    if (!root.ok()) return;
+    parse_prompt_end(root, request.max_tokens > 0 ? last_answer::goes_on : last_answer::is_history,
+                     request.form, request.chat);
 }
 
 generate_request parse_root(const json_cursor& root, const request_limits& limits) {
     generate_request request;
     refuse_foreign_fields(root);
-    refuse_field(root, "chat_template_kwargs", "is not supported; see thinking");
     request.max_tokens =
         parse_max_tokens(root, {"max_tokens", "n_predict"}, limits).value_or(max_tokens_default);
     request.append = flag_at(root, "append");
     request.stream = flag_at(root, "stream");
+    request.thinking.enabled = flag_at(root, "thinking");
+    parse_foreign_forms(root, limits, request);
     if (auto prompt = root.find("prompt"))
         parse_raw_prompt(root, *prompt, request);
     else
@@ -80,7 +78,6 @@ generate_request parse_root(const json_cursor& root, const request_limits& limit
     request.stop_sequences = parse_stop(root, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, -1);
-    request.thinking.enabled = flag_at(root, "thinking");
     return request;
 }
 

@@ -8,6 +8,8 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/anthropic/conversation.hpp"
+#include "protocol/prompt_form.hpp"
+#include "protocol/reply_parts.hpp"
 #include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -17,7 +19,6 @@ namespace {
 /// Fields that may not be lost in silence: without them the request means something else.
 void refuse_what_changes_the_meaning(const json_cursor& root) {
     refuse_foreign_fields(root);
-    refuse_field(root, "chat_template_kwargs", "is not supported; see thinking");
     auto servers = root.find("mcp_servers");
     if (servers && parse_count(*servers, std::numeric_limits<std::size_t>::max()) > 0)
         servers->fail(errc::unsupported, "this server does not call MCP servers");
@@ -156,18 +157,22 @@ std::string parse_user_id(const json_cursor& root, const messages_limits& limits
     return parse_bounded(*user_id, limits.id_bytes_max);
 }
 
-/// A final assistant message asks for its own continuation, which a chat template cannot express:
-/// it would be closed and followed by a new turn. A request that answers nothing (max_tokens 0) may
-/// end anywhere.
-void check_last_role(const json_cursor& root, const messages_request& request) {
-    if (!root.ok() || request.max_tokens == 0 ||
-        request.chat.messages.back().from != engine::role::assistant)
-        return;
+/// A final assistant message is how the answer begins, in the vendor's terms. A request that
+/// answers nothing (max_tokens 0) may end with one that is done.
+void parse_end(const json_cursor& root, const engine::output_form& form, bool thinks, bool answers,
+               engine::conversation& chat) {
+    if (!root.ok()) return;
+    parse_prompt_end(root, answers ? last_answer::goes_on : last_answer::is_history, form, chat);
+    if (!root.ok() || chat.end != engine::prompt_end::inside_answer) return;
     const json_cursor list = root.at("messages");
-    list.item(list.as_array().size() - 1)
-        .fail(errc::unsupported,
-              "continuing an assistant message is not supported; the last message must be the "
-              "user's");
+    const json_cursor last = list.item(list.as_array().size() - 1);
+    if (thinks)
+        last.fail(errc::bad_value,
+                  "an assistant message cannot be continued when thinking is enabled");
+    const auto& parts = chat.messages.back().parts;
+    const auto* text = parts.empty() ? nullptr : std::get_if<engine::text_part>(&parts.back());
+    if (text && !text->text.empty() && is_white_space(std::string_view(&text->text.back(), 1)))
+        last.fail(errc::bad_value, "final assistant content cannot end with trailing whitespace");
 }
 
 messages_request parse_root(const json_cursor& root, const messages_limits& limits,
@@ -185,14 +190,16 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, -1);
     request.thinking = parse_thinking(root);
+    parse_template_values(root, request.thinking, request.chat);
     request.shows_thinking = request.thinking.enabled.value_or(false);
     request.hides_thinking = parse_display(root);
     parse_diagnostics(root, limits, request);
     parse_format(root, request);
+    parse_foreign_forms(root, limits, request);
     parse_tool_choice(root, request);
     request.user_id = parse_user_id(root, limits);
     request.stream = flag_at(root, "stream");
-    check_last_role(root, request);
+    parse_end(root, request.form, request.shows_thinking, request.max_tokens > 0, request.chat);
     return request;
 }
 
@@ -220,6 +227,8 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
         request.thread = parse_thread(root, limits);
         request.chat = parse_chat(root, request.thread, limits, tools_of);
         request.thinking = parse_thinking(root);
+        parse_template_values(root, request.thinking, request.chat);
+        parse_end(root, {}, request.thinking.enabled.value_or(false), true, request.chat);
         return request;
     });
 }

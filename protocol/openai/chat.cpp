@@ -8,6 +8,7 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/openai/chat_messages.hpp"
+#include "protocol/prompt_form.hpp"
 #include "protocol/wire/fields.hpp"
 #include "storage/types/hex.hpp"
 
@@ -21,6 +22,9 @@ void parse_response_format(const json_cursor& root, chat_request& request) {
     const std::string type = string_at(*format, "type");
     if (type == "text") return;
     if (type == "json_object") {
+        // llama.cpp takes a schema here.
+        auto schema = format->find("schema");
+        if (schema) return set_json_schema(request, *schema, false);
         request.form.what = engine::output_form::kind::json;
         return;
     }
@@ -89,23 +93,6 @@ engine::thinking_params parse_thinking(const json_cursor& root) {
             R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" + quoted(text));
     }
     return thinking;
-}
-
-/// What a template is told beside the conversation. Of all that, there is a switch for reasoning.
-void parse_template_options(const json_cursor& root, engine::thinking_params& thinking) {
-    auto options = root.find("chat_template_kwargs");
-    if (!options) return;
-    for (const auto& option : options->as_object())
-        if (option.key() != "enable_thinking" && !option.value().is_null())
-            options->at(option.key())
-                .fail(errc::unsupported,
-                      "this server tells chat templates of enable_thinking alone");
-    auto field = options->find("enable_thinking");
-    if (!field) return;
-    const bool enabled = field->as_bool();
-    if (root.find("reasoning_effort") && thinking.enabled.value_or(true) != enabled)
-        field->fail(errc::bad_value, "contradicts reasoning_effort");
-    thinking.enabled = enabled;
 }
 
 /// {"type": "function", "function": {"name": ...}}: the one tool to call.
@@ -177,13 +164,15 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     request.thinking = parse_thinking(root);
-    parse_template_options(root, request.thinking);
     request.top_scores = parse_logprobs(root, limits);
     request.choices = parse_choices(root, limits);
     parse_streaming(root, request);
     request.chat = parse_conversation(root, limits);
+    parse_template_values(root, request.thinking, request.chat);
     parse_response_format(root, request);
+    parse_foreign_forms(root, limits, request);
     parse_tool_choice(root, request);
+    parse_prompt_end(root, last_answer::is_history, request.form, request.chat);
     return request;
 }
 

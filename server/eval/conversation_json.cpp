@@ -163,7 +163,8 @@ engine::render_options parse_render_options(const json::value& root, const std::
     const json::object& object = object_at(root, source);
     engine::render_options options;
     options.date = text_at(object, "date", source);
-    options.thinking = flag_at(object, "enable_thinking", options.thinking, source);
+    if (find(object, "enable_thinking") != nullptr)
+        options.thinking = flag_at(object, "enable_thinking", true, source);
     options.keep_thinking = flag_at(object, "keep_thinking", options.keep_thinking, source);
     if (find(object, "reasoning_effort") != nullptr) {
         options.reasoning_effort = text_at(object, "reasoning_effort", source);

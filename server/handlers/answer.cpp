@@ -122,10 +122,10 @@ struct answer {
           client(of.client),
           probe(of.with.probe),
           tools(tools_of(wanted)),
-          thinks(wanted.thinking.enabled.value_or(true)),
+          format(of.with.engines.get()->info().answers),
+          thinks(wanted.thinking.enabled.value_or(format.thinks_unless_said)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
-          format(of.with.engines.get()->info().answers),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
           events(events_for(of.client, of.with)),
           generation(*of.with.engines.get(), owned(of, std::move(wanted)), events) {}
@@ -134,10 +134,10 @@ struct answer {
     client_link& client;
     server_probe& probe;
     engine::offered_tools tools;
+    engine::answer_format format;  // how the model writes calls
     bool thinks;
     bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
-    engine::answer_format format;  // how the model writes calls
     clock::time_point deadline;
     std::shared_ptr<token_stream> events;
     running_request generation;
@@ -148,11 +148,30 @@ struct answer {
 class choice_text {
   public:
     choice_text(const answer& of, bool shows_progress)
-        : parser_(of.is_raw ? engine::make_plain_parser()
-                            : engine::make_output_parser(
-                                  of.format, of.tools,
-                                  {.thinks = of.thinks, .shows_progress = shows_progress})) {}
+        : shows_progress_(shows_progress), parser_(parser_of(of, of.format)) {}
 
+    /// What the prompt has of the answer already: it is read, and not shown.
+    void begin(const answer& of, std::string_view begun) {
+        if (begun.empty()) return;
+        engine::answer_format format = of.format;
+        format.opened = {};  // what opens the reasoning is in it
+        parser_ = parser_of(of, format);
+        std::string shown;  // of the last kind of pieces
+        std::size_t kind = 0;
+        for (engine::answer_piece& piece : parser_->push(begun)) {
+            if (std::exchange(kind, piece.index()) != piece.index()) shown.clear();
+            if (const auto* text = std::get_if<engine::answer_text>(&piece)) {
+                shown += text->text;
+            } else if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece)) {
+                shown += thinking->text;
+            } else {
+                take_call(std::move(piece));
+            }
+        }
+        // What the parser holds back, until it knows what it is, is the end of it.
+        const std::size_t end = shown.empty() ? std::string::npos : begun.rfind(shown);
+        held_back_ = end == std::string::npos ? begun : begun.substr(end + shown.size());
+    }
     /// Feeds `to` with what is certain now; `take` gets what it returns.
     template <class Reply, class Take>
     void show(const engine::token_text& token, Reply& to, Take take) {
@@ -168,18 +187,27 @@ class choice_text {
   private:
     template <class Reply, class Take>
     void feed(const std::vector<engine::answer_piece>& pieces, Reply& to, Take take) {
+        if (!begun_.empty() && !pieces.empty()) {
+            std::vector<engine::answer_piece> all = std::exchange(begun_, {});
+            all.insert(all.end(), pieces.begin(), pieces.end());
+            return feed(all, to, take);
+        }
         for (const auto& piece : pieces) {
             if (const auto* text = std::get_if<engine::answer_text>(&piece)) {
                 if (!scores_.empty()) to.on_scores(scores_);
-                take([&] { return to.on_text(text->text); });
+                const std::string_view shown = without_begun(text->text);
+                if (!shown.empty()) take([&] { return to.on_text(shown); });
             }
-            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece))
-                take([&] { return to.on_thinking(thinking->text); });
+            if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece)) {
+                const std::string_view shown = without_begun(thinking->text);
+                if (!shown.empty()) take([&] { return to.on_thinking(shown); });
+            }
             if constexpr (std::is_base_of_v<protocol::reply_stream, Reply>) {
                 feed_progress(piece, to, take);
             } else if (const auto* call = std::get_if<engine::answer_call>(&piece)) {
                 take([&] { return to.on_tool_call(call->name, call->arguments_json); });
             }
+            held_back_.clear();
             scores_.clear();
         }
     }
@@ -204,7 +232,34 @@ class choice_text {
             take([&] { return to.on_tool_call(call->name, call->arguments_json); });
     }
 
+    std::unique_ptr<engine::output_parser> parser_of(const answer& of,
+                                                     const engine::answer_format& format) const {
+        if (of.is_raw) return engine::make_plain_parser();
+        return engine::make_output_parser(format, of.tools,
+                                          {.thinks = of.thinks, .shows_progress = shows_progress_});
+    }
+    /// A call that the prompt has begun is shown from its beginning on; one that is whole there is
+    /// the client's.
+    void take_call(engine::answer_piece piece) {
+        const bool is_open = std::holds_alternative<engine::answer_call_begun>(piece) ||
+                             std::holds_alternative<engine::answer_call_arguments>(piece);
+        if (is_open)
+            begun_.push_back(std::move(piece));
+        else
+            begun_.clear();
+    }
+    /// Text without what the parser had held back of the prompt.
+    std::string_view without_begun(std::string_view text) const {
+        std::size_t count = std::min(held_back_.size(), text.size());
+        while (!text.starts_with(std::string_view(held_back_).substr(held_back_.size() - count)))
+            --count;
+        return text.substr(count);
+    }
+
+    bool shows_progress_;
     std::unique_ptr<engine::output_parser> parser_;
+    std::vector<engine::answer_piece> begun_;  // in front of the first piece of the answer
+    std::string held_back_;                    // up to the first piece of the answer
     std::vector<engine::token_scores> scores_;
     bool in_call_ = false;  // one is shown while it is written
 };
@@ -262,6 +317,7 @@ class streamed_answer {
     std::string on(const engine::admitted& event) {
         log_.on(event);
         admitted_ = event.at;
+        for (choice_text& text : texts_) text.begin(answer_, event.begun);
         if (!writer_.begun())
             for (auto& [name, value] : cache_fields(event)) writer_.add_field(name, value);
         return stream_.on_admitted(event);
@@ -352,6 +408,7 @@ class collected_answer {
     }
     void on(const engine::admitted& event) {
         log_.on(event);
+        for (choice_text& text : texts_) text.begin(answer_, event.begun);
         for (auto& field : cache_fields(event)) fields_.push_back(std::move(field));
         collector_.on_admitted(event);
     }

@@ -22,6 +22,7 @@ std::vector<protocol::model_card> cards(const services& with) {
     card.thinking_format = name_of(info.answers.thinking);
     card.chat_template = info.chat_template;
     card.chat_template_reason = info.chat_template_reason;
+    card.chat_abilities = info.chat_abilities;
     return {std::move(card)};
 }
 

@@ -155,17 +155,95 @@ TEST(answer_request, fields_that_would_change_the_answer_are_refused_by_name) {
         const char* value;
     };
     for (const row& r :
-         {row{"guided_json", R"({"type":"object"})"}, row{"guided_regex", R"("a+")"},
-          row{"guided_choice", R"(["a"])"}, row{"guided_grammar", R"("root ::= x")"},
-          row{"guided_whitespace_pattern", R"(" ")"}, row{"structured_outputs", R"({"regex":"a"})"},
-          row{"json_schema", R"({"type":"object"})"}, row{"grammar", R"("root")"},
-          row{"continue_final_message", "true"}, row{"add_generation_prompt", "false"},
-          row{"lora", R"([{"id":0}])"}, row{"chat_template_kwargs", R"({"documents":[]})"}})
+         {row{"guided_whitespace_pattern", R"(" ")"}, row{"guided_nonsense", "7"},
+          row{"structured_outputs.structural_tag", R"({})"},
+          row{"structured_outputs.disable_any_whitespace", "true"}, row{"lora", R"([{"id":0}])"},
+          row{"chat_template", R"("{{ x }}")"}, row{"documents", R"([{"text":"x"}])"},
+          row{"echo", "true"}, row{"mirostat", "2"}, row{"typical_p", "0.9"},
+          row{"bad_words", R"(["x"])"}, row{"best_of", "4"}, row{"use_beam_search", "true"},
+          row{"truncate_prompt_tokens", "9"}})
         for (const api& by : apis()) {
-            failure f = refused(by, std::string(",\"") + r.path + "\":" + r.value);
+            const std::string path = r.path;
+            const std::size_t dot = path.find('.');
+            const std::string fields = dot == std::string::npos
+                                           ? ",\"" + path + "\":" + r.value
+                                           : ",\"" + path.substr(0, dot) + "\":{\"" +
+                                                 path.substr(dot + 1) + "\":" + r.value + "}";
+            failure f = refused(by, fields);
             EXPECT_EQ(f.code, errc::unsupported) << by.name << ": " << f.what;
-            EXPECT_TRUE(f.path.starts_with(r.path)) << by.name << ": " << f.path;
+            EXPECT_EQ(f.path, path) << by.name;
         }
+}
+
+TEST(answer_request, forms_of_other_servers_arrive) {
+    using kind = engine::output_form::kind;
+    struct row {
+        const char* fields;
+        kind what;
+        const char* schema;
+        const char* rules;
+        std::vector<std::string> choices;
+    };
+    const std::vector<row> rows{
+        {R"(,"guided_json":{"type":"null"})", kind::json, R"({"type":"null"})", "", {}},
+        {R"(,"guided_json":"{\"type\":\"null\"}")", kind::json, R"({"type":"null"})", "", {}},
+        {R"(,"json_schema":{"type":"null"})", kind::json, R"({"type":"null"})", "", {}},
+        {R"(,"structured_outputs":{"json":{"type":"null"}})",
+         kind::json,
+         R"({"type":"null"})",
+         "",
+         {}},
+        {R"(,"structured_outputs":{"json_object":true})", kind::json, "", "", {}},
+        {R"(,"guided_regex":"a+")", kind::pattern, "", "a+", {}},
+        {R"(,"structured_outputs":{"regex":"a+","backend":"xgrammar"})",
+         kind::pattern,
+         "",
+         "a+",
+         {}},
+        {R"(,"guided_choice":["a","b"])", kind::choice, "", "", {"a", "b"}},
+        {R"(,"structured_outputs":{"choice":["a"]})", kind::choice, "", "", {"a"}},
+        {R"(,"guided_grammar":"root ::= \"x\"")", kind::grammar, "", "root ::= \"x\"", {}},
+        {R"(,"grammar":"root ::= \"x\"")", kind::grammar, "", "root ::= \"x\"", {}},
+        {R"(,"structured_outputs":{"grammar":"r"})", kind::grammar, "", "r", {}},
+    };
+    for (const api& by : apis())
+        for (const row& r : rows) {
+            SCOPED_TRACE(std::string(by.name) + r.fields);
+            auto request = taken(by, by.max_tokens + std::string(r.fields));
+            const auto wanted = request.take_generation(std::nullopt, std::nullopt);
+            EXPECT_EQ(wanted.form.what, r.what);
+            EXPECT_EQ(wanted.form.schema_json, r.schema);
+            EXPECT_EQ(wanted.form.rules, r.rules);
+            EXPECT_EQ(wanted.form.choices, r.choices);
+            EXPECT_TRUE(wanted.form.is_strict) << "nothing of it is dropped";
+        }
+}
+
+TEST(answer_request, an_answer_has_one_form) {
+    for (const api& by : apis()) {
+        SCOPED_TRACE(by.name);
+        EXPECT_EQ(refused(by, R"(,"guided_choice":["a"],"grammar":"root ::= x")").path, "grammar");
+        EXPECT_EQ(refused(by, R"(,"structured_outputs":{"regex":"a","choice":["b"]})").path,
+                  "structured_outputs.choice");
+        EXPECT_EQ(refused(by, R"(,"json_schema":{},"guided_json":{})").path, "json_schema");
+        EXPECT_EQ(refused(by, R"(,"guided_json":"[]")").path, "guided_json");
+        EXPECT_EQ(refused(by, R"(,"guided_choice":[7])").path, "guided_choice.0");
+        EXPECT_EQ(refused(by, R"(,"guided_regex":7)").path, "guided_regex");
+    }
+    EXPECT_EQ(refused(apis()[1], R"(,"response_format":{"type":"json_object"},"grammar":"x")").path,
+              "grammar");
+}
+
+TEST(answer_request, choices_are_taken_at_their_limit_and_refused_one_above) {
+    const auto list = [](int count) {
+        std::string items = R"("a")";
+        for (int i = 1; i < count; ++i) items += R"(,"a")";
+        return R"(,"guided_choice":[)" + items + "]";
+    };
+    for (const api& by : apis()) {
+        EXPECT_EQ(taken(by, by.max_tokens + list(10'000)).form.choices.size(), 10'000u);
+        EXPECT_EQ(refused(by, list(10'001)).what, "guided_choice: may have 10000 items, has 10001");
+    }
 }
 
 TEST(answer_request, fields_of_other_servers_that_ask_for_nothing_are_ignored) {
@@ -175,6 +253,8 @@ TEST(answer_request, fields_of_other_servers_that_ask_for_nothing_are_ignored) {
               R"(,"guided_decoding_backend":"xgrammar","structured_outputs":{},"json_schema":null)",
               R"(,"continue_final_message":false,"add_generation_prompt":true,"lora":[])",
               R"(,"chat_template_kwargs":{},"min_tokens":0,"ignore_eos":false)",
+              R"(,"mirostat":0,"typical_p":1.0,"dry_multiplier":0.0,"top_n_sigma":-1,"best_of":1)",
+              R"(,"guided_nonsense":null,"echo":false,"bad_words":[],"documents":null)",
               R"(,"stop_token_ids":[],"stop_token_ids":null,"repeat_penalty":1.0)"})
             taken(by, std::string(by.max_tokens) + fields);
 }

@@ -41,7 +41,11 @@ TEST(models, one_object_serves_both_vendors) {
         R"("created_at":"2026-06-20T00:00:00Z","owned_by":"semantic",)"
         R"("lifecycle":"active","deprecated_at":null,"retires_at":null,"line":null,)"
         R"("max_input_tokens":8192,"max_tokens":4096,"capabilities":{)"
-        R"("batch":{"supported":false},"citations":{"supported":false},)"
+        R"("batch":{"supported":false},"chat_template":{"system_text":{"supported":true},)"
+        R"("later_system_text":{"supported":true},"users_in_a_row":{"supported":true},)"
+        R"("tools":{"supported":true},"tool_calls":{"supported":true},)"
+        R"("tool_results":{"supported":true},"open_answers":{"supported":true}},)"
+        R"("citations":{"supported":false},)"
         R"("code_execution":{"supported":false},"context_management":{"supported":false},)"
         R"("effort":{"supported":false,"low":{"supported":false},)"
         R"("medium":{"supported":false},"high":{"supported":false},)"
@@ -71,7 +75,7 @@ TEST(models, bits_that_the_model_decided_on_come_with_the_reason) {
 TEST(models, a_template_that_is_not_the_models_own_comes_with_the_reason) {
     model_card card{"m", "", 0, 8192};
     card.chat_template = "gemma3";
-    EXPECT_EQ(model_body({card}, "m")->find("chat_template"), std::string::npos);
+    EXPECT_EQ(model_body({card}, "m")->find(R"("chat_template":")"), std::string::npos);
     card.chat_template_reason = "the model has no chat template";
     EXPECT_NE(model_body({card}, "m")
                   ->find(R"("chat_template":"gemma3","chat_template_reason":"the model has no)"),
@@ -85,6 +89,14 @@ TEST(models, say_in_which_form_a_model_writes_calls_and_reasoning) {
     EXPECT_NE(
         model_body({card}, "m")->find(R"("tool_call_format":"qwen-xml","thinking_format":"think")"),
         std::string::npos);
+}
+
+TEST(models, what_a_chat_template_has_no_place_for_is_told) {
+    model_card card{"m", "", 0, 8192};
+    card.chat_abilities.tools = false;
+    const auto can = boost::json::parse(*model_body({card}, "m")).at("capabilities");
+    EXPECT_FALSE(can.at("chat_template").at("tools").at("supported").as_bool());
+    EXPECT_TRUE(can.at("chat_template").at("system_text").at("supported").as_bool());
 }
 
 TEST(models, one_model_is_found_by_name_and_an_unknown_one_is_not) {

@@ -143,8 +143,9 @@ token_id sequence::draw(std::span<const float> logits) {
 void sequence::end_thinking() {
     const generation_request& wanted = work_->request;
     if (wanted.thinking.budget_tokens != output_tokens_ || rules_.thinking_end.empty()) return;
-    auto parser = make_output_parser(rules_.answers, offered_tools(wanted.chat.tools),
-                                     {.thinks = wanted.thinking.enabled.value_or(true)});
+    const bool thinks = wanted.thinking.enabled.value_or(rules_.answers.thinks_unless_said);
+    auto parser =
+        make_output_parser(rules_.answers, offered_tools(wanted.chat.tools), {.thinks = thinks});
     parser->push(std::string_view(text_).substr(work_->prompt->text.size()));
     if (!parser->is_thinking()) return;
     forced_ = tokenizer_.encode(rules_.thinking_end);
@@ -195,7 +196,8 @@ storage::agent_state sequence::snapshot_at_end() {
     storage::message_end end = end_of_answer(state);
     if (end.rest.size() > storage::message_rest_bytes_max) return state;
     state.notes[last_answer_note] =
-        encode_answer({work_->prompt->text.size(), end.tokens, end.rest});
+        encode_answer({work_->prompt->answer_begin(), end.tokens, end.rest});
+    if (!ended_turn_) note_cut_turn(end, state);
     const std::optional<std::string>& id = work_->request.message_id;
     if (!id || !storage::agent_id::parse(*id)) return state;
     end.id = *id;
@@ -208,6 +210,17 @@ storage::agent_state sequence::snapshot_at_end() {
         state.messages.pop_back();
     state.messages.push_back(std::move(end));
     return state;
+}
+
+// It may be longer than the memory: the last token before a limit is not run.
+void sequence::note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const {
+    const std::size_t begin = end.tokens == 0 ? 0 : memory.token_ends[end.tokens - 1];
+    const std::size_t behind = begin + end.rest.size();
+    if (behind <= work_->prompt->answer_begin()) return;
+    std::vector<sampled_turn> turns = turns_in(memory, memory.text.size());
+    turns.push_back({static_cast<std::uint32_t>(work_->prompt->turn_begin),
+                     static_cast<std::uint32_t>(behind)});
+    memory.notes[turns_note] = encode_turns(turns);
 }
 
 // What came before a stop string is all that was said, and half a character is nothing.

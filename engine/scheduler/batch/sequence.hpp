@@ -87,6 +87,8 @@ class sequence {
   private:
     storage::agent_state snapshot(std::vector<storage::kv_block_parts> blocks, int tokens) const;
     storage::message_end end_of_answer(const storage::agent_state& memory) const;
+    /// Notes an answer that did not end by itself with the turns that the model wrote.
+    void note_cut_turn(const storage::message_end& end, storage::agent_state& memory) const;
     /// A budget for reasoning that is spent while the model still reasons: what ends the reasoning
     /// comes next, whatever the model would say.
     void end_thinking();

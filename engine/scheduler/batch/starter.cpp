@@ -110,7 +110,8 @@ void starter::announce(const job_ptr& work) {
     usage.not_held = work->form.not_held;
     count_usage(usage, probe_);
     work->prompt->source.reset();
-    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted});
+    outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted,
+                                 std::string(work->prompt->begun())});
 }
 
 void starter::begin_early(const job_ptr& work, storage::restored_prefix begun) {

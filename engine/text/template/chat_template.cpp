@@ -8,6 +8,7 @@
 #include "engine/text/gguf/gguf_fields.hpp"
 #include "engine/text/template/own_template.hpp"
 #include "engine/text/template/template_families.hpp"
+#include "engine/text/template/template_parts.hpp"
 #include "engine/text/tokenizer/json_access.hpp"
 #include "storage/files/file.hpp"
 
@@ -167,6 +168,45 @@ const template_family* family_of_type(const template_source& source) {
     return nullptr;
 }
 
+// Stands where an answer is to go on. The last place where it is found is the right one: nothing
+// of the client's stands behind.
+constexpr std::string_view answer_end_mark = "the-answer-goes-on-5d0b93e7c2";
+
+/// Returns: false when there is no answer to go on with.
+bool mark_end_of_answer(conversation& chat) {
+    if (chat.messages.empty() || chat.messages.back().from != role::assistant) return false;
+    message& last = chat.messages.back();
+    last.as_sampled.clear();
+    last.as_sampled_content.clear();
+    if (last.parts.empty()) last.parts.push_back(text_part{});
+    if (auto* text = std::get_if<text_part>(&last.parts.back()))
+        text->text += answer_end_mark;
+    else if (auto* thought = std::get_if<thinking_part>(&last.parts.back()))
+        thought->text += answer_end_mark;
+    else
+        return false;
+    return true;
+}
+
+/// Families take the variables of their published templates that a request may set, and refuse
+/// others. Requires: `values` is a JSON object, or empty.
+result<void> check_template_values(const std::string& values, const template_family& family) {
+    if (values.empty()) return {};
+    const boost::json::value json = parse_template_values(values);
+    if (!json.is_object())
+        return failure{errc::bad_value, "the template's values are no JSON object"};
+    for (const auto& [key, value] : json.get_object()) {
+        const bool is_switch = (key == "enable_thinking" || key == "thinking") && value.is_bool();
+        const bool is_effort = key == "reasoning_effort" && family.has_effort &&
+                               (value == "low" || value == "medium" || value == "high");
+        if (is_switch || is_effort) continue;
+        return failure{errc::bad_value, "chat_template_kwargs." + std::string(key) +
+                                            ": chat template family " + std::string(family.name) +
+                                            " has no such variable, or not this value of it"};
+    }
+    return {};
+}
+
 /// `why_not`: what speaks against the model's own template, where it has one.
 failure no_family(const template_source& source, const std::string& why_not) {
     const std::string what =
@@ -255,18 +295,48 @@ result<chat_template> chat_template::assume(std::string_view family, bool has_no
 
 result<marked_text> chat_template::render_marked(const conversation& chat,
                                                  const render_options& options) const {
+    const bool is_open = chat.end == prompt_end::inside_answer;
+    auto made = is_open ? render_open_answer(chat, options) : render_messages(chat, options);
+    if (made && trusts_content_) return marked_text(made->bytes(), false);
+    return made;
+}
+
+result<marked_text> chat_template::render_messages(const conversation& chat,
+                                                   const render_options& options) const {
     auto messages = flatten(chat);
     if (!messages) return messages.error();
+    const bool answer_begins = chat.end == prompt_end::answer_begins;
     if (own_ != nullptr) {
-        auto made = own_->render_marked(*messages, chat.tools, options);
+        auto made = own_->render_marked(
+            {*messages, chat.tools, options, answer_begins, chat.template_values});
         if (!made) return made.error();
-        if (trusts_content_) made->content.clear();
         return marked_text(std::move(made->text), std::move(made->content));
     }
     const template_family* family = find_template_family(family_);
+    if (auto known = check_template_values(chat.template_values, *family); !known)
+        return known.error();
     auto made = family->render({*messages, chat.tools, options, *family});
-    if (made && trusts_content_) return marked_text(made->bytes(), false);
-    return made;
+    if (!made || answer_begins) return made;
+    // What begins the answer is what a renderer writes last.
+    const auto begin = find_turn(made->bytes(), made->content(), family->turn_begin);
+    return made->part(0, begin.value_or(made->size()));
+}
+
+/// The text is cut where its last message ends.
+result<marked_text> chat_template::render_open_answer(const conversation& chat,
+                                                      const render_options& options) const {
+    conversation marked = chat;
+    if (!mark_end_of_answer(marked)) {
+        return failure{errc::bad_value,
+                       "only a last message of the assistant that ends with text can be continued"};
+    }
+    auto made = render_messages(marked, options);
+    if (!made) return made.error();
+    const std::size_t end = made->bytes().rfind(answer_end_mark);
+    if (end != std::string::npos) return made->part(0, end);
+    return failure{errc::bad_value,
+                   "the chat template leaves out what the last message ends with, so it cannot be "
+                   "continued"};
 }
 
 result<std::string> chat_template::render(const conversation& chat,

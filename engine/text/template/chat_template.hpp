@@ -4,6 +4,7 @@
 // Immutable; safe from any thread.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,8 +35,9 @@ struct render_options {
     /// says when nobody tells it. Never the clock: a prompt that changes at midnight would lose
     /// every cache.
     std::string date;
-    /// qwen3's enable_thinking; other families have no switch.
-    bool thinking = true;
+    /// Whether the model is to reason: qwen3's enable_thinking; other families have no switch. Own
+    /// templates are told it as enable_thinking and as thinking. Absent: as the template prefers.
+    std::optional<bool> thinking{};
     /// What harmony prints as the effort of reasoning; other families have none.
     std::string reasoning_effort = "medium";
     /// Keeps the reasoning of earlier turns where the published template drops it (qwen3, harmony),
@@ -67,8 +69,8 @@ class chat_template {
     /// Their names: "llama3, harmony, ...".
     static std::string families();
 
-    /// Renders with the generation prompt at the end. Errors: bad_value, when the family cannot
-    /// express the conversation or the options.
+    /// Renders up to where the conversation says that the prompt ends. Errors: bad_value, when the
+    /// family cannot express the conversation or the options.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
     /// The same, and what of it is content: all that the request brought, in which nothing may
@@ -105,6 +107,10 @@ class chat_template {
     template <class Source>
     static storage::result<chat_template> of_source(const Source& source, bool is_own);
     static storage::result<chat_template> assume(std::string_view family, bool has_none);
+    storage::result<marked_text> render_messages(const conversation& chat,
+                                                 const render_options& options) const;
+    storage::result<marked_text> render_open_answer(const conversation& chat,
+                                                    const render_options& options) const;
     std::string family_;
     std::string assumed_;
     std::vector<std::string> stop_tokens_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/text/template/sampled_turn_places.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {
@@ -19,6 +20,7 @@ constexpr const char* default_day = "2024-07-26";
 
 // Texts that no template writes.
 constexpr const char* asked = "probe-asked-4d1f";
+constexpr const char* added = "probe-added-4d1f";
 constexpr const char* answered = "probe-answered-4d1f";
 constexpr const char* instructed = "probe-instructed-4d1f";
 constexpr const char* argument = "probe-argument-4d1f";
@@ -128,27 +130,33 @@ bool has(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-jinja::outcome<jinja::rendering> own_template::run(const jinja::value& messages,
+jinja::outcome<jinja::rendering> own_template::run(const own_template_input& input,
+                                                   const jinja::value& messages,
                                                    const jinja::value& tools,
-                                                   const render_options& options,
-                                                   std::uint64_t extra_steps,
-                                                   bool with_prompt) const {
-    const auto spelled = [](const std::string& token) { return jinja::written(token); };
-    pairs variables{{jinja::written("messages"), messages},
-                    {jinja::written("tools"), tools},
-                    {jinja::written("documents"), jinja::value()},
-                    {jinja::written("add_generation_prompt"), with_prompt},
-                    {jinja::written("bos_token"), spelled(spellings_.bos)},
-                    {jinja::written("eos_token"), spelled(spellings_.eos)}};
+                                                   std::uint64_t extra_steps) const {
+    pairs variables{{jinja::written("documents"), jinja::value()}};
+    const auto set = [&](std::string_view name, jinja::value to) {
+        const auto is_it = [&](const auto& item) { return item.first.as_text()->bytes() == name; };
+        const auto known = std::find_if(variables.begin(), variables.end(), is_it);
+        if (known != variables.end())
+            known->second = std::move(to);
+        else
+            variables.emplace_back(jinja::written(std::string(name)), std::move(to));
+    };
+    const render_options& options = input.options;
     // What a template does without being told is its own default.
-    const render_options otherwise;
-    if (options.thinking != otherwise.thinking) {
-        variables.emplace_back(jinja::written("enable_thinking"), options.thinking);
-    }
-    if (options.reasoning_effort != otherwise.reasoning_effort) {
-        variables.emplace_back(jinja::written("reasoning_effort"),
-                               jinja::content(options.reasoning_effort));
-    }
+    for (const char* name : {"enable_thinking", "thinking"})
+        if (options.thinking) set(name, *options.thinking);
+    if (options.reasoning_effort != render_options().reasoning_effort)
+        set("reasoning_effort", jinja::content(options.reasoning_effort));
+    const boost::json::value values = parse_template_values(input.values);
+    if (const auto* object = values.if_object())
+        for (const auto& [key, value] : *object) set(key, jinja::from_json(value));
+    set("messages", messages);
+    set("tools", tools);
+    set("add_generation_prompt", input.answer_begins);
+    set("bos_token", jinja::written(spellings_.bos));
+    set("eos_token", jinja::written(spellings_.eos));
     jinja::limits bounds;
     bounds.steps += extra_steps;
     return program_.render(dict_of(std::move(variables)),
@@ -175,14 +183,15 @@ void own_template::find_answers(std::string_view source) {
     answers_ = found_in_template(source);
     if (answers_.thinking == thinking_format::none) return;
     answers_.opened = {opens_thinking(true), opens_thinking(false)};
+    answers_.thinks_unless_said = opens_thinking(std::nullopt) == answers_.opened.when_on;
 }
 
 /// Whether the generation prompt ends inside of reasoning.
-bool own_template::opens_thinking(bool thinking) const {
+bool own_template::opens_thinking(std::optional<bool> thinking) const {
     render_options options;
     options.thinking = thinking;
-    const template_message user{.from = role::user, .content = asked};
-    const auto out = run(*messages_value({user}, form_), jinja::value(), options, 0, true);
+    const std::vector<template_message> user{{.from = role::user, .content = asked}};
+    const auto out = run({user, {}, options}, *messages_value(user, form_), jinja::value(), 0);
     if (!out) return false;
     const std::string_view open = thinking_open_of(answers_.thinking);
     return !open.empty() && trimmed(out->text).ends_with(open);
@@ -193,13 +202,13 @@ std::string own_template::tried(const std::vector<template_message>& messages,
                                 const std::vector<tool_definition>& tools, bool with_prompt) const {
     const auto said = messages_value(messages, form_);
     const auto offered = tools_value(tools);
-    auto out = run(*said, *offered, {}, 0, with_prompt);
+    auto out = run({messages, tools, {}, with_prompt}, *said, *offered, 0);
     return out ? std::move(out->text) : std::string();
 }
 
 result<void> own_template::probe() {
     const template_message user{.from = role::user, .content = asked};
-    auto out = run(*messages_value({user}, form_), jinja::value(), {}, 0, true);
+    auto out = run({{user}, {}, {}}, *messages_value({user}, form_), jinja::value(), 0);
     if (!out) {
         return failure{errc::incompatible, "it fails for one message: " + described(out.error())};
     }
@@ -216,6 +225,9 @@ result<void> own_template::probe() {
     has_system_ = leaves_nothing_out(tried({system, user}, {}, true), instructed);
     has_later_system_ =
         leaves_nothing_out(tried({user, assistant, system, user}, {}, true), instructed);
+    const template_message more{.from = role::user, .content = added};
+    has_users_in_a_row_ = leaves_nothing_out(tried({user, more}, {}, true), asked) &&
+                          leaves_nothing_out(tried({user, more}, {}, true), added);
     const tool_definition tool{"probe_tool_4d1f", "d", R"({"type":"object","properties":{}})"};
     has_tools_ = leaves_nothing_out(tried({user}, {tool}, true), tool.name.c_str());
     const template_message calling{
@@ -278,6 +290,9 @@ result<void> own_template::check(const std::vector<template_message>& messages,
         const template_message& from = messages[i];
         if (!from.calls.empty() && !has_calls_) return missing("tool calls");
         if (from.from == role::tool && !has_results_) return missing("tool results");
+        const bool follows_user = i > 0 && messages[i - 1].from == role::user;
+        if (from.from == role::user && follows_user && !has_users_in_a_row_)
+            return missing("one of several user messages in a row");
         if (from.from != role::system) continue;
         if (i == 0 && !has_system_) return missing("the system text");
         if (i > 0 && !has_later_system_) return missing("a system text behind the first message");
@@ -285,29 +300,39 @@ result<void> own_template::check(const std::vector<template_message>& messages,
     return {};
 }
 
-result<jinja::rendering> own_template::render_marked(const std::vector<template_message>& messages,
-                                                     const std::vector<tool_definition>& tools,
-                                                     const render_options& options) const {
-    if (auto can = check(messages, tools); !can) return can.error();
-    if (auto day = day_of(options); !day) return day.error();
-    auto said = messages_value(messages, form_);
+result<jinja::rendering> own_template::render_parts(const own_template_input& input) const {
+    auto said = messages_value(input.messages, form_);
     if (!said) return said.error();
-    auto offered = tools_value(tools);
+    auto offered = tools_value(input.tools);
     if (!offered) return offered.error();
     std::uint64_t extra = 0;  // so that a long conversation is no endless template
-    for (const template_message& from : messages) extra += 2'000 + from.content.size() / 2;
-    for (const tool_definition& tool : tools) extra += 2'000 + 2 * tool.parameters_json.size();
-    auto out = run(*said, *offered, options, extra, true);
+    for (const template_message& from : input.messages) extra += 2'000 + from.content.size() / 2;
+    for (const tool_definition& tool : input.tools)
+        extra += 2'000 + 2 * tool.parameters_json.size();
+    extra += 2 * input.values.size();
+    auto out = run(input, *said, *offered, extra);
     if (!out) return failure{errc::bad_value, sentence(out.error())};
     return *std::move(out);
 }
 
-result<std::string> own_template::render(const std::vector<template_message>& messages,
-                                         const std::vector<tool_definition>& tools,
-                                         const render_options& options) const {
-    auto out = render_marked(messages, tools, options);
-    if (!out) return out.error();
-    return std::move(out->text);
+/// Each pass renders stand-ins for turns and puts the turns in their places; one that has no place
+/// is made of its parts in the next pass.
+result<jinja::rendering> own_template::render_as_sampled(const own_template_input& input) const {
+    sampled_turn_places places(input.messages, turn_begin_, stop_tokens_);
+    while (!places.empty()) {
+        const std::vector<template_message> stand_ins = places.with_stand_ins();
+        auto made = render_parts(
+            {stand_ins, input.tools, input.options, input.answer_begins, input.values});
+        if (!made) break;
+        if (auto whole = places.fill(*made)) return *std::move(whole);
+    }
+    return render_parts(input);
+}
+
+result<jinja::rendering> own_template::render_marked(const own_template_input& input) const {
+    if (auto can = check(input.messages, input.tools); !can) return can.error();
+    if (auto day = day_of(input.options); !day) return day.error();
+    return render_as_sampled(input);
 }
 
 }  // namespace semantic::engine

@@ -22,6 +22,15 @@ struct special_spellings {
 /// How a template wants the arguments of a call: as a dict, or as JSON that it joins to a text.
 enum class arguments_as { dict, text };
 
+/// What a template is to render.
+struct own_template_input {
+    const std::vector<template_message>& messages;
+    const std::vector<tool_definition>& tools;
+    const render_options& options;
+    bool answer_begins = true;  // with what begins the answer at its end
+    std::string_view values{};  // more variables, as conversation::template_values
+};
+
 class own_template {
   public:
     /// Parses `source` and tries it on small conversations, to learn what it prints and what it
@@ -30,15 +39,11 @@ class own_template {
     static storage::result<own_template> make(std::string_view source,
                                               const special_spellings& spellings);
 
+    /// With the parts that came from the request. Turns come as the model wrote them where the
+    /// template has a place for them as a whole, else made of their parts.
     /// Errors: bad_value: what the template raises, in its own words; what goes wrong in it, with
     /// the place; what the request has and the template leaves out.
-    storage::result<std::string> render(const std::vector<template_message>& messages,
-                                        const std::vector<tool_definition>& tools,
-                                        const render_options& options) const;
-    /// The same with the parts that came from the request.
-    storage::result<jinja::rendering> render_marked(const std::vector<template_message>& messages,
-                                                    const std::vector<tool_definition>& tools,
-                                                    const render_options& options) const;
+    storage::result<jinja::rendering> render_marked(const own_template_input& input) const;
 
     /// What stands at the head of every prompt.
     const std::string& bos() const noexcept { return bos_; }
@@ -55,14 +60,16 @@ class own_template {
   private:
     explicit own_template(jinja::program program) : program_(std::move(program)) {}
 
-    jinja::outcome<jinja::rendering> run(const jinja::value& messages, const jinja::value& tools,
-                                         const render_options& options, std::uint64_t extra_steps,
-                                         bool with_prompt) const;
+    jinja::outcome<jinja::rendering> run(const own_template_input& input,
+                                         const jinja::value& messages, const jinja::value& tools,
+                                         std::uint64_t extra_steps) const;
+    storage::result<jinja::rendering> render_parts(const own_template_input& input) const;
+    storage::result<jinja::rendering> render_as_sampled(const own_template_input& input) const;
     std::string tried(const std::vector<template_message>& messages,
                       const std::vector<tool_definition>& tools, bool with_prompt) const;
     storage::result<void> probe();
     void find_answers(std::string_view source);
-    bool opens_thinking(bool thinking) const;
+    bool opens_thinking(std::optional<bool> thinking) const;
     void find_turn();
     storage::result<void> check(const std::vector<template_message>& messages,
                                 const std::vector<tool_definition>& tools) const;
@@ -77,6 +84,7 @@ class own_template {
     // Whether what is given is printed, or at least raised over: false means left out silently.
     bool has_system_ = false;
     bool has_later_system_ = false;
+    bool has_users_in_a_row_ = false;
     bool has_tools_ = false;
     bool has_calls_ = false;
     bool has_results_ = false;

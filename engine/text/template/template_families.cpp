@@ -101,6 +101,7 @@ template_family harmony_family() {
         .turn_begin = "<|start|>assistant",
         .stop_tokens = {"<|return|>", "<|call|>", "<|endoftext|>"},
         .prints_day = true,
+        .has_effort = true,
         .thinking_end = "<|end|><|start|>assistant<|channel|>final<|message|>",
         .render = render_harmony,
         .answers = {.calls = call_format::harmony, .thinking = thinking_format::harmony},
@@ -142,7 +143,8 @@ template_family qwen3_family() {
         .version = 1,
         .marks = {"<|im_start|>", "enable_thinking", "last_query_index", "<tools></tools>",
                   "<think>\\n\\n</think>"},
-        .foreign = {"<function=", "<|vision_start|>", "assistant\\n<think>\\n' }}"},
+        .foreign = {"<function=", "<function name", "<|vision_start|>",
+                    "assistant\\n<think>\\n' }}"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .thinking_end = think_end,
         .render = render_qwen3,
@@ -157,7 +159,7 @@ template_family qwen3_thinking_family() {
         .version = 1,
         .marks = {"<|im_start|>", "last_query_index", "<tools></tools>", "reasoning_content",
                   "assistant\\n<think>\\n' }}"},
-        .foreign = {"<function=", "<|vision_start|>", "enable_thinking"},
+        .foreign = {"<function=", "<function name", "<|vision_start|>", "enable_thinking"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .opened_thinking = "<think>\n",
         .thinking_end = think_end,
@@ -257,6 +259,17 @@ result<std::vector<template_message>> flatten(const conversation& chat) {
     }
     if (out.empty()) return failure{errc::bad_value, "the conversation has no message"};
     return out;
+}
+
+std::optional<std::size_t> find_turn(std::string_view text, std::span<const text_range> content,
+                                     std::string_view turn_begin) {
+    if (turn_begin.empty()) return std::nullopt;
+    std::size_t at = text.rfind(turn_begin);
+    while (at != std::string_view::npos) {
+        if (ranges_within(content, at, at + turn_begin.size()).empty()) return at;
+        at = at == 0 ? std::string_view::npos : text.rfind(turn_begin, at - 1);
+    }
+    return std::nullopt;
 }
 
 std::span<const template_family> template_families() {

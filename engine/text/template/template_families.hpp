@@ -3,6 +3,7 @@
 // write, and one row; see README.md.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,7 @@ struct template_family {
     std::string_view turn_begin = "<|im_start|>assistant\n";  // of an assistant's turn
     std::vector<std::string_view> stop_tokens;
     bool prints_day = false;
+    bool has_effort = false;             // prints the effort of reasoning
     bool doubled_braces = false;         // the example of a call stands between {{ and }}
     std::string_view opened_thinking{};  // what the generation prompt begins the answer with
     /// What ends the reasoning when its budget is spent; empty when there is none to end.
@@ -57,6 +59,10 @@ struct template_family {
     storage::result<marked_text> (*render)(const template_input& input);
     answer_format answers{};  // how its models write calls and reasoning
 };
+/// Where the last turn begins that a template wrote, and no request: the last place of `turn_begin`
+/// in `text` that none of its `content` touches. Nothing when there is none.
+std::optional<std::size_t> find_turn(std::string_view text, std::span<const text_range> content,
+                                     std::string_view turn_begin);
 std::span<const template_family> template_families();
 /// Of own_template_family too, which is not in the table. Null when there is none of that name.
 const template_family* find_template_family(std::string_view name);

@@ -27,10 +27,12 @@ std::string iso_day(std::chrono::year_month_day day) {
     return text;
 }
 
-/// `header`: without control tokens.
+/// `header`: without control tokens. Who speaks is the template's word, to whom the request's.
 void append_message(marked_text& out, std::string_view header, std::string_view channel,
                     std::string_view content, std::string_view end = "<|end|>") {
-    out.write("<|start|>").fill_in(header);
+    constexpr std::string_view answers = "assistant";
+    const std::size_t speaker = header.starts_with(answers) ? answers.size() : 0;
+    out.write("<|start|>").write(header.substr(0, speaker)).fill_in(header.substr(speaker));
     if (!channel.empty()) out.write("<|channel|>").write(channel);
     out.write("<|message|>").fill_in(content).write(end);
 }

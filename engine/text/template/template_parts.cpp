@@ -79,6 +79,14 @@ result<std::string> arguments_text(const tool_call_part& call) {
     return respaced_object(call.arguments_json, "call of " + call.name + ": arguments");
 }
 
+boost::json::value parse_template_values(std::string_view text) {
+    boost::system::error_code error;
+    boost::json::parse_options options;
+    options.max_depth = 100;
+    boost::json::value json = boost::json::parse(text, error, {}, options);
+    return error ? boost::json::value() : json;
+}
+
 void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content) {
     out.write("<|im_start|>").write(role_name).write("\n");
     out.fill_in(content).write("<|im_end|>\n");

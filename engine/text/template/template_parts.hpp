@@ -3,6 +3,8 @@
 // A renderer fills in whatever comes from the request, and may fill in its own words beside that:
 // only what writes a control token must be written.
 
+#include <boost/json/value.hpp>
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -18,6 +20,9 @@ storage::result<std::string> tool_text(const tool_definition& tool);
 storage::result<std::string> indented_tool_text(const tool_definition& tool);
 /// The arguments of a call as templates print them. Errors: bad_value, naming the call.
 storage::result<std::string> arguments_text(const tool_call_part& call);
+
+/// What conversation::template_values says; null when that is no JSON.
+boost::json::value parse_template_values(std::string_view text);
 
 /// "<|im_start|>ROLE\nCONTENT<|im_end|>\n"
 void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content);

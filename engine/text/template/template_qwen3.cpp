@@ -114,7 +114,7 @@ result<marked_text> render_qwen3(const template_input& input) {
     out.write("<|im_start|>assistant\n");
     if (!input.family.opened_thinking.empty()) {
         out.write(input.family.opened_thinking);
-    } else if (!input.options.thinking) {
+    } else if (!input.options.thinking.value_or(true)) {
         out.write("<think>\n\n</think>\n\n");
     }
     return out;

@@ -120,12 +120,12 @@ TEST(prompt_tokens, turns_are_those_that_the_prompt_has_as_they_were_sampled) {
     source.match.bytes = 9;
     source.match.common_bytes = 10;
     resolved_prompt prompt{*storage::agent_id::parse("b"), "no turn begins here"};
-    mark_turns(chatml, source, prompt);
+    mark_turns(chatml, source, prompt_end::answer_begins, prompt);
     EXPECT_EQ(prompt.turns, turns) << "of the agent itself: all that is common";
     EXPECT_EQ(prompt.turn_begin, prompt.text.size());
     source.as_sampled = false;
     prompt.text += std::string(chatml.turn_begin()) + "x" + std::string(chatml.turn_begin());
-    mark_turns(chatml, source, prompt);
+    mark_turns(chatml, source, prompt_end::answer_begins, prompt);
     EXPECT_EQ(prompt.turns, std::vector<sampled_turn>{turns[0]}) << "of another: what is reused";
     EXPECT_EQ(prompt.turn_begin, prompt.text.size() - chatml.turn_begin().size());
 }

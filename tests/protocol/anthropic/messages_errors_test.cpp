@@ -146,9 +146,11 @@ TEST(parse_messages, bad_blocks_are_400_with_the_path) {
          "messages.0.content.0.input: expected an object, found a string"},
         {answering(R"({"type":"tool_use","id":"","name":"n","input":{}})"), errc::bad_value,
          "messages.0.content.0.id: must not be empty"},
-        {answering(R"({"type":"text","text":"The answer is"})"), errc::unsupported,
-         "messages.0: continuing an assistant message is not supported; the last message must be "
-         "the user's"},
+        {answering(R"({"type":"text","text":"The answer is "})"), errc::bad_value,
+         "messages.0: final assistant content cannot end with trailing whitespace"},
+        {answering(R"({"type":"tool_use","id":"t","name":"n","input":{}})"), errc::unsupported,
+         "messages.0: an assistant message with tool calls cannot be continued; send their "
+         "results"},
     });
 }
 

@@ -1,0 +1,47 @@
+#pragma once
+// Puts turns as a model wrote them into what its own template renders: the template renders
+// stand-ins, whose turns are then exchanged. Thread: one at a time.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/text/jinja/program.hpp"
+#include "engine/text/template/template_families.hpp"
+
+namespace semantic::engine {
+
+class sampled_turn_places {
+  public:
+    /// Of `messages`, those with as_sampled. All must outlive this. `turn_begin`: what begins an
+    /// assistant's turn; `stop_tokens`: spellings of what may end one.
+    sampled_turn_places(const std::vector<template_message>& messages, std::string_view turn_begin,
+                        const std::vector<std::string>& stop_tokens);
+
+    /// Whether there is nothing to exchange, or nothing any more.
+    bool empty() const noexcept { return turns_.empty(); }
+    /// The messages with stand-ins in place of what was sampled.
+    std::vector<template_message> with_stand_ins() const;
+    /// Exchanges the stand-ins' turns in `made`. Returns: nothing where one of them has no turn of
+    /// its own there; those are no longer exchanged then.
+    std::optional<jinja::rendering> fill(const jinja::rendering& made);
+
+  private:
+    struct turn {
+        std::size_t message;
+        std::string mark;
+    };
+    /// Of a stand-in's whole turn, without what ends it, behind byte `from_byte`.
+    std::optional<text_range> place_of(const turn& one, const marked_text& made,
+                                       std::size_t from_byte) const;
+    std::size_t end_of_calls(const marked_text& made, std::size_t from) const;
+
+    const std::vector<template_message>& messages_;
+    const std::string_view turn_begin_;
+    const std::vector<std::string>& stop_tokens_;
+    std::vector<turn> turns_;
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,17 @@
+#pragma once
+// What a model's chat template has a place for. Plain values.
+
+namespace semantic::engine {
+
+struct template_abilities {
+    bool system_text = true;
+    bool later_system_text = true;  // behind the first message
+    bool users_in_a_row = true;     // several messages of the user without an answer between them
+    bool tools = true;
+    bool tool_calls = true;  // of earlier turns
+    bool tool_results = true;
+    bool open_answers = true;  // an answer that has begun can go on
+    bool operator==(const template_abilities&) const = default;
+};
+
+}  // namespace semantic::engine
