@@ -35,12 +35,6 @@ struct released {
     job_ptr work;
 };
 using resolve_message = std::variant<arrived, released, wake>;
-
-// What of a request is at fault when it has no grammar. A text's form goes by several names.
-request_part part_of(const output_form& form) {
-    if (form.what == output_form::kind::json) return request_part::form;
-    return form.is_of_text() ? request_part::unsaid : request_part::tools;
-}
 struct resolved {
     job_ptr work;
 };

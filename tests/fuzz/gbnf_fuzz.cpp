@@ -5,8 +5,8 @@
 #include <memory>
 #include <string_view>
 
+#include "engine/grammar/forms/gbnf.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
-#include "engine/grammar/text/gbnf.hpp"
 #include "storage/types/assert.hpp"
 
 using namespace semantic::engine;

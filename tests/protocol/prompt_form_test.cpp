@@ -126,8 +126,8 @@ TEST(prompt_form, a_templates_variables_arrive_in_every_dialect) {
     for (const api& by : apis()) {
         SCOPED_TRACE(by.name);
         const auto request = by.parse(
-            question,
-            R"(,"chat_template_kwargs":{"persona":{"name":"Ada"},"enable_thinking":true,"x":null})");
+            question, R"(,"chat_template_kwargs":{"persona":{"name":"Ada"},"enable_thinking":true,)"
+                      R"("x":null})");
         ASSERT_TRUE(request) << request.error().what;
         EXPECT_EQ(request->chat.template_values,
                   R"({"persona":{"name":"Ada"},"enable_thinking":true})");

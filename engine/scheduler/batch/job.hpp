@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/grammar/answer_grammar.hpp"
+#include "engine/grammar/forms/answer_grammar.hpp"
 #include "engine/prompt/resolved_prompt.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/agents/agent_cache_store.hpp"

@@ -41,7 +41,7 @@ struct answer_format {
     thinking_format thinking = thinking_format::none;
     thinking_opened opened{};
     bool thinks_unless_said = true;  // where a request does not say whether to reason
-    bool drops_blank = false;  // the one at the head of an answer is the template's
+    bool drops_blank = false;        // the one at the head of an answer is the template's
     bool operator==(const answer_format&) const = default;
 };
 

@@ -1,7 +1,7 @@
 // Answers drawn from random logits: whatever a model would rather say, what comes out has the form
 // that was asked for.
 
-#include "engine/grammar/answer_grammar.hpp"
+#include "engine/grammar/forms/answer_grammar.hpp"
 
 #include <boost/json.hpp>
 

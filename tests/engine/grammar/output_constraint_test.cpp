@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "engine/grammar/answer_grammar.hpp"
+#include "engine/grammar/forms/answer_grammar.hpp"
 
 namespace semantic::engine {
 namespace {

@@ -5,12 +5,12 @@
 #include <functional>
 #include <random>
 
-#include "engine/grammar/answer_grammar.hpp"
+#include "engine/grammar/forms/answer_grammar.hpp"
+#include "engine/grammar/forms/code_points.hpp"
+#include "engine/grammar/forms/gbnf.hpp"
+#include "engine/grammar/forms/text_pattern.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
-#include "engine/grammar/text/code_points.hpp"
-#include "engine/grammar/text/gbnf.hpp"
-#include "engine/grammar/text/text_pattern.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {

@@ -1,9 +1,9 @@
-#include "engine/grammar/text/text_pattern.hpp"
+#include "engine/grammar/forms/text_pattern.hpp"
 
 #include <vector>
 
+#include "engine/grammar/forms/code_points.hpp"
 #include "engine/grammar/string_pattern.hpp"
-#include "engine/grammar/text/code_points.hpp"
 
 namespace semantic::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/answer_grammar.hpp"
+#include "engine/grammar/forms/answer_grammar.hpp"
 
 #include <boost/json.hpp>
 
@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
+#include "engine/grammar/forms/gbnf.hpp"
+#include "engine/grammar/forms/text_pattern.hpp"
 #include "engine/grammar/json_grammar.hpp"
-#include "engine/grammar/text/gbnf.hpp"
-#include "engine/grammar/text/text_pattern.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
 
@@ -343,6 +343,11 @@ std::string key_of(const generation_request& request) {
 }
 
 }  // namespace
+
+request_part part_of(const output_form& form) {
+    if (form.what == output_form::kind::json) return request_part::form;
+    return form.is_of_text() ? request_part::unsaid : request_part::tools;
+}
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "engine/grammar/text/gbnf.hpp"
+#include "engine/grammar/forms/gbnf.hpp"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/grammar/text/code_points.hpp"
+#include "engine/grammar/forms/code_points.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {

@@ -24,6 +24,9 @@ struct held_form {
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
 };
 
+/// What of a request is at fault that has no grammar. A text's form goes by several names.
+request_part part_of(const output_form& form);
+
 class answer_grammars {
   public:
     /// `words` must outlive this. `family`: what the chat template is called in refusals.

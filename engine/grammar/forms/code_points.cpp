@@ -1,4 +1,4 @@
-#include "engine/grammar/text/code_points.hpp"
+#include "engine/grammar/forms/code_points.hpp"
 
 #include <algorithm>
 #include <array>
