@@ -18,7 +18,7 @@ namespace {
 
 using storage::token_id;
 
-constexpr int tokens_max = 448;
+constexpr int tokens_max = 768;         // of prose, which is what the text begins with
 constexpr std::size_t tokens_min = 24;  // some are left to score
 constexpr int block_tokens = 256;
 constexpr int means_rows = 32;       // tokens of one step, and of one piece of the text
@@ -103,6 +103,23 @@ const recipe_score& choose_recipe(std::span<const recipe_score> scores, const re
     return *std::ranges::min_element(scores, {}, [](const recipe_score& each) {
         return std::pair(!each.is_measured(), each.divergence_mean);
     });
+}
+
+double recipe_bound::divergence_limit() const noexcept {
+    const double tops = (1.0 - static_cast<double>(same_top_share_min)) / tops_by_divergence;
+    return std::min(static_cast<double>(divergence_mean_max), tops * tops);
+}
+
+double recipe_bound::other_tops_limit(int positions) const noexcept {
+    const double least = static_cast<double>(same_top_share_min);
+    return (1.0 - least) * positions + 2.0 * std::sqrt(least * (1.0 - least) * positions);
+}
+
+bool recipe_bound::holds(const recipe_score& score) const noexcept {
+    const double others = (1.0 - static_cast<double>(score.same_top_share)) * score.positions;
+    return score.is_measured() &&
+           static_cast<double>(score.divergence_mean) <= divergence_limit() &&
+           others <= other_tops_limit(score.positions);
 }
 
 double recipe_score::same_top_error() const noexcept {

@@ -11,19 +11,19 @@ namespace {
 using storage::token_id;
 
 constexpr int block_tokens = 256;
-constexpr int scored_from = 16;  // the first tokens have seen too little to tell recipes apart
-constexpr int rows_most = 64;    // tokens, and logits, of one step
+// What has seen little diverges more than a conversation does; a short text scores two thirds.
+constexpr int scored_from_most = 64;
+constexpr int rows_most = 64;  // tokens, and logits, of one step
 constexpr int rows_least = 8;
 constexpr std::size_t tape_bytes_max = std::size_t{512} << 20;
 
-/// After so many positions a candidate does not come back into the bound that diverges so many
-/// times as much, or is so far below it with its most likely tokens.
+/// After so many positions a candidate that diverges so many times as much as it may does not come
+/// back into the bound.
 struct hopeless {
     int positions;
     double divergence_times;
-    double same_top_below;
 };
-constexpr hopeless hopeless_from[] = {{32, 5.0, 0.15}, {96, 2.5, 0.06}};
+constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
 
 /// Rows of one step whose tape is not above tape_bytes_max: they change memory and no result.
 int rows_of(const model_config& config) {
@@ -93,12 +93,13 @@ recipe_comparison::recipe_comparison(const transformer& model, const model_confi
       bound_(bound),
       limits_{rows_of(config), rows_of(config), !can_replay(config)},
       vocabulary_(static_cast<std::size_t>(config.vocabulary)),
+      scored_from_(std::min(scored_from_most, static_cast<int>(tokens.size()) / 3)),
       reference_logits_(vocabulary_ * static_cast<std::size_t>(limits_.rows_max)),
       logits_(reference_logits_.size()),
       predictions_(static_cast<std::size_t>(limits_.rows_max)) {}
 
 int recipe_comparison::positions() const {
-    return std::max(static_cast<int>(tokens_.size()) - 1 - scored_from, 0);
+    return std::max(static_cast<int>(tokens_.size()) - 1 - scored_from_, 0);
 }
 
 std::vector<recipe_score> recipe_comparison::run(
@@ -127,7 +128,7 @@ std::vector<recipe_score> recipe_comparison::run(
 void recipe_comparison::read_piece(int begin, int end) {
     const auto piece =
         tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    const int first = std::clamp(scored_from, begin, end);
+    const int first = std::clamp(scored_from_, begin, end);
     std::vector<int> wanted(static_cast<std::size_t>(end - first));
     std::iota(wanted.begin(), wanted.end(), first - begin);
     tape_.record();
@@ -160,17 +161,13 @@ void recipe_comparison::compare_piece(recipe_reader& candidate, int first, std::
 }
 
 bool recipe_comparison::is_given_up(const score_sum& scores) const {
-    const double divergence = scores.divergence_mean(), same_top = scores.same_top_share(),
-                 divergence_max = static_cast<double>(bound_.divergence_mean_max),
-                 same_top_min = static_cast<double>(bound_.same_top_share_min);
+    const double divergence = scores.divergence_mean(), limit = bound_.divergence_limit();
     // Neither sum gets smaller, so what is too much for the whole text is so already.
     const double read = scores.positions(), all = positions();
-    if (divergence * read > divergence_max * all) return true;
-    if (scores.other_tops() > (1.0 - same_top_min) * all) return true;
+    if (divergence * read > limit * all) return true;
+    if (scores.other_tops() > bound_.other_tops_limit(positions())) return true;
     return std::ranges::any_of(hopeless_from, [&](const hopeless& from) {
-        return scores.positions() >= from.positions &&
-               (divergence > from.divergence_times * divergence_max ||
-                same_top < same_top_min - from.same_top_below);
+        return scores.positions() >= from.positions && divergence > from.divergence_times * limit;
     });
 }
 

@@ -77,6 +77,7 @@ class recipe_comparison {
     recipe_bound bound_;
     transformer_limits limits_;
     std::size_t vocabulary_;
+    int scored_from_;  // position of the first prediction that is compared
     task_runner tasks_;
     product_tape tape_;
     std::unique_ptr<recipe_reader> reference_;

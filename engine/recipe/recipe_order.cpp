@@ -1,7 +1,6 @@
 #include "engine/recipe/recipe_order.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace semantic::engine {
 
@@ -13,12 +12,9 @@ constexpr std::size_t batch_worth = 3;
 constexpr std::size_t sizes_of_batch = 3;
 
 /// Whether coarser forms of its kind need not be measured: a bit less diverges 2.0 to 3.5 times as
-/// much on published models, and changes the most likely token as its root.
+/// much on published models.
 bool settles_coarser(const recipe_score& score, const recipe_bound& bound) {
-    const double others = 1.0 - static_cast<double>(score.same_top_share),
-                 others_max = 1.0 - static_cast<double>(bound.same_top_share_min);
-    return 2.0f * score.divergence_mean > bound.divergence_mean_max ||
-           std::sqrt(2.0) * others > others_max;
+    return 2.0 * static_cast<double>(score.divergence_mean) > bound.divergence_limit();
 }
 
 bool is_open(std::size_t candidate, std::span<const storage::named_kv_recipe> candidates,
