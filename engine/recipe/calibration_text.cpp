@@ -2,8 +2,9 @@
 
 namespace semantic::engine {
 
-std::string_view calibration_text() noexcept {
-    return R"(
+namespace {
+
+constexpr std::string_view text = R"(
 The ferry to the outer islands leaves at six in the morning, when the harbour is still dark
 and the fishermen are hosing down their boats. Margaret Olsen had taken it every Thursday
 for eleven years, first as the district nurse and later, after the clinic closed, because
@@ -88,6 +89,9 @@ Die Brücke wurde im Jahre 1897 gebaut und nach dem Krieg zweimal erneuert. Heut
 etwa tausend Wagen am Tag. La lettre est arrivée trop tard, mais personne ne s'en est
 plaint. 这座城市的图书馆每天早上九点开门， 学生们常常在门口排队。Она закрыла книгу и долго смотрела в окно.
 )";
-}
+
+}  // namespace
+
+std::string_view calibration_text() noexcept { return text; }
 
 }  // namespace semantic::engine

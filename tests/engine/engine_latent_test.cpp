@@ -37,13 +37,14 @@ std::vector<std::string> questions() {
 }
 
 /// The questions one after the other, each answer in front of the next one.
+/// `replayed`: what stands for each answer in later turns, instead of the answer itself.
 template <class Engine>
-std::vector<std::string> answers_of(Engine engine_for_turn) {
+std::vector<std::string> answers_of(Engine engine_for_turn, const char* replayed = nullptr) {
     std::vector<std::string> turns, answers;
     for (const std::string& question : questions()) {
         turns.push_back(question);
         answers.push_back(engine_for_turn(turns));
-        turns.push_back(answers.back());
+        turns.push_back(replayed ? replayed : answers.back());
     }
     return answers;
 }
@@ -53,11 +54,14 @@ TEST(engine_latent, answers_are_equal_hot_restored_and_cold_and_a_restart_loses_
     for (const int kv_bits : {4, 8, 16}) {
         tests::temp_dir hot_dir, restored_dir;
         const auto one = load(model, hot_dir.path(), kv_bits);
-        const std::vector<std::string> hot = answers_of([&](const std::vector<std::string>& turns) {
-            const auto said = run(*one, ask("a", chat_of(turns), 24));
-            EXPECT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
-            return said->text;
-        });
+        const auto ask_one = [&](const char* agent) {
+            return [&one, agent](const std::vector<std::string>& turns) {
+                const auto said = run(*one, ask(agent, chat_of(turns), 24));
+                EXPECT_TRUE(said->finished) << (said->failed ? said->failed->what : "no end");
+                return said->text;
+            };
+        };
+        const std::vector<std::string> hot = answers_of(ask_one("a"));
         const std::vector<std::string> restored =
             answers_of([&](const std::vector<std::string>& turns) {
                 const auto fresh = load(model, restored_dir.path(), kv_bits);
@@ -66,15 +70,16 @@ TEST(engine_latent, answers_are_equal_hot_restored_and_cold_and_a_restart_loses_
                 EXPECT_EQ(said->usage.reused_tokens > 256, turns.size() > 1);
                 return said->text;
             });
-        const std::vector<std::string> cold =
-            answers_of([&](const std::vector<std::string>& turns) {
-                const auto stranger = "b" + std::to_string(turns.size());
-                tests::temp_dir empty;
-                return run(*load(model, empty.path(), kv_bits), ask(stranger, chat_of(turns), 24))
-                    ->text;
-            });
+        // What a random model says is no text that its tokenizer would write so, and an agent goes
+        // on with the tokens that it sampled: a stranger is compared where other words stand there.
+        const auto ask_stranger = [&](const std::vector<std::string>& turns) {
+            const auto stranger = "b" + std::to_string(turns.size());
+            tests::temp_dir empty;
+            return run(*load(model, empty.path(), kv_bits), ask(stranger, chat_of(turns), 24))
+                ->text;
+        };
         EXPECT_EQ(restored, hot) << kv_bits;
-        EXPECT_EQ(cold, hot) << kv_bits;
+        EXPECT_EQ(answers_of(ask_stranger, "Fine."), answers_of(ask_one("c"), "Fine.")) << kv_bits;
     }
 }
 

@@ -44,10 +44,11 @@ TEST_F(gguf_engine, a_model_without_a_template_is_served_through_its_familys_and
     const auto base = load(options_of("gemma3", ""));
     EXPECT_EQ(base->info().chat_template, "gemma3");
     EXPECT_EQ(base->info().chat_template_reason, "the model has no chat template");
-    ASSERT_EQ(warnings_.size(), 1U);
+    ASSERT_EQ(warnings_.size(), 2U);
     EXPECT_EQ(warnings_[0],
               "chat-template gemma3 is used because the model has no chat template: the model may "
               "not have learnt to answer in it");
+    EXPECT_TRUE(warnings_[1].starts_with("chat-template gemma3 has no place for ")) << warnings_[1];
 }
 
 TEST_F(gguf_engine, a_template_that_is_known_is_taken_without_a_word) {

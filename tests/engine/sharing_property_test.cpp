@@ -129,7 +129,7 @@ class many_agents {
         std::size_t files = 0;
         for (const auto& each : std::filesystem::recursive_directory_iterator(dir_.path()))
             files += each.is_regular_file() ? 1 : 0;
-        return engine_->pool().frames_held == 0 && files == 2;  // lock and secret
+        return engine_->pool().frames_held == 0 && files == 3;  // format, lock and secret
     }
     int answers() const { return answers_; }
     int compared() const { return compared_; }
