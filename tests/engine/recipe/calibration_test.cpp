@@ -70,7 +70,7 @@ TEST(choose_recipe, of_equal_bytes_within_the_bound_takes_what_diverges_less) {
     EXPECT_EQ(choose_recipe(scores, {}).divergence_mean, 0.002f);
 }
 
-TEST(recipe_bound, the_divergence_decides_and_the_tops_that_were_seen_agree_within_two_errors) {
+TEST(recipe_bound, the_divergence_decides_and_the_seen_tops_agree_within_two_errors) {
     const recipe_bound bound;
     EXPECT_NEAR(bound.divergence_limit(), 0.00287, 0.00001);  // (3 % / 0.56)^2
     EXPECT_NEAR(bound.other_tops_limit(400), 18.8, 0.1);      // 12 and two times 3.4
