@@ -16,68 +16,14 @@ import math
 import pathlib
 import random
 import re
-import socket
-import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
+
+from own_server import Server
 
 ANIMALS = ('badger beaver camel cheetah cobra crane dolphin donkey eagle falcon ferret gecko '
            'giraffe goose hamster heron jackal koala leopard lizard lobster magpie ostrich '
            'otter panther parrot pelican penguin rabbit raven salmon seal spider squirrel '
            'tiger turtle walrus weasel whale zebra').split()
-START_SECONDS = 600
-REQUEST_SECONDS = 3600
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """A server of its own, with a cache directory that goes with it."""
-
-    def __init__(self, program, model, recipe):
-        self.folder = tempfile.TemporaryDirectory()
-        self.url = f'http://127.0.0.1:{free_port()}'
-        options = [] if recipe == 'auto' else ['--kv-recipe', recipe]
-        self.log = open(pathlib.Path(self.folder.name) / 'log', 'w+')
-        self.process = subprocess.Popen(
-            [program, '--model', model, '--port', self.url.rsplit(':', 1)[1], '--cache-dir',
-             self.folder.name + '/caches', *options], stdout=self.log, stderr=subprocess.STDOUT)
-        end = time.monotonic() + START_SECONDS
-        while time.monotonic() < end:
-            if self.process.poll() is not None:
-                break
-            try:
-                urllib.request.urlopen(self.url + '/health/ready', timeout=5).read()
-                return
-            except OSError:
-                time.sleep(0.2)
-        self.log.seek(0)
-        raise SystemExit(f'the server did not start: {self.log.read()[-2000:]}')
-
-    def recipe(self):
-        with urllib.request.urlopen(self.url + '/v1/models', timeout=30) as reply:
-            return json.load(reply)['data'][0].get('kv_recipe', '?')
-
-    def post(self, path, body):
-        request = urllib.request.Request(self.url + path, json.dumps(body).encode(),
-                                         {'content-type': 'application/json'})
-        with urllib.request.urlopen(request, timeout=REQUEST_SECONDS) as reply:
-            return json.load(reply)
-
-    def delete(self, path):
-        request = urllib.request.Request(self.url + path, method='DELETE')
-        urllib.request.urlopen(request, timeout=60).read()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        self.folder.cleanup()
 
 
 def facts(count, seed):
@@ -161,7 +107,8 @@ def main():
     print('| K and V |' + ''.join(f' {each} tokens |' for each in contexts))
     print('|---|' + '---|' * len(contexts), flush=True)
     for recipe in options.recipes.split(','):
-        server = Server(options.server, options.model, recipe)
+        server = Server(options.server, options.model,
+                        [] if recipe == 'auto' else ['--kv-recipe', recipe])
         try:
             cells = []
             for tokens in contexts:
