@@ -32,7 +32,13 @@ without_model() {
         '*json_schema*' 'output_constraint.*' 'answer_grammar.*' 'sampler.*' 'model_config.*'
         'rope_frequencies.*' '*gguf_*.*' 'resolver_*.*' '*token_text*.*' 'jinja.*'
         'own_template.*' 'forged_turn.*' 'common_bytes.*' 'source_search_*.*' 'string_automaton.*'
-        '*everyday_schema*' 'lenient_schema.*' 'wait_queue_*.*' 'sequence_set_*.*' 'open_choices.*')
+        '*everyday_schema*' 'lenient_schema.*' 'wait_queue_*.*' 'sequence_set_*.*' 'open_choices.*'
+        'admitter_.*' 'all/tool_call_formats.*' 'tool_calls.*' 'attention_scratch.*'
+        'candidate_recipes.*' 'choose_recipe.*' 'recipe_order.*' 'recipe_score.*' 'recipe_bound.*'
+        'code_points.*' 'delivery_.*' 'fitted_kv.*' 'kv_rotation.*' 'gbnf.*' 'text_form.*'
+        'text_pattern.*' 'schema_corpus.*' 'match_tokens.*' 'match_canonical_prefix.*'
+        'message_threads_.*' 'prompt_notes.*' 'prompt_text.*' 'prompt_tokens.*' 'seed_of_choice.*'
+        'step_rows_.*' 'template_probe.*' 'template_values.*' 'told_day_.*' 'mlx_weights.*')
     echo "${suites[*]}"
 }
 
