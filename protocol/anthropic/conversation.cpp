@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "protocol/anthropic/client_tools.hpp"
-#include "protocol/anthropic/thinking_signature.hpp"
+#include "protocol/thinking_signature.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "protocol/anthropic/thinking_signature.hpp"
+#include "protocol/thinking_signature.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/json.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/anthropic/thinking_signature.hpp"
+#include "protocol/thinking_signature.hpp"
 
 namespace semantic::protocol::anthropic {
 namespace {

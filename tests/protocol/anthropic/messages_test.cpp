@@ -8,7 +8,7 @@
 #include <string>
 #include <variant>
 
-#include "protocol/anthropic/thinking_signature.hpp"
+#include "protocol/thinking_signature.hpp"
 #include "tests/protocol/outline.hpp"
 
 namespace semantic::protocol::anthropic {

@@ -1,4 +1,4 @@
-#include "protocol/anthropic/thinking_signature.hpp"
+#include "protocol/thinking_signature.hpp"
 
 #include <boost/json/string.hpp>
 
@@ -7,7 +7,7 @@
 #include "protocol/wire/json.hpp"
 #include "storage/types/hex.hpp"
 
-namespace semantic::protocol::anthropic {
+namespace semantic::protocol {
 
 namespace {
 
@@ -46,4 +46,4 @@ bool may_be_signed(std::string_view thinking, std::string_view signature) {
     return !signature.starts_with(prefix) || signature == signature_of(thinking);
 }
 
-}  // namespace semantic::protocol::anthropic
+}  // namespace semantic::protocol

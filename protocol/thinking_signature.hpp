@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace semantic::protocol::anthropic {
+namespace semantic::protocol {
 
 std::string signature_of(std::string_view thinking);
 
@@ -21,4 +21,4 @@ std::optional<std::string> carried_by(std::string_view signature);
 /// servers, and none at all, say nothing.
 bool may_be_signed(std::string_view thinking, std::string_view signature);
 
-}  // namespace semantic::protocol::anthropic
+}  // namespace semantic::protocol

@@ -1,0 +1,15 @@
+#pragma once
+// Log probabilities as the vendor writes them, of every token and of the likeliest beside it. Pure.
+
+#include <boost/json/array.hpp>
+
+#include <span>
+
+#include "engine/types/generation.hpp"
+
+namespace semantic::protocol::openai {
+
+/// Appends an entry for each token to `to`.
+void append_scores(boost::json::array& to, std::span<const engine::token_scores> scores);
+
+}  // namespace semantic::protocol::openai
