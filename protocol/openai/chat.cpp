@@ -8,6 +8,7 @@
 
 #include "protocol/answer_form.hpp"
 #include "protocol/openai/chat_messages.hpp"
+#include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/wire/fields.hpp"
 #include "storage/types/hex.hpp"
@@ -69,30 +70,6 @@ std::optional<storage::agent_id> parse_agent(const json_cursor& root) {
     if (agent) return std::move(*agent);
     field->fail(errc::bad_value, agent.error().what);
     return std::nullopt;
-}
-
-/// `none` switches reasoning off where the model can; the finer steps of other models become the
-/// nearest of the three that there are.
-engine::thinking_params parse_thinking(const json_cursor& root) {
-    engine::thinking_params thinking;
-    auto field = root.find("reasoning_effort");
-    if (!field) return thinking;
-    const std::string_view text = field->as_string();
-    if (text == "none") {
-        thinking.enabled = false;
-        thinking.effort = "low";
-    } else if (text == "minimal" || text == "low") {
-        thinking.effort = "low";
-    } else if (text == "medium") {
-        thinking.effort = "medium";
-    } else if (text == "high" || text == "xhigh" || text == "max") {
-        thinking.effort = "high";
-    } else {
-        field->fail(
-            errc::bad_value,
-            R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" + quoted(text));
-    }
-    return thinking;
 }
 
 /// {"type": "function", "function": {"name": ...}}: the one tool to call.
@@ -163,7 +140,7 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     if (auto field = root.find("stop")) request.stop_sequences = parse_stops(*field, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
-    request.thinking = parse_thinking(root);
+    if (auto effort = root.find("reasoning_effort")) request.thinking = parse_effort(*effort);
     request.top_scores = parse_logprobs(root, limits);
     request.choices = parse_choices(root, limits);
     parse_streaming(root, request);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/openai/common_fields.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -63,22 +64,11 @@ std::string joined(const std::vector<std::string>& texts) {
     return whole;
 }
 
-/// {"name", "arguments"}: a JSON object as text; an empty text is the call without arguments that
-/// some clients send.
+/// {"name", "arguments"}.
 engine::tool_call_part parse_call(const json_cursor& function, const chat_limits& limits) {
     engine::tool_call_part call;
     call.name = bounded_at(function, "name", limits.name_bytes_max);
-    const json_cursor arguments = function.at("arguments");
-    const std::string_view text = arguments.as_string();
-    if (text.empty()) {
-        call.arguments_json = "{}";
-        return call;
-    }
-    auto parsed = parse_json(text, limits.json);
-    if (parsed && parsed->is_object())
-        call.arguments_json = to_text(*parsed);
-    else
-        arguments.fail(errc::bad_value, "must be a JSON object, written as a string");
+    call.arguments_json = parse_arguments(function.at("arguments"), limits.json);
     return call;
 }
 

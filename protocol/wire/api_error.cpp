@@ -204,6 +204,13 @@ const char* error_type(dialect d, errc code) noexcept {
     return d == dialect::openai ? openai_type(code) : anthropic_type(code);
 }
 
+boost::json::object openai_error(const failure& f) {
+    return {{"message", message_of(dialect::openai, f)},
+            {"type", openai_type(f.code)},
+            {"param", f.path.empty() ? boost::json::value() : boost::json::value(f.path)},
+            {"code", openai_code(f)}};
+}
+
 std::string error_body(dialect d, const failure& f, std::string_view request_id) {
     boost::json::object body;
     switch (d) {
@@ -213,11 +220,7 @@ std::string error_body(dialect d, const failure& f, std::string_view request_id)
             if (!request_id.empty()) body["request_id"] = request_id;
             break;
         case dialect::openai:
-            body["error"] = boost::json::object{
-                {"message", message_of(d, f)},
-                {"type", openai_type(f.code)},
-                {"param", f.path.empty() ? boost::json::value() : boost::json::value(f.path)},
-                {"code", openai_code(f)}};
+            body["error"] = openai_error(f);
             break;
         case dialect::native:
             body["error"] = anthropic_error(d, f);

@@ -3,6 +3,8 @@
 // retry headers. Pure. Source: the vendors' error tables as their SDKs parse them
 // (protocol/README.md).
 
+#include <boost/json/object.hpp>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -25,6 +27,8 @@ int http_status(dialect d, errc code) noexcept;
 /// The vendor's word for `code`: "invalid_request_error", "overloaded_error", ...
 const char* error_type(dialect d, errc code) noexcept;
 
+/// OpenAI's error: message, type, param and code.
+boost::json::object openai_error(const failure& f);
 /// The JSON body alone. `request_id` goes into the Anthropic shape; empty leaves the field out.
 std::string error_body(dialect d, const failure& f, std::string_view request_id);
 /// `wait`: what `retry-after` says when the failure is one that waiting cures and does not say how

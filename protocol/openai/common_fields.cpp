@@ -1,0 +1,38 @@
+#include "protocol/openai/common_fields.hpp"
+
+#include <string_view>
+
+#include "protocol/wire/fields.hpp"
+
+namespace semantic::protocol::openai {
+
+engine::thinking_params parse_effort(const json_cursor& field) {
+    engine::thinking_params thinking;
+    const std::string_view text = field.as_string();
+    if (text == "none") {
+        thinking.enabled = false;
+        thinking.effort = "low";
+    } else if (text == "minimal" || text == "low") {
+        thinking.effort = "low";
+    } else if (text == "medium") {
+        thinking.effort = "medium";
+    } else if (text == "high" || text == "xhigh" || text == "max") {
+        thinking.effort = "high";
+    } else {
+        field.fail(
+            errc::bad_value,
+            R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" + quoted(text));
+    }
+    return thinking;
+}
+
+std::string parse_arguments(const json_cursor& field, const json_limits& limits) {
+    const std::string_view text = field.as_string();
+    if (text.empty()) return "{}";
+    auto parsed = parse_json(text, limits);
+    if (parsed && parsed->is_object()) return to_text(*parsed);
+    field.fail(errc::bad_value, "must be a JSON object, written as a string");
+    return "{}";
+}
+
+}  // namespace semantic::protocol::openai

@@ -1,0 +1,174 @@
+#include "protocol/responses/input_items.hpp"
+
+#include <boost/json.hpp>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "protocol/openai/common_fields.hpp"
+#include "protocol/thinking_signature.hpp"
+#include "protocol/wire/fields.hpp"
+
+namespace semantic::protocol::responses {
+
+namespace {
+
+using engine::role;
+
+role parse_role(const json_cursor& item) {
+    const json_cursor field = item.at("role");
+    const std::string_view text = field.as_string();
+    if (text == "user") return role::user;
+    if (text == "assistant") return role::assistant;
+    if (text == "system" || text == "developer") return role::system;
+    field.fail(errc::bad_value,
+               R"(must be "user", "assistant", "system" or "developer", is )" + quoted(text));
+    return role::user;
+}
+
+/// One part of a content list. What a model refused to say is what it said.
+std::string parse_part(const json_cursor& part) {
+    const std::string type = string_at(part, "type");
+    if (type == "input_text" || type == "output_text" || type == "text")
+        return string_at(part, "text");
+    if (type == "refusal") return string_at(part, "refusal");
+    if (type == "input_image")
+        part.fail(errc::unsupported, "Could not process image: this model takes text only");
+    part.fail(errc::unsupported,
+              "only text is supported here, found a part of type " + quoted(type));
+    return {};
+}
+
+/// A string, or a list of text parts.
+std::vector<std::string> parse_content(const json_cursor& content, const response_limits& limits) {
+    if (content.value().is_string()) return {std::string(content.as_string())};
+    if (!content.value().is_array())
+        content.fail(errc::bad_value,
+                     std::string("expected a string or a list of text parts, found ") +
+                         kind_name(content.value()));
+    std::vector<std::string> texts;
+    const std::size_t count = parse_count(content, limits.parts_per_item_max);
+    for (std::size_t i = 0; i < count; ++i) texts.push_back(parse_part(content.item(i)));
+    return texts;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+    std::string whole;
+    for (const std::string& text : texts) {
+        if (&text != &texts.front()) whole += '\n';
+        whole += text;
+    }
+    return whole;
+}
+
+/// The texts of a reasoning item's `content`, or what its seal carries.
+std::string parse_reasoning(const json_cursor& item, const response_limits& limits) {
+    std::string text;
+    auto content = item.find("content");
+    const std::size_t count = content ? parse_count(*content, limits.parts_per_item_max) : 0;
+    for (std::size_t i = 0; i < count; ++i) text += string_at(content->item(i), "text");
+    auto sealed = item.find("encrypted_content");
+    if (!text.empty() || !sealed) return text;
+    return carried_by(sealed->as_string()).value_or(std::string());
+}
+
+/// Puts messages together from items.
+class conversation_builder {
+  public:
+    explicit conversation_builder(const response_limits& limits) : limits_(limits) {}
+
+    void add_system(std::string text) {
+        if (opens_) {
+            if (!chat_.system.empty() && !text.empty()) chat_.system += "\n\n";
+            chat_.system += text;
+            return;
+        }
+        chat_.messages.push_back({role::system, {engine::text_part{std::move(text)}}});
+    }
+
+    void add(const json_cursor& item) {
+        item.as_object();
+        const std::string type = item.find("type") ? string_at(item, "type") : "message";
+        if (type == "message") return add_message(item);
+        opens_ = false;
+        if (type == "reasoning") return add_reasoning(item);
+        if (type == "function_call")
+            return add_call(item, openai::parse_arguments(item.at("arguments"), limits_.json));
+        if (type == "custom_tool_call")
+            return add_call(item, text_arguments(item.at("input").as_string()));
+        if (type == "function_call_output" || type == "custom_tool_call_output")
+            return add_output(item);
+        const json_cursor place = item.at("type");
+        if (type == "item_reference")
+            place.fail(errc::not_found, "this server keeps no items; send the item itself",
+                       "item_not_found");
+        place.fail(errc::unsupported, "items of type " + quoted(type) + " are not supported");
+    }
+
+    engine::conversation take() { return std::move(chat_); }
+
+  private:
+    void add_message(const json_cursor& item) {
+        const role from = parse_role(item);
+        std::vector<std::string> texts = parse_content(item.at("content"), limits_);
+        if (from == role::system) return add_system(joined(texts));
+        opens_ = false;
+        if (from == role::user) chat_.messages.push_back({role::user, {}});
+        auto& parts = from == role::user ? chat_.messages.back().parts : said().parts;
+        for (std::string& text : texts) parts.push_back(engine::text_part{std::move(text)});
+    }
+    void add_reasoning(const json_cursor& item) {
+        std::string text = parse_reasoning(item, limits_);
+        if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
+    }
+    void add_call(const json_cursor& item, std::string arguments_json) {
+        said().parts.push_back(
+            engine::tool_call_part{bounded_at(item, "call_id", limits_.id_bytes_max),
+                                   bounded_at(item, "name", limits_.name_bytes_max),
+                                   std::move(arguments_json)});
+    }
+    void add_output(const json_cursor& item) {
+        std::string id = bounded_at(item, "call_id", limits_.id_bytes_max);
+        std::string text = joined(parse_content(item.at("output"), limits_));
+        chat_.messages.push_back(
+            {role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}});
+    }
+    /// The message of the model that an item is part of.
+    engine::message& said() {
+        if (chat_.messages.empty() || chat_.messages.back().from != role::assistant)
+            chat_.messages.push_back({role::assistant, {}});
+        return chat_.messages.back();
+    }
+
+    const response_limits& limits_;
+    engine::conversation chat_;
+    bool opens_ = true;  // nothing but system texts so far
+};
+
+}  // namespace
+
+std::string text_arguments(std::string_view text) {
+    return to_text(boost::json::object{{"input", text}});
+}
+
+engine::conversation parse_input(const json_cursor& root, const response_limits& limits) {
+    conversation_builder chat(limits);
+    if (auto instructions = root.find("instructions"))
+        chat.add_system(std::string(instructions->as_string()));
+    const json_cursor input = root.at("input");
+    if (input.value().is_string()) {
+        engine::conversation asked = chat.take();
+        asked.messages.push_back(
+            {role::user, {engine::text_part{std::string(input.as_string())}}});
+        return asked;
+    }
+    const std::size_t count = parse_count(input, limits.items_max);
+    for (std::size_t i = 0; i < count && input.ok(); ++i) chat.add(input.item(i));
+    engine::conversation asked = chat.take();
+    asked.system = without_billing_line(std::move(asked.system));
+    if (asked.messages.empty()) input.fail(errc::bad_value, "at least one message is required");
+    return asked;
+}
+
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,241 @@
+#include "protocol/responses/request.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "protocol/answer_form.hpp"
+#include "protocol/openai/common_fields.hpp"
+#include "protocol/prompt_form.hpp"
+#include "protocol/responses/input_items.hpp"
+#include "protocol/tools.hpp"
+#include "protocol/wire/fields.hpp"
+
+namespace semantic::protocol::responses {
+
+namespace json = boost::json;
+
+namespace {
+
+void refuse_what_is_kept(const json_cursor& root) {
+    if (auto previous = root.find("previous_response_id"))
+        previous->fail(errc::not_found,
+                       "Previous response with id " + quoted(previous->as_string()) +
+                           " not found: this server keeps none; send the whole conversation",
+                       "previous_response_not_found");
+    constexpr std::pair<std::string_view, std::string_view> unkept[]{
+        {"conversation", "this server keeps no conversations; send the items as input"},
+        {"prompt", "this server keeps no prompts; send the text"}};
+    for (const auto& [key, why] : unkept)
+        if (auto field = root.find(key)) field->fail(errc::unsupported, why);
+    if (flag_at(root, "background"))
+        root.at("background").fail(errc::unsupported, "answers are not made in the background");
+    auto truncation = root.find("truncation");
+    if (truncation && truncation->as_string() != "disabled")
+        truncation->fail(errc::unsupported,
+                         "nothing is cut from a conversation here; only \"disabled\" is supported");
+}
+
+bool is_own_tool(std::string_view type) { return type == "function" || type == "custom"; }
+
+/// A tool that takes a text, as a function with one argument.
+engine::tool_definition parse_text_tool(const json_cursor& tool, const response_limits& limits) {
+    engine::tool_definition definition = parse_function(
+        tool, "parameters",
+        R"({"type":"object","properties":{"input":{"type":"string"}},"required":["input"],)"
+        R"("additionalProperties":false})",
+        limits);
+    auto format = tool.find("format");
+    if (!format || string_at(*format, "type") != "grammar") return definition;
+    // The grammar says how the text is written; the model is told, since no other form holds it.
+    definition.description += "\n\nThe input follows this grammar (" +
+                              string_at(*format, "syntax") + "):\n" +
+                              string_at(*format, "definition");
+    return definition;
+}
+
+/// The tools that a client runs. Those of the vendor's servers are named in `left_out`.
+void parse_tool_list(const json_cursor& root, const response_limits& limits,
+                     response_request& request) {
+    auto list = root.find("tools");
+    const std::size_t count = list ? parse_count(*list, limits.tools_max) : 0;
+    for (std::size_t i = 0; i < count && list->ok(); ++i) {
+        const json_cursor tool = list->item(i);
+        const std::string type = string_at(tool, "type");
+        if (!is_own_tool(type)) {
+            request.left_out.push_back(type);
+            continue;
+        }
+        const bool takes_text = type == "custom";
+        engine::tool_definition definition =
+            takes_text
+                ? parse_text_tool(tool, limits)
+                : parse_function(tool, "parameters", R"({"type":"object","properties":{}})",
+                                 limits);
+        if (std::ranges::find(request.chat.tools, definition.name,
+                              &engine::tool_definition::name) != request.chat.tools.end())
+            tool.at("name").fail(errc::bad_value, "tool names must be unique, found " +
+                                                      quoted(definition.name) + " twice");
+        if (takes_text) request.text_tools.insert(definition.name);
+        request.chat.tools.push_back(std::move(definition));
+    }
+}
+
+tool_use parse_mode(const json_cursor& field) {
+    const std::string_view text = field.as_string();
+    if (text == "none") return tool_use::never;
+    if (text == "required") return tool_use::always;
+    if (text != "auto")
+        field.fail(errc::bad_value,
+                   R"(must be "none", "auto", "required" or an object, is )" + quoted(text));
+    return tool_use::when_wanted;
+}
+
+/// {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}: all stay in the prompt, and calls
+/// are held to those.
+void parse_allowed(const json_cursor& choice, bool several, response_request& request) {
+    const tool_use use = parse_mode(choice.at("mode"));
+    const json_cursor list = choice.at("tools");
+    std::vector<std::string> allowed;
+    const std::size_t count = parse_count(list, request.chat.tools.size());
+    for (std::size_t i = 0; i < count; ++i) {
+        const json_cursor tool = list.item(i);
+        allowed.push_back(string_at(tool, "name"));
+        if (std::ranges::find(request.chat.tools, allowed.back(),
+                              &engine::tool_definition::name) == request.chat.tools.end())
+            tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(allowed.back()));
+    }
+    set_tool_use(request, use, several, std::nullopt, choice);
+    if (use == tool_use::always) request.form.tools = std::move(allowed);
+    if (use == tool_use::when_wanted && count < request.chat.tools.size())
+        list.fail(errc::unsupported,
+                  "some tools alone may be called only where a call is required; name all of them");
+}
+
+void parse_tool_choice(const json_cursor& root, response_request& request) {
+    const bool several = flag_at(root, "parallel_tool_calls", true);
+    auto choice = root.find("tool_choice");
+    if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
+    if (!choice->value().is_object())
+        return set_tool_use(request, parse_mode(*choice), several, std::nullopt, *choice);
+    const std::string type = string_at(*choice, "type");
+    if (type == "allowed_tools") return parse_allowed(*choice, several, request);
+    if (!is_own_tool(type))
+        return choice->at("type").fail(errc::unsupported,
+                                       "this server runs no tools itself, such as " + quoted(type));
+    set_tool_use(request, tool_use::always, false, string_at(*choice, "name"), *choice);
+}
+
+void parse_text_form(const json_cursor& root, response_request& request) {
+    auto text = root.find("text");
+    auto format = text ? text->find("format") : std::nullopt;
+    if (!format) return;
+    const std::string type = string_at(*format, "type");
+    if (type == "text") return;
+    if (type == "json_object") {
+        request.form.what = engine::output_form::kind::json;
+    } else if (type == "json_schema") {
+        set_json_schema(request, format->at("schema"), flag_at(*format, "strict"));
+    } else {
+        format->at("type").fail(errc::bad_value,
+                                R"(must be "text", "json_object" or "json_schema")");
+    }
+}
+
+void parse_reasoning(const json_cursor& root, response_request& request) {
+    auto reasoning = root.find("reasoning");
+    if (!reasoning) return;
+    reasoning->as_object();
+    if (auto effort = reasoning->find("effort"))
+        request.thinking = openai::parse_effort(*effort);
+}
+
+/// What the reply is to carry beside the answer; what this server has nothing of is left out.
+void parse_include(const json_cursor& root, const response_limits& limits,
+                   response_request& request) {
+    bool has_scores = false;
+    auto list = root.find("include");
+    const std::size_t count = list ? parse_count(*list, limits.tools_max) : 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::string_view what = list->item(i).as_string();
+        if (what == "message.output_text.logprobs") has_scores = true;
+        if (what == "reasoning.encrypted_content") request.seals_reasoning = true;
+    }
+    std::int64_t likeliest = 0;
+    if (auto field = root.find("top_logprobs"))
+        likeliest = field->as_integer(0, limits.top_logprobs_max);
+    if (has_scores || likeliest > 0) request.top_scores = static_cast<int>(likeliest);
+}
+
+/// The most calls of tools that an answer may have.
+void parse_most_calls(const json_cursor& root, response_request& request) {
+    auto field = root.find("max_tool_calls");
+    if (!field) return;
+    const auto most = static_cast<std::size_t>(field->as_integer(1, 1'000'000));
+    request.tool_calls_max = std::min(request.tool_calls_max.value_or(most), most);
+}
+
+/// Every field that the vendor's response has of its request, null where there is none.
+json::object repeated_fields(const json_cursor& root) {
+    const auto said = [&](std::string_view key, json::value otherwise) -> json::value {
+        auto field = root.find(key);
+        return field ? field->value() : std::move(otherwise);
+    };
+    json::object fields{
+        {"instructions", said("instructions", nullptr)},
+        {"max_output_tokens", said("max_output_tokens", nullptr)},
+        {"max_tool_calls", said("max_tool_calls", nullptr)},
+        {"metadata", said("metadata", json::object())},
+        {"parallel_tool_calls", said("parallel_tool_calls", true)},
+        {"previous_response_id", nullptr},
+        {"reasoning", said("reasoning", json::object{{"effort", nullptr}, {"summary", nullptr}})},
+        {"service_tier", "default"},
+        {"store", false},  // whatever was asked: nothing is kept by its id
+        {"temperature", said("temperature", nullptr)},
+        {"text", said("text", json::object{{"format", json::object{{"type", "text"}}}})},
+        {"tool_choice", said("tool_choice", "auto")},
+        {"tools", said("tools", json::array())},
+        {"top_logprobs", said("top_logprobs", 0)},
+        {"top_p", said("top_p", nullptr)},
+        {"truncation", "disabled"}};
+    for (std::string_view key : {"prompt_cache_key", "safety_identifier", "user"})
+        if (auto field = root.find(key)) fields[key] = field->value();
+    return fields;
+}
+
+response_request parse_root(const json_cursor& root, const response_limits& limits) {
+    response_request request;
+    request.model = bounded_at(root, "model", limits.id_bytes_max);
+    refuse_foreign_fields(root);
+    refuse_what_is_kept(root);
+    refuse_field(root, "continue_final_message", "an answer is a new message here");
+    request.max_tokens =
+        parse_max_tokens(root, {"max_output_tokens"}, limits).value_or(limits.max_tokens_max);
+    request.ending = parse_ending(root, request.max_tokens, limits);
+    request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
+    request.stream = flag_at(root, "stream");
+    request.chat = parse_input(root, limits);
+    parse_tool_list(root, limits, request);
+    parse_reasoning(root, request);
+    parse_template_values(root, request.thinking, request.chat);
+    parse_include(root, limits, request);
+    parse_text_form(root, request);
+    parse_foreign_forms(root, limits, request);
+    parse_tool_choice(root, request);
+    parse_most_calls(root, request);
+    request.repeated = repeated_fields(root);
+    return request;
+}
+
+}  // namespace
+
+result<response_request> parse_response(std::string_view body, const response_limits& limits) {
+    return read_object(body, limits.json,
+                       [&](const json_cursor& root) { return parse_root(root, limits); });
+}
+
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,276 @@
+#include "protocol/responses/response_stream.hpp"
+
+#include <boost/json.hpp>
+
+#include <utility>
+
+#include "protocol/openai/token_scores.hpp"
+#include "protocol/reply_parts.hpp"
+#include "protocol/thinking_signature.hpp"
+#include "protocol/wire/api_error.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/sse.hpp"
+
+namespace semantic::protocol::responses {
+
+namespace json = boost::json;
+
+namespace {
+
+json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+                          int thinking_tokens) {
+    return {{"input_tokens", usage.prompt_tokens},
+            {"input_tokens_details", json::object{{"cached_tokens", usage.reused_tokens}}},
+            {"output_tokens", output_tokens},
+            {"output_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}},
+            {"total_tokens", usage.prompt_tokens + output_tokens}};
+}
+
+bool is_cut(engine::stop_reason why) {
+    return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
+}
+
+/// The text that a tool is called with, out of {"input": TEXT}.
+std::string input_of(std::string_view arguments_json) {
+    auto parsed = parse_json(arguments_json, json_limits{});
+    const json::object* object = parsed ? parsed->if_object() : nullptr;
+    const json::value* input = object != nullptr ? object->if_contains("input") : nullptr;
+    if (input == nullptr || !input->is_string()) return std::string(arguments_json);
+    return std::string(input->get_string());
+}
+
+}  // namespace
+
+response_stream::response_stream(reply_options options, id_maker& ids)
+    : options_(std::move(options)), ids_(&ids) {}
+
+std::string response_stream::send(std::string_view type, json::object fields) {
+    json::object event{{"type", type}, {"sequence_number", sequence_++}};
+    for (auto& field : fields) event.emplace(field.key(), std::move(field.value()));
+    return sse_event(type, to_text(std::move(event)));
+}
+
+std::string response_stream::of_item(std::string_view type, json::object fields) {
+    fields["item_id"] = open_->id;
+    fields["output_index"] = output_.size();
+    return send(type, std::move(fields));
+}
+
+std::string response_stream::of_part(std::string_view type, json::object fields) {
+    fields["content_index"] = 0;
+    return of_item(type, std::move(fields));
+}
+
+json::object response_stream::part_of(const item& one) const {
+    if (one.what == kind::reasoning) return {{"type", "reasoning_text"}, {"text", one.text}};
+    return {{"type", "output_text"},
+            {"text", one.text},
+            {"annotations", json::array()},
+            {"logprobs", one.scores}};
+}
+
+json::object response_stream::object_of(const item& one, std::string_view status) const {
+    const bool has_begun = status != "in_progress";
+    json::object object{{"id", one.id}};
+    switch (one.what) {
+        case kind::message:
+            object["type"] = "message";
+            object["role"] = "assistant";
+            object["content"] = has_begun ? json::array{part_of(one)} : json::array();
+            break;
+        case kind::reasoning:
+            object["type"] = "reasoning";
+            object["summary"] = json::array();
+            object["content"] = has_begun ? json::array{part_of(one)} : json::array();
+            if (options_.seals_reasoning)
+                object["encrypted_content"] =
+                    has_begun ? json::value(carrying_signature_of(one.text)) : json::value();
+            break;
+        case kind::call:
+        case kind::text_call:
+            object["type"] = one.what == kind::call ? "function_call" : "custom_tool_call";
+            object["call_id"] = one.call_id;
+            object["name"] = one.name;
+            object[one.what == kind::call ? "arguments" : "input"] =
+                one.what == kind::call ? one.text : input_of(one.text);
+            break;
+    }
+    object["status"] = status;
+    return object;
+}
+
+std::string response_stream::open(item fresh) {
+    std::string bytes = close("completed");
+    const bool has_part = fresh.what == kind::message || fresh.what == kind::reasoning;
+    open_ = std::move(fresh);
+    bytes += send("response.output_item.added",
+                  {{"output_index", output_.size()}, {"item", object_of(*open_, "in_progress")}});
+    if (has_part) bytes += of_part("response.content_part.added", {{"part", part_of(*open_)}});
+    return bytes;
+}
+
+std::string response_stream::end_arguments() {
+    if (open_->what == kind::call)
+        return of_item("response.function_call_arguments.done",
+                       {{"name", open_->name}, {"arguments", open_->text}});
+    const std::string input = input_of(open_->text);
+    std::string bytes;
+    if (!input.empty()) bytes = of_item("response.custom_tool_call_input.delta", {{"delta", input}});
+    return bytes + of_item("response.custom_tool_call_input.done", {{"input", input}});
+}
+
+std::string response_stream::close(std::string_view status) {
+    if (!open_) return {};
+    std::string bytes;
+    if (open_->what == kind::message || open_->what == kind::reasoning) {
+        const bool is_text = open_->what == kind::message;
+        json::object said{{"text", open_->text}};
+        if (is_text) said["logprobs"] = open_->scores;
+        bytes = of_part(is_text ? "response.output_text.done" : "response.reasoning_text.done",
+                        std::move(said));
+        bytes += of_part("response.content_part.done", {{"part", part_of(*open_)}});
+    } else if (status == "completed") {
+        bytes = end_arguments();
+    }
+    json::object whole = object_of(*open_, status);
+    bytes += send("response.output_item.done", {{"output_index", output_.size()}, {"item", whole}});
+    output_.push_back(std::move(whole));
+    open_.reset();
+    return bytes;
+}
+
+std::string response_stream::on_admitted(const engine::admitted& event) {
+    if (state_ != state::fresh) return {};
+    state_ = state::open;
+    usage_ = event.usage;
+    agent_ = event.agent.str();
+    response_ = {{"id", options_.response_id},
+                 {"object", "response"},
+                 {"created_at", options_.created_unix},
+                 {"status", "in_progress"},
+                 {"background", false},
+                 {"error", nullptr},
+                 {"incomplete_details", nullptr},
+                 {"model", options_.model},
+                 {"output", json::array()},
+                 {"usage", nullptr}};
+    for (auto& field : options_.repeated) response_.emplace(field.key(), std::move(field.value()));
+    json::object memory = memory_object(agent_, usage_);
+    if (!options_.left_out.empty())
+        memory["left_out"] = json::array(options_.left_out.begin(), options_.left_out.end());
+    response_["semantic"] = std::move(memory);
+    std::string bytes = send("response.created", {{"response", response_}});
+    return bytes + send("response.in_progress", {{"response", response_}});
+}
+
+void response_stream::on_scores(std::span<const engine::token_scores> scores) {
+    openai::append_scores(scores_, scores);
+}
+
+std::string response_stream::on_text(std::string_view text) {
+    if (state_ != state::open) return {};
+    const std::string shown = space_.text(text, is_behind_call_);
+    if (shown.empty()) return {};
+    is_behind_call_ = false;
+    std::string bytes;
+    if (!is_open(kind::message)) bytes = open({kind::message, ids_->message_id(), {}});
+    json::array scores = std::exchange(scores_, {});
+    open_->text += shown;
+    open_->scores.insert(open_->scores.end(), scores.begin(), scores.end());
+    return bytes + of_part("response.output_text.delta",
+                           {{"delta", shown}, {"logprobs", std::move(scores)}});
+}
+
+std::string response_stream::on_thinking(std::string_view text) {
+    if (state_ != state::open || text.empty()) return {};
+    ++thinking_tokens_;
+    space_.drop();
+    std::string bytes;
+    if (!is_open(kind::reasoning)) bytes = open({kind::reasoning, ids_->make("rs_"), {}});
+    open_->text += text;
+    return bytes + of_part("response.reasoning_text.delta", {{"delta", text}});
+}
+
+std::string response_stream::on_tool_call(std::string_view name, std::string_view arguments_json) {
+    auto arguments = checked_arguments(arguments_json);
+    if (!arguments) return on_text(arguments_json);
+    std::string bytes = on_call_begun(name);
+    bytes += on_call_arguments(*arguments);
+    return bytes + on_call_ended(true);
+}
+
+std::string response_stream::on_call_begun(std::string_view name) {
+    if (state_ != state::open) return {};
+    if (options_.tool_calls_max && calls_ >= *options_.tool_calls_max) return {};
+    const bool takes_text = options_.text_tools.contains(std::string(name));
+    space_.drop();
+    is_behind_call_ = true;
+    return open({takes_text ? kind::text_call : kind::call,
+                 ids_->make(takes_text ? "ctc_" : "fc_"),
+                 {},
+                 std::string(name),
+                 ids_->call_id()});
+}
+
+std::string response_stream::on_call_arguments(std::string_view json) {
+    const bool is_call = is_open(kind::call) || is_open(kind::text_call);
+    if (state_ != state::open || !is_call || json.empty()) return {};
+    open_->text += json;
+    // The input of a tool that takes a text is known when its JSON string has ended.
+    if (open_->what == kind::text_call) return {};
+    return of_item("response.function_call_arguments.delta", {{"delta", json}});
+}
+
+std::string response_stream::on_call_ended(bool is_whole) {
+    if (state_ != state::open || !(is_open(kind::call) || is_open(kind::text_call))) return {};
+    calls_ += is_whole ? 1 : 0;
+    return close(is_whole ? "completed" : "incomplete");
+}
+
+std::string response_stream::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return on_failed(*f);
+    if (state_ == state::fresh)
+        return on_failed(fail(errc::internal, "the answer ended before it began"));
+    if (state_ == state::ended) return {};
+    const bool cut = is_cut(event.why);
+    const char* status = cut ? "incomplete" : "completed";
+    std::string bytes;
+    // An empty answer is a message without text: clients read one.
+    if (output_.empty() && !open_) bytes = open({kind::message, ids_->message_id(), {}});
+    bytes += close(status);
+    state_ = state::ended;
+    response_["status"] = status;
+    response_["output"] = std::move(output_);
+    if (cut) response_["incomplete_details"] = json::object{{"reason", "max_output_tokens"}};
+    response_["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
+    response_["semantic"].as_object()["saved"] = event.saved;
+    return bytes + send(cut ? "response.incomplete" : "response.completed",
+                        {{"response", response_}});
+}
+
+std::string response_stream::on_failed(const failure& f) {
+    if (state_ == state::ended) return {};
+    const bool has_begun = state_ == state::open;
+    state_ = state::ended;
+    json::object error = openai_error(f);
+    if (!has_begun) return send("error", std::move(error));
+    response_["status"] = "failed";
+    response_["output"] = std::move(output_);
+    response_["error"] =
+        json::object{{"code", f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error"},
+                     {"message", error.at("message")}};
+    return send("response.failed", {{"response", response_}});
+}
+
+std::string response_stream::ping() const {
+    if (state_ == state::ended) return {};
+    return sse_comment("ping");
+}
+
+result<std::string> response_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
+    stream_.on_finished(event);
+    return to_text(stream_.response());
+}
+
+}  // namespace semantic::protocol::responses

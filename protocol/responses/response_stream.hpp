@@ -1,0 +1,125 @@
+#pragma once
+// The reply to /v1/responses: the engine's events as SSE events, or collected into one response.
+// How they are fed: protocol/reply.hpp. Source: the vendor's streaming reference as its SDKs parse
+// it (protocol/README.md): every event is named, numbered, and says which item it is of.
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/generation.hpp"
+#include "protocol/reply.hpp"
+#include "protocol/shown_space.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/ids.hpp"
+
+namespace semantic::protocol::responses {
+
+struct reply_options {
+    std::string response_id;  // resp_…
+    std::string model;        // echoed
+    std::int64_t created_unix = 0;
+    boost::json::object repeated;      // response_request::repeated
+    std::set<std::string> text_tools;  // response_request::text_tools
+    std::vector<std::string> left_out;
+    bool seals_reasoning = false;
+    /// Calls behind this many are left out of the reply, as the request asked.
+    std::optional<std::size_t> tool_calls_max;
+};
+
+class response_stream final : public reply_stream {
+  public:
+    /// `ids` names items and calls; it must outlive the stream.
+    response_stream(reply_options options, id_maker& ids);
+
+    /// response.created and response.in_progress.
+    std::string on_admitted(const engine::admitted& event) override;
+    void on_scores(std::span<const engine::token_scores> scores) override;
+    std::string on_text(std::string_view text) override;
+    /// A reasoning item, in its own words: there is no summary.
+    std::string on_thinking(std::string_view text) override;
+    std::string on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    std::string on_call_begun(std::string_view name) override;
+    std::string on_call_arguments(std::string_view json) override;
+    /// One that was none stays as an item that is incomplete.
+    std::string on_call_ended(bool is_whole) override;
+    /// response.completed, or response.incomplete where a limit ended the answer.
+    std::string on_finished(const engine::finished& event) override;
+    /// response.failed, or `error` when nothing has been sent yet.
+    std::string on_failed(const failure& f) override;
+    /// A comment: every event has a number, which a client may check.
+    std::string ping() const override;
+    bool ended() const noexcept override { return state_ == state::ended; }
+
+    /// The response as it stands. Requires: on_admitted().
+    const boost::json::object& response() const noexcept { return response_; }
+
+  private:
+    enum class state { fresh, open, ended };
+    enum class kind { message, reasoning, call, text_call };
+    struct item {
+        kind what;
+        std::string id;
+        std::string text;  // of a call: its arguments, or the input of a tool that takes a text
+        std::string name{}, call_id{};
+        boost::json::array scores{};
+    };
+
+    std::string send(std::string_view type, boost::json::object fields);
+    /// An event of the open item, or of the one part that its content has.
+    std::string of_item(std::string_view type, boost::json::object fields);
+    std::string of_part(std::string_view type, boost::json::object fields);
+    boost::json::object object_of(const item& one, std::string_view status) const;
+    boost::json::object part_of(const item& one) const;
+    bool is_open(kind what) const { return open_ && open_->what == what; }
+    std::string open(item fresh);
+    /// Ends the open item, if there is one.
+    std::string close(std::string_view status);
+    /// What the end of a call's arguments is sent as. Nothing for other items.
+    std::string end_arguments();
+
+    reply_options options_;
+    id_maker* ids_;
+    state state_ = state::fresh;
+    std::int64_t sequence_ = 0;
+    engine::prompt_usage usage_;
+    std::string agent_;
+    boost::json::object response_;
+    boost::json::array output_;  // items that have ended
+    std::optional<item> open_;
+    boost::json::array scores_;  // not yet shown
+    shown_space space_;
+    bool is_behind_call_ = false;
+    std::size_t calls_ = 0;  // whole ones
+    int thinking_tokens_ = 0;
+};
+
+/// A response in one piece: what the stream's last event has of it.
+class response_collector final : public reply_collector {
+  public:
+    response_collector(reply_options options, id_maker& ids) : stream_(std::move(options), ids) {}
+
+    void on_admitted(const engine::admitted& event) override { stream_.on_admitted(event); }
+    void on_scores(std::span<const engine::token_scores> scores) override {
+        stream_.on_scores(scores);
+    }
+    void on_text(std::string_view text) override { stream_.on_text(text); }
+    void on_thinking(std::string_view text) override { stream_.on_thinking(text); }
+    void on_tool_call(std::string_view name, std::string_view arguments_json) override {
+        stream_.on_tool_call(name, arguments_json);
+    }
+    result<std::string> on_finished(const engine::finished& event) override;
+
+  private:
+    response_stream stream_;
+};
+
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,223 @@
+#include "protocol/responses/request.hpp"
+
+#include <boost/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "protocol/thinking_signature.hpp"
+#include "tests/protocol/outline.hpp"
+
+namespace semantic::protocol::responses {
+namespace {
+
+using kind = engine::output_form::kind;
+
+/// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
+std::string body(const std::string& fields = "", const std::string& input = R"("Hi")") {
+    return R"({"model":"m","input":)" + input + fields + "}";
+}
+
+response_request parsed(const std::string& text) {
+    auto request = parse_response(text);
+    EXPECT_TRUE(request) << text << ": " << (request ? "" : request.error().what);
+    return request ? std::move(*request) : response_request{};
+}
+
+failure refused(const std::string& text) {
+    auto request = parse_response(text);
+    EXPECT_FALSE(request) << text;
+    return request ? failure{} : request.error();
+}
+
+const char* const function_tool =
+    R"({"type":"function","name":"look","parameters":{"type":"object","properties":{}}})";
+const char* const text_tool = R"({"type":"custom","name":"patch","description":"Patches."})";
+
+TEST(parse_response, smallest_request_leaves_the_rest_to_the_model) {
+    const response_request request = parsed(body());
+    EXPECT_EQ(request.model, "m");
+    EXPECT_EQ(outline(request.chat), "user: [Hi]\n");
+    EXPECT_EQ(request.max_tokens, response_limits{}.max_tokens_max);
+    EXPECT_FALSE(request.stream);
+    EXPECT_FALSE(request.top_scores);
+    EXPECT_FALSE(request.tool_calls_max);
+    EXPECT_EQ(request.repeated.at("store"), false);
+    EXPECT_EQ(request.repeated.at("tool_choice"), "auto");
+    EXPECT_TRUE(request.repeated.at("previous_response_id").is_null());
+}
+
+TEST(parse_response, instructions_and_opening_developer_messages_are_the_system_text) {
+    const response_request request = parsed(
+        body(R"(,"instructions":"Be brief.")",
+             R"([{"role":"developer","content":"Use tools."},{"type":"message","role":"system",)"
+             R"("content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},)"
+             R"({"role":"user","content":"Hi"},{"role":"developer","content":"Later."}])"));
+    EXPECT_EQ(request.chat.system, "Be brief.\n\nUse tools.\n\na\nb");
+    EXPECT_EQ(outline(request.chat), "user: [Hi]\nsystem: [Later.]\n");
+}
+
+TEST(parse_response, items_of_one_answer_are_one_message_again) {
+    const response_request request = parsed(body(
+        "", R"([{"role":"user","content":"Hi"},)"
+            R"({"type":"reasoning","id":"rs_1","summary":[],"content":)"
+            R"([{"type":"reasoning_text","text":"Hm."}]},)"
+            R"({"type":"message","role":"assistant","content":[{"type":"output_text",)"
+            R"("text":"Let me look.","annotations":[]}]},)"
+            R"({"type":"function_call","call_id":"c1","name":"look","arguments":"{\"a\": 1}"},)"
+            R"({"type":"custom_tool_call","call_id":"c2","name":"patch","input":"+ x"},)"
+            R"({"type":"function_call_output","call_id":"c1","output":"seen"},)"
+            R"({"type":"custom_tool_call_output","call_id":"c2","output":)"
+            R"([{"type":"input_text","text":"done"}]}])"));
+    const auto& messages = request.chat.messages;
+    ASSERT_EQ(messages.size(), 4u);
+    ASSERT_EQ(messages[1].parts.size(), 4u);
+    EXPECT_EQ(std::get<engine::thinking_part>(messages[1].parts[0]).text, "Hm.");
+    EXPECT_EQ(std::get<engine::text_part>(messages[1].parts[1]).text, "Let me look.");
+    EXPECT_EQ(std::get<engine::tool_call_part>(messages[1].parts[2]).arguments_json, R"({"a":1})");
+    EXPECT_EQ(std::get<engine::tool_call_part>(messages[1].parts[3]).arguments_json,
+              R"({"input":"+ x"})");
+    EXPECT_EQ(std::get<engine::tool_result_part>(messages[2].parts[0]).text, "seen");
+    EXPECT_EQ(std::get<engine::tool_result_part>(messages[3].parts[0]).tool_call_id, "c2");
+    EXPECT_EQ(std::get<engine::tool_result_part>(messages[3].parts[0]).text, "done");
+}
+
+TEST(parse_response, sealed_reasoning_comes_back_and_another_servers_is_left_out) {
+    const auto with = [](const std::string& seal) {
+        return parsed(body("", R"([{"role":"user","content":"Hi"},{"type":"reasoning",)"
+                               R"("summary":[],"encrypted_content":")" +
+                                   seal + R"("},{"role":"assistant","content":"5"}])"));
+    };
+    const auto own = with(carrying_signature_of("2 and 3"));
+    ASSERT_EQ(own.chat.messages.at(1).parts.size(), 2u);
+    EXPECT_EQ(std::get<engine::thinking_part>(own.chat.messages[1].parts[0]).text, "2 and 3");
+    EXPECT_EQ(with("gAAAAABo").chat.messages.at(1).parts.size(), 1u);
+}
+
+TEST(parse_response, tools_that_take_a_text_are_functions_with_one_argument) {
+    const response_request request =
+        parsed(body(R"(,"tools":[)" + std::string(text_tool) + "," + function_tool + "]"));
+    ASSERT_EQ(request.chat.tools.size(), 2u);
+    EXPECT_EQ(request.text_tools, std::set<std::string>{"patch"});
+    EXPECT_NE(request.chat.tools[0].parameters_json.find(R"("input":{"type":"string"})"),
+              std::string::npos);
+}
+
+TEST(parse_response, a_text_tools_grammar_is_told_to_the_model) {
+    const response_request request = parsed(
+        body(R"(,"tools":[{"type":"custom","name":"patch","description":"Patches.","format":)"
+             R"({"type":"grammar","syntax":"lark","definition":"start: \"x\""}}])"));
+    EXPECT_NE(request.chat.tools.at(0).description.find("start: \"x\""), std::string::npos);
+}
+
+TEST(parse_response, hosted_tools_are_left_out_and_named_and_refused_where_they_must_be_called) {
+    const std::string tools = R"(,"tools":[{"type":"web_search"},{"type":"namespace","name":"n",)"
+                              R"("tools":[]},)" +
+                              std::string(function_tool) + "]";
+    const response_request request = parsed(body(tools));
+    EXPECT_EQ(request.chat.tools.size(), 1u);
+    EXPECT_EQ(request.left_out, (std::vector<std::string>{"web_search", "namespace"}));
+    EXPECT_EQ(refused(body(tools + R"(,"tool_choice":{"type":"web_search"})")).code,
+              errc::unsupported);
+}
+
+TEST(parse_response, tool_choice_holds_calls_to_what_it_names) {
+    const std::string tools =
+        R"(,"tools":[)" + std::string(text_tool) + "," + function_tool + "]";
+    const auto choice = [&](const char* text) {
+        return parsed(body(tools + R"(,"tool_choice":)" + text));
+    };
+    EXPECT_EQ(choice(R"("required")").form.what, kind::calls);
+    EXPECT_EQ(choice(R"("none")").tool_calls_max, 0u);
+    EXPECT_EQ(choice(R"({"type":"function","name":"look"})").form.tools,
+              std::vector<std::string>{"look"});
+    EXPECT_EQ(choice(R"({"type":"allowed_tools","mode":"required","tools":)"
+                     R"([{"type":"custom","name":"patch"}]})")
+                  .form.tools,
+              std::vector<std::string>{"patch"});
+    EXPECT_EQ(choice(R"({"type":"allowed_tools","mode":"auto","tools":)"
+                     R"([{"type":"custom","name":"patch"},{"type":"function","name":"look"}]})")
+                  .form.what,
+              kind::free);
+    EXPECT_EQ(refused(body(tools + R"(,"tool_choice":{"type":"allowed_tools","mode":"auto",)"
+                                   R"("tools":[{"type":"custom","name":"patch"}]})"))
+                  .path,
+              "tool_choice.tools");
+    EXPECT_EQ(refused(body(tools + R"(,"tool_choice":{"type":"function","name":"lock"})")).code,
+              errc::bad_value);
+}
+
+TEST(parse_response, text_formats_are_the_form_of_the_answer) {
+    EXPECT_EQ(parsed(body(R"(,"text":{"format":{"type":"text"},"verbosity":"low"})")).form.what,
+              kind::free);
+    EXPECT_EQ(parsed(body(R"(,"text":{"format":{"type":"json_object"}})")).form.what, kind::json);
+    const response_request request =
+        parsed(body(R"(,"text":{"format":{"type":"json_schema","name":"n","strict":true,)"
+                    R"("schema":{"type":"object"}}})"));
+    EXPECT_EQ(request.form.schema_json, R"({"type":"object"})");
+    EXPECT_TRUE(request.form.is_strict);
+    EXPECT_EQ(refused(body(R"(,"text":{"format":{"type":"xml"}})")).path, "text.format.type");
+}
+
+TEST(parse_response, include_says_what_comes_with_the_answer) {
+    EXPECT_TRUE(parsed(body(R"(,"include":["reasoning.encrypted_content"])")).seals_reasoning);
+    EXPECT_EQ(parsed(body(R"(,"include":["message.output_text.logprobs"],"top_logprobs":3)"))
+                  .top_scores,
+              3);
+    EXPECT_FALSE(parsed(body(R"(,"include":["web_search_call.action.sources"])")).top_scores);
+    EXPECT_EQ(refused(body(R"(,"top_logprobs":21)")).path, "top_logprobs");
+}
+
+TEST(parse_response, max_tool_calls_bounds_the_calls) {
+    EXPECT_EQ(parsed(body(R"(,"max_tool_calls":2)")).tool_calls_max, 2u);
+    EXPECT_EQ(parsed(body(R"(,"max_tool_calls":2,"parallel_tool_calls":false)")).tool_calls_max,
+              1u);
+    EXPECT_EQ(refused(body(R"(,"max_tool_calls":0)")).path, "max_tool_calls");
+}
+
+TEST(parse_response, what_this_server_does_not_keep_is_refused_by_name) {
+    const failure previous = refused(body(R"(,"previous_response_id":"resp_1")"));
+    EXPECT_EQ(previous.code, errc::not_found);
+    EXPECT_EQ(previous.error_code, "previous_response_not_found");
+    EXPECT_EQ(refused(body(R"(,"conversation":"conv_1")")).path, "conversation");
+    EXPECT_EQ(refused(body(R"(,"prompt":{"id":"p"})")).path, "prompt");
+    EXPECT_EQ(refused(body(R"(,"background":true)")).path, "background");
+    EXPECT_EQ(refused(body(R"(,"truncation":"auto")")).path, "truncation");
+    EXPECT_EQ(refused(body("", R"([{"type":"item_reference","id":"msg_1"}])")).error_code,
+              "item_not_found");
+    for (const char* idle : {R"(,"background":false)", R"(,"truncation":"disabled")",
+                             R"(,"store":true)", R"(,"previous_response_id":null)"})
+        EXPECT_TRUE(parse_response(body(idle))) << idle;
+}
+
+TEST(parse_response, what_is_wrong_is_named_by_its_place) {
+    struct row {
+        const char* input;
+        const char* path;
+    };
+    for (const row& one :
+         {row{"[]", "input"}, row{"7", "input"}, row{R"([{"role":"robot","content":""}])",
+                                                     "input.0.role"},
+          row{R"([{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
+              "input.0.content.0"},
+          row{R"([{"type":"function_call","call_id":"c","name":"n","arguments":"[1]"}])",
+              "input.0.arguments"},
+          row{R"([{"type":"function_call","name":"n","arguments":"{}"}])", "input.0.call_id"},
+          row{R"([{"type":"function_call_output","call_id":"c"}])", "input.0.output"},
+          row{R"([{"type":"computer_call"}])", "input.0.type"}})
+        EXPECT_EQ(refused(body("", one.input)).path, one.path) << one.input;
+    EXPECT_EQ(refused(R"({"input":"Hi"})").path, "model");
+    EXPECT_EQ(refused(R"({"model":"m"})").path, "input");
+}
+
+TEST(parse_response, more_items_than_the_limit_are_refused) {
+    response_limits limits;
+    limits.items_max = 2;
+    const std::string item = R"({"role":"user","content":"x"})";
+    EXPECT_TRUE(parse_response(body("", "[" + item + "," + item + "]"), limits));
+    EXPECT_FALSE(parse_response(body("", "[" + item + "," + item + "," + item + "]"), limits));
+}
+
+}  // namespace
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,42 @@
+// Whole exchanges of Responses, byte for byte: tests/protocol/wire_golden.hpp says how.
+
+#include "tests/protocol/wire_golden.hpp"
+
+#include <gtest/gtest.h>
+
+#include "protocol/models.hpp"
+#include "protocol/responses/request.hpp"
+#include "protocol/responses/response_stream.hpp"
+
+namespace semantic::protocol::responses {
+namespace {
+
+using namespace wire_golden;
+
+id_maker stream_ids(counting());
+id_maker collector_ids(counting());
+
+result<repliers> parse(const std::string& body) {
+    stream_ids = id_maker(counting());
+    collector_ids = id_maker(counting());
+    auto request = parse_response(body);
+    if (!request) return request.error();
+    if (auto known = check_model(request->model, "tiny"); !known) return known.error();
+    reply_options options{"resp_golden",
+                          request->model,
+                          1'700'000'000,
+                          request->repeated,
+                          request->text_tools,
+                          request->left_out,
+                          request->seals_reasoning,
+                          request->tool_calls_max};
+    return repliers{std::make_unique<response_stream>(options, stream_ids),
+                    std::make_unique<response_collector>(options, collector_ids)};
+}
+
+TEST(response_wire, golden_exchanges_are_reproduced_byte_for_byte) {
+    EXPECT_GE(run_all("responses", dialect::openai, parse), 10);
+}
+
+}  // namespace
+}  // namespace semantic::protocol::responses
