@@ -123,10 +123,9 @@ class conversation_builder {
         if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
     }
     void add_call(const json_cursor& item, std::string arguments_json) {
-        said().parts.push_back(
-            engine::tool_call_part{bounded_at(item, "call_id", limits_.id_bytes_max),
-                                   bounded_at(item, "name", limits_.name_bytes_max),
-                                   std::move(arguments_json)});
+        said().parts.push_back(engine::tool_call_part{
+            bounded_at(item, "call_id", limits_.id_bytes_max),
+            bounded_at(item, "name", limits_.name_bytes_max), std::move(arguments_json)});
     }
     void add_output(const json_cursor& item) {
         std::string id = bounded_at(item, "call_id", limits_.id_bytes_max);
@@ -159,8 +158,7 @@ engine::conversation parse_input(const json_cursor& root, const response_limits&
     const json_cursor input = root.at("input");
     if (input.value().is_string()) {
         engine::conversation asked = chat.take();
-        asked.messages.push_back(
-            {role::user, {engine::text_part{std::string(input.as_string())}}});
+        asked.messages.push_back({role::user, {engine::text_part{std::string(input.as_string())}}});
         return asked;
     }
     const std::size_t count = parse_count(input, limits.items_max);

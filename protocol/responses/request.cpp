@@ -72,10 +72,9 @@ void parse_tool_list(const json_cursor& root, const response_limits& limits,
         }
         const bool takes_text = type == "custom";
         engine::tool_definition definition =
-            takes_text
-                ? parse_text_tool(tool, limits)
-                : parse_function(tool, "parameters", R"({"type":"object","properties":{}})",
-                                 limits);
+            takes_text ? parse_text_tool(tool, limits)
+                       : parse_function(tool, "parameters", R"({"type":"object","properties":{}})",
+                                        limits);
         if (std::ranges::find(request.chat.tools, definition.name,
                               &engine::tool_definition::name) != request.chat.tools.end())
             tool.at("name").fail(errc::bad_value, "tool names must be unique, found " +
@@ -95,8 +94,8 @@ tool_use parse_mode(const json_cursor& field) {
     return tool_use::when_wanted;
 }
 
-/// {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}: all stay in the prompt, and calls
-/// are held to those.
+/// {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}: all stay in the prompt, and
+/// calls are held to those.
 void parse_allowed(const json_cursor& choice, bool several, response_request& request) {
     const tool_use use = parse_mode(choice.at("mode"));
     const json_cursor list = choice.at("tools");
@@ -105,8 +104,8 @@ void parse_allowed(const json_cursor& choice, bool several, response_request& re
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor tool = list.item(i);
         allowed.push_back(string_at(tool, "name"));
-        if (std::ranges::find(request.chat.tools, allowed.back(),
-                              &engine::tool_definition::name) == request.chat.tools.end())
+        if (std::ranges::find(request.chat.tools, allowed.back(), &engine::tool_definition::name) ==
+            request.chat.tools.end())
             tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(allowed.back()));
     }
     set_tool_use(request, use, several, std::nullopt, choice);
@@ -150,8 +149,7 @@ void parse_reasoning(const json_cursor& root, response_request& request) {
     auto reasoning = root.find("reasoning");
     if (!reasoning) return;
     reasoning->as_object();
-    if (auto effort = reasoning->find("effort"))
-        request.thinking = openai::parse_effort(*effort);
+    if (auto effort = reasoning->find("effort")) request.thinking = openai::parse_effort(*effort);
 }
 
 /// What the reply is to carry beside the answer; what this server has nothing of is left out.

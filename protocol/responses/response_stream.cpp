@@ -115,7 +115,8 @@ std::string response_stream::end_arguments() {
                        {{"name", open_->name}, {"arguments", open_->text}});
     const std::string input = input_of(open_->text);
     std::string bytes;
-    if (!input.empty()) bytes = of_item("response.custom_tool_call_input.delta", {{"delta", input}});
+    if (!input.empty())
+        bytes = of_item("response.custom_tool_call_input.delta", {{"delta", input}});
     return bytes + of_item("response.custom_tool_call_input.done", {{"input", input}});
 }
 
@@ -244,8 +245,8 @@ std::string response_stream::on_finished(const engine::finished& event) {
     if (cut) response_["incomplete_details"] = json::object{{"reason", "max_output_tokens"}};
     response_["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
     response_["semantic"].as_object()["saved"] = event.saved;
-    return bytes + send(cut ? "response.incomplete" : "response.completed",
-                        {{"response", response_}});
+    return bytes +
+           send(cut ? "response.incomplete" : "response.completed", {{"response", response_}});
 }
 
 std::string response_stream::on_failed(const failure& f) {
@@ -256,9 +257,9 @@ std::string response_stream::on_failed(const failure& f) {
     if (!has_begun) return send("error", std::move(error));
     response_["status"] = "failed";
     response_["output"] = std::move(output_);
-    response_["error"] =
-        json::object{{"code", f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error"},
-                     {"message", error.at("message")}};
+    response_["error"] = json::object{
+        {"code", f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error"},
+        {"message", error.at("message")}};
     return send("response.failed", {{"response", response_}});
 }
 

@@ -38,7 +38,8 @@ constexpr std::array table{
           engine_need::loaded},
     route{"POST", "/v1/responses", nullptr, post_responses, key, body_class::json,
           engine_need::loaded},
-    route{"GET", "/v1/responses", get_responses, nullptr, key, body_class::none, engine_need::none},
+    route{"GET", "/v1/responses", get_responses, nullptr, key, body_class::none,
+          engine_need::loaded},
     route{"POST", "/v1/agents", nullptr, post_agents, key, body_class::json, engine_need::loaded},
     route{"GET", "/v1/agents", get_agents, nullptr, key, body_class::none, engine_need::loaded},
     // In front of {id}: agents of these two names can be reached by every other route.

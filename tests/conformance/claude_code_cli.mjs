@@ -1,32 +1,18 @@
 // The Claude Code program itself, where CONFORMANCE_CLAUDE names one: a conversation of several
-// turns, and its continuation by another process behind a kill -9 of the server. Everything runs in
-// a network namespace of loopback alone, so that the program reaches this server and nobody else.
+// turns, and its continuation by another process behind a kill -9 of the server.
 
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
-
-function skip(why) {
-  console.log(`skipped: ${why}`);
-  process.exit(77);
-}
+import { be_alone_on_loopback, skip } from './isolated.mjs';
 
 const program = process.env.CONFORMANCE_CLAUDE;
 if (!program) skip('CONFORMANCE_CLAUDE names no Claude Code program');
-if (!process.env.INSIDE_NAMESPACE) {
-  const unshare = process.getuid() === 0 ? ['-n'] : ['-rn'];
-  if (spawnSync('unshare', [...unshare, 'ip', 'link', 'set', 'lo', 'up']).status !== 0) {
-    skip('no network namespace can be made here (unshare -n and ip are needed)');
-  }
-  const inside = ['sh', '-c', 'ip link set lo up && exec "$@"', 'sh', ...process.argv];
-  const env = { ...process.env, INSIDE_NAMESPACE: '1' };
-  const ended = spawnSync('unshare', [...unshare, ...inside], { env, stdio: 'inherit' });
-  process.exit(ended.status ?? 1);
-}
+be_alone_on_loopback();
 
 // Its tools and system text are some 30,000 tokens.
 const model = far_sighted_model();

@@ -1,4 +1,4 @@
-"""The vendor's Python SDK against Responses at BASE_URL: plain, streamed, tools, forms, refusals."""
+"""The vendor's Python SDK against Responses at BASE_URL: answers, tools, forms, refusals."""
 
 import json
 import os
@@ -87,7 +87,7 @@ results = [{"type": "function_call_output", "call_id": call.call_id, "output": "
            for call in calls]
 after = client.responses.create(**request(question + called.output + results, tools=[TOOL]))
 used = after.usage
-assert used.input_tokens_details.cached_tokens >= called.usage.total_tokens - 1, (called.usage, used)
+assert used.input_tokens_details.cached_tokens >= called.usage.total_tokens - 1, used
 print("holds   calls are made, streamed alike, and their results continue the memory")
 
 SCHEMA = {

@@ -123,8 +123,7 @@ TEST(parse_response, hosted_tools_are_left_out_and_named_and_refused_where_they_
 }
 
 TEST(parse_response, tool_choice_holds_calls_to_what_it_names) {
-    const std::string tools =
-        R"(,"tools":[)" + std::string(text_tool) + "," + function_tool + "]";
+    const std::string tools = R"(,"tools":[)" + std::string(text_tool) + "," + function_tool + "]";
     const auto choice = [&](const char* text) {
         return parsed(body(tools + R"(,"tool_choice":)" + text));
     };
@@ -162,9 +161,9 @@ TEST(parse_response, text_formats_are_the_form_of_the_answer) {
 
 TEST(parse_response, include_says_what_comes_with_the_answer) {
     EXPECT_TRUE(parsed(body(R"(,"include":["reasoning.encrypted_content"])")).seals_reasoning);
-    EXPECT_EQ(parsed(body(R"(,"include":["message.output_text.logprobs"],"top_logprobs":3)"))
-                  .top_scores,
-              3);
+    EXPECT_EQ(
+        parsed(body(R"(,"include":["message.output_text.logprobs"],"top_logprobs":3)")).top_scores,
+        3);
     EXPECT_FALSE(parsed(body(R"(,"include":["web_search_call.action.sources"])")).top_scores);
     EXPECT_EQ(refused(body(R"(,"top_logprobs":21)")).path, "top_logprobs");
 }
@@ -197,8 +196,8 @@ TEST(parse_response, what_is_wrong_is_named_by_its_place) {
         const char* path;
     };
     for (const row& one :
-         {row{"[]", "input"}, row{"7", "input"}, row{R"([{"role":"robot","content":""}])",
-                                                     "input.0.role"},
+         {row{"[]", "input"}, row{"7", "input"},
+          row{R"([{"role":"robot","content":""}])", "input.0.role"},
           row{R"([{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
               "input.0.content.0"},
           row{R"([{"type":"function_call","call_id":"c","name":"n","arguments":"[1]"}])",

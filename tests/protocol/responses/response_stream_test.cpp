@@ -167,7 +167,8 @@ TEST(response_stream, nothing_comes_behind_the_end) {
     EXPECT_EQ(stream.ping(), "");
 }
 
-TEST(response_stream, a_failure_before_the_first_event_is_an_error_event_and_later_a_failed_response) {
+TEST(response_stream,
+     a_failure_before_the_first_event_is_an_error_event_and_later_a_failed_response) {
     id_maker ids(ids_from(1));
     response_stream fresh(options(), ids);
     const auto error = events_of(fresh.on_failed(fail(errc::overloaded, "busy")));
