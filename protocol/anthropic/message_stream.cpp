@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "protocol/thinking_signature.hpp"
 #include "protocol/reply_parts.hpp"
+#include "protocol/thinking_signature.hpp"
 #include "protocol/wire/api_error.hpp"
 #include "protocol/wire/json.hpp"
 #include "protocol/wire/sse.hpp"
