@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
+#include <utility>
 
 namespace semantic::engine {
 
@@ -9,58 +12,65 @@ namespace {
 
 constexpr int one_by_one_max = 10'000;
 
-int bytes_least_of(const grammar& g, const grammar::symbol& s) {
-    return s.what == grammar::kind::rule ? g.bytes_least[s.index] : 1;
-}
+// What each rule takes at least. Knuth's generalisation of Dijkstra's algorithm: whichever rule is
+// complete with the fewest bytes, of those that are made of complete ones alone, is complete next.
+// Each symbol is looked at once, so nobody's grammar takes long because of how its rules lie.
+// Source: D. E. Knuth, A Generalization of Dijkstra's Algorithm, Inf. Proc. Letters 6 (1977).
+class least_bytes_finder {
+  public:
+    static constexpr int never = -1;  // it can never be completed
 
-// By rounds until nothing changes; a round that changes nothing is the last. A number only falls,
-// and what it falls to is made of others that fell before, so there are at most as many rounds as
-// rules.
-void find_least_bytes(grammar& g) {
-    g.bytes_least.assign(g.rules.size(), grammar::bytes_far);
-    bool changed = true;
-    auto look_at = [&](std::size_t rule) {
-        for (const grammar::sequence& alternative : g.rules[rule]) {
-            int bytes = 0;
-            for (const grammar::symbol& s : alternative)
-                bytes = std::min(grammar::bytes_far, bytes + bytes_least_of(g, s));
-            changed = changed || bytes < g.bytes_least[rule];
-            g.bytes_least[rule] = std::min(g.bytes_least[rule], bytes);
-        }
-    };
-    while (changed) {
-        changed = false;
-        for (std::size_t i = g.rules.size(); i-- > 0;) look_at(i);
-        for (std::size_t i = 0; i < g.rules.size(); ++i) look_at(i);
+    explicit least_bytes_finder(const grammar& of)
+        : grammar_(of), least_(of.rules.size(), never), waiting_(of.rules.size()) {
+        for (std::size_t rule = 0; rule < of.rules.size(); ++rule)
+            for (const grammar::sequence& each : of.rules[rule]) add(rule, each);
     }
-}
 
-// By rounds until nothing changes; a round that changes nothing is the last, and there are at most
-// as many as rules.
-std::vector<bool> productive_rules(const grammar& g) {
-    std::vector<bool> productive(g.rules.size(), false);
-    auto completes = [&](const grammar::sequence& alternative) {
-        return std::all_of(alternative.begin(), alternative.end(), [&](const auto& s) {
-            if (s.what == grammar::kind::bytes) return g.byte_sets[s.index].any();
-            return s.what == grammar::kind::token || productive[s.index];
-        });
-    };
-    for (bool changed = true; changed;) {
-        changed = false;
-        // Backwards: rules are mostly made after those that they refer to are asked for.
-        for (std::size_t i = g.rules.size(); i-- > 0;) {
-            if (productive[i]) continue;
-            productive[i] = std::any_of(g.rules[i].begin(), g.rules[i].end(), completes);
-            changed = changed || productive[i];
+    std::vector<int> find() && {
+        while (!next_.empty()) {
+            const auto [bytes, rule] = next_.top();
+            next_.pop();
+            if (least_[rule] != never) continue;
+            least_[rule] = bytes;
+            for (const std::size_t which : waiting_[rule]) take(which, bytes);
         }
-        for (std::size_t i = 0; i < g.rules.size(); ++i) {
-            if (productive[i]) continue;
-            productive[i] = std::any_of(g.rules[i].begin(), g.rules[i].end(), completes);
-            changed = changed || productive[i];
-        }
+        return std::move(least_);
     }
-    return productive;
-}
+
+  private:
+    struct alternative {
+        std::size_t rule;
+        std::size_t parts_left = 0;  // rules in it that are not complete
+        int bytes = 0;               // of the parts that are
+    };
+    using candidate = std::pair<int, std::size_t>;  // bytes, rule
+
+    void add(std::size_t rule, const grammar::sequence& symbols) {
+        alternative one{rule};
+        for (const grammar::symbol& s : symbols) {
+            if (s.what == grammar::kind::bytes && grammar_.byte_sets[s.index].none()) return;
+            const bool is_rule = s.what == grammar::kind::rule;
+            one.parts_left += is_rule ? 1 : 0;
+            one.bytes = std::min(grammar::bytes_far, one.bytes + (is_rule ? 0 : 1));
+        }
+        for (const grammar::symbol& s : symbols)
+            if (s.what == grammar::kind::rule) waiting_[s.index].push_back(all_.size());
+        all_.push_back(one);
+        if (one.parts_left == 0) next_.emplace(one.bytes, rule);
+    }
+
+    void take(std::size_t which, int bytes) {
+        alternative& one = all_[which];
+        one.bytes = std::min(grammar::bytes_far, one.bytes + bytes);
+        if (--one.parts_left == 0) next_.emplace(one.bytes, one.rule);
+    }
+
+    const grammar& grammar_;
+    std::vector<int> least_;
+    std::vector<alternative> all_;
+    std::vector<std::vector<std::size_t>> waiting_;  // [rule] alternatives with it, once a mention
+    std::priority_queue<candidate, std::vector<candidate>, std::greater<>> next_;
+};
 
 }  // namespace
 
@@ -147,15 +157,16 @@ grammar_builder::symbol grammar_builder::repeat_in_blocks(const sequence& unit, 
 
 grammar grammar_builder::build(symbol root) && {
     made_.root = root.index;
-    std::vector<bool> productive = productive_rules(made_);
+    made_.bytes_least = least_bytes_finder(made_).find();
     auto hopeless = [&](const sequence& alternative) {
         return std::any_of(alternative.begin(), alternative.end(), [&](const symbol& s) {
-            return (s.what == grammar::kind::rule && !productive[s.index]) ||
+            return (s.what == grammar::kind::rule &&
+                    made_.bytes_least[s.index] == least_bytes_finder::never) ||
                    (s.what == grammar::kind::bytes && made_.byte_sets[s.index].none());
         });
     };
     for (auto& alternatives : made_.rules) std::erase_if(alternatives, hopeless);
-    find_least_bytes(made_);
+    std::ranges::replace(made_.bytes_least, least_bytes_finder::never, grammar::bytes_far);
     return std::move(made_);
 }
 

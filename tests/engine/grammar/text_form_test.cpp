@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <random>
 
@@ -11,6 +12,7 @@
 #include "engine/grammar/forms/text_pattern.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/string_pattern.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {
@@ -84,6 +86,39 @@ string ::= "\"" ( [^"\\\x7F\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4}) 
 number ::= ("-"? ([0-9] | [1-9] [0-9]{0,15})) ("." [0-9]+)? ([eE] [-+]? [1-9] [0-9]{0,15})? ws
 ws ::= | " " | "\n" [ \t]{0,20}
 )";
+
+TEST(grammar, rules_that_wait_for_each_other_are_completed_in_one_pass) {
+    // Each is made of the one before it, and they lie at both ends in turn: going through all of
+    // them again and again, in whichever direction, would complete one more each time.
+    constexpr std::size_t count = 100'000;
+    grammar_builder out;
+    std::vector<symbol> rules;
+    for (std::size_t i = 0; i < count; ++i) rules.push_back(out.new_rule());
+    const auto at = [&](std::size_t i) { return rules[i % 2 == 0 ? i / 2 : count - 1 - i / 2]; };
+    out.add(at(0), out.literal("ab"));
+    for (std::size_t i = 1; i < count; ++i) out.add(at(i), {at(i - 1)});
+    const auto begin = std::chrono::steady_clock::now();
+    const grammar made = std::move(out).build(at(count - 1));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    EXPECT_EQ(made.bytes_least[made.root], 2);
+}
+
+TEST(grammar, rules_take_at_least_what_their_shortest_way_takes) {
+    grammar_builder out;
+    const symbol loop = out.new_rule(), never = out.new_rule(), pair = out.new_rule();
+    const auto a = out.literal("a");
+    out.add(loop, a + loop + pair);
+    out.add(loop, a + a + a);
+    out.add(pair, {loop, loop});
+    out.add(pair, {never});
+    out.add(never, a + never);
+    const grammar made = std::move(out).build(pair);
+    EXPECT_EQ(made.bytes_least[loop.index], 3);
+    EXPECT_EQ(made.bytes_least[pair.index], 6);
+    EXPECT_EQ(made.bytes_least[never.index], grammar::bytes_far);
+    EXPECT_TRUE(made.rules[never.index].empty());
+    EXPECT_EQ(made.rules[pair.index].size(), 1u);
+}
 
 TEST(gbnf, a_grammar_of_json_lets_json_through) {
     const auto rules = of_gbnf(json_rules);
