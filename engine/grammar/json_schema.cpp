@@ -428,8 +428,9 @@ class schema_compiler {
         const int fixed = most < 0 ? declared : std::min(most, declared);
         sequence all = builder_.literal("[") + out_.blank();
         for (int i = 0; i < fixed; ++i) {
-            if (i > 0) all = all + out_.comma();
-            all = all + of(first[static_cast<std::size_t>(i)], place + "/" + std::to_string(i));
+            if (i > 0) all = std::move(all) + out_.comma();
+            all = std::move(all) +
+                  of(first[static_cast<std::size_t>(i)], place + "/" + std::to_string(i));
         }
         if (most != fixed)
             all = all + builder_.repeat({out_.comma(), item}, std::max(0, least - fixed),

@@ -328,7 +328,7 @@ class pattern_writer {
                 break;
         }
         sequence all;
-        for (const pattern_node& part : node.parts) all = all + written(part);
+        for (const pattern_node& part : node.parts) all = std::move(all) + written(part);
         return all;
     }
 
@@ -349,7 +349,13 @@ std::string escaped_control(std::size_t c) {
 
 }  // namespace
 
-parsed_pattern parse_pattern(std::string_view pattern) { return pattern_parser(pattern).whole(); }
+parsed_pattern parse_pattern(std::string_view pattern) {
+    if (pattern.size() > pattern_bytes_max)
+        throw unsupported_schema("pattern '" + shortened(pattern) +
+                                 "': an expression of more than " +
+                                 std::to_string(pattern_bytes_max) + " bytes is not supported");
+    return pattern_parser(pattern).whole();
+}
 
 symbol character_writer::one_of(const char_set& set) {
     auto known =

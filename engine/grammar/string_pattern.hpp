@@ -47,6 +47,8 @@ struct pattern_alternative {
 /// Of a whole expression; a string needs a match of one of them.
 using parsed_pattern = std::vector<pattern_alternative>;
 
+constexpr std::size_t pattern_bytes_max = 64 * 1024;
+
 /// Errors: throws unsupported_schema, naming what of the expression is not supported.
 parsed_pattern parse_pattern(std::string_view pattern);
 

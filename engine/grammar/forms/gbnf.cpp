@@ -128,7 +128,7 @@ class gbnf_reader {
             skip_blanks(in_group);
             sequence unit;
             if (!element(unit)) return all;
-            all = all + repeated(std::move(unit));
+            all = std::move(all) + repeated(std::move(unit));
         }
     }
 

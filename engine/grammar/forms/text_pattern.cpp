@@ -37,7 +37,7 @@ sequence written(grammar_builder& out, const pattern_node& node) {
             break;
     }
     sequence all;
-    for (const pattern_node& part : node.parts) all = all + written(out, part);
+    for (const pattern_node& part : node.parts) all = std::move(all) + written(out, part);
     return all;
 }
 

@@ -300,6 +300,15 @@ TEST(text_pattern, the_whole_text_matches) {
             << bad;
 }
 
+TEST(text_pattern, an_expression_has_64_kib_at_most) {
+    const auto made = [](std::size_t bytes) {
+        return built(
+            [&](grammar_builder& out) { return texts_matching(out, std::string(bytes, 'a')); });
+    };
+    EXPECT_NO_THROW(made(pattern_bytes_max));
+    EXPECT_THROW(made(pattern_bytes_max + 1), unsupported_schema);
+}
+
 const tokenizer& words() {
     static const tokenizer made =
         *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
