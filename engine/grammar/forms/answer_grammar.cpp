@@ -9,6 +9,7 @@
 
 #include "engine/grammar/forms/gbnf.hpp"
 #include "engine/grammar/forms/text_pattern.hpp"
+#include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
@@ -392,6 +393,9 @@ storage::result<const answer_grammars::known*> answer_grammars::rules_of(
                 made.rules = std::make_shared<const grammar>(
                     form_builder(tokenizer_, format_, family_, request, free, made.not_held)
                         .build());
+                // Goes through all that the answer may begin with. Too much of that is the
+                // request's fault, and is told here.
+                const grammar_matcher beginning(made.rules);
                 recent_.push_front(std::move(made));
                 if (recent_.size() > recent_max) recent_.pop_back();
                 return &recent_.front();
