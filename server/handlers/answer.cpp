@@ -156,21 +156,11 @@ class choice_text {
         engine::answer_format format = of.format;
         format.opened = {};  // what opens the reasoning is in it
         parser_ = parser_of(of, format);
-        std::string shown;  // of the last kind of pieces
-        std::size_t kind = 0;
-        for (engine::answer_piece& piece : parser_->push(begun)) {
-            if (std::exchange(kind, piece.index()) != piece.index()) shown.clear();
-            if (const auto* text = std::get_if<engine::answer_text>(&piece)) {
-                shown += text->text;
-            } else if (const auto* thinking = std::get_if<engine::answer_thinking>(&piece)) {
-                shown += thinking->text;
-            } else {
-                take_call(std::move(piece));
-            }
-        }
-        // What the parser holds back, until it knows what it is, is the end of it.
-        const std::size_t end = shown.empty() ? std::string::npos : begun.rfind(shown);
-        held_back_ = end == std::string::npos ? begun : begun.substr(end + shown.size());
+        for (engine::answer_piece& piece : parser_->push(begun)) take_begun(std::move(piece));
+        // What the parser holds back is what it would say if nothing came behind it.
+        const auto other = parser_of(of, format);
+        other->push(begun);
+        for (const engine::answer_piece& piece : other->finish()) held_back_ += said_in(piece);
     }
     /// Feeds `to` with what is certain now; `take` gets what it returns.
     template <class Reply, class Take>
@@ -207,7 +197,7 @@ class choice_text {
             } else if (const auto* call = std::get_if<engine::answer_call>(&piece)) {
                 take([&] { return to.on_tool_call(call->name, call->arguments_json); });
             }
-            held_back_.clear();
+            if (std::holds_alternative<engine::answer_call>(piece)) held_back_.clear();
             scores_.clear();
         }
     }
@@ -238,9 +228,14 @@ class choice_text {
         return engine::make_output_parser(format, of.tools,
                                           {.thinks = of.thinks, .shows_progress = shows_progress_});
     }
+    static std::string_view said_in(const engine::answer_piece& piece) {
+        if (const auto* text = std::get_if<engine::answer_text>(&piece)) return text->text;
+        const auto* thinking = std::get_if<engine::answer_thinking>(&piece);
+        return thinking == nullptr ? std::string_view() : thinking->text;
+    }
     /// A call that the prompt has begun is shown from its beginning on; one that is whole there is
-    /// the client's.
-    void take_call(engine::answer_piece piece) {
+    /// the client's, as what is said there.
+    void take_begun(engine::answer_piece piece) {
         const bool is_open = std::holds_alternative<engine::answer_call_begun>(piece) ||
                              std::holds_alternative<engine::answer_call_arguments>(piece);
         if (is_open)
@@ -248,18 +243,22 @@ class choice_text {
         else
             begun_.clear();
     }
-    /// Text without what the parser had held back of the prompt.
-    std::string_view without_begun(std::string_view text) const {
-        std::size_t count = std::min(held_back_.size(), text.size());
-        while (!text.starts_with(std::string_view(held_back_).substr(held_back_.size() - count)))
-            --count;
-        return text.substr(count);
+    /// Text without what the parser had held back of the prompt. What does not come again was the
+    /// beginning of a mark.
+    std::string_view without_begun(std::string_view text) {
+        const std::size_t both = std::min(held_back_.size(), text.size());
+        if (text.substr(0, both) != std::string_view(held_back_).substr(0, both)) {
+            held_back_.clear();
+            return text;
+        }
+        held_back_.erase(0, both);
+        return text.substr(both);
     }
 
     bool shows_progress_;
     std::unique_ptr<engine::output_parser> parser_;
     std::vector<engine::answer_piece> begun_;  // in front of the first piece of the answer
-    std::string held_back_;                    // up to the first piece of the answer
+    std::string held_back_;                    // of what is begun: comes again, if it was text
     std::vector<engine::token_scores> scores_;
     bool in_call_ = false;  // one is shown while it is written
 };

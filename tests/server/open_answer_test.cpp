@@ -80,6 +80,40 @@ TEST(open_answer, is_replied_to_without_its_beginning_in_every_api) {
     }
 }
 
+/// A request for an answer that goes on, with a tool that may be called.
+std::string going_on_with_tools(bool streams) {
+    return post("/v1/messages", std::string(R"({"model":"m","max_tokens":8,)") +
+                                    (streams ? R"("stream":true,)" : "") +
+                                    R"("tools":[{"name":"f","input_schema":{"type":"object"}}],)" +
+                                    begun_messages + "}");
+}
+
+TEST(open_answer, what_the_parser_holds_back_of_its_beginning_is_not_shown) {
+    struct row {
+        const char* begun;
+        std::vector<std::string> said;
+        const char* shown;
+    };
+    const row rows[] = {
+        {"l<tool", {" b", "ox>"}, " box>"},  // what is shown stands in what is held back
+        {"{", {" a}"}, " a}"},               // no call after all
+        {"a <to", {"ol_ca", "ll x"}, "ol_call x"},
+        {"a\n", {"\nb"}, "\\nb"},
+    };
+    for (const bool streams : {false, true}) {
+        for (const row& one : rows) {
+            SCOPED_TRACE(one.begun);
+            test_server server;
+            server.ready();
+            server.engine().on_submit = going_on(one.begun, one.said);
+            http_client client(server.port());
+            const http_reply reply = client.request(going_on_with_tools(streams));
+            ASSERT_EQ(reply.status, 200) << reply.body;
+            EXPECT_EQ(streamed(reply.body, "text"), one.shown) << reply.body;
+        }
+    }
+}
+
 TEST(open_answer, may_have_begun_a_call) {
     test_server server;
     server.ready();
