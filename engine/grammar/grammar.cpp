@@ -86,6 +86,7 @@ grammar_builder::symbol grammar_builder::token(token_id id) const {
 }
 
 grammar_builder::sequence grammar_builder::literal(std::string_view text) {
+    if (text.size() > symbols_max) throw grammar_too_large();
     sequence out;
     for (char c : text) {
         byte_set one;

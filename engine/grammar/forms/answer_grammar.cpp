@@ -149,9 +149,9 @@ class form_builder {
         const output_form& form = request_.form;
         switch (form.what) {
             case output_form::kind::choice: {
-                std::vector<sequence> ways;
-                for (const std::string& each : form.choices) ways.push_back(out_.literal(each));
-                return out_.any_of(std::move(ways));
+                const symbol one = out_.new_rule();
+                for (const std::string& each : form.choices) out_.add(one, out_.literal(each));
+                return one;
             }
             case output_form::kind::pattern:
                 return texts_matching(out_, form.rules);

@@ -120,6 +120,13 @@ TEST(grammar, rules_take_at_least_what_their_shortest_way_takes) {
     EXPECT_EQ(made.rules[pair.index].size(), 1u);
 }
 
+TEST(grammar, a_text_is_no_longer_than_a_grammar_may_be) {
+    grammar_builder out;
+    const std::string most(grammar_builder::symbols_max, 'a');
+    EXPECT_EQ(out.literal(most).size(), most.size());
+    EXPECT_THROW(out.literal(most + "a"), grammar_too_large);
+}
+
 TEST(gbnf, a_grammar_of_json_lets_json_through) {
     const auto rules = of_gbnf(json_rules);
     EXPECT_FALSE(recurses_on_the_left(*rules));
