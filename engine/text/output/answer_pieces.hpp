@@ -1,5 +1,5 @@
 #pragma once
-// Small helpers of the output parsers. For engine/text/*_parser.cpp only.
+// Small helpers of the output parsers. For engine/text/output/*_parser.cpp.
 
 #include <string>
 #include <string_view>

@@ -9,15 +9,15 @@ namespace semantic::engine {
 
 namespace {
 
-using marks = std::string_view;
+using mark = std::string_view;
 
-constexpr std::array<marks, 1> hermes_marks{"<tool_call>"};
-constexpr std::array<marks, 2> qwen_xml_marks{"<tool_call>", "<function="};
-constexpr std::array<marks, 1> mistral_marks{"[TOOL_CALLS]"};
-constexpr std::array<marks, 2> deepseek_marks{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"};
-constexpr std::array<marks, 1> function_gemma_marks{"<start_function_call>"};
-constexpr std::array<marks, 1> gemma4_marks{"<|tool_call>"};
-constexpr std::array<marks, 1> tool_code_marks{"```tool_code\n"};
+constexpr std::array<mark, 1> hermes_marks{"<tool_call>"};
+constexpr std::array<mark, 2> qwen_xml_marks{"<tool_call>", "<function="};
+constexpr std::array<mark, 1> mistral_marks{"[TOOL_CALLS]"};
+constexpr std::array<mark, 2> deepseek_marks{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"};
+constexpr std::array<mark, 1> function_gemma_marks{"<start_function_call>"};
+constexpr std::array<mark, 1> gemma4_marks{"<|tool_call>"};
+constexpr std::array<mark, 1> tool_code_marks{"```tool_code\n"};
 
 const call_openers* openers_of(call_format format) {
     static const call_openers hermes{hermes_marks, true, true, read_hermes_call};
