@@ -299,16 +299,18 @@ result<void> cache_directory::check(const agent_id& id, const std::string& manif
 result<void> cache_directory::keep() {
     std::lock_guard one_at_a_time(keep_mutex_);
     if (lock_->is_in_place()) return {};
-    if (auto ok = make_directories(); !ok) return ok;
-    auto lock = parts_.files.lock(parts_.options.directory);
+    const std::string& directory = parts_.options.directory;
+    if (auto ok = parts_.files.make_directory(directory); !ok) return ok;
+    auto lock = parts_.files.lock(directory);
     if (!lock) return lock.error();
-    if (auto ok = adopt_directory_format(parts_.files, parts_.options.directory); !ok) return ok;
     const std::string path = parts_.full_path("secret");
     const auto found = read_whole(parts_.files, path, secret_.size());
     if (found ? *found != secret_ : found.error().code != errc::not_found)
-        return failure{errc::io, parts_.options.directory +
+        return failure{errc::io, directory +
                                      ": another cache directory stands in the place of the one "
                                      "that this process has opened"};
+    if (auto ok = adopt_directory_format(parts_.files, directory); !ok) return ok;
+    if (auto ok = make_directories(); !ok) return ok;
     if (!found)
         if (auto ok = replace_file(parts_.files, path, secret_); !ok) return ok;
     lock_ = std::move(*lock);

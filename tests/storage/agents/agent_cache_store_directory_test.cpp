@@ -166,11 +166,13 @@ TEST_F(agent_cache_store_directory_test, nothing_is_written_into_the_directory_o
         put(*store, "a", 21);
         EXPECT_EQ(store->save(id_of("a")).error().code, errc::locked);
     }
+    fs::remove(path + "/format");  // as a program of format 1 leaves it
     const auto refused = store->save(id_of("a"));
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().what.find("another cache directory"), std::string::npos);
     EXPECT_EQ(store->probe().save_failures, 2u);
     EXPECT_TRUE(fs::is_empty(path + "/agents"));
+    EXPECT_FALSE(fs::exists(path + "/format"));
     fs::remove_all(path);
     EXPECT_TRUE(store->save(id_of("a")));
 }
