@@ -30,10 +30,11 @@ bool is_cut(engine::stop_reason why) {
     return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
 }
 
-/// The text that a tool is called with, out of {"input": TEXT}.
+/// The text that a tool is called with, out of {"input": TEXT}; none of a call that was cut off.
 std::string input_of(std::string_view arguments_json) {
     auto parsed = parse_json(arguments_json, json_limits{});
-    const json::object* object = parsed ? parsed->if_object() : nullptr;
+    if (!parsed) return {};
+    const json::object* object = parsed->if_object();
     const json::value* input = object != nullptr ? object->if_contains("input") : nullptr;
     if (input == nullptr || !input->is_string()) return std::string(arguments_json);
     return std::string(input->get_string());

@@ -185,6 +185,18 @@ TEST(response_stream,
     EXPECT_EQ(failed[0].at("response").at("error").at("message"), "broken");
 }
 
+TEST(response_stream, a_text_that_is_cut_before_its_end_is_no_input) {
+    id_maker ids(ids_from(1));
+    response_stream stream(options(), ids);
+    stream.on_admitted(admission());
+    stream.on_call_begun("patch");
+    stream.on_call_arguments(R"({"input":"ab)");
+    stream.on_finished({stop_reason::max_tokens, "", 9, true});
+    const auto& item = stream.response().at("output").at(0);
+    EXPECT_EQ(item.at("status"), "incomplete");
+    EXPECT_EQ(item.at("input"), "");
+}
+
 TEST(response_stream, calls_behind_the_limit_are_left_out) {
     id_maker ids(ids_from(1));
     reply_options with = options();
