@@ -96,33 +96,38 @@ tool_use parse_mode(const json_cursor& field) {
 
 /// {"type": "allowed_tools", "mode", "tools": [{"type", "name"}]}: all stay in the prompt, and
 /// calls are held to those.
-void parse_allowed(const json_cursor& choice, bool several, response_request& request) {
+void parse_allowed(const json_cursor& choice, const response_limits& limits, bool several,
+                   response_request& request) {
     const tool_use use = parse_mode(choice.at("mode"));
     const json_cursor list = choice.at("tools");
-    std::vector<std::string> allowed;
-    const std::size_t count = parse_count(list, request.chat.tools.size());
+    std::set<std::string> allowed;
+    const std::size_t count = parse_count(list, limits.tools_max);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor tool = list.item(i);
-        allowed.push_back(string_at(tool, "name"));
-        if (std::ranges::find(request.chat.tools, allowed.back(), &engine::tool_definition::name) ==
+        const std::string name = string_at(tool, "name");
+        if (std::ranges::find(request.chat.tools, name, &engine::tool_definition::name) ==
             request.chat.tools.end())
-            tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(allowed.back()));
+            tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(name));
+        allowed.insert(name);
     }
     set_tool_use(request, use, several, std::nullopt, choice);
-    if (use == tool_use::always) request.form.tools = std::move(allowed);
-    if (use == tool_use::when_wanted && count < request.chat.tools.size())
+    if (use == tool_use::always && allowed.empty())
+        list.fail(errc::bad_value, "a call is required, and none of the tools may be called");
+    if (use == tool_use::always) request.form.tools.assign(allowed.begin(), allowed.end());
+    if (use == tool_use::when_wanted && allowed.size() < request.chat.tools.size())
         list.fail(errc::unsupported,
                   "some tools alone may be called only where a call is required; name all of them");
 }
 
-void parse_tool_choice(const json_cursor& root, response_request& request) {
+void parse_tool_choice(const json_cursor& root, const response_limits& limits,
+                       response_request& request) {
     const bool several = flag_at(root, "parallel_tool_calls", true);
     auto choice = root.find("tool_choice");
     if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
     if (!choice->value().is_object())
         return set_tool_use(request, parse_mode(*choice), several, std::nullopt, *choice);
     const std::string type = string_at(*choice, "type");
-    if (type == "allowed_tools") return parse_allowed(*choice, several, request);
+    if (type == "allowed_tools") return parse_allowed(*choice, limits, several, request);
     if (!is_own_tool(type))
         return choice->at("type").fail(errc::unsupported,
                                        "this server runs no tools itself, such as " + quoted(type));
@@ -210,7 +215,10 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
     refuse_what_is_kept(root);
-    refuse_field(root, "continue_final_message", "an answer is a new message here");
+    constexpr const char* is_new = "an answer is a new message here";
+    refuse_field(root, "continue_final_message", is_new);
+    if (auto begins = root.find("add_generation_prompt"); begins && !begins->as_bool())
+        begins->fail(errc::unsupported, is_new);
     request.max_tokens =
         parse_max_tokens(root, {"max_output_tokens"}, limits).value_or(limits.max_tokens_max);
     request.ending = parse_ending(root, request.max_tokens, limits);
@@ -223,7 +231,7 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     parse_include(root, limits, request);
     parse_text_form(root, request);
     parse_foreign_forms(root, limits, request);
-    parse_tool_choice(root, request);
+    parse_tool_choice(root, limits, request);
     parse_most_calls(root, request);
     request.repeated = repeated_fields(root);
     return request;

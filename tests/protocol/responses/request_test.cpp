@@ -143,8 +143,21 @@ TEST(parse_response, tool_choice_holds_calls_to_what_it_names) {
                                    R"("tools":[{"type":"custom","name":"patch"}]})"))
                   .path,
               "tool_choice.tools");
+    for (const char* none :
+         {R"("auto","tools":[{"name":"look"},{"name":"look"}])", R"("required","tools":[])"})
+        EXPECT_EQ(
+            refused(body(tools + R"(,"tool_choice":{"type":"allowed_tools","mode":)" + none + "}"))
+                .path,
+            "tool_choice.tools")
+            << none;
     EXPECT_EQ(refused(body(tools + R"(,"tool_choice":{"type":"function","name":"lock"})")).code,
               errc::bad_value);
+}
+
+TEST(parse_response, an_answer_begins_anew) {
+    EXPECT_EQ(refused(body(R"(,"continue_final_message":true)")).code, errc::unsupported);
+    EXPECT_EQ(refused(body(R"(,"add_generation_prompt":false)")).path, "add_generation_prompt");
+    parsed(body(R"(,"continue_final_message":false,"add_generation_prompt":true)"));
 }
 
 TEST(parse_response, text_formats_are_the_form_of_the_answer) {
