@@ -8,10 +8,10 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
 #include "storage/files/utf8.hpp"
 #include "storage/types/assert.hpp"
+#include "tests/fuzz/grammar_walk.hpp"
 
 using namespace semantic;
 using namespace semantic::engine;
@@ -37,25 +37,6 @@ void check_refusal(const boost::json::value& schema, const strings& not_held) {
     }
 }
 
-/// Bytes that may follow, chosen by those of the schema itself.
-void walk(const std::shared_ptr<const grammar>& rules, std::string_view choices) {
-    grammar_matcher matcher(rules);
-    auto at = matcher.start();
-    if (rules->rules[rules->root].empty()) return;
-    for (std::size_t i = 0; i < 100; ++i) {
-        if (!matcher.goes_on(at)) {
-            ASSERT(matcher.accepts(at));
-            return;
-        }
-        const auto first = static_cast<unsigned char>(choices[i % choices.size()]);
-        auto next = grammar_matcher::dead;
-        for (unsigned tried = 0; tried < 256 && next == grammar_matcher::dead; ++tried)
-            next = matcher.step(at, static_cast<unsigned char>(first + tried));
-        ASSERT(next != grammar_matcher::dead);
-        at = next;
-    }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t count) {
@@ -68,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t coun
     strings not_held;
     try {
         const auto rules = compiled(schema, &not_held);
-        walk(rules, source);
+        if (!rules->rules[rules->root].empty()) fuzz::walk(rules, source, 100);
         ASSERT(not_held.size() <= 65);
         for (const std::string& each : not_held) ASSERT(storage::utf8::is_valid(each));
         check_refusal(schema, not_held);
