@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/text/template/probe_conversations.hpp"
 #include "engine/text/template/sampled_turn_places.hpp"
 #include "engine/text/template/template_parts.hpp"
 
@@ -17,14 +18,6 @@ namespace {
 
 constexpr const char* version = "1";  // of how a conversation becomes variables
 constexpr const char* default_day = "2024-07-26";
-
-// Texts that no template writes.
-constexpr const char* asked = "probe-asked-4d1f";
-constexpr const char* added = "probe-added-4d1f";
-constexpr const char* answered = "probe-answered-4d1f";
-constexpr const char* instructed = "probe-instructed-4d1f";
-constexpr const char* argument = "probe-argument-4d1f";
-constexpr const char* returned = "probe-returned-4d1f";
 
 using pairs = std::vector<std::pair<jinja::value, jinja::value>>;
 
@@ -190,7 +183,8 @@ void own_template::find_answers(std::string_view source) {
 bool own_template::opens_thinking(std::optional<bool> thinking) const {
     render_options options;
     options.thinking = thinking;
-    const std::vector<template_message> user{{.from = role::user, .content = asked}};
+    const conversation chat = probe::question();
+    const std::vector<template_message> user = *flatten(chat);
     const auto out = run({user, {}, options}, *messages_value(user, form_), jinja::value(), 0);
     if (!out) return false;
     const std::string_view open = thinking_open_of(answers_.thinking);
@@ -198,21 +192,22 @@ bool own_template::opens_thinking(std::optional<bool> thinking) const {
 }
 
 /// Empty when the template fails.
-std::string own_template::tried(const std::vector<template_message>& messages,
-                                const std::vector<tool_definition>& tools, bool with_prompt) const {
+std::string own_template::tried(const conversation& chat, bool with_prompt) const {
+    const std::vector<template_message> messages = *flatten(chat);
     const auto said = messages_value(messages, form_);
-    const auto offered = tools_value(tools);
-    auto out = run({messages, tools, {}, with_prompt}, *said, *offered, 0);
+    const auto offered = tools_value(chat.tools);
+    auto out = run({messages, chat.tools, {}, with_prompt}, *said, *offered, 0);
     return out ? std::move(out->text) : std::string();
 }
 
 result<void> own_template::probe() {
-    const template_message user{.from = role::user, .content = asked};
-    auto out = run({{user}, {}, {}}, *messages_value({user}, form_), jinja::value(), 0);
+    const conversation chat = probe::question();
+    const std::vector<template_message> user = *flatten(chat);
+    auto out = run({user, {}, {}}, *messages_value(user, form_), jinja::value(), 0);
     if (!out) {
         return failure{errc::incompatible, "it fails for one message: " + described(out.error())};
     }
-    if (!has(out->text, asked)) {
+    if (!has(out->text, probe::asked)) {
         return failure{errc::incompatible, "it leaves out what the user says"};
     }
     if (!spellings_.bos.empty() && out->text.starts_with(spellings_.bos)) bos_ = spellings_.bos;
@@ -220,45 +215,38 @@ result<void> own_template::probe() {
     const auto leaves_nothing_out = [](const std::string& text, const char* part) {
         return text.empty() || has(text, part);
     };
-    const template_message system{.from = role::system, .content = instructed};
-    const template_message assistant{.from = role::assistant, .content = answered};
-    has_system_ = leaves_nothing_out(tried({system, user}, {}, true), instructed);
+    has_system_ = leaves_nothing_out(tried(probe::with_system_text(), true), probe::instructed);
     has_later_system_ =
-        leaves_nothing_out(tried({user, assistant, system, user}, {}, true), instructed);
-    const template_message more{.from = role::user, .content = added};
-    has_users_in_a_row_ = leaves_nothing_out(tried({user, more}, {}, true), asked) &&
-                          leaves_nothing_out(tried({user, more}, {}, true), added);
-    const tool_definition tool{"probe_tool_4d1f", "d", R"({"type":"object","properties":{}})"};
-    has_tools_ = leaves_nothing_out(tried({user}, {tool}, true), tool.name.c_str());
-    const template_message calling{
-        .from = role::assistant,
-        .calls = {{"probe0001", tool.name, std::string(R"({"k": ")") + argument + "\"}"}}};
-    const template_message result{.from = role::tool, .content = returned, .call_id = "probe0001"};
-    std::string used = tried({user, calling, result}, {tool}, true);
-    if (!has(used, argument)) {
+        leaves_nothing_out(tried(probe::with_later_system_text(), true), probe::instructed);
+    const std::string twice = tried(probe::two_questions(), true);
+    has_users_in_a_row_ =
+        leaves_nothing_out(twice, probe::asked) && leaves_nothing_out(twice, probe::added);
+    has_tools_ = leaves_nothing_out(tried(probe::with_tool(), true), probe::tool_name);
+    std::string used = tried(probe::with_call(), true);
+    if (!has(used, probe::argument)) {
         // Some join the arguments to other text as they stand.
         form_ = arguments_as::text;
-        const std::string other = tried({user, calling, result}, {tool}, true);
-        if (has(other, argument)) {
+        const std::string other = tried(probe::with_call(), true);
+        if (has(other, probe::argument)) {
             used = other;
         } else {
             form_ = arguments_as::dict;
         }
     }
-    has_calls_ = leaves_nothing_out(used, argument);
-    has_results_ = leaves_nothing_out(used, returned);
+    has_calls_ = leaves_nothing_out(used, probe::argument);
+    has_results_ = leaves_nothing_out(used, probe::returned);
     return {};
 }
 
 /// Compares a prompt with and without its end, and with an answer in its place.
 void own_template::find_turn() {
     if (!spellings_.eos.empty()) stop_tokens_.push_back(spellings_.eos);
-    const template_message user{.from = role::user, .content = asked};
-    const template_message assistant{.from = role::assistant, .content = answered};
-    const std::string before = tried({user}, {}, false);
-    const std::string prompt = tried({user}, {}, true);
-    const std::string whole = tried({user, assistant, user}, {}, false);
-    const std::size_t answer = whole.find(answered);
+    const std::string before = tried(probe::question(), false);
+    const std::string prompt = tried(probe::question(), true);
+    conversation next = probe::with_answer();
+    next.messages.push_back(next.messages.front());
+    const std::string whole = tried(next, false);
+    const std::size_t answer = whole.find(probe::answered);
     if (!before.empty() && prompt.starts_with(before) && answer != std::string::npos &&
         whole.starts_with(before)) {
         const std::string tail = prompt.substr(before.size());
@@ -272,7 +260,7 @@ void own_template::find_turn() {
         }
     }
     if (answer == std::string::npos) return;
-    const std::string behind = whole.substr(answer + std::string_view(answered).size());
+    const std::string behind = whole.substr(answer + std::string_view(probe::answered).size());
     const std::size_t end = behind.find('>');
     if (behind.starts_with('<') && end != std::string::npos) {
         stop_tokens_.push_back(behind.substr(0, end + 1));

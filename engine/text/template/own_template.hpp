@@ -65,8 +65,7 @@ class own_template {
                                          std::uint64_t extra_steps) const;
     storage::result<jinja::rendering> render_parts(const own_template_input& input) const;
     storage::result<jinja::rendering> render_as_sampled(const own_template_input& input) const;
-    std::string tried(const std::vector<template_message>& messages,
-                      const std::vector<tool_definition>& tools, bool with_prompt) const;
+    std::string tried(const conversation& chat, bool with_prompt) const;
     storage::result<void> probe();
     void find_answers(std::string_view source);
     bool opens_thinking(std::optional<bool> thinking) const;
