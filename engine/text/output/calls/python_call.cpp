@@ -1,5 +1,4 @@
-// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code. Read when they are
-// whole: only then it is clear that this is one call and nothing else.
+// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code. Literals alone.
 
 #include <array>
 #include <cctype>
@@ -13,176 +12,32 @@ namespace semantic::engine {
 namespace {
 
 constexpr std::array<std::string_view, 1> fence_closers{"```"};
+constexpr std::size_t word_bytes_max = 512;  // of a name or a number
+constexpr char splat = '*';                  // the level of f(**{...})
 
 bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool in_name(char c) {
     return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0 || c == '.';
 }
 
-/// Literals of Python as JSON.
-class literal_reader {
-  public:
-    explicit literal_reader(std::string_view text) : text_(text) {}
+/// JSON of a word that is a literal; empty: it is none.
+std::string_view json_of_word(std::string_view word) {
+    if (word == "True" || word == "true") return "true";
+    if (word == "False" || word == "false") return "false";
+    if (word == "None" || word == "null") return "null";
+    return {};
+}
 
-    bool at_end() const { return at_ >= text_.size(); }
-    char front() const { return at_end() ? '\0' : text_[at_]; }
-    void skip_space() {
-        while (!at_end() && is_json_space(front())) ++at_;
-    }
-    bool take(char c) {
-        skip_space();
-        if (front() != c) return false;
-        ++at_;
-        return true;
-    }
-    std::string name() {
-        skip_space();
-        std::string out;
-        if (!begins_name(front())) return out;
-        while (!at_end() && in_name(front())) out += text_[at_++];
-        return out;
-    }
-    std::size_t place() const { return at_; }
-    void return_to(std::size_t at) { at_ = at; }
-
-    /// Returns: false when it is no literal.
-    bool value(std::string& out, std::size_t depth = 0) {
-        skip_space();
-        if (depth > call_depth_max || at_end()) return false;
-        const char c = front();
-        if (c == '"' || c == '\'') return text(out);
-        if (c == '[') return list(']', out, depth);
-        if (c == '(') return list(')', out, depth);
-        if (c == '{') return dict(out, depth);
-        if (begins_name(c)) return word(out);
-        return number(out);
-    }
-
-  private:
-    bool word(std::string& out) {
-        const std::string said = name();
-        if (said == "True" || said == "true") return out += "true", true;
-        if (said == "False" || said == "false") return out += "false", true;
-        if (said == "None" || said == "null") return out += "null", true;
-        return false;
-    }
-
-    bool number(std::string& out) {
-        std::string written;
-        while (!at_end() && (in_name(front()) || front() == '-' || front() == '+'))
-            written += text_[at_++];
-        if (written.starts_with('+')) written.erase(0, 1);
-        std::erase(written, '_');
-        if (written.ends_with('.')) written += '0';
-        json_stream checked;
-        const std::size_t before = out.size();
-        for (const char c : written) checked.push(c, out);
-        checked.push(' ', out);
-        return checked.at() == json_stream::state::whole && out.size() > before;
-    }
-
-    bool text(std::string& out) {
-        const char quote = text_[at_];
-        const std::string three(3, quote);
-        const bool is_long = text_.substr(at_).starts_with(three);
-        const std::string end = is_long ? three : std::string(1, quote);
-        at_ += end.size();
-        out += '"';
-        while (!text_.substr(at_).starts_with(end)) {
-            if (at_end()) return false;
-            if (front() == '\\') {
-                if (!escape(out)) return false;
-            } else {
-                append_escaped(out, text_[at_++]);
-            }
-        }
-        at_ += end.size();
-        out += '"';
-        return true;
-    }
-
-    bool escape(std::string& out) {
-        if (at_ + 1 >= text_.size()) return false;
-        const char c = text_[at_ + 1];
-        at_ += 2;
-        switch (c) {
-            case 'n':
-            case 't':
-            case 'r':
-            case 'b':
-            case 'f':
-            case '"':
-            case '\\':
-                out += '\\';
-                out += c;
-                return true;
-            case '\'':
-                out += c;
-                return true;
-            case '\n':
-                return true;  // a line that goes on
-            case 'u':
-                out += "\\u";
-                for (int i = 0; i < 4; ++i, ++at_) {
-                    if (std::isxdigit(static_cast<unsigned char>(front())) == 0) return false;
-                    out += front();
-                }
-                return true;
-            default:
-                out += "\\\\";
-                append_escaped(out, c);
-                return true;
-        }
-    }
-
-    bool list(char end, std::string& out, std::size_t depth) {
-        ++at_;
-        out += '[';
-        for (bool is_first = true; !take(end); is_first = false) {
-            if (!is_first) out += ',';
-            if (!value(out, depth + 1)) return false;
-            if (take(',')) continue;
-            if (!take(end)) return false;
-            break;
-        }
-        out += ']';
-        return true;
-    }
-
-    bool dict(std::string& out, std::size_t depth) {
-        ++at_;
-        out += '{';
-        for (bool is_first = true; !take('}'); is_first = false) {
-            if (!is_first) out += ',';
-            skip_space();
-            if (front() != '"' && front() != '\'') return false;
-            if (!text(out) || !take(':')) return false;
-            out += ':';
-            if (!value(out, depth + 1)) return false;
-            if (take(',')) continue;
-            if (!take('}')) return false;
-            break;
-        }
-        out += '}';
-        return true;
-    }
-
-    std::string_view text_;
-    std::size_t at_ = 0;
-};
-
+/// Writes what it reads as JSON, which goes through the same checks as everybody's.
 class python_reader final : public call_reader {
   public:
     explicit python_reader(const offered_tools& tools) : tools_(tools) {}
 
-    /// Looks for the bracket that closes the call.
     std::size_t read(std::string_view text) override {
         std::size_t at = 0;
-        while (at < text.size() && state_ == state::open) {
-            const char c = text[at++];
-            held_ += c;
-            if (is_outside(c)) outside(c);
-        }
+        for (; at < text.size() && state_ == state::open; ++at)
+            while (state_ == state::open && !take(text[at])) {
+            }
         return at;
     }
 
@@ -193,99 +48,324 @@ class python_reader final : public call_reader {
     }
 
   private:
-    void outside(char c) {
-        if (c == '(' || c == '[' || c == '{') {
-            ++depth_;
-        } else if (c == ')' || c == ']' || c == '}') {
-            if (--depth_ <= 0) close();
-        } else if (depth_ == 0 && !is_json_space(c) && !in_name(c) && c != ',' && c != ';') {
+    enum class stage {
+        before_name,
+        name,
+        behind_name,
+        item,  // of what is open, or its end
+        keyword,
+        behind_keyword,
+        value,
+        word,
+        behind_value,
+        colon,
+        quotes,  // that open a text
+        text,
+        behind_call
+    };
+
+    /// Returns: false when the next stage is to look at `c` again.
+    bool take(char c) {
+        switch (stage_) {
+            case stage::name:
+                return take_name(c);
+            case stage::keyword:
+                return in_word(c, in_name(c), stage::behind_keyword);
+            case stage::word:
+                return take_word(c);
+            case stage::quotes:
+                return take_quotes(c);
+            case stage::text:
+                return take_text(c), true;
+            default:
+                break;
+        }
+        return is_json_space(c) || take_part(c);
+    }
+
+    /// Between words and texts, where white space says nothing.
+    bool take_part(char c) {
+        switch (stage_) {
+            case stage::before_name:
+                return before_name(c), true;
+            case stage::behind_name:
+                return behind_name(c), true;
+            case stage::item:
+                return begin_item(c);
+            case stage::behind_keyword:
+                return behind_keyword(c);
+            case stage::value:
+                return begin_value(c), true;
+            case stage::behind_value:
+                return behind_value(c), true;
+            case stage::colon:
+                if (c != ':') fail();
+                write(":");
+                stage_ = stage::value;
+                return true;
+            case stage::behind_call:
+                if (c == ')') done();
+                if (c != ')') fail();
+                return true;
+            default:
+                break;
+        }
+        return true;
+    }
+
+    // ---- the name
+
+    void before_name(char c) {
+        if (begins_name(c)) {
+            word_ = c;
+            stage_ = stage::name;
+        } else if (!is_separated_ && (c == ',' || c == ';')) {
+            is_separated_ = true;
+        } else {
             fail();
         }
     }
 
-    /// Returns: false for what belongs to a text, its quotes too.
-    bool is_outside(char c) {
-        if (quotes_ == 0) {
-            if (c != '"' && c != '\'') return true;
-            quote_ = c;
-            quotes_ = 1;
-            is_opening_ = true;
-            run_ = 0;
+    /// Tools may have hyphens in their names.
+    bool take_name(char c) { return in_word(c, in_name(c) || c == '-', stage::behind_name); }
+
+    void behind_name(char c) {
+        if (c != '(') return fail();
+        if (word_ == "print" && !is_printed_ && !tools_.has("print")) {
+            is_printed_ = is_separated_ = true;
+            stage_ = stage::before_name;
+            return;
+        }
+        constexpr std::string_view module = "default_api.";
+        if (word_.starts_with(module)) word_.erase(0, module.size());
+        if (word_.empty()) return fail();
+        name_ = word_;
+        levels_ = ")";
+        write("{");
+        stage_ = stage::item;
+    }
+
+    bool in_word(char c, bool is_part, stage behind) {
+        if (!is_part) {
+            stage_ = behind;
             return false;
         }
-        if (is_opening_) {
-            if (c == quote_ && ++quotes_ < 3) return false;
-            is_opening_ = false;
-            if (c == quote_) return false;  // the third
-            if (quotes_ == 2) {             // an empty text
-                quotes_ = 0;
-                return is_outside(c);
-            }
+        word_ += c;
+        if (word_.size() > word_bytes_max) fail();
+        return true;
+    }
+
+    // ---- arguments and what is in them
+
+    void write(std::string_view json) {
+        for (const char c : json) json_.push(c, arguments_);
+        if (json_.at() == json_stream::state::malformed) fail();
+    }
+    void write_comma() {
+        if (json_.awaits_end()) write(",");
+    }
+    void write_character(char c) {
+        std::string escaped;
+        append_escaped(escaped, c);
+        write(escaped);
+    }
+
+    bool are_arguments() const { return levels_.size() == 1; }
+    bool closes(char c) const { return c == (levels_.back() == splat ? '}' : levels_.back()); }
+
+    void close() {
+        const char level = levels_.back();
+        levels_.pop_back();
+        if (level != splat) write(level == '}' || levels_.empty() ? "}" : "]");
+        stage_ = stage::behind_value;
+        if (!levels_.empty()) return;
+        stage_ = stage::behind_call;
+        if (!is_printed_ && state_ == state::open) done();
+    }
+
+    bool begin_item(char c) {
+        if (stars_ == 1 && c != splat) return fail(), true;
+        if (stars_ == 2) return begin_splat(c), true;
+        if (closes(c)) return close(), true;
+        if (levels_.back() == '}' || levels_.back() == splat) return begin_key(c), true;
+        if (!are_arguments()) {
+            write_comma();
+            stage_ = stage::value;
+            return false;
         }
-        if (escaped_ || c != quote_) {
-            escaped_ = !escaped_ && c == '\\';
-            run_ = 0;
-        } else if (++run_ == quotes_) {
-            quotes_ = 0;
+        if (c == splat) return ++stars_, true;
+        if (begins_name(c)) {
+            word_.clear();
+            stage_ = stage::keyword;
+            return false;
+        }
+        write_place();
+        stage_ = stage::value;
+        return false;
+    }
+
+    void begin_splat(char c) {
+        stars_ = 0;
+        if (c != '{') return fail();
+        levels_ += splat;
+    }
+
+    void begin_key(char c) {
+        if (c != '"' && c != '\'') return fail();
+        write_comma();
+        is_key_ = true;
+        begin_text(c);
+    }
+
+    void write_key(std::string_view key) {
+        ++place_;
+        write_comma();
+        write("\"");
+        for (const char c : key) write_character(c);
+        write("\":");
+    }
+    /// The parameter that stands at this place.
+    void write_place() {
+        const std::optional<std::string> key = tools_.parameter_at(name_, place_);
+        if (!key) return fail();
+        write_key(*key);
+    }
+
+    bool behind_keyword(char c) {
+        if (c == '=') {
+            write_key(word_);
+            stage_ = stage::value;
+            return true;
+        }
+        write_place();
+        write_literal();
+        return false;
+    }
+
+    void begin_value(char c) {
+        if (c == '"' || c == '\'') return begin_text(c);
+        if (c == '[' || c == '(' || c == '{') {
+            levels_ += c == '[' ? ']' : c == '(' ? ')' : '}';
+            write(c == '{' ? "{" : "[");
+            stage_ = stage::item;
+            return;
+        }
+        word_ = c;
+        is_number_ = !begins_name(c);
+        stage_ = stage::word;
+    }
+
+    bool take_word(char c) {
+        const bool is_sign = is_number_ && (c == '-' || c == '+');
+        if (in_name(c) || is_sign) return in_word(c, true, stage::word);
+        write_literal();
+        return false;
+    }
+
+    /// A word, or a number, which JSON writes with less liberty.
+    void write_literal() {
+        stage_ = stage::behind_value;
+        if (begins_name(word_[0])) {
+            const std::string_view json = json_of_word(word_);
+            if (json.empty()) fail();
+            return write(json);
+        }
+        std::erase(word_, '_');
+        if (word_.starts_with('+')) word_.erase(0, 1);
+        if (word_.ends_with('.')) word_ += '0';
+        const bool is_number =
+            !word_.empty() && (word_[0] == '-' || (word_[0] >= '0' && word_[0] <= '9'));
+        if (!is_number) return fail();
+        write(word_);
+        write(" ");  // ends it
+    }
+
+    void behind_value(char c) {
+        if (c == ',') {
+            stage_ = stage::item;
+        } else if (closes(c)) {
+            close();
+        } else {
+            fail();
+        }
+    }
+
+    // ---- texts
+
+    void begin_text(char quote) {
+        write("\"");
+        quote_ = quote;
+        quotes_ = 1;
+        run_ = 0;
+        stage_ = stage::quotes;
+    }
+
+    bool take_quotes(char c) {
+        if (c == quote_) {
+            if (++quotes_ == 3) stage_ = stage::text;
+            return true;
+        }
+        if (quotes_ == 2) {
+            end_text();
+        } else {
+            stage_ = stage::text;
         }
         return false;
     }
 
-    void close() {
-        literal_reader in(held_);
-        if (!in.take(',')) in.take(';');
-        std::string name = in.name();
-        bool is_printed = false;
-        if (name == "print" && !tools_.has("print")) {
-            is_printed = in.take('(');
-            name = in.name();
-        }
-        if (name.starts_with("default_api."))
-            name.erase(0, std::string_view("default_api.").size());
-        std::string made;
-        if (name.empty() || !in.take('(') || !arguments(in, name, made) ||
-            (is_printed && !in.take(')')) || !rest_is_space(in)) {
-            fail();
-            return;
-        }
-        name_ = std::move(name);
-        arguments_ = std::move(made);
-        done();
-    }
-    static bool rest_is_space(literal_reader& in) {
-        in.skip_space();
-        return in.at_end();
+    void end_text() {
+        write("\"");
+        stage_ = is_key_ ? stage::colon : stage::behind_value;
+        is_key_ = false;
     }
 
-    bool arguments(literal_reader& in, const std::string& tool, std::string& out) const {
-        out = "{";
-        for (std::size_t place = 0; !in.take(')'); ++place) {
-            if (place > 0) out += ',';
-            const std::size_t before = in.place();
-            std::optional<std::string> key = in.name();
-            if (key->empty() || !in.take('=')) {
-                in.return_to(before);
-                key = tools_.parameter_at(tool, place);
-            }
-            if (!key) return false;
-            out += '"' + *key + "\":";
-            if (!in.value(out)) return false;
-            if (in.take(',')) continue;
-            if (!in.take(')')) return false;
-            break;
+    void take_text(char c) {
+        if (digits_left_ > 0) {
+            if (std::isxdigit(static_cast<unsigned char>(c)) == 0) return fail();
+            --digits_left_;
+            return write(std::string_view(&c, 1));
         }
-        out += '}';
-        return true;
+        if (is_escaped_) return take_escaped(c);
+        if (c == quote_) {
+            if (++run_ == quotes_) end_text();
+            return;
+        }
+        for (; run_ > 0; --run_) write_character(quote_);
+        is_escaped_ = c == '\\';
+        if (!is_escaped_) write_character(c);
+    }
+
+    void take_escaped(char c) {
+        is_escaped_ = false;
+        if (std::string_view("ntrbf\"\\").find(c) != std::string_view::npos) {
+            write("\\");
+            return write(std::string_view(&c, 1));
+        }
+        if (c == 'u') {
+            digits_left_ = 4;
+            return write("\\u");
+        }
+        if (c == '\n') return;  // a line that goes on
+        if (c != '\'') write("\\\\");
+        write_character(c);
     }
 
     const offered_tools tools_;
-    std::string held_;
+    stage stage_ = stage::before_name;
+    json_stream json_;
+    std::string levels_;  // what closes each bracket that is open
+    std::string word_;
+    std::size_t place_ = 0;  // of the next argument
+    int stars_ = 0;
+    bool is_separated_ = false;
+    bool is_printed_ = false;
+    bool is_number_ = false;
+    bool is_key_ = false;
     char quote_ = '\0';
     int quotes_ = 0;  // one or three around the text that is open
-    bool is_opening_ = false;
-    int run_ = 0;  // quotes in a row that may close it
-    int depth_ = 0;
-    bool escaped_ = false;
+    int run_ = 0;     // quotes in a row that may close it
+    bool is_escaped_ = false;
+    int digits_left_ = 0;  // of a character's number
 };
 
 }  // namespace
