@@ -48,6 +48,13 @@ class grammar_too_large : public std::runtime_error {
     grammar_too_large() : std::runtime_error("it describes more than an answer can be held to") {}
 };
 
+/// What must come next of an answer is nothing that the model's vocabulary spells.
+class unwritable_form : public std::runtime_error {
+  public:
+    unwritable_form()
+        : std::runtime_error("the model's vocabulary cannot write what must come next") {}
+};
+
 class grammar_builder {
   public:
     using symbol = grammar::symbol;

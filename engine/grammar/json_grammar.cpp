@@ -1,5 +1,9 @@
 #include "engine/grammar/json_grammar.hpp"
 
+#include <boost/json.hpp>
+
+#include "engine/text/output/json_text.hpp"
+
 namespace semantic::engine {
 
 namespace {
@@ -23,10 +27,21 @@ byte_set one_of(std::string_view characters) {
     return set;
 }
 
+// Of keys that a dialect writes without quotes.
+constexpr std::string_view plain_key_bytes =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+constexpr int plain_key_max = 64;
+
+bool is_plain_key(std::string_view name) {
+    return !name.empty() && name.size() <= plain_key_max &&
+           name.find_first_not_of(plain_key_bytes) == std::string_view::npos;
+}
+
 }  // namespace
 
-json_grammar::json_grammar(grammar_builder& out, json_spacing spacing)
-    : out_(out), spacing_(spacing) {}
+json_grammar::json_grammar(grammar_builder& out, json_spacing spacing, json_dialect dialect,
+                           std::optional<string_mark> quote)
+    : out_(out), spacing_(spacing), dialect_(dialect), quote_(std::move(quote)) {}
 
 template <class Make>
 symbol json_grammar::once(shared_rule& rule, Make make) {
@@ -42,7 +57,7 @@ using alternatives = std::vector<grammar::sequence>;
 
 symbol json_grammar::blank() {
     return once(blank_, [&]() -> alternatives {
-        if (spacing_ == json_spacing::templates) return {{}};
+        if (spacing_ != json_spacing::free) return {{}};
         symbol indent = out_.repeat(out_.literal(" "), 0, indent_max);
         return {{}, out_.literal(" "), out_.literal("\n") + indent};
     });
@@ -51,6 +66,7 @@ symbol json_grammar::blank() {
 symbol json_grammar::colon() {
     return once(colon_, [&]() -> alternatives {
         if (spacing_ == json_spacing::templates) return {out_.literal(": ")};
+        if (spacing_ == json_spacing::none) return {out_.literal(":")};
         return {out_.literal(":"), out_.literal(": ")};
     });
 }
@@ -58,6 +74,7 @@ symbol json_grammar::colon() {
 symbol json_grammar::comma() {
     return once(comma_, [&]() -> alternatives {
         if (spacing_ == json_spacing::templates) return {out_.literal(", ")};
+        if (spacing_ == json_spacing::none) return {out_.literal(",")};
         return {out_.literal(",") + blank()};
     });
 }
@@ -92,7 +109,8 @@ symbol json_grammar::character() {
         grammar::sequence u = out_.literal("u");
         // Apart, because each alternative is one more thing to follow behind every character.
         symbol escaped = out_.any_of({
-            {out_.bytes(one_of("\"\\/bfnrt"))},
+            // Python keeps the backslash in front of a slash.
+            {out_.bytes(one_of(dialect_ == json_dialect::python ? "\"\\bfnrt" : "\"\\/bfnrt"))},
             u + not_d + hex + hex + hex,
             u + d + out_.bytes(one_of("01234567")) + hex + hex,
             u + d + out_.bytes(one_of("89abAB")) + hex + hex + out_.literal("\\") + u + d +
@@ -104,8 +122,47 @@ symbol json_grammar::character() {
 
 symbol json_grammar::string() {
     return once(string_, [&]() -> alternatives {
+        if (quote_) return {{quote_->any_string}};
         return {out_.literal("\"") + out_.repeat({character()}, 0, -1) + out_.literal("\"")};
     });
+}
+
+symbol json_grammar::string_of(int least, int most) {
+    const bool has_mark = quote_ && quote_->character;
+    const grammar::sequence quote = has_mark ? quote_->mark : out_.literal("\"");
+    const symbol one = has_mark ? *quote_->character : character();
+    return out_.any_of({quote + out_.repeat({one}, least, most) + quote});
+}
+
+grammar::sequence json_grammar::constant(const boost::json::value& value) {
+    if (dialect_ == json_dialect::python && value.is_bool())
+        return out_.literal(value.get_bool() ? "True" : "False");
+    if (dialect_ == json_dialect::python && value.is_null()) return out_.literal("None");
+    const boost::json::string* text = quote_ ? value.if_string() : nullptr;
+    if (text == nullptr || text->find(quote_->spelling) != boost::json::string::npos)
+        return out_.literal(to_json_text(value));
+    return quote_->mark + out_.literal(*text) + quote_->mark;
+}
+
+std::optional<symbol> json_grammar::plain_key() {
+    if (dialect_ != json_dialect::gemma) return std::nullopt;
+    return out_.repeat({out_.bytes(one_of(plain_key_bytes))}, 1, plain_key_max);
+}
+
+grammar::sequence json_grammar::member_name(const std::string& name, bool is_argument) {
+    if (dialect_ == json_dialect::python && is_argument) return out_.literal(name + "=");
+    if (dialect_ == json_dialect::gemma && is_plain_key(name)) return out_.literal(name) + colon();
+    return out_.literal(quoted(name)) + colon();
+}
+
+std::pair<std::string_view, std::string_view> json_grammar::brackets(bool are_arguments) const {
+    if (dialect_ == json_dialect::python && are_arguments) return {"(", ")"};
+    return {"{", "}"};
+}
+
+symbol json_grammar::any_arguments() {
+    if (dialect_ != json_dialect::python) return any_object();
+    return out_.any_of({out_.literal("(**") + any_object() + out_.literal(")")});
 }
 
 symbol json_grammar::integer() {
@@ -131,13 +188,11 @@ symbol json_grammar::number() {
 }
 
 symbol json_grammar::boolean() {
-    return once(boolean_, [&]() -> alternatives {
-        return {out_.literal("true"), out_.literal("false")};
-    });
+    return once(boolean_, [&]() -> alternatives { return {constant(true), constant(false)}; });
 }
 
 symbol json_grammar::null() {
-    return once(null_, [&]() -> alternatives { return {out_.literal("null")}; });
+    return once(null_, [&]() -> alternatives { return {constant(nullptr)}; });
 }
 
 symbol json_grammar::array_of(symbol element, int least, int most) {
@@ -162,7 +217,8 @@ symbol json_grammar::any_value() {
 
 symbol json_grammar::any_object() {
     return once(any_object_, [&]() -> alternatives {
-        grammar::sequence member{string(), colon(), any_value()};
+        const std::optional<symbol> key = plain_key();
+        grammar::sequence member{key ? *key : string(), colon(), any_value()};
         symbol more = out_.repeat(grammar::sequence{comma()} + member, 0, -1);
         return {out_.literal("{") + blank() + out_.literal("}"),
                 out_.literal("{") + blank() + member + more + blank() + out_.literal("}")};

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/grammar/grammar.hpp"
@@ -21,6 +22,22 @@ namespace semantic::engine {
 enum class json_spacing {
     free,       // blanks and line breaks where people put them, within bounds
     templates,  // ", " and ": " alone, as chat templates print a call
+    none,       // "," and ":" alone
+};
+
+/// How arguments of calls are written in place of JSON, as far as their readers know it.
+enum class json_dialect {
+    json,
+    gemma,   // plain keys stand without quotes
+    python,  // True, False, None; arguments are keywords
+};
+
+/// What stands for the quotes of a string, between which characters stand for themselves.
+struct string_mark {
+    std::string spelling;
+    grammar_builder::sequence mark;
+    grammar_builder::symbol any_string;                  // the marks too
+    std::optional<grammar_builder::symbol> character{};  // where a mark is no text: any
 };
 
 /// A schema that cannot be held to; what() names the place, the keyword and its value.
@@ -32,7 +49,10 @@ class unsupported_schema : public std::runtime_error {
 /// Appends the rules of JSON to a grammar. One for each grammar: what schemas share is made once.
 class json_grammar {
   public:
-    json_grammar(grammar_builder& out, json_spacing spacing);
+    /// `quote`: of strings that need be nothing else; without one they stand in quotes as all do.
+    json_grammar(grammar_builder& out, json_spacing spacing,
+                 json_dialect dialect = json_dialect::json,
+                 std::optional<string_mark> quote = std::nullopt);
 
     grammar_builder::symbol any_value();
     grammar_builder::symbol any_object();
@@ -41,6 +61,11 @@ class json_grammar {
     /// Throws grammar_too_large.
     grammar_builder::symbol of_schema(const boost::json::value& schema,
                                       std::vector<std::string>* not_held = nullptr);
+    /// The arguments of a call, with the brackets around them: an object, or keywords, f(a=1),
+    /// where the dialect has them and the schema's properties can be such; f(**{"a": 1}) else.
+    grammar_builder::symbol arguments_of_schema(const boost::json::value& schema,
+                                                std::vector<std::string>* not_held = nullptr);
+    grammar_builder::symbol any_arguments();
 
     // What the parts below are made of.
     grammar_builder& builder() { return out_; }
@@ -55,6 +80,16 @@ class json_grammar {
     grammar_builder::symbol integer();
     grammar_builder::symbol boolean();
     grammar_builder::symbol null();
+    /// A string of `least` to `most` (< 0: any number of) characters.
+    grammar_builder::symbol string_of(int least, int most);
+    /// One value, as it stands.
+    grammar_builder::sequence constant(const boost::json::value& value);
+    /// The name of a member with what parts it from its value.
+    grammar_builder::sequence member_name(const std::string& name, bool is_argument);
+    /// A key without quotes, where the dialect has such.
+    std::optional<grammar_builder::symbol> plain_key();
+    /// What opens and closes an object.
+    std::pair<std::string_view, std::string_view> brackets(bool are_arguments) const;
     /// Elements of an array: none, or `element` `least` to `most` times (< 0: without end).
     grammar_builder::symbol array_of(grammar_builder::symbol element, int least, int most);
 
@@ -67,7 +102,9 @@ class json_grammar {
     grammar_builder::symbol once(shared_rule& rule, Make make);
 
     grammar_builder& out_;
-    json_spacing spacing_;
+    const json_spacing spacing_;
+    const json_dialect dialect_;
+    const std::optional<string_mark> quote_;
     shared_rule any_value_, any_object_, colon_, comma_, blank_, character_, beyond_ascii_, string_,
         number_, integer_, boolean_, null_;
 };
@@ -110,6 +147,7 @@ struct object_rules {
     };
     std::optional<open_end> others{};  // members behind the declared ones
     int least = 0, most = -1;          // members in all; most < 0: any number
+    bool are_arguments = false;        // of a call, as the dialect writes them
 };
 grammar_builder::symbol objects_of(json_grammar& out, const object_rules& rules);
 /// A key that is none of the declared ones: plain ASCII, so that nothing is spelled in two ways.

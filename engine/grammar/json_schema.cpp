@@ -15,7 +15,6 @@
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/grammar/schema_parts.hpp"
 #include "engine/grammar/string_pattern.hpp"
-#include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
 
@@ -36,8 +35,14 @@ bool is_schema_list(const json::object& schema, std::string_view key) {
 
 class schema_compiler {
   public:
-    schema_compiler(json_grammar& out, const json::value& root, std::vector<std::string>* not_held)
-        : out_(out), builder_(out.builder()), root_(root), complaints_(not_held) {}
+    /// `are_arguments`: of the schema itself, where it is plainly that of an object.
+    schema_compiler(json_grammar& out, const json::value& root, std::vector<std::string>* not_held,
+                    bool are_arguments)
+        : out_(out),
+          builder_(out.builder()),
+          root_(root),
+          complaints_(not_held),
+          are_arguments_(are_arguments) {}
 
     symbol of(const json::value& schema, const std::string& path) {
         if (depth_ == depth_max) {
@@ -195,7 +200,7 @@ class schema_compiler {
         for (const json::value* value : constants_of(schema)) {
             if (schema.contains("const") && *value != schema.at("const")) continue;
             auto& list = has_type(allowed, *value) ? ways : of_any_type;
-            list.push_back(builder_.literal(to_json_text(*value)));
+            list.push_back(out_.constant(*value));
         }
         if (ways.empty()) {
             complaints_.give_up(path, "no value of 'enum' or 'const' has the type");
@@ -279,10 +284,7 @@ class schema_compiler {
                 if (auto made = matching(pattern, path)) return *made;
             if (format) return strings_matching(out_, *format);
         }
-        if (!has_length) return out_.string();
-        return builder_.any_of({builder_.literal("\"") +
-                                builder_.repeat({out_.character()}, least, most) +
-                                builder_.literal("\"")});
+        return has_length ? out_.string_of(least, most) : out_.string();
     }
 
     template <class Make>
@@ -440,6 +442,7 @@ class schema_compiler {
 
     symbol object(const json::object& schema, const std::string& path) {
         object_rules rules;
+        rules.are_arguments = are_arguments_ && depth_ == 1;
         std::set<std::string> needed = required_of(schema, path, complaints_);
         const json::value* more = schema.if_contains("additionalProperties");
         bool no_more = more && *more == false;
@@ -500,8 +503,10 @@ class schema_compiler {
         if (no_more || (!others && !bare)) return;
         if (key && !bare)
             complaints_.give_up(path, "'propertyNames' beside 'properties' is not supported");
-        rules.others = {key && bare ? *key : other_key(builder_, rules.properties),
-                        others ? *others : out_.any_value()};
+        std::optional<symbol> name = bare ? key : std::nullopt;
+        if (!name && bare) name = out_.plain_key();
+        if (!name) name = other_key(builder_, rules.properties);
+        rules.others = {*name, others ? *others : out_.any_value()};
     }
 
     /// What 'propertyNames' allows: those names alone, or keys of a form; nothing where it forbids
@@ -556,14 +561,25 @@ class schema_compiler {
     const json::value& root_;
     schema_complaints complaints_;
     std::map<std::string, symbol> references_;
+    const bool are_arguments_;
     int depth_ = 0;
 };
 
 }  // namespace
 
+symbol json_grammar::arguments_of_schema(const json::value& schema,
+                                         std::vector<std::string>* not_held) {
+    if (dialect_ != json_dialect::python) return of_schema(schema, not_held);
+    if (!can_be_keywords(schema))
+        return out_.any_of({out_.literal("(**") + of_schema(schema, not_held) + out_.literal(")")});
+    json::object closed = schema.get_object();
+    closed["additionalProperties"] = false;  // where it declares nothing, there is nothing
+    return schema_compiler(*this, schema, not_held, true).of(closed, "#");
+}
+
 grammar_builder::symbol json_grammar::of_schema(const boost::json::value& schema,
                                                 std::vector<std::string>* not_held) {
-    return schema_compiler(*this, schema, not_held).of(schema, "#");
+    return schema_compiler(*this, schema, not_held, false).of(schema, "#");
 }
 
 }  // namespace semantic::engine

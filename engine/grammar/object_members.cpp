@@ -5,7 +5,6 @@
 #include <string>
 
 #include "engine/grammar/json_grammar.hpp"
-#include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
 
@@ -57,7 +56,7 @@ class member_writer {
     symbol object() {
         continuations at = behind_declared();
         for (auto p = rules_.properties.rbegin(); p != rules_.properties.rend(); ++p) {
-            const sequence member = builder_.literal(quoted(p->name)) + out_.colon() + p->value;
+            const sequence member = out_.member_name(p->name, rules_.are_arguments) + p->value;
             continuations now;
             for (int n = 0; n <= top_; ++n) {
                 std::vector<sequence> ways;
@@ -68,8 +67,9 @@ class member_writer {
             }
             at = std::move(now);
         }
-        return builder_.any_of(
-            {builder_.literal("{") + out_.blank() + at[0] + out_.blank() + builder_.literal("}")});
+        const auto [open, close] = out_.brackets(rules_.are_arguments);
+        return builder_.any_of({builder_.literal(open) + out_.blank() + at[0] + out_.blank() +
+                                builder_.literal(close)});
     }
 
   private:

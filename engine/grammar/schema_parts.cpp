@@ -314,4 +314,40 @@ std::optional<std::string_view> pattern_of_format(const json::value& format) {
     return std::nullopt;
 }
 
+namespace {
+
+bool can_be_keyword(std::string_view name) {
+    const auto is_letter = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+    };
+    return !name.empty() && is_letter(name[0]) && std::ranges::all_of(name, [&](char c) {
+        return is_letter(c) || (c >= '0' && c <= '9');
+    });
+}
+
+}  // namespace
+
+bool can_be_keywords(const boost::json::value& schema) {
+    const boost::json::object* object = schema.if_object();
+    if (!object) return false;
+    for (const char* other :
+         {"$ref", "anyOf", "oneOf", "allOf", "const", "enum", "propertyNames", "patternProperties"})
+        if (object->contains(other)) return false;
+    const boost::json::value* type = object->if_contains("type");
+    if (type && *type != "object") return false;
+    const boost::json::value* more = object->if_contains("additionalProperties");
+    const boost::json::value* declared = object->if_contains("properties");
+    const bool declares = declared && declared->is_object();
+    if (more ? *more != false : !declares) return false;
+    if (const boost::json::value* needed = object->if_contains("required");
+        needed && needed->is_array())
+        for (const boost::json::value& name : needed->get_array())
+            if (!name.is_string() || !declares ||
+                !declared->get_object().contains(name.get_string()))
+                return false;
+    return !declares || std::ranges::all_of(declared->get_object(), [](const auto& property) {
+        return can_be_keyword(property.key());
+    });
+}
+
 }  // namespace semantic::engine

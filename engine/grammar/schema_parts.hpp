@@ -68,4 +68,8 @@ bool are_apart(const boost::json::object& a, const boost::json::object& b);
 /// specification has it.
 std::optional<std::string_view> pattern_of_format(const boost::json::value& format);
 
+/// Whether the members of an object are those that its schema declares, under names that can be
+/// keywords of a call: f(city="Rome").
+bool can_be_keywords(const boost::json::value& schema);
+
 }  // namespace semantic::engine

@@ -100,6 +100,31 @@ TEST_F(chat, failure_in_mid_stream_is_an_error_without_a_name) {
     EXPECT_EQ(client.read_chunk(), "");
 }
 
+// As when its grammar turns out to be one that cannot be held to any further.
+TEST_F(chat, fault_of_the_request_in_mid_answer_is_400_or_says_so_in_the_stream) {
+    const engine::failed fault{engine::failure_kind::bad_request, "the grammar: it is too much"};
+    http_client client(server_.port());
+    const engine::request_id id = open_stream(client);
+    server_.engine().say(id, "a");
+    std::string streamed = client.read_chunk();
+    server_.engine().push(id, fault);
+    streamed += client.read_chunk();
+    EXPECT_EQ(client.read_chunk(), "");
+    EXPECT_EQ(streamed.find("[DONE]"), std::string::npos) << streamed;
+
+    server_.engine().on_submit = [&](tests::scripted_engine& engine, engine::request_id next) {
+        engine.admit(next);
+        engine.say(next, "a");
+        engine.push(next, fault);
+    };
+    const http_reply plain = ask(chat_body(false));
+    EXPECT_EQ(plain.status, 400);
+    for (const std::string& body : {streamed, plain.body}) {
+        EXPECT_NE(body.find("the grammar: it is too much"), std::string::npos) << body;
+        EXPECT_NE(body.find(R"("type":"invalid_request_error")"), std::string::npos) << body;
+    }
+}
+
 TEST_F(chat, refusal_before_the_first_chunk_keeps_its_status) {
     server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
         engine.push(id, engine::failed{engine::failure_kind::too_large, "needs 9, there are 4"});

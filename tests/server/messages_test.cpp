@@ -267,6 +267,30 @@ TEST_F(messages, failure_in_mid_stream_is_an_error_event) {
     EXPECT_EQ(client.read_chunk(), "");
 }
 
+// As when a tool's schema turns out to be one that cannot be held to any further.
+TEST_F(messages, fault_of_the_request_in_mid_answer_is_400_or_an_error_event_that_says_so) {
+    const engine::failed fault{engine::failure_kind::bad_request, "the tools: it is too much"};
+    http_client client(server_.port());
+    const engine::request_id id = open_stream(client);
+    server_.engine().push(id, fault);
+    const std::string streamed = client.read_chunk();
+    EXPECT_EQ(client.read_chunk(), "");
+    EXPECT_NE(streamed.find("event: error"), std::string::npos) << streamed;
+
+    server_.engine().on_submit = [&](tests::scripted_engine& engine, engine::request_id next) {
+        engine.admit(next);
+        engine.say(next, "a");
+        engine.push(next, fault);
+    };
+    http_client other(server_.port());
+    const http_reply plain = other.request(post("/v1/messages", message_body(false)));
+    EXPECT_EQ(plain.status, 400);
+    for (const std::string& body : {streamed, plain.body}) {
+        EXPECT_NE(body.find("the tools: it is too much"), std::string::npos) << body;
+        EXPECT_NE(body.find(R"("type":"invalid_request_error")"), std::string::npos) << body;
+    }
+}
+
 TEST_F(messages, bad_identity_header_is_refused_before_any_work) {
     http_client client(server_.port());
     http_reply reply =

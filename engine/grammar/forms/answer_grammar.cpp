@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <set>
 
+#include "engine/grammar/forms/code_points.hpp"
 #include "engine/grammar/forms/gbnf.hpp"
 #include "engine/grammar/forms/text_pattern.hpp"
+#include "engine/grammar/forms/text_up_to.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
 #include "engine/text/output/json_text.hpp"
@@ -31,27 +32,6 @@ class invalid_form : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Any text up to the first `mark`, the mark, and `behind`. `may_end`: the text may also end
-/// without a mark. The automaton of Knuth, Morris and Pratt, a rule for each of its states.
-symbol text_up_to(grammar_builder& out, std::string_view mark, symbol behind, bool may_end) {
-    std::vector<symbol> states;
-    for (std::size_t i = 0; i < mark.size(); ++i) states.push_back(out.new_rule());
-    for (std::size_t state = 0; state < mark.size(); ++state) {
-        std::map<std::size_t, byte_set> ways;  // key: the state behind
-        for (int byte = 0; byte < 256; ++byte) {
-            std::string seen(mark.substr(0, state));
-            seen += static_cast<char>(byte);
-            std::size_t next = seen.size();
-            while (!mark.starts_with(std::string_view(seen).substr(seen.size() - next))) --next;
-            ways[next].set(static_cast<std::size_t>(byte));
-        }
-        if (may_end) out.add(states[state], {});
-        for (const auto& [next, bytes] : ways)
-            out.add(states[state], {out.bytes(bytes), next < mark.size() ? states[next] : behind});
-    }
-    return states[0];
-}
-
 /// A schema that is not strict and describes too much: its owner's values are free.
 struct free_schema {
     std::string owner;  // the tool's name; empty: the answer's own schema
@@ -72,7 +52,7 @@ class form_builder {
           free_(free),
           not_held_(not_held),
           text_(out_, json_spacing::free),
-          arguments_(out_, json_spacing::templates) {}
+          arguments_(out_, spacing_of(format.calls), dialect_of(format.calls), quote()) {}
 
     /// Throws invalid_form, unsupported_schema, free_schema.
     grammar build() && {
@@ -105,20 +85,34 @@ class form_builder {
   private:
     bool harmony() const { return format_.calls == call_format::harmony; }
     bool llama3() const { return format_.calls == call_format::llama3; }
-    /// Models that learnt tags are held to JSON between them: their parsers read it too.
-    bool hermes() const {
-        return format_.calls == call_format::hermes || format_.calls == call_format::qwen_xml ||
-               format_.calls == call_format::glm;
+    static json_dialect dialect_of(call_format format) {
+        if (format == call_format::tool_code) return json_dialect::python;
+        const bool is_gemma =
+            format == call_format::function_gemma || format == call_format::gemma4;
+        return is_gemma ? json_dialect::gemma : json_dialect::json;
     }
-    invalid_form no_calls() const {
-        return invalid_form("models of the chat template family '" + std::string(family_) +
-                            "' have no tool calls that an answer can be held to");
+    static json_spacing spacing_of(call_format format) {
+        return dialect_of(format) == json_dialect::gemma ? json_spacing::none
+                                                         : json_spacing::templates;
+    }
+    std::optional<string_mark> quote() {
+        if (dialect_of(format_.calls) != json_dialect::gemma) return std::nullopt;
+        string_mark made;
+        made.spelling = format_.calls == call_format::gemma4 ? "<|\"|>" : "<escape>";
+        made.mark = mark(made.spelling);
+        const symbol end = text_before(made.spelling, out_.any_of({{}}), false);
+        made.any_string = out_.any_of({made.mark + end});
+        if (is_control(tokenizer_.find(made.spelling)))
+            made.character = one_character_of(out_, {{0, code_point_max}});
+        return made;
     }
 
-    /// A mark that is a token of its own in some vocabularies, and text in others.
+    bool is_control(token_id id) const { return id >= 0 && tokenizer_.is_special(id); }
+    /// A mark that is a control token in some vocabularies, which no text spells, and text in
+    /// others.
     sequence mark(std::string_view spelling) {
         const token_id id = tokenizer_.find(spelling);
-        return id >= 0 ? sequence{out_.token(id)} : out_.literal(std::string(spelling));
+        return is_control(id) ? sequence{out_.token(id)} : out_.literal(spelling);
     }
     symbol special(std::string_view spelling) {
         token_id id = tokenizer_.find(spelling);
@@ -126,23 +120,41 @@ class form_builder {
         return out_.token(id);
     }
 
+    symbol any_text() {
+        byte_set all;
+        return out_.repeat({out_.bytes(all.set())}, 0, -1);
+    }
+    /// Any text up to the first mark, the mark, and `behind`.
+    symbol text_before(std::string_view spelling, symbol behind, bool may_end) {
+        if (!is_control(tokenizer_.find(spelling)))
+            return text_up_to(out_, spelling, behind, may_end);
+        std::vector<sequence> ways{sequence{any_text()} + mark(spelling) + behind};
+        if (may_end) ways.push_back({any_text()});
+        return out_.any_of(std::move(ways));
+    }
+
     // Reasoning comes before what the form is about.
     sequence reasoning() {
-        if (format_.thinking == thinking_format::think) {
-            symbol closed = out_.any_of({out_.literal("\n\n")});
-            symbol thought = text_up_to(out_, "</think>", closed, false);
-            const bool thinks = request_.thinking.enabled.value_or(format_.thinks_unless_said);
-            // The prompt has opened it.
-            if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
-            return {out_.any_of({{}, out_.literal("<think>") + thought})};
+        if (format_.thinking == thinking_format::none) return {};
+        if (format_.thinking == thinking_format::harmony) {
+            sequence thought = sequence{special("<|channel|>")} + out_.literal("analysis") +
+                               special("<|message|>") + any_text() + special("<|end|>") +
+                               special("<|start|>") + out_.literal("assistant");
+            return {out_.any_of({{}, thought})};
         }
-        if (!harmony()) return {};
-        byte_set all;
-        symbol text = out_.repeat({out_.bytes(all.set())}, 0, -1);
-        sequence thought = sequence{special("<|channel|>")} + out_.literal("analysis") +
-                           special("<|message|>") + text + special("<|end|>") +
-                           special("<|start|>") + out_.literal("assistant");
-        return {out_.any_of({{}, thought})};
+        const bool is_think = format_.thinking == thinking_format::think;
+        symbol closed = out_.any_of({out_.literal(is_think ? "\n\n" : "")});
+        symbol thought = text_before(thinking_close_of(format_.thinking), closed, false);
+        const bool thinks = request_.thinking.enabled.value_or(format_.thinks_unless_said);
+        // The prompt has opened it.
+        if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
+        return {out_.any_of({{}, thinking_open() + thought})};
+    }
+    /// Of Gemma 4's, a mark and a word.
+    sequence thinking_open() {
+        const std::string_view open = thinking_open_of(format_.thinking);
+        const std::size_t end = std::min(open.find('>'), open.size() - 1) + 1;
+        return mark(open.substr(0, end)) + out_.literal(open.substr(end));
     }
 
     symbol text_of_the_form() {
@@ -165,7 +177,7 @@ class form_builder {
                 break;
         }
         if (form.schema_json.empty()) return text_.any_object();
-        return held(text_, parsed(form.schema_json, "schema"), {}, form.is_strict);
+        return held(parsed(form.schema_json, "schema"), {}, form.is_strict);
     }
 
     sequence text_answer() {
@@ -196,17 +208,17 @@ class form_builder {
     }
 
     symbol arguments(const tool_definition& tool) {
-        if (tool.parameters_json.empty()) return arguments_.any_object();
+        if (tool.parameters_json.empty()) return arguments_.any_arguments();
         try {
             auto schema = parsed(tool.parameters_json, "the schema of its arguments");
             if (boost::json::object* open = schema.if_object(); open && names_no_type(*open))
                 open->emplace("type", "object");
-            return held(arguments_, schema, tool.name, tool.strict);
+            return held(schema, tool.name, tool.strict);
         } catch (const std::runtime_error& error) {
             if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
             note(tool.name, error.what());
         }
-        return arguments_.any_object();
+        return arguments_.any_arguments();
     }
     // Arguments are an object, whether their schema says so or not.
     static bool names_no_type(const boost::json::object& schema) {
@@ -216,16 +228,20 @@ class form_builder {
     }
 
     // What a schema that is not strict says beyond what can be held is left out and noted.
-    symbol held(json_grammar& into, const boost::json::value& schema, const std::string& owner,
-                bool strict) {
-        if (strict) return into.of_schema(schema);
+    symbol held(const boost::json::value& schema, const std::string& owner, bool strict) {
+        const bool is_text = owner.empty();
+        const auto made_of = [&](std::vector<std::string>* not_held) {
+            return is_text ? text_.of_schema(schema, not_held)
+                           : arguments_.arguments_of_schema(schema, not_held);
+        };
+        if (strict) return made_of(nullptr);
         if (free_.contains(owner)) {
             note(owner, grammar_too_large().what());
-            return owner.empty() ? into.any_value() : into.any_object();
+            return is_text ? text_.any_value() : arguments_.any_arguments();
         }
         std::vector<std::string> without;
         try {
-            const symbol made = into.of_schema(schema, &without);
+            const symbol made = made_of(&without);
             for (const std::string& each : without) note(owner, each);
             return made;
         } catch (const grammar_too_large&) {
@@ -236,13 +252,19 @@ class form_builder {
         not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + what);
     }
 
-    symbol one_of_the_calls(std::string_view before, std::string_view between,
-                            std::string_view behind) {
+    /// `written`: one call to the tool of a name.
+    template <class Written>
+    symbol one_of_the_calls(Written written) {
         std::vector<sequence> ways;
-        for (const std::string& name : callable())
-            ways.push_back(out_.literal(std::string(before) + quoted(name) + std::string(between)) +
-                           arguments(tool(name)) + out_.literal(behind));
+        for (const std::string& name : callable()) ways.push_back(written(name));
         return out_.any_of(std::move(ways));
+    }
+    symbol call_object(std::string_view arguments_key) {
+        return one_of_the_calls([&](const std::string& name) {
+            return out_.literal("{\"name\": " + quoted(name) + ", \"" + std::string(arguments_key) +
+                                "\": ") +
+                   arguments(tool(name)) + out_.literal("}");
+        });
     }
 
     std::vector<std::string> callable() const {
@@ -253,34 +275,91 @@ class form_builder {
         return names;
     }
 
-    symbol llama3_call() { return one_of_the_calls("{\"name\": ", ", \"parameters\": ", "}"); }
-
     sequence harmony_call() {
-        std::vector<sequence> ways;
-        for (const std::string& name : callable())
-            ways.push_back(out_.literal("commentary to=functions." + name + " ") +
-                           special("<|constrain|>") + out_.literal("json") +
-                           special("<|message|>") + arguments(tool(name)));
-        return {special("<|channel|>"), out_.any_of(std::move(ways))};
+        symbol call = one_of_the_calls([&](const std::string& name) {
+            return out_.literal("commentary to=functions." + name + " ") +
+                   special("<|constrain|>") + out_.literal("json") + special("<|message|>") +
+                   arguments(tool(name));
+        });
+        return {special("<|channel|>"), call};
+    }
+
+    /// `mark` begins calls amid text; behind it `first`, any number of `again`, and `end`.
+    struct marked_calls {
+        std::string_view mark;
+        sequence first, again, end{};
+        bool each_has_mark = false;
+    };
+    marked_calls calls_behind_mark() {
+        switch (format_.calls) {
+            case call_format::none:
+            case call_format::llama3:
+            case call_format::harmony:
+                break;
+            // Models that learnt tags are held to JSON between them: their parsers read it too.
+            case call_format::hermes:
+            case call_format::qwen_xml:
+            case call_format::glm:
+                return hermes_calls();
+            case call_format::mistral: {
+                const symbol call = call_object("arguments");
+                return {"[TOOL_CALLS]", out_.literal("[") + call, out_.literal(", ") + call,
+                        out_.literal("]")};
+            }
+            case call_format::deepseek:
+                return deepseek_calls();
+            case call_format::function_gemma:
+                return gemma_calls("<start_function_call>", "<end_function_call>");
+            case call_format::gemma4:
+                return gemma_calls("<|tool_call>", "<tool_call|>");
+            case call_format::tool_code: {
+                const symbol call = one_of_the_calls([&](const std::string& name) {
+                    return out_.literal(name) + arguments(tool(name));
+                });
+                return {"```tool_code\n", {call}, out_.literal("\n") + call, out_.literal("\n```")};
+            }
+        }
+        throw invalid_form("models of the chat template family '" + std::string(family_) +
+                           "' have no tool calls that an answer can be held to");
+    }
+    marked_calls hermes_calls() {
+        const sequence call = out_.literal("\n") + call_object("arguments") + out_.literal("\n") +
+                              mark("</tool_call>");
+        return {"<tool_call>", call, out_.literal("\n") + mark("<tool_call>") + call, {}, true};
+    }
+
+    // V3 and R1 name the type of a call and fence its arguments; V3.1 does neither.
+    marked_calls deepseek_calls() {
+        const sequence separator = mark("<｜tool▁sep｜>");
+        const symbol call = one_of_the_calls([&](const std::string& name) {
+            const sequence given{arguments(tool(name))};
+            return sequence{
+                out_.any_of({out_.literal("function") + separator +
+                                 out_.literal(name + "\n```json\n") + given + out_.literal("\n```"),
+                             out_.literal(name) + separator + given})};
+        });
+        const sequence end = mark("<｜tool▁call▁end｜>");
+        const sequence whole = mark("<｜tool▁call▁begin｜>") + call + end;
+        const symbol between = out_.any_of({{}, out_.literal("\n")});
+        return {"<｜tool▁calls▁begin｜>", whole, sequence{between} + whole,
+                mark("<｜tool▁calls▁end｜>")};
+    }
+
+    marked_calls gemma_calls(std::string_view open, std::string_view close) {
+        const symbol named = one_of_the_calls([&](const std::string& name) {
+            return out_.literal("call:" + name) + arguments(tool(name));
+        });
+        const sequence call = sequence{named} + mark(close);
+        return {open, call, mark(open) + call, {}, true};
     }
 
     // The call is what ends the turn in Llama 3 and in Harmony: there is one.
     sequence calls() {
-        if (llama3()) return {llama3_call()};
+        if (llama3()) return {call_object("parameters")};
         if (harmony()) return harmony_call();
-        if (format_.calls == call_format::mistral) return mistral_calls();
-        if (!hermes()) throw no_calls();
-        symbol call =
-            one_of_the_calls("<tool_call>\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
-        int more = request_.form.several_calls ? -1 : 0;
-        return sequence{call} + out_.repeat(out_.literal("\n") + call, 0, more);
-    }
-
-    sequence mistral_calls() {
-        symbol call = one_of_the_calls("{\"name\": ", ", \"arguments\": ", "}");
-        int more = request_.form.several_calls ? -1 : 0;
-        return mark("[TOOL_CALLS]") + out_.literal("[") + sequence{call} +
-               out_.repeat(out_.literal(", ") + call, 0, more) + out_.literal("]");
+        const marked_calls form = calls_behind_mark();
+        const int more = request_.form.several_calls ? -1 : 0;
+        return mark(form.mark) + form.first + out_.repeat(form.again, 0, more) + form.end;
     }
 
     // Text as the model likes; only what begins a call must go on as one.
@@ -288,24 +367,21 @@ class form_builder {
         if (llama3()) {
             byte_set other;
             other.set();
-            byte_set any = other;
             other.reset('{');
-            return out_.any_of(
-                {{}, {llama3_call()}, {out_.bytes(other), out_.repeat({out_.bytes(any)}, 0, -1)}});
+            return out_.any_of({{}, {call_object("parameters")}, {out_.bytes(other), any_text()}});
         }
         if (harmony()) {
-            byte_set all;
-            symbol text = out_.repeat({out_.bytes(all.set())}, 0, -1);
             sequence said = sequence{special("<|channel|>")} + out_.literal("final") +
-                            special("<|message|>") + text;
+                            special("<|message|>") + any_text();
             symbol end = out_.any_of({said, harmony_call()});
             return out_.any_of({reasoning() + end});
         }
-        if (!hermes()) throw no_calls();
+        const marked_calls form = calls_behind_mark();
         symbol rest = out_.new_rule();
-        symbol call = one_of_the_calls("\n{\"name\": ", ", \"arguments\": ", "}\n</tool_call>");
-        symbol behind = out_.any_of({{call, rest}});
-        out_.add(rest, {text_up_to(out_, "<tool_call>", behind, true)});
+        sequence calls = form.first;
+        if (!form.each_has_mark) calls = calls + out_.repeat(form.again, 0, -1) + form.end;
+        symbol behind = out_.any_of({calls + rest});
+        out_.add(rest, {text_before(form.mark, behind, true)});
         return rest;
     }
 
@@ -348,6 +424,40 @@ std::string key_of(const generation_request& request) {
 request_part part_of(const output_form& form) {
     if (form.what == output_form::kind::json) return request_part::form;
     return form.is_of_text() ? request_part::unsaid : request_part::tools;
+}
+
+namespace {
+
+/// What a form is called in refusals.
+std::string subject_of(const output_form& form) {
+    switch (form.what) {
+        case output_form::kind::choice:
+            return "the choices";
+        case output_form::kind::pattern:
+            return "the expression";
+        case output_form::kind::grammar:
+            return "the grammar";
+        case output_form::kind::calls:
+        case output_form::kind::strict_calls:
+            return "the tools";
+        case output_form::kind::free:
+        case output_form::kind::json:
+            break;
+    }
+    return "the schema";
+}
+
+std::string given_up(const output_form& form, const std::exception& why) {
+    return subject_of(form) + ": " + why.what();
+}
+
+}  // namespace
+
+failed failure_of(const std::exception& error, const output_form& form) {
+    const bool is_forms = dynamic_cast<const grammar_too_large*>(&error) != nullptr ||
+                          dynamic_cast<const unwritable_form*>(&error) != nullptr;
+    if (!is_forms) return {failure_kind::internal, error.what()};
+    return {failure_kind::bad_request, given_up(form, error), {}, part_of(form)};
 }
 
 namespace {
@@ -404,6 +514,8 @@ storage::result<const answer_grammars::known*> answer_grammars::rules_of(
                 if (free.size() > free_alone_max)
                     for (const tool_definition& tool : request.chat.tools) free.insert(tool.name);
             }
+    } catch (const grammar_too_large& error) {
+        return storage::failure{storage::errc::bad_value, given_up(request.form, error)};
     } catch (const std::runtime_error& error) {
         return storage::failure{storage::errc::bad_value, error.what()};
     }

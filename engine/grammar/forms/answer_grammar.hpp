@@ -2,6 +2,7 @@
 // What a request wants its answer to look like, in the form that the model has learnt.
 // Thread: one at a time (the scheduler's resolve stage); what comes out may be shared.
 
+#include <exception>
 #include <list>
 #include <memory>
 #include <string>
@@ -27,6 +28,11 @@ struct held_form {
 /// What of a request is at fault that has no grammar. A text's form goes by several names.
 request_part part_of(const output_form& form);
 
+/// What a request is told whose answer could not begin or go on. Where that is the form's fault it
+/// is the request's: a grammar may turn out to be readable in too many ways when much has been
+/// written already.
+failed failure_of(const std::exception& error, const output_form& form);
+
 class answer_grammars {
   public:
     /// `words` must outlive this. `family`: what the chat template is called in refusals.
@@ -36,7 +42,8 @@ class answer_grammars {
 
     /// A grammar met lately is not made again.
     /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
-    /// there, or a model that writes no tool calls that an answer can be held to.
+    /// there, or a model that writes no tool calls that an answer can be held to; a form that is
+    /// given up before anything is written.
     storage::result<held_form> of(const generation_request& request);
 
   private:

@@ -107,7 +107,7 @@ void batch::begin_choices() {
         try {
             starter_.begin_choice(open_choices_.front());
         } catch (const std::exception& error) {
-            delivery_.end_request(work, failed{failure_kind::internal, error.what()});
+            delivery_.end_request(work, failure_of(error, work->request.form));
             continue;  // its choices are gone
         }
         open_choices_.started();
@@ -141,7 +141,7 @@ void batch::run_model(std::span<const step_row> rows) {
         try {
             what();
         } catch (const std::exception& error) {
-            delivery_.end_request(run.work_ptr(), failed{failure_kind::internal, error.what()});
+            delivery_.end_request(run.work_ptr(), failure_of(error, run.work().request.form));
         }
     };
     for (const sampled_row& row : model_.run(rows, sequences_.early() ? &arriving : nullptr))

@@ -128,8 +128,7 @@ token_id sequence::draw(std::span<const float> logits) {
     if (!constraint_->allows(token)) {
         auto draw_allowed = [&](std::span<const float> from) {
             std::span<const float> allowed = constraint_->masked(from);
-            if (allowed.empty())
-                throw std::runtime_error("the model's vocabulary cannot write what must come next");
+            if (allowed.empty()) throw unwritable_form();
             return sampler_.sample(allowed, tokens_.size() | second_draw);
         };
         token = draw_allowed(without_ends(logits));

@@ -93,7 +93,7 @@ void starter::start(const job_ptr& work) {
         if (work->files && work->files->release_shared()) work->files.reset();
     } catch (const std::exception& error) {
         probe_.running.fetch_sub(1, std::memory_order_relaxed);
-        outputs_.commit({work, failed{failure_kind::internal, error.what()}});
+        outputs_.commit({work, failure_of(error, work->request.form)});
     }
 }
 

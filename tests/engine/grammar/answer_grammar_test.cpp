@@ -7,33 +7,17 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <random>
 
-#include "engine/grammar/output_constraint.hpp"
-#include "engine/text/output/output_parser.hpp"
 #include "engine/text/template/template_families.hpp"
+#include "tests/engine/grammar/drawn_answer.hpp"
 
 namespace semantic::engine {
 namespace {
 
 using strings = std::vector<std::string>;
-
-const tokenizer& words() {
-    static const tokenizer made =
-        *tokenizer::load(std::string(SEMANTIC_SOURCE_DIR) + "/etc/models/semantic-tiny");
-    return made;
-}
-
-const vocabulary_trie& trie() {
-    static const vocabulary_trie made(words());
-    return made;
-}
-
-const std::vector<token_id>& stops() {
-    static const std::vector<token_id> made{words().find("<|im_end|>")};
-    return made;
-}
+using tests::drawn;
+using tests::words;
 
 generation_request weather_request(output_form form) {
     generation_request request;
@@ -52,61 +36,6 @@ std::shared_ptr<const grammar> compile(const std::string& family,
     auto made = answer_grammars(words(), family).of(request);
     if (!made) throw std::runtime_error(made.error().what);
     return made->rules;
-}
-
-// The likeliest token of random logits, held to the grammar; ends at the stop token.
-std::string drawn(const std::shared_ptr<const grammar>& rules, std::mt19937& random) {
-    output_constraint constraint(rules, words(), trie(), stops());
-    std::vector<float> logits(static_cast<std::size_t>(words().vocabulary()));
-    std::string text;
-    for (int i = 0; i < 600; ++i) {
-        for (float& logit : logits) logit = std::normal_distribution<float>()(random);
-        // So that strings and lists end some time.
-        for (token_id stop : stops()) logits[static_cast<std::size_t>(stop)] = 9.0f;
-        for (const char* close : {"\"", "}", "]", "</tool_call>", "\"}"})
-            if (token_id id = words().find(close); id >= 0 && i > 40)
-                logits[static_cast<std::size_t>(id)] = 5.0f;
-        auto masked = constraint.masked(logits);
-        if (masked.empty()) return text + " and nothing may follow";
-        auto best =
-            static_cast<token_id>(std::max_element(masked.begin(), masked.end()) - masked.begin());
-        EXPECT_TRUE(constraint.allows(best));
-        constraint.take(best);
-        if (best == stops()[0]) return text;
-        text += words().bytes(best);
-    }
-    return text + " and so on";
-}
-
-TEST(answer_grammar, a_forced_call_is_one_whatever_the_model_would_rather_say) {
-    std::mt19937 random(1);
-    const auto request = weather_request({.what = output_form::kind::calls});
-    for (int i = 0; i < 120; ++i) {
-        constexpr std::array forms{call_format::hermes, call_format::qwen_xml, call_format::glm,
-                                   call_format::mistral};
-        const answer_format form{.calls = forms[static_cast<std::size_t>(i) % forms.size()]};
-        const auto rules = answer_grammars(words(), form, "jinja").of(request)->rules;
-        std::string text = drawn(rules, random);
-        auto parser = make_output_parser(form, offered_tools::any());
-        std::vector<answer_piece> pieces = parser->push(text);
-        for (auto& piece : parser->finish()) pieces.push_back(std::move(piece));
-        ASSERT_FALSE(pieces.empty()) << text;
-        for (const answer_piece& piece : pieces) {
-            const auto* call = std::get_if<answer_call>(&piece);
-            ASSERT_TRUE(call) << text;
-            boost::json::object arguments = boost::json::parse(call->arguments_json).as_object();
-            if (call->name == "stop") {
-                EXPECT_TRUE(arguments.empty()) << text;
-                continue;
-            }
-            ASSERT_EQ(call->name, "weather") << text;
-            EXPECT_TRUE(arguments.at("city").is_string()) << text;
-            if (const auto* days = arguments.if_contains("days")) {
-                EXPECT_GE(days->to_number<int>(), 1) << text;
-                EXPECT_LE(days->to_number<int>(), 14) << text;
-            }
-        }
-    }
 }
 
 TEST(answer_grammar, one_named_tool_and_one_call_can_be_asked_for) {

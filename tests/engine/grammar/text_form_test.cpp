@@ -362,7 +362,7 @@ TEST(text_form, what_cannot_be_held_to_says_why) {
     EXPECT_EQ(why({.what = kind::grammar, .rules = "root ::= root \"a\" | \"b\""}),
               "the grammar: a rule begins with itself, which is not supported");
     EXPECT_EQ(why({.what = kind::grammar, .rules = "root ::= ((\"a\"?){1000}){400}"}),
-              "it describes more than an answer can be held to");
+              "the grammar: it describes more than an answer can be held to");
     EXPECT_EQ(why({.what = kind::grammar, .rules = "root ::= \"a\" root"}),
               "no finite answer has the form");
     EXPECT_EQ(why({.what = kind::choice, .choices = {"a"}}, prompt_end::inside_answer),
