@@ -122,6 +122,29 @@ TEST(answer_grammar, reasoning_may_come_first_where_the_family_has_it) {
     EXPECT_FALSE(matches(opened, "null"));
 }
 
+TEST(answer_grammar, reasoning_that_the_prompt_has_opened_is_closed_in_every_format) {
+    generation_request request;
+    request.form = {.what = output_form::kind::json, .schema_json = R"({"type":"null"})"};
+    const std::pair<thinking_format, const char*> cases[] = {
+        {thinking_format::think, "</think>\n\nnull"},
+        {thinking_format::mistral, "[/THINK]null"},
+        {thinking_format::gemma4, "<channel|>null"}};
+    for (const auto& [thinking, answer] : cases) {
+        SCOPED_TRACE(answer);
+        answer_format format;
+        format.thinking = thinking;
+        format.opened = {.when_on = true, .when_off = false};
+        answer_grammars grammars(words(), format, "jinja");
+        request.thinking.enabled = true;
+        const auto opened = grammars.of(request);
+        ASSERT_TRUE(opened) << opened.error().what;
+        EXPECT_TRUE(matches(opened->rules, answer));
+        EXPECT_FALSE(matches(opened->rules, "null"));
+        request.thinking.enabled = false;
+        EXPECT_TRUE(matches(grammars.of(request)->rules, "null"));
+    }
+}
+
 TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
     auto refusal = [](const std::string& family, generation_request request) {
         auto made = answer_grammars(words(), family).of(request);
