@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
+#include "engine/grammar/forms/text_up_to.hpp"
 #include "engine/grammar/json_grammar.hpp"
 #include "storage/files/utf8.hpp"
 #include "storage/types/assert.hpp"
@@ -24,6 +26,24 @@ std::shared_ptr<const grammar> compiled(const boost::json::value& schema, string
     grammar_builder builder;
     json_grammar made(builder, json_spacing::free);
     const auto root = made.of_schema(schema, not_held);
+    return std::make_shared<const grammar>(std::move(builder).build(root));
+}
+
+/// As arguments of a call, where they are not JSON through and through.
+std::shared_ptr<const grammar> arguments(const boost::json::value& schema, json_dialect dialect) {
+    grammar_builder builder;
+    std::optional<string_mark> quote;
+    if (dialect == json_dialect::gemma) {
+        quote.emplace();
+        quote->spelling = "<escape>";
+        quote->mark = builder.literal(quote->spelling);
+        const auto end = builder.any_of({{}});
+        quote->any_string =
+            builder.any_of({quote->mark + text_up_to(builder, "<escape>", end, false)});
+    }
+    json_grammar made(builder, json_spacing::none, dialect, quote);
+    strings not_held;
+    const auto root = made.arguments_of_schema(schema, &not_held);
     return std::make_shared<const grammar>(std::move(builder).build(root));
 }
 
@@ -53,6 +73,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t coun
         ASSERT(not_held.size() <= 65);
         for (const std::string& each : not_held) ASSERT(storage::utf8::is_valid(each));
         check_refusal(schema, not_held);
+        const auto dialect = count % 2 == 0 ? json_dialect::gemma : json_dialect::python;
+        const auto call = arguments(schema, dialect);
+        if (!call->rules[call->root].empty()) fuzz::walk(call, source, 100);
     } catch (const grammar_too_large&) {
     }
     return 0;
