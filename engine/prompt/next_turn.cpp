@@ -9,7 +9,8 @@ namespace semantic::engine {
 
 namespace {
 
-// Stands for the answer in a conversation that is rendered for what comes behind it. The first
+// Stands for the answer, or the message, in a conversation that is rendered for what comes behind
+// it. The first
 // place where it is found is the right one: nothing of the client's stands in front.
 constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
 
@@ -105,6 +106,32 @@ storage::result<marked_text> render_behind_answer(const chat_template& family,
     const std::size_t end =
         results.empty() ? mark + answer_mark.size() : end_of_turn(family, text, mark);
     return rendered->part(end, text.size());
+}
+
+storage::result<marked_text> render_behind_message(const chat_template& family,
+                                                   const conversation& behind,
+                                                   const render_options& options) {
+    conversation chat = behind;
+    chat.messages.insert(chat.messages.begin(),
+                         {role::user, {text_part{std::string(answer_mark)}}});
+    auto rendered = family.render_marked(chat, options);
+    const bool goes_on = !rendered && !behind.messages.empty() &&
+                         behind.messages.front().from == role::user &&
+                         !behind.messages.front().parts.empty();
+    if (goes_on) {
+        chat.messages.erase(chat.messages.begin());
+        auto* text = std::get_if<text_part>(&chat.messages.front().parts.front());
+        if (text == nullptr) return rendered.error();
+        text->text = std::string(answer_mark) + "\n" + text->text;
+        rendered = family.render_marked(chat, options);
+    }
+    if (!rendered) return rendered.error();
+    const std::size_t mark = rendered->bytes().find(answer_mark);
+    if (mark == std::string::npos)
+        return storage::failure{storage::errc::not_found,
+                                "the chat template leaves out the message that was read last, so "
+                                "nothing can be put behind it; send the whole conversation"};
+    return rendered->part(mark + answer_mark.size(), rendered->size());
 }
 
 std::string encode_tools(const std::vector<tool_definition>& tools) {

@@ -1,7 +1,7 @@
 #pragma once
-// What a template writes behind an answer that stands in an agent's memory already: the end of that
-// turn, the messages that follow, the beginning of the next answer. So a conversation goes on
-// without its history being rendered, or compared with anything. Pure.
+// What a template writes behind an answer, or a message, that stands in an agent's memory already:
+// the end of that turn, the messages that follow, the beginning of the next answer. So a
+// conversation goes on without its history being rendered, or compared with anything. Pure.
 
 #include <string>
 #include <string_view>
@@ -19,6 +19,12 @@ namespace semantic::engine {
 storage::result<marked_text> render_behind_answer(const chat_template& family,
                                                   std::string_view said, const conversation& behind,
                                                   const render_options& options);
+
+/// The same behind a user's message that has no answer. Where the template has no two messages of
+/// users in a row, the first of `behind` goes on with it, a line further.
+storage::result<marked_text> render_behind_message(const chat_template& family,
+                                                   const conversation& behind,
+                                                   const render_options& options);
 
 /// Tools as one string, to be kept with an agent, and back. What is no such string has no tools.
 std::string encode_tools(const std::vector<tool_definition>& tools);

@@ -57,6 +57,15 @@ std::size_t canonical_tokens(const storage::agent_state& state) {
     return std::min(tokens, state.tokens.size());
 }
 
+std::optional<std::size_t> open_message(const storage::agent_state& state) {
+    const std::string note = note_of(state, open_message_note);
+    std::size_t tokens = 0;
+    const auto [end, error] = std::from_chars(note.data(), note.data() + note.size(), tokens);
+    const bool is_number = error == std::errc{} && end == note.data() + note.size();
+    if (!is_number || tokens == 0 || tokens > state.tokens.size()) return std::nullopt;
+    return tokens;
+}
+
 std::string encode_answer(const ended_answer& answer) {
     return std::to_string(answer.begin) + " " + std::to_string(answer.tokens) + " " + answer.rest;
 }

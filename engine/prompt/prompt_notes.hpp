@@ -32,6 +32,12 @@ struct ended_answer {
     std::string rest{};      // as in storage::message_end
 };
 
+/// Where the agent's last message ends in its memory, in tokens, if no answer came behind it: it
+/// was only read (generation_request::only_reads).
+constexpr const char* open_message_note = "open_message";
+/// Returns: nothing where the last message has an answer, or what is noted cannot be.
+std::optional<std::size_t> open_message(const storage::agent_state& state);
+
 std::string encode_answer(const ended_answer& answer);
 /// Returns: nothing where no answer came to its end, or what the agent notes of it cannot be.
 std::optional<ended_answer> last_answer(const storage::agent_state& state);

@@ -48,6 +48,17 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
                            false);
     }
+    if (const auto read = open_message(*own)) {
+        marked_text text = remembered_text(words, *own, *read);
+        if (request.text) {
+            text.write(*request.text);
+            return text;
+        }
+        auto tail = render_behind_message(chat, request.chat, options);
+        if (!tail) return tail;
+        text.append(*tail);
+        return text;
+    }
     // An answer that was cut off by its client is none: what is appended takes its place.
     const ended_answer last = last_answer(*own).value_or(ended_answer{0, own->tokens.size()});
     marked_text text = remembered_text(words, *own, last.tokens);

@@ -72,7 +72,8 @@ void mark_turns(const chat_template& chat, const prompt_source& source, prompt_e
                 resolved_prompt& prompt) {
     const std::string_view text = prompt.text;
     std::optional<std::size_t> turn;
-    if (end != prompt_end::messages) turn = find_turn(text, prompt.content, chat.turn_begin());
+    const bool is_asked = end != prompt_end::messages && end != prompt_end::inside_message;
+    if (is_asked) turn = find_turn(text, prompt.content, chat.turn_begin());
     prompt.turn_begin = turn.value_or(text.size());
     prompt.begun_bytes = 0;
     if (turn && end == prompt_end::inside_answer)

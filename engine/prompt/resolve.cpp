@@ -31,6 +31,9 @@ void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {
     prompt.notes.erase(last_answer_note);
     const auto last = last_answer(own);
     if (last && last->tokens <= common) prompt.notes[last_answer_note] = encode_answer(*last);
+    prompt.notes.erase(open_message_note);
+    const auto read = open_message(own);
+    if (read && *read <= common) prompt.notes[open_message_note] = std::to_string(*read);
 }
 
 // Whether the prompt is new text behind all that the agent remembers.
@@ -118,6 +121,19 @@ bool resolver::is_branch(const generation_request& request, const marked_text& t
 storage::result<resolved_prompt> resolver::resolve(const generation_request& request,
                                                    const busy_agents& busy) const {
     if (request.continues) return threads_.resume(request, &bound_);
+    const bool may_end_in_message =
+        request.only_reads && !request.text && request.chat.end == prompt_end::answer_begins;
+    if (!may_end_in_message) return resolve_conversation(request, busy);
+    generation_request reading = request;
+    reading.chat.end = prompt_end::inside_message;
+    auto prompt = resolve_conversation(reading, busy);
+    if (!prompt) return resolve_conversation(request, busy);
+    prompt->ends_in_message = true;
+    return prompt;
+}
+
+storage::result<resolved_prompt> resolver::resolve_conversation(const generation_request& request,
+                                                                const busy_agents& busy) const {
     const render_options options = rendering_of(request.thinking, day_.of(request));
     auto found = render(request, options, busy);
     if (!found) return found.error();

@@ -63,6 +63,8 @@ class resolver {
         bool is_named = false;      // the request's agent goes on with it
         bool is_next_turn = false;  // of an anonymous conversation, which is the source
     };
+    storage::result<resolved_prompt> resolve_conversation(const generation_request& request,
+                                                          const busy_agents& busy) const;
     storage::result<rendering> render(const generation_request& request,
                                       const render_options& options, const busy_agents& busy) const;
     storage::result<void> render_as_sampled(const generation_request& request,

@@ -38,6 +38,7 @@ struct resolved_prompt {
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
     std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
     std::size_t begun_bytes = 0;        // of its answer, at the end of `text`
+    bool ends_in_message = false;       // a user's, which may go on: no answer begins
     std::vector<sampled_turn> turns{};  // those before it that the model wrote
 
     /// What the answer begins with.

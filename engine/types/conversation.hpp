@@ -48,9 +48,10 @@ struct tool_definition {
 
 /// Where a prompt ends, and so what the model writes next.
 enum class prompt_end {
-    answer_begins,  // behind what begins an assistant's turn: a new answer
-    messages,       // behind the last message: the beginning of whatever turn comes next
-    inside_answer,  // in the last message, an assistant's, behind its text: how that goes on
+    answer_begins,   // behind what begins an assistant's turn: a new answer
+    messages,        // behind the last message: the beginning of whatever turn comes next
+    inside_answer,   // in the last message, an assistant's, behind its text: how that goes on
+    inside_message,  // in the last message, a user's, behind its text: nothing, it may go on
 };
 
 struct conversation {

@@ -118,6 +118,12 @@ struct generation_request {
     /// all that it remembers stands before. Requires: `agent`.
     bool append = false;
     int max_tokens = 256;  // >= 0; 0 fills the cache and answers nothing
+    /// The prompt is read and remembered, and no answer begins: the memory ends behind the text of
+    /// the last message, a user's, and grows from there when that message is longer next time, when
+    /// it is answered, or when others are appended. No end has a name. max_tokens counts for
+    /// nothing. Where a prompt cannot end there (raw text, a thread's, a last message that is no
+    /// user's text, a template that leaves its end out) this is max_tokens 0.
+    bool only_reads = false;
     std::vector<std::string> stop_sequences;
     /// Gives way to the form: an answer that is whole, and cannot go on, ends.
     ending_params ending{};

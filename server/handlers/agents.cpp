@@ -234,6 +234,7 @@ net::awaitable<reply> post_agent_generate(const services& with, const request& i
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
     wanted.text = std::move(parsed->prompt);
     wanted.append = parsed->append;
+    wanted.only_reads = wanted.max_tokens == 0;
     answer_context asked{with, incoming, client};
     if (parsed->stream) {
         agents::generate_stream stream(incoming.id, ids);

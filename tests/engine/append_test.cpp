@@ -168,5 +168,77 @@ TEST(append, appending_to_nothing_begins) {
     EXPECT_EQ(first->text, whole->text);
 }
 
+generation_request reading(generation_request wanted) {
+    wanted.only_reads = true;
+    wanted.message_id = "read";
+    return wanted;
+}
+
+TEST(only_reads, what_was_read_grows_and_is_answered_without_being_read_again) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    // Where a line ends a tokenizer begins a token anew, so what is read in parts has the tokens of
+    // the whole.
+    const std::string name = "My dog is called Biscuit.\n";
+    auto read = run(*engine, reading(ask("a", chat_of({name}))));
+    ASSERT_TRUE(read->finished);
+    EXPECT_EQ(read->finished->output_tokens, 0);
+    EXPECT_EQ(engine->inspect(id_of("a"))->tokens, read->usage.prompt_tokens);
+    auto grown = run(*engine, reading(ask("a", chat_of({name + "I was born in Perth.\n"}))));
+    EXPECT_EQ(grown->usage.reused_tokens, read->usage.prompt_tokens) << "all of it";
+    const std::string whole = name + "I was born in Perth.\nWhat is my dog called?";
+    auto said = run(*engine, ask("a", chat_of({whole}), 60));
+    EXPECT_EQ(said->usage.reused_tokens, grown->usage.prompt_tokens) << "all of it";
+    EXPECT_EQ(said->usage.why, miss_reason::none);
+    EXPECT_FALSE(said->text.empty());
+    // The conversation goes on behind the answer as if nothing had been read before it.
+    auto next = run(*engine, appended("a", "And then?", 20));
+    auto plain = run(*engine, ask("b", chat_of({whole, said->text, "And then?"}), 20));
+    EXPECT_EQ(next->usage.prompt_tokens, plain->usage.prompt_tokens);
+    EXPECT_EQ(next->text, plain->text);
+}
+
+TEST(only_reads, what_is_appended_stands_behind_it_and_no_empty_answer_between) {
+    temp_dir dir;
+    const std::vector<std::string> first{"My dog is called Biscuit."};
+    int read_tokens = 0;
+    {
+        auto engine = load(options_in(dir.path()));
+        run(*engine, appended("a", first[0], 60));
+        auto read = run(*engine, reading(appended("a", "I was born in Perth.", 0)));
+        read_tokens = read->usage.prompt_tokens;
+        EXPECT_FALSE(engine->find_message({}, "read")) << "no answer ends there";
+        ASSERT_TRUE(engine->fork(id_of("a"), id_of("fork")));
+    }
+    auto engine = load(options_in(dir.path()));
+    conversation whole = chat_of({first[0], run(*engine, ask("c", chat_of(first), 60))->text});
+    for (const char* line : {"I was born in Perth.", "What is my dog called?"})
+        whole.messages.push_back({role::user, {text_part{line}}});
+    auto at_once = run(*engine, ask("b", whole, 60));
+    for (const char* name : {"a", "fork"}) {
+        auto said = run(*engine, appended(name, "What is my dog called?", 60));
+        EXPECT_EQ(said->usage.reused_tokens, read_tokens) << name;
+        EXPECT_EQ(said->usage.prompt_tokens, at_once->usage.prompt_tokens) << name;
+        EXPECT_EQ(said->text, at_once->text) << name;
+        // Once it is answered the next turn stands behind the answer.
+        auto again = run(*engine, appended(name, "And then?", 5));
+        EXPECT_EQ(again->usage.why, miss_reason::none) << name;
+        EXPECT_GT(again->usage.reused_tokens, said->usage.prompt_tokens - 1) << name;
+    }
+}
+
+TEST(only_reads, a_prompt_that_cannot_end_in_a_message_is_read_as_it_is) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    auto text = run(*engine, reading(raw("a", "Once", false, 7)));
+    EXPECT_EQ(text->finished->output_tokens, 0);
+    conversation answered = chat_of({"Hi.", "Hello."});
+    auto history = run(*engine, reading(ask("b", answered)));
+    EXPECT_EQ(history->finished->output_tokens, 0);
+    auto next = run(*engine, ask("b", answered, 5));
+    EXPECT_EQ(next->usage.prompt_tokens, history->usage.prompt_tokens);
+    EXPECT_EQ(next->usage.recomputed_tokens, 1) << "known but for the logits";
+}
+
 }  // namespace
 }  // namespace semantic::engine

@@ -243,6 +243,15 @@ TEST_F(agents_api, append_goes_to_an_agent_that_is_there) {
     EXPECT_TRUE(server_.engine().request_of(1).message_id) << "its end must be known";
 }
 
+TEST_F(agents_api, without_tokens_to_answer_with_it_is_only_read) {
+    server_.engine().remember(agent("a"));
+    server_.engine().on_submit = answer_with({});
+    ask(post("/v1/agents/a/generate", R"({"prompt":"x","max_tokens":0})"));
+    ask(post("/v1/agents/a/generate", R"({"prompt":"x","max_tokens":1})"));
+    EXPECT_TRUE(server_.engine().request_of(1).only_reads);
+    EXPECT_FALSE(server_.engine().request_of(2).only_reads);
+}
+
 TEST_F(agents_api, a_memory_leaves_piece_by_piece) {
     server_.engine().remember(agent("a"));
     const std::string part(200'000, 'm');

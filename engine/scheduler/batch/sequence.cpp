@@ -192,6 +192,11 @@ storage::agent_state sequence::snapshot() { return snapshot(cache_.share(), cach
 
 storage::agent_state sequence::snapshot_at_end() {
     storage::agent_state state = snapshot();
+    state.notes.erase(open_message_note);
+    if (work_->prompt->ends_in_message) {
+        state.notes[open_message_note] = std::to_string(state.tokens.size());
+        return state;
+    }
     storage::message_end end = end_of_answer(state);
     if (end.rest.size() > storage::message_rest_bytes_max) return state;
     state.notes[last_answer_note] =

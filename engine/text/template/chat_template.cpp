@@ -168,21 +168,21 @@ const template_family* family_of_type(const template_source& source) {
     return nullptr;
 }
 
-// Stands where an answer is to go on. The last place where it is found is the right one: nothing
-// of the client's stands behind.
-constexpr std::string_view answer_end_mark = "the-answer-goes-on-5d0b93e7c2";
+// Stands where the last message is to go on. The last place where it is found is the right one:
+// nothing of the client's stands behind.
+constexpr std::string_view open_end_mark = "the-answer-goes-on-5d0b93e7c2";
 
-/// Returns: false when there is no answer to go on with.
-bool mark_end_of_answer(conversation& chat) {
-    if (chat.messages.empty() || chat.messages.back().from != role::assistant) return false;
+/// Returns: false when there is no message of `from` to go on with.
+bool mark_open_end(conversation& chat, role from) {
+    if (chat.messages.empty() || chat.messages.back().from != from) return false;
     message& last = chat.messages.back();
     last.as_sampled.clear();
     last.as_sampled_content.clear();
     if (last.parts.empty()) last.parts.push_back(text_part{});
     if (auto* text = std::get_if<text_part>(&last.parts.back()))
-        text->text += answer_end_mark;
+        text->text += open_end_mark;
     else if (auto* thought = std::get_if<thinking_part>(&last.parts.back()))
-        thought->text += answer_end_mark;
+        thought->text += open_end_mark;
     else
         return false;
     return true;
@@ -295,8 +295,9 @@ result<chat_template> chat_template::assume(std::string_view family, bool has_no
 
 result<marked_text> chat_template::render_marked(const conversation& chat,
                                                  const render_options& options) const {
-    const bool is_open = chat.end == prompt_end::inside_answer;
-    auto made = is_open ? render_open_answer(chat, options) : render_messages(chat, options);
+    const bool is_open =
+        chat.end == prompt_end::inside_answer || chat.end == prompt_end::inside_message;
+    auto made = is_open ? render_open_end(chat, options) : render_messages(chat, options);
     if (made && trusts_content_) return marked_text(made->bytes(), false);
     return made;
 }
@@ -323,16 +324,18 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
 }
 
 /// The text is cut where its last message ends.
-result<marked_text> chat_template::render_open_answer(const conversation& chat,
-                                                      const render_options& options) const {
+result<marked_text> chat_template::render_open_end(const conversation& chat,
+                                                   const render_options& options) const {
+    const bool is_answer = chat.end == prompt_end::inside_answer;
     conversation marked = chat;
-    if (!mark_end_of_answer(marked)) {
-        return failure{errc::bad_value,
-                       "only a last message of the assistant that ends with text can be continued"};
+    if (!mark_open_end(marked, is_answer ? role::assistant : role::user)) {
+        return failure{errc::bad_value, "only a last message of the " +
+                                            std::string(is_answer ? "assistant" : "user") +
+                                            " that ends with text can be continued"};
     }
     auto made = render_messages(marked, options);
     if (!made) return made.error();
-    const std::size_t end = made->bytes().rfind(answer_end_mark);
+    const std::size_t end = made->bytes().rfind(open_end_mark);
     if (end != std::string::npos) return made->part(0, end);
     return failure{errc::bad_value,
                    "the chat template leaves out what the last message ends with, so it cannot be "

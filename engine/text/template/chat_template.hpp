@@ -109,8 +109,8 @@ class chat_template {
     static storage::result<chat_template> assume(std::string_view family, bool has_none);
     storage::result<marked_text> render_messages(const conversation& chat,
                                                  const render_options& options) const;
-    storage::result<marked_text> render_open_answer(const conversation& chat,
-                                                    const render_options& options) const;
+    storage::result<marked_text> render_open_end(const conversation& chat,
+                                                 const render_options& options) const;
     std::string family_;
     std::string assumed_;
     std::vector<std::string> stop_tokens_;

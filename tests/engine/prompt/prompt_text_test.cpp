@@ -65,6 +65,27 @@ TEST(prompt_text, a_copy_goes_on_behind_the_answer_that_its_note_tells_of) {
     EXPECT_EQ(noted("2 6 gh", {{"m1", 4, "x"}}), "abcdx|new") << "a name's end is the newer one";
 }
 
+TEST(prompt_text, what_is_appended_stands_behind_a_message_that_was_only_read) {
+    const auto noted = [](std::string note) {
+        storage::agent_state own = memory_of("abcdef", {{"m1", 2}});
+        own.notes[last_answer_note] = "1 2 ";
+        own.notes[open_message_note] = std::move(note);
+        return behind(own);
+    };
+    EXPECT_EQ(noted("6"), "abcdef|new");
+    EXPECT_EQ(noted("4"), "abcd|new") << "the answer behind it was cut off";
+    for (const char* none : {"", "0", "7", "-1", "4 ", "x", "99999999999999999999"})
+        EXPECT_EQ(noted(none), "ab|new") << none;
+    storage::agent_state own = memory_of("<|im_start|>user\nHi");
+    own.notes[open_message_note] = std::to_string(own.tokens.size());
+    generation_request more;
+    more.append = true;
+    more.chat = chat_of({"Who?"});
+    EXPECT_EQ(prompt_text(words(), family("chatml"), more, &own, {})->bytes(),
+              "<|im_start|>user\nHi<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n"
+              "<|im_start|>assistant\n");
+}
+
 TEST(prompt_text, a_note_of_an_answer_that_cannot_be_is_as_none) {
     storage::agent_state own = memory_of("abcdef");
     for (const char* note : {"", "1", "1 2", "1 7 x", "7 6 ", "-1 2 x", "1 99999999999999999999 x",

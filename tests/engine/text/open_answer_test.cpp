@@ -112,6 +112,60 @@ TEST(open_answer, goes_on_behind_what_an_agent_remembers_too) {
               "<|im_end|>\n<|im_start|>user\nWho are you?<|im_end|>\n<|im_start|>assistant\nI am");
 }
 
+TEST(open_message, ends_behind_its_text_and_what_it_becomes_begins_with_it_in_every_family) {
+    for (const template_family& each : template_families()) {
+        SCOPED_TRACE(each.name);
+        conversation chat = asking();
+        chat.end = prompt_end::inside_message;
+        const auto read = family(each.name).render_marked(chat);
+        ASSERT_TRUE(read) << read.error().what;
+        EXPECT_TRUE(read->bytes().ends_with("Who are you?")) << read->bytes();
+        EXPECT_TRUE(read->is_content(read->size() - 1));
+        conversation longer = asking();
+        EXPECT_TRUE(family(each.name).render(longer)->starts_with(read->bytes()));
+        longer.messages.back() = {role::user, {text_part{"Who are you? Say it."}}};
+        EXPECT_TRUE(family(each.name).render(longer)->starts_with(read->bytes()));
+        // Others stand behind it as they do in the whole conversation.
+        conversation next;
+        next.messages.push_back({role::user, {text_part{"And I?"}}});
+        const auto tail = render_behind_message(family(each.name), next, {});
+        ASSERT_TRUE(tail) << tail.error().what;
+        conversation both = asking();
+        both.messages.push_back(next.messages.front());
+        auto whole = family(each.name).render(both);
+        if (!whole) {  // turns alternate: the message goes on
+            both = asking();
+            both.messages.back() = {role::user, {text_part{"Who are you?\nAnd I?"}}};
+            whole = family(each.name).render(both);
+        }
+        EXPECT_EQ(read->bytes() + tail->bytes(), whole.value());
+    }
+}
+
+TEST(open_message, only_a_users_text_can_be_one) {
+    conversation chat = begun("I am");
+    chat.end = prompt_end::inside_message;
+    EXPECT_THAT(family("chatml").render(chat).error().what,
+                HasSubstr("only a last message of the user"));
+    chat.messages.push_back({role::tool, {tool_result_part{"c", "7"}}});
+    EXPECT_FALSE(family("chatml").render(chat));
+}
+
+TEST(open_message, goes_on_where_a_template_has_turns_alternate) {
+    const chat_template strict = own(
+        "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('alternate') }}{% endif %}[{{ m.role }}]{{ m.content }}[/]{% endfor %}"
+        "{% if add_generation_prompt %}[assistant]{% endif %}");
+    conversation next;
+    next.messages.push_back({role::user, {text_part{"And I?"}}});
+    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(), "\nAnd I?[/][assistant]");
+    EXPECT_EQ(render_behind_message(own(plain), next, {})->bytes(),
+              "<|im_end|>\n<|im_start|>user\nAnd I?<|im_end|>\n<|im_start|>assistant\n");
+    next.messages.front() = {role::assistant, {text_part{"x"}}};
+    next.messages.push_back({role::assistant, {text_part{"y"}}});
+    EXPECT_FALSE(render_behind_message(strict, next, {}));
+}
+
 TEST(prompt_end, nothing_stands_behind_the_last_message_where_no_answer_is_to_begin) {
     conversation chat = asking();
     chat.end = prompt_end::messages;
