@@ -86,7 +86,8 @@ app::app(app_options options)
                 transfers_.get_executor(),
                 options_.cache_directory,
                 seed_,
-                bodies_},
+                bodies_,
+                coordination_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);

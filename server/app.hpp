@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "server/config/config.hpp"
+#include "server/coordination/session_registry.hpp"
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
@@ -78,6 +79,7 @@ class app {
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;
+    session_registry coordination_;
     engine_slot engines_;
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};

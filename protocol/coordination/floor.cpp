@@ -213,6 +213,9 @@ std::vector<int> urgency_candidates(const session& s) {
 result<turn_plan> next_turn(const session& s, const turn_wish& wish,
                             const std::optional<urgencies>& felt) {
     if (!s.is_active()) return not_active(s);
+    if (s.is_full())
+        return fail(errc::conflict, "Session " + s.id + " has " + std::to_string(lines_max) +
+                                        " lines, and no room for more");
     turn_plan plan;
     if (s.form == topology::whisper) {
         plan = whisper_in_order(s);

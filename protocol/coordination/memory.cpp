@@ -104,12 +104,11 @@ std::string system_text(const agent& who) {
 prompt prompt_with(const agent& who, const memory& of, std::string reading) {
     prompt out;
     out.append = of.has_older;
-    if (!out.append) {
-        out.chat.system = of.exchanges.empty() ? system_text(who) : of.system;
-        for (const exchange& each : of.exchanges) {
-            out.chat.messages.push_back(text_message(engine::role::user, each.read));
-            out.chat.messages.push_back(text_message(engine::role::assistant, each.said));
-        }
+    // What is appended needs no system text, unless it turns out to have nothing to stand behind.
+    out.chat.system = of.exchanges.empty() ? system_text(who) : of.system;
+    for (const exchange& each : of.exchanges) {
+        out.chat.messages.push_back(text_message(engine::role::user, each.read));
+        out.chat.messages.push_back(text_message(engine::role::assistant, each.said));
     }
     out.chat.messages.push_back(text_message(engine::role::user, reading));
     out.reading = std::move(reading);
@@ -174,12 +173,15 @@ prompt prompt_of(const session& s, const memory& of, const turn_plan& plan) {
     return prompt_with(agent_at(s, plan.agent), of, reading_of(s, of, plan));
 }
 
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, int agent,
-                                   std::size_t reads) {
-    std::vector<std::string> parts = new_parts(s, of, agent, reads);
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan) {
+    std::vector<std::string> parts = new_parts(s, of, plan.agent, plan.reads);
     // Behind text that is not known here nothing can stand without being an end of it.
     if (parts.empty() || of.has_older) return std::nullopt;
-    return prompt_with(agent_at(s, agent), of, joined(parts));
+    // The cue comes last, and other lines may come before it. Something does, and a tokenizer may
+    // have the end of a line and its break in one token.
+    std::string reading = joined(parts);
+    if (!plan.cue.empty()) reading += '\n';
+    return prompt_with(agent_at(s, plan.agent), of, std::move(reading));
 }
 
 prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question) {

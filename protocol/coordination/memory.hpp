@@ -51,10 +51,10 @@ struct prompt {
 std::string reading_of(const session& s, const memory& of, const turn_plan& plan);
 /// The whole prompt of a turn.
 prompt prompt_of(const session& s, const memory& of, const turn_plan& plan);
-/// What a listener may read ahead of its turn: all that it may see in front of line `reads`, and no
-/// cue. Nothing when there is nothing to read, or no way to read it without an answer.
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, int agent,
-                                   std::size_t reads);
+/// What an agent may read ahead of its turn, which is to be `plan` as far as is known now: the
+/// beginning of its prompt, whatever else is said before that turn. Nothing when there is nothing
+/// to read, or no way to read it without an answer.
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan);
 /// All that the agent may see and a question behind it. Nothing of it is to be remembered, unless
 /// it was appended (`append`): then it stands in the memory, and the lines count as read.
 prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question);

@@ -37,6 +37,9 @@ constexpr int index_of(Enum value) {
 enum class part { participant, moderator, critic, observer };
 part part_of(std::string_view role) noexcept;
 
+/// A session takes no more turns, whispers or votes beyond so many lines.
+inline constexpr std::size_t lines_max = 100'000;
+
 /// Agents are named by their place in session::agents; this is who is none of them.
 inline constexpr int nobody = -1;
 
@@ -83,6 +86,7 @@ struct session {
     int owed_to = nobody;         // by this one
 
     bool is_active() const noexcept { return max_turns == 0 || turn < max_turns; }
+    bool is_full() const noexcept { return lines.size() >= lines_max; }
     /// Returns: `nobody` when there is none.
     int find(std::string_view agent_id) const noexcept;
 };

@@ -5,6 +5,7 @@
 #include "server/handlers/admin.hpp"
 #include "server/handlers/agents.hpp"
 #include "server/handlers/anthropic.hpp"
+#include "server/handlers/coordination.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
 #include "server/handlers/models.hpp"
@@ -60,6 +61,34 @@ constexpr std::array table{
           engine_need::loaded},
     route{"PUT", "/v1/agents/{id}/cache", nullptr, put_agent_cache, key, body_class::file,
           engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions", nullptr, post_sessions, key, body_class::json,
+          engine_need::loaded},
+    route{"GET", "/v1/coordination/sessions", get_sessions, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"GET", "/v1/coordination/sessions/{id}", get_session, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"DELETE", "/v1/coordination/sessions/{id}", nullptr, delete_session, key,
+          body_class::none, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/turn", nullptr, post_session_turn, key,
+          body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/turn/stream", nullptr, post_session_turn_stream,
+          key, body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/round", nullptr, post_session_round, key,
+          body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/round/stream", nullptr, post_session_round_stream,
+          key, body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/decision", nullptr, post_session_decision, key,
+          body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/whisper", post_session_whisper, nullptr, key,
+          body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/sessions/{id}/vote", post_session_vote, nullptr, key,
+          body_class::json, engine_need::loaded},
+    route{"GET", "/v1/coordination/sessions/{id}/messages", get_session_messages, nullptr, key,
+          body_class::none, engine_need::loaded},
+    route{"GET", "/v1/coordination/sessions/{id}/votes", get_session_votes, nullptr, key,
+          body_class::none, engine_need::loaded},
+    route{"DELETE", "/v1/coordination/caches/{id}", nullptr, delete_prefix_caches, key,
+          body_class::none, engine_need::loaded},
     route{"DELETE", "/admin/caches", nullptr, delete_caches, admin, body_class::none,
           engine_need::loaded},
     route{"POST", "/admin/seed", post_seed, nullptr, admin, body_class::json, engine_need::loaded},

@@ -63,8 +63,9 @@ protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version) 
          {"/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings"})
         if (has_segment_prefix(path, prefix)) return protocol::dialect::openai;
     // What there is not, such as /v1/files, is asked for by clients of one vendor or another.
-    const bool is_vendors =
-        has_segment_prefix(path, "/v1") && !has_segment_prefix(path, "/v1/agents");
+    const bool is_ours =
+        has_segment_prefix(path, "/v1/agents") || has_segment_prefix(path, "/v1/coordination");
+    const bool is_vendors = has_segment_prefix(path, "/v1") && !is_ours;
     if (is_vendors && has_anthropic_version) return protocol::dialect::anthropic;
     return protocol::dialect::native;
 }

@@ -20,6 +20,8 @@
 
 namespace semantic::server {
 
+class session_registry;
+
 struct services {
     const config& settings;
     const http_limits& limits;
@@ -35,6 +37,7 @@ struct services {
     const std::string& spool_directory;      // where an upload lies until it is checked
     default_seed& seed;
     body_room& bodies;
+    session_registry& sessions;
 };
 
 }  // namespace semantic::server

@@ -78,7 +78,7 @@ class token_stream final : public engine::generation_sink,
 class running_request {
   public:
     running_request(engine::engine& engine, engine::generation_request request,
-                    std::shared_ptr<token_stream> events)
+                    std::shared_ptr<engine::generation_sink> events)
         : engine_(engine), id_(engine.submit(std::move(request), std::move(events))) {}
     ~running_request() {
         if (!ended_) engine_.cancel(id_);
@@ -86,6 +86,7 @@ class running_request {
     running_request(const running_request&) = delete;
     running_request& operator=(const running_request&) = delete;
     void ended() noexcept { ended_ = true; }
+    engine::request_id id() const noexcept { return id_; }
 
   private:
     engine::engine& engine_;

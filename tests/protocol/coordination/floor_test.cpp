@@ -177,6 +177,14 @@ TEST(rounds, end_when_every_place_was_taken) {
     EXPECT_EQ(s.round_start, 4u);
 }
 
+TEST(rounds, a_session_takes_no_turn_beyond_the_lines_it_may_have) {
+    session s = session_with({"participant", "participant"});
+    s.lines.resize(lines_max - 1);
+    EXPECT_TRUE(next_turn(s, {}));
+    s.lines.resize(lines_max);
+    EXPECT_EQ(next_turn(s, {}).error().code, errc::conflict);
+}
+
 TEST(rounds, a_turn_that_passes_counts_and_says_nothing) {
     session s = session_with({"participant", "participant"});
     take_turn(s, *next_turn(s, {}), "");

@@ -92,17 +92,24 @@ TEST(prompt, continues_the_one_before_it_word_for_word) {
 TEST(prompt, what_is_read_ahead_is_the_beginning_of_what_is_read) {
     session s = session_with({"participant", "participant"}, topology::turn_by_turn,
                              debate_format::structured);
-    EXPECT_EQ(prompt_ahead(s, {}, 1, 0)->reading,
+    turn_plan plan{1, nobody, "", 0};
+    EXPECT_EQ(prompt_ahead(s, {}, plan)->reading,
               "This is a structured debate: statements, rebuttals, closing words.");
     apply(s, told{"m0", "Talk."});
-    const std::string ahead = prompt_ahead(s, {}, 1, 1)->reading;
-    take_turn(s, reads_all(s, 0), "Ahoy!");
-    turn_plan plan = reads_all(s, 1);
+    plan.reads = 1;
+    const std::string all = prompt_ahead(s, {}, plan)->reading;
+    EXPECT_EQ(all, reading_of(s, {}, plan)) << "without a cue that is all of it";
     plan.cue = "State your position.";
-    EXPECT_TRUE(reading_of(s, {}, plan).starts_with(ahead + "\nAnn: Ahoy!\nState"));
+    const std::string ahead = prompt_ahead(s, {}, plan)->reading;
+    EXPECT_EQ(ahead, all + "\n");
+    EXPECT_TRUE(reading_of(s, {}, plan).starts_with(ahead));
+    take_turn(s, reads_all(s, 0), "Ahoy!");
+    plan.reads = 2;
+    EXPECT_TRUE(reading_of(s, {}, plan).starts_with(ahead + "Ann: Ahoy!\nState"));
     apply(s, heard{1, 2});
-    EXPECT_EQ(prompt_ahead(s, {}, 1, 2), std::nullopt) << "there is nothing new";
-    EXPECT_EQ(prompt_ahead(s, memory{.has_older = true}, 0, 2), std::nullopt);
+    EXPECT_EQ(prompt_ahead(s, {}, plan), std::nullopt) << "there is nothing new";
+    plan.agent = 0;
+    EXPECT_EQ(prompt_ahead(s, memory{.has_older = true}, plan), std::nullopt);
 }
 
 TEST(prompt, an_agent_that_comes_back_goes_on_and_is_told_where_it_is) {
@@ -119,7 +126,8 @@ TEST(prompt, an_agent_that_comes_back_goes_on_and_is_told_where_it_is) {
     memory older{.has_older = true};
     EXPECT_TRUE(prompt_of(s, older, reads_all(s, 0)).append);
     EXPECT_EQ(prompt_of(s, older, reads_all(s, 0)).chat.messages.size(), 1u);
-    EXPECT_TRUE(prompt_of(s, older, reads_all(s, 0)).chat.system.empty());
+    EXPECT_FALSE(prompt_of(s, older, reads_all(s, 0)).chat.system.empty())
+        << "for an engine that has lost it";
     apply(s, heard{0, 0});
     EXPECT_EQ(reading_of(s, ann, reads_all(s, 0)), "It is your turn to speak.") << "told once";
 }

@@ -155,8 +155,8 @@ class random_sessions {
 
     void check_ahead() {
         const int reader = anybody();
-        auto ahead =
-            prompt_ahead(s_, memories_[memory_name(s_, at(reader))], reader, s_.lines.size());
+        const turn_plan plan{reader, nobody, below(2) == 0 ? "" : "Speak.", s_.lines.size()};
+        auto ahead = prompt_ahead(s_, memories_[memory_name(s_, at(reader))], plan);
         if (ahead) check_prompt(*ahead, reader);
         check_prompt(prompt_aside(s_, memories_[memory_name(s_, at(reader))], reader, "Q?"),
                      reader);

@@ -1,0 +1,90 @@
+#pragma once
+// The bodies of /v1/coordination and the events of its streams. Pure.
+// An earlier system's clients find the fields they know beside those that say more.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/types/generation.hpp"
+#include "protocol/answer_request.hpp"
+#include "protocol/coordination/ballot.hpp"
+#include "protocol/coordination/floor.hpp"
+#include "protocol/coordination/session.hpp"
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::coordination {
+
+inline constexpr std::size_t whisper_characters_max = 5'000;
+
+/// How agents are asked; all of it may be left out, and the body too.
+struct answer_wish {
+    int max_tokens = 256;
+    engine::sampling_params sampling{};
+    bool thinking = false;
+};
+struct turn_request {
+    turn_wish wish;
+    answer_wish answer;
+};
+/// {"agent_id", "to_agent_id", "max_tokens", "thinking", "temperature", ...}, of a round without
+/// the first two. Errors: as read_object(); bad_value.
+result<turn_request> parse_turn(std::string_view body, bool is_round,
+                                const request_limits& limits = {});
+
+struct whisper_request {
+    std::string from, to, text;
+};
+/// {"from_agent_id", "to_agent_id", "content"}
+result<whisper_request> parse_whisper(std::string_view body, const json_limits& limits = {});
+/// As an event. Errors: not_found, bad_value, conflict.
+result<whispered> whisper_in(const session& s, const whisper_request& wish, std::string line_id);
+
+/// {"agent_id", "question", "choice", "ranking"}
+result<cast_vote> parse_vote(std::string_view body, const json_limits& limits = {});
+
+struct decision_request {
+    std::string question;
+    std::vector<std::string> choices;
+    engine::sampling_params sampling{};
+};
+/// {"question", "choices", "temperature", ...}: the agents vote.
+result<decision_request> parse_decision(std::string_view body, const request_limits& limits = {});
+
+/// A turn that was taken, and what it cost.
+struct turn_report {
+    said event;
+    int turn = 0;
+    std::string memory_name{};
+    engine::prompt_usage usage{};
+    engine::finished end{};
+};
+
+std::string created_body(const session& s);
+std::string status_body(const session& s);
+std::string sessions_body(std::span<const session> all);
+/// `viewer`: nobody for what anybody may see.
+std::string messages_body(const session& s, int viewer);
+std::string turn_body(const session& s, const turn_report& report);
+std::string round_body(const session& s, std::span<const turn_report> reports);
+/// Requires: the last line is the whisper.
+std::string whisper_body(const session& s);
+std::string vote_body(const session& s, const vote& one, const question& asked);
+/// All questions with their votes and what these come to.
+std::string votes_body(const session& s);
+std::string decision_body(const session& s, const question& asked);
+
+// Server-sent events: turn_start, token as it comes, turn_complete;
+// round_complete behind the last turn of a round; ping in between; error, last, in place of what
+// is missing.
+std::string turn_start_event(const session& s, const turn_plan& plan, int turn);
+/// `text`: what is new; `so_far`: with all that came before it in this turn.
+std::string token_event(const session& s, int agent, std::string_view text,
+                        std::string_view so_far);
+std::string turn_complete_event(const session& s, const turn_report& report);
+std::string round_complete_event(const session& s);
+std::string ping_event();
+
+}  // namespace semantic::protocol::coordination

@@ -1,0 +1,97 @@
+#include "server/coordination/agent_answer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/reply_parts.hpp"
+#include "server/runtime/logging.hpp"
+
+namespace semantic::server {
+
+using protocol::errc;
+using clock = std::chrono::steady_clock;
+
+// First passed on: whoever sees the end here finds it there, too.
+void told_of_end::on_event(engine::generation_event event) noexcept {
+    const bool ends = std::holds_alternative<engine::finished>(event) ||
+                      std::holds_alternative<engine::failed>(event);
+    to_->on_event(std::move(event));
+    if (ends) ended_->store(true);
+}
+
+client_streams::client_streams(client_link& client)
+    : client_(client), made_(std::make_shared<std::vector<std::weak_ptr<token_stream>>>()) {
+    client.when_gone([made = made_] {
+        for (auto& each : *made)
+            if (auto stream = each.lock()) stream->interrupt();
+    });
+}
+
+std::shared_ptr<token_stream> client_streams::make(waking_streams& together) {
+    auto stream = std::make_shared<token_stream>(client_.executor(), together);
+    if (client_.is_gone()) stream->interrupt();
+    std::erase_if(*made_, [](const auto& each) { return each.expired(); });
+    made_->push_back(stream);
+    return stream;
+}
+
+agent_answer::agent_answer(const session_client& of, client_streams& streams,
+                           engine::generation_request wanted)
+    : of_(of),
+      deadline_(wanted.deadline.value() + of.with.limits.engine_lateness),
+      parser_(engine::make_output_parser(
+          of.with.engines.get()->info().answers,
+          engine::offered_tools(std::vector<engine::tool_definition>()),
+          {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
+      events_(streams.make(of.with.waking)),
+      end_(std::make_shared<told_of_end>(events_)),
+      generation_(*of.with.engines.get(), std::move(wanted), end_) {}
+
+net::awaitable<protocol::result<heard_answer>> agent_answer::hear(text_listener listener) {
+    auto last_sign = clock::now();
+    while (!ended_ && !failure_) {
+        const auto until = std::min(last_sign + of_.link.ping_every(), deadline_);
+        auto batch = co_await events_->next(until);
+        if (of_.link.is_gone()) co_return fail(errc::cancelled, "the client left");
+        for (const engine::generation_event& event : batch) take(event);
+        if (batch.empty() && clock::now() >= deadline_)
+            co_return fail(errc::timeout, "the answer took longer than the server allows");
+        const bool is_due = !fresh_.empty() || batch.empty();
+        if (failure_ || !listener || !is_due) continue;
+        last_sign = clock::now();
+        std::string text = std::exchange(fresh_, std::string());
+        if (!co_await listener(std::move(text))) co_return fail(errc::cancelled, "the client left");
+    }
+    if (failure_) co_return std::move(*failure_);
+    co_return std::move(heard_);
+}
+
+void agent_answer::feed(const std::vector<engine::answer_piece>& pieces) {
+    for (const engine::answer_piece& piece : pieces) {
+        const auto* text = std::get_if<engine::answer_text>(&piece);
+        if (text == nullptr) continue;
+        heard_.text += text->text;
+        fresh_ += text->text;
+    }
+}
+
+void agent_answer::take(const engine::generation_event& event) {
+    if (const auto* admitted = std::get_if<engine::admitted>(&event)) {
+        heard_.usage = admitted->usage;
+    } else if (const auto* token = std::get_if<engine::token_text>(&event)) {
+        feed(parser_->push(token->text));
+    } else if (const auto* finished = std::get_if<engine::finished>(&event)) {
+        generation_.ended();
+        ended_ = true;
+        const bool by_the_model = finished->why == engine::stop_reason::end_turn;
+        feed(by_the_model ? parser_->finish() : parser_->cut_off());
+        heard_.end = *finished;
+        failure_ = protocol::unfinished(*finished);
+    } else if (const auto* failed = std::get_if<engine::failed>(&event)) {
+        generation_.ended();
+        failure_ = protocol::from_engine(*failed);
+        log_event(log_level::info, of_.request_id, "refused: " + failed->what);
+    }
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,102 @@
+#pragma once
+// One answer of one agent: asked for at construction, heard to its end. Several may run side by
+// side for one client.
+// Owner: a coroutine on the client's strand. Leaving its scope early cancels the engine's work.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/text/output/output_parser.hpp"
+#include "engine/types/generation.hpp"
+#include "protocol/wire/errc.hpp"
+#include "server/http/client_link.hpp"
+#include "server/http/services.hpp"
+#include "server/runtime/token_stream.hpp"
+#include "server/runtime/tokens.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::server {
+
+/// Who asks the agents of a session. All that is referred to outlives what is made of it.
+struct session_client {
+    const services& with;
+    client_link& link;
+    storage::tenant_id tenant;
+    std::string request_id;  // for the log
+};
+
+/// The streams that one client waits for: all end when it leaves.
+class client_streams {
+  public:
+    /// `client` outlives everything that is made here.
+    explicit client_streams(client_link& client);
+    std::shared_ptr<token_stream> make(waking_streams& together);
+
+  private:
+    client_link& client_;
+    std::shared_ptr<std::vector<std::weak_ptr<token_stream>>> made_;
+};
+
+/// A request of the engine's for an agent of a session.
+struct engine_run {
+    engine::request_id id = 0;
+    std::shared_ptr<const std::atomic<bool>> has_ended;  // it does nothing to its agent any more
+};
+
+/// Passes a request's events on, and knows when the last one came.
+class told_of_end final : public engine::generation_sink {
+  public:
+    explicit told_of_end(std::shared_ptr<engine::generation_sink> to) : to_(std::move(to)) {}
+    void on_event(engine::generation_event event) noexcept override;
+    void on_group_end() noexcept override { to_->on_group_end(); }
+    std::shared_ptr<const std::atomic<bool>> has_ended() const { return ended_; }
+
+  private:
+    std::shared_ptr<engine::generation_sink> to_;
+    std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+struct heard_answer {
+    std::string text;  // without reasoning
+    engine::prompt_usage usage;
+    engine::finished end;
+};
+
+/// What is done with the text as it comes; an empty one is a sign of life. Returns: false when the
+/// client is gone.
+using text_listener = std::function<net::awaitable<bool>(std::string)>;
+
+class agent_answer {
+  public:
+    /// Requires: `wanted` has an agent and a deadline.
+    agent_answer(const session_client& of, client_streams& streams,
+                 engine::generation_request wanted);
+    /// `listener` may be empty. Errors: what the engine refuses, cancelled, timeout.
+    net::awaitable<protocol::result<heard_answer>> hear(text_listener listener);
+    engine_run run() const { return {generation_.id(), end_->has_ended()}; }
+
+  private:
+    void take(const engine::generation_event& event);
+    void feed(const std::vector<engine::answer_piece>& pieces);
+
+    const session_client& of_;
+    std::chrono::steady_clock::time_point deadline_;
+    std::unique_ptr<engine::output_parser> parser_;
+    std::shared_ptr<token_stream> events_;
+    std::shared_ptr<told_of_end> end_;
+    running_request generation_;
+    heard_answer heard_;
+    std::string fresh_;  // heard, and not yet passed on
+    std::optional<protocol::failure> failure_;
+    bool ended_ = false;
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,89 @@
+#pragma once
+// Takes the turns of a session on the engine: protocol/coordination decides, this asks and tells.
+// Owner: a handler's coroutine, on the client's strand. Requires: the session is taken
+// (session_registry::begin), so that nobody else takes its turns; whispers and votes may come in
+// meanwhile.
+// A turn that fails, or whose client leaves, has not been: the next one asks again.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "protocol/coordination/api.hpp"
+#include "server/coordination/agent_answer.hpp"
+#include "server/coordination/session_registry.hpp"
+
+namespace semantic::server {
+
+/// Sends events to the client. Returns: false when it is gone.
+using event_sender = std::function<net::awaitable<bool>(std::string)>;
+
+class session_driver {
+  public:
+    using turn_report = protocol::coordination::turn_report;
+
+    /// `send`: empty when nothing is streamed. All that is referred to outlives the driver.
+    session_driver(const session_client& of, std::string session_id,
+                   protocol::coordination::answer_wish how, event_sender send);
+
+    /// Errors: those of next_turn(), of the engine, cancelled, timeout.
+    net::awaitable<protocol::result<turn_report>> turn(protocol::coordination::turn_wish wish);
+    /// What is left of the round, in broadcast side by side. Errors: as turn(); turns that were
+    /// taken before stay.
+    net::awaitable<protocol::result<std::vector<turn_report>>> round();
+    /// All whose votes are missing are asked, side by side, until the question is closed. Returns:
+    /// its place among those of the session. Errors: those of put_question(), of the engine.
+    net::awaitable<protocol::result<std::size_t>> decide(
+        protocol::coordination::decision_request wanted);
+    /// Whoever comes next reads what there is, behind the reply.
+    void read_ahead();
+
+  private:
+    /// A turn that is asked for and not yet answered.
+    struct open_turn {
+        protocol::coordination::turn_plan plan;
+        int turn = 0;
+        std::string reading;
+        storage::agent_id memory;
+        std::unique_ptr<agent_answer> answer;
+    };
+    /// Agents that are asked the same aside, and what they are asked.
+    struct aside {
+        int agent = 0;
+        std::size_t reads = 0;
+        bool stays = false;  // in the agent's memory
+        std::unique_ptr<agent_answer> answer;
+    };
+    using room = session_registry::room;
+
+    engine::generation_request request_for(const room& in, int agent,
+                                           protocol::coordination::prompt asked) const;
+    open_turn begin(const room& in, const protocol::coordination::turn_plan& plan, int turn);
+    net::awaitable<protocol::result<turn_report>> finish(open_turn& open);
+    std::vector<aside> ask_aside(const room& in, const std::vector<int>& agents,
+                                 const protocol::coordination::held_question& what);
+    /// Their answers, in order.
+    net::awaitable<protocol::result<std::vector<std::string>>> hear(std::vector<aside> asked);
+    net::awaitable<protocol::result<protocol::coordination::urgencies>> urgencies();
+    text_listener sends_tokens_of(int agent);
+    text_listener sends_pings();
+    template <class Work>
+    auto with(Work work) {
+        return sessions_.with(of_.tenant, id_, std::move(work));
+    }
+
+    const session_client& of_;
+    session_registry& sessions_;
+    std::string id_;
+    protocol::coordination::answer_wish how_;
+    event_sender send_;
+    client_streams streams_;
+};
+
+/// A new id: PREFIX and 12 hexadecimal digits.
+std::string new_hex_id(std::string_view prefix);
+
+}  // namespace semantic::server

@@ -1,0 +1,170 @@
+#include "server/coordination/session_registry.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace semantic::server {
+
+namespace coordination = protocol::coordination;
+using protocol::errc;
+
+namespace {
+
+protocol::failure is_busy(const std::string& id) {
+    return fail(errc::conflict, "Session " + id + " is taking a turn");
+}
+
+}  // namespace
+
+session_registry::session& session_registry::room::now() const { return live_.now; }
+
+storage::agent_id session_registry::room::agent_id(int agent) const {
+    return session_registry::agent_id(tenant_, live_.now, agent);
+}
+
+session_registry::memory& session_registry::room::memory_of(int agent) const {
+    return of_.memories_[agent_id(agent)];
+}
+
+void session_registry::room::add_run(engine_run what) const {
+    std::erase_if(live_.runs, [](const engine_run& each) { return each.has_ended->load(); });
+    live_.runs.push_back(std::move(what));
+}
+
+std::vector<engine_run> session_registry::room::runs() const {
+    std::erase_if(live_.runs, [](const engine_run& each) { return each.has_ended->load(); });
+    return live_.runs;
+}
+
+protocol::failure session_registry::no_session(const std::string& id) {
+    return fail(errc::not_found, "Session " + id + " not found");
+}
+
+session_registry::live* session_registry::find(const storage::tenant_id& tenant,
+                                               const std::string& id) {
+    auto found = sessions_.find(key(tenant, id));
+    return found == sessions_.end() ? nullptr : &found->second;
+}
+
+storage::agent_id session_registry::agent_id(const storage::tenant_id& tenant, const session& of,
+                                             int agent) {
+    const auto& who = of.agents[static_cast<std::size_t>(agent)];
+    // Names were checked when the session was opened.
+    return storage::agent_id::parse(coordination::memory_name(of, who)).value().of(tenant);
+}
+
+std::size_t session_registry::count_locked(const storage::tenant_id& tenant) const {
+    std::size_t sessions = 0;
+    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
+        if (each->first.first != tenant) break;
+        ++sessions;
+    }
+    return sessions;
+}
+
+std::size_t session_registry::count(const storage::tenant_id& tenant) const {
+    std::lock_guard lock(mutex_);
+    return count_locked(tenant);
+}
+
+protocol::result<void> session_registry::add(const storage::tenant_id& tenant, session made,
+                                             const std::vector<int>& older) {
+    std::lock_guard lock(mutex_);
+    if (count_locked(tenant) >= sessions_max)
+        return fail(errc::conflict, "there may be " + std::to_string(sessions_max) +
+                                        " sessions; delete some that are over");
+    make_room();
+    for (int agent : older) {
+        memory& of = memories_[agent_id(tenant, made, agent)];
+        of.has_older = of.is_new();
+    }
+    std::string id = made.id;
+    sessions_.emplace(key(tenant, std::move(id)), live{std::move(made)});
+    return {};
+}
+
+bool session_registry::remembers(const storage::agent_id& agent) const {
+    std::lock_guard lock(mutex_);
+    auto found = memories_.find(agent);
+    return found != memories_.end() && !found->second.is_new();
+}
+
+std::vector<session_registry::session> session_registry::all(
+    const storage::tenant_id& tenant) const {
+    std::lock_guard lock(mutex_);
+    std::vector<session> found;
+    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
+        if (each->first.first != tenant) break;
+        found.push_back(each->second.now);
+    }
+    return found;
+}
+
+protocol::result<session_registry::running> session_registry::begin(
+    const storage::tenant_id& tenant, const std::string& id) {
+    std::lock_guard lock(mutex_);
+    live* found = find(tenant, id);
+    if (found == nullptr) return no_session(id);
+    if (found->is_running) return is_busy(id);
+    found->is_running = true;
+    return running(*this, key(tenant, id));
+}
+
+void session_registry::end(const key& which) {
+    std::lock_guard lock(mutex_);
+    if (live* found = find(which.first, which.second)) found->is_running = false;
+}
+
+std::vector<storage::agent_id> session_registry::remove(running taken) {
+    std::lock_guard lock(mutex_);
+    std::vector<storage::agent_id> agents;
+    const auto found = sessions_.find(taken.key_);
+    const session& now = found->second.now;
+    for (std::size_t i = 0; i < now.agents.size(); ++i) {
+        if (coordination::outlives(now, now.agents[i])) continue;
+        agents.push_back(agent_id(taken.key_.first, now, static_cast<int>(i)));
+        memories_.erase(agents.back());
+    }
+    sessions_.erase(found);
+    taken.of_ = nullptr;
+    return agents;
+}
+
+void session_registry::forget(const std::vector<storage::agent_id>& agents) {
+    std::lock_guard lock(mutex_);
+    for (const storage::agent_id& each : agents) memories_.erase(each);
+}
+
+void session_registry::make_room() {
+    if (memories_.size() < memories_max) return;
+    std::set<storage::agent_id> used;
+    for (const auto& [which, each] : sessions_)
+        for (std::size_t i = 0; i < each.now.agents.size(); ++i)
+            used.insert(agent_id(which.first, each.now, static_cast<int>(i)));
+    // They are found in the engine when they come back.
+    std::erase_if(memories_, [&](const auto& each) { return !used.contains(each.first); });
+}
+
+protocol::result<std::optional<std::string>> session_registry::reply_to(
+    const storage::tenant_id& tenant, const std::string& id, const std::string& wanted,
+    const std::string& what) {
+    std::lock_guard lock(mutex_);
+    live* found = find(tenant, id);
+    if (found == nullptr) return no_session(id);
+    auto kept = std::ranges::find(found->replies, wanted, &kept_reply::key);
+    if (kept == found->replies.end()) return std::optional<std::string>();
+    if (kept->what != what)
+        return fail(errc::conflict, "idempotency-key: it came with another request before");
+    return std::optional(kept->reply);
+}
+
+void session_registry::keep_reply(const storage::tenant_id& tenant, const std::string& id,
+                                  std::string wanted, std::string what, std::string reply) {
+    std::lock_guard lock(mutex_);
+    live* found = find(tenant, id);
+    if (found == nullptr) return;
+    if (found->replies.size() >= kept_replies_max) found->replies.pop_front();
+    found->replies.push_back({std::move(wanted), std::move(what), std::move(reply)});
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,417 @@
+#include "server/handlers/coordination.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/coordination/api.hpp"
+#include "protocol/coordination/opening.hpp"
+#include "server/coordination/session_driver.hpp"
+#include "server/coordination/session_registry.hpp"
+#include "server/handlers/answer.hpp"
+#include "server/http/sse_writer.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace coordination = protocol::coordination;
+using coordination::session;
+using protocol::errc;
+using reply = std::optional<response>;
+using room = session_registry::room;
+
+constexpr std::size_t key_bytes_max = 256;
+// How long what works on an agent may take to stop before the agent is deleted: a step of the
+// engine's, or what many others have it wait for.
+constexpr int idle_polls_max = 1'500;
+constexpr std::chrono::milliseconds idle_poll_every{20};
+
+protocol::request_limits limits_of(const services& with) {
+    protocol::request_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    return limits;
+}
+
+response no_content() {
+    response empty;
+    empty.status = 204;
+    return empty;
+}
+
+/// A reply made of the session, by `make(session)`, a result<std::string>.
+template <class Make>
+response of_session(const services& with, const request& incoming, Make make) {
+    auto body = with.sessions.with(tenant_of(with, incoming), incoming.parameter,
+                                   [&](const room& in) { return make(in.now()); });
+    return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
+}
+
+using text = protocol::result<std::string>;
+
+/// What comes with a key is done once: a repeated request gets the reply of the first.
+class repeated {
+  public:
+    repeated(const services& with, const request& incoming)
+        : with_(with), incoming_(incoming), key_(incoming.field("idempotency-key").value_or("")) {}
+
+    /// Returns: the reply of the first, if this is not the first. Errors: bad_value, conflict,
+    /// not_found.
+    protocol::result<std::optional<std::string>> earlier() const {
+        if (key_.empty()) return std::optional<std::string>();
+        if (key_.size() > key_bytes_max)
+            return fail(errc::bad_value, "idempotency-key: may have " +
+                                             std::to_string(key_bytes_max) + " bytes, has " +
+                                             std::to_string(key_.size()));
+        return with_.sessions.reply_to(tenant_of(with_, incoming_), incoming_.parameter, key_,
+                                       what());
+    }
+    void keep(const std::string& body) const {
+        if (key_.empty()) return;
+        with_.sessions.keep_reply(tenant_of(with_, incoming_), incoming_.parameter, key_, what(),
+                                  body);
+    }
+
+  private:
+    std::string what() const { return incoming_.path + "\n" + incoming_.body; }
+    const services& with_;
+    const request& incoming_;
+    std::string key_;
+};
+
+/// A whisper or a vote: done at once, by `make(session)`.
+template <class Make>
+response once(const services& with, const request& incoming, Make make) {
+    const repeated key(with, incoming);
+    auto before = key.earlier();
+    if (!before) return error_response(incoming, before.error());
+    if (*before) return json_response(std::move(**before));
+    response made = of_session(with, incoming, make);
+    if (made.status == 200) key.keep(made.body);
+    return made;
+}
+
+session_client client_of(const answer_context& of) {
+    return {of.with, of.client, tenant_of(of.with, of.incoming), of.incoming.id};
+}
+
+/// One turn, round or decision, as one body. `run(driver)` is what to await, a result<text>.
+template <class Run>
+net::awaitable<reply> as_body(const answer_context& of, coordination::answer_wish how, Run run) {
+    running_answer counted(of.with.probe);
+    const repeated key(of.with, of.incoming);
+    auto before = key.earlier();
+    if (!before) co_return error_response(of.incoming, before.error());
+    if (*before) co_return json_response(std::move(**before));
+    auto taken = of.with.sessions.begin(tenant_of(of.with, of.incoming), of.incoming.parameter);
+    if (!taken) co_return error_response(of.incoming, taken.error());
+    const session_client asker = client_of(of);
+    session_driver driver(asker, of.incoming.parameter, std::move(how), {});
+    text body = co_await run(driver);
+    if (body) key.keep(*body);
+    if (body) driver.read_ahead();
+    if (of.client.is_gone()) co_return std::nullopt;
+    co_return body ? json_response(std::move(*body)) : error_response(of.incoming, body.error());
+}
+
+/// The same as events, of which the last comes from `run`.
+template <class Run>
+net::awaitable<reply> as_events(const answer_context& of, coordination::answer_wish how, Run run) {
+    running_answer counted(of.with.probe);
+    sse_writer writer(of.client, of.incoming);
+    const repeated key(of.with, of.incoming);
+    auto before = key.earlier();
+    if (!before) co_return error_response(of.incoming, before.error());
+    std::string sent;
+    // Its frame owns the bytes until they are out.
+    event_sender send = [&sent, &writer](std::string events) -> net::awaitable<bool> {
+        sent += events;
+        co_return co_await writer.write(events);
+    };
+    if (*before) {
+        co_await writer.write(**before);
+        co_await writer.finish();
+        co_return std::nullopt;
+    }
+    auto taken = of.with.sessions.begin(tenant_of(of.with, of.incoming), of.incoming.parameter);
+    if (!taken) co_return error_response(of.incoming, taken.error());
+    const session_client asker = client_of(of);
+    session_driver driver(asker, of.incoming.parameter, std::move(how), send);
+    text last = co_await run(driver);
+    if (!last && !writer.begun()) {
+        if (of.client.is_gone()) co_return std::nullopt;
+        co_return error_response(of.incoming, last.error());
+    }
+    if (last) {
+        sent += *last;
+        key.keep(sent);
+        driver.read_ahead();
+    }
+    std::string bytes = last ? std::move(*last)
+                             : error_event(protocol::dialect::native, last.error(), of.incoming.id);
+    if (of.client.is_gone()) co_return std::nullopt;
+    if (!bytes.empty()) co_await writer.write(bytes);
+    co_await writer.finish();
+    co_return std::nullopt;
+}
+
+protocol::result<coordination::turn_request> turn_of(const services& with, const request& incoming,
+                                                     bool is_round) {
+    return coordination::parse_turn(incoming.body, is_round, limits_of(with));
+}
+
+/// Waits until `is_idle()`. Returns: false when that takes too long.
+template <class Check>
+net::awaitable<bool> become_idle(client_link& client, Check is_idle) {
+    net::steady_timer timer(client.executor());
+    for (int i = 0; i < idle_polls_max; ++i) {
+        if (is_idle()) co_return true;
+        timer.expires_after(idle_poll_every);
+        co_await timer.async_wait(use_tuple);
+    }
+    co_return is_idle();
+}
+
+/// Errors: those of the store, but for agents that there are not.
+net::awaitable<std::optional<protocol::failure>> erase_all(
+    const services& with, const std::vector<storage::agent_id>& agents) {
+    auto work = [&] {
+        std::optional<protocol::failure> fault;
+        for (const storage::agent_id& each : agents) {
+            auto erased = with.engines.get()->erase(each);
+            if (!erased && erased.error().code != storage::errc::not_found && !fault)
+                fault = protocol::from_storage(erased.error());
+        }
+        return fault;
+    };
+    co_return co_await run_on(with.workers, work);
+}
+
+/// Of the new session's agents those that the engine has a memory of, which is not known here.
+std::vector<int> older_agents(const services& with, const storage::tenant_id& tenant,
+                              const session& made) {
+    std::vector<int> older;
+    for (std::size_t i = 0; i < made.agents.size(); ++i) {
+        if (!coordination::outlives(made, made.agents[i])) continue;
+        auto id = storage::agent_id::parse(coordination::memory_name(made, made.agents[i]));
+        const storage::agent_id agent = id.value().of(tenant);
+        if (with.sessions.remembers(agent)) continue;
+        auto info = with.engines.get()->inspect(agent);
+        if (info && info->tokens > 0) older.push_back(static_cast<int>(i));
+    }
+    return older;
+}
+
+session opened(const services& with, const storage::tenant_id& tenant, coordination::opening wanted,
+               const std::vector<int>& older) {
+    const session names = wanted.made;
+    auto remembers = [&](const coordination::agent& who) {
+        for (int each : older)
+            if (names.agents[static_cast<std::size_t>(each)].id == who.id) return true;
+        auto id = storage::agent_id::parse(coordination::memory_name(names, who));
+        return with.sessions.remembers(id.value().of(tenant));
+    };
+    return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
+}
+
+}  // namespace
+
+response get_sessions(const services& with, const request& incoming) {
+    const auto all = with.sessions.all(tenant_of(with, incoming));
+    return json_response(coordination::sessions_body(all));
+}
+
+response get_session(const services& with, const request& incoming) {
+    return of_session(with, incoming,
+                      [](const session& s) -> text { return coordination::status_body(s); });
+}
+
+response get_session_messages(const services& with, const request& incoming) {
+    const auto viewer = incoming.query("agent_id");
+    return of_session(with, incoming, [&](const session& s) -> text {
+        const int agent = viewer ? s.find(*viewer) : coordination::nobody;
+        if (viewer && agent == coordination::nobody)
+            return fail(errc::not_found, "agent_id: no agent " + *viewer + " in session " + s.id);
+        return coordination::messages_body(s, agent);
+    });
+}
+
+response get_session_votes(const services& with, const request& incoming) {
+    return of_session(with, incoming,
+                      [](const session& s) -> text { return coordination::votes_body(s); });
+}
+
+response post_session_whisper(const services& with, const request& incoming) {
+    auto wish = coordination::parse_whisper(incoming.body, limits_of(with).json);
+    if (!wish) return error_response(incoming, wish.error());
+    return once(with, incoming, [&](session& s) -> text {
+        auto event = coordination::whisper_in(s, *wish, new_hex_id(""));
+        if (!event) return event.error();
+        apply(s, *event);
+        return coordination::whisper_body(s);
+    });
+}
+
+response post_session_vote(const services& with, const request& incoming) {
+    auto wish = coordination::parse_vote(incoming.body, limits_of(with).json);
+    if (!wish) return error_response(incoming, wish.error());
+    return once(with, incoming, [&](session& s) -> text {
+        if (s.is_full()) return fail(errc::conflict, "Session " + s.id + " is full");
+        // Nothing is put down for a vote that is none.
+        session after = s;
+        auto which = coordination::put_question(after, wish->question);
+        if (!which) return which.error();
+        auto one = coordination::vote_of(after, after.questions[*which], *wish, new_hex_id(""));
+        if (!one) return one.error();
+        apply(after, coordination::voted{*which, *one, new_hex_id("")});
+        coordination::settle(after, *which, new_hex_id(""));
+        s = std::move(after);
+        return coordination::vote_body(s, *one, s.questions[*which]);
+    });
+}
+
+net::awaitable<reply> post_sessions(const services& with, const request& incoming, client_link&) {
+    auto parse = [&] {
+        return coordination::parse_opening(
+            incoming.body, new_hex_id("coord_"),
+            [] { return new_hex_id("agent_").substr(0, sizeof "agent_" - 1 + 8); },
+            limits_of(with).json);
+    };
+    auto wanted = co_await parse_body(with, incoming, parse);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const storage::tenant_id tenant = tenant_of(with, incoming);
+    const std::vector<int> older = older_agents(with, tenant, wanted->made);
+    session made = opened(with, tenant, std::move(*wanted), older);
+    std::string body = coordination::created_body(made);
+    auto added = with.sessions.add(tenant, std::move(made), older);
+    if (!added) co_return error_response(incoming, added.error());
+    response created = json_response(std::move(body));
+    created.status = 201;
+    co_return created;
+}
+
+net::awaitable<reply> delete_session(const services& with, const request& incoming,
+                                     client_link& client) {
+    const storage::tenant_id tenant = tenant_of(with, incoming);
+    // Nobody begins a turn meanwhile.
+    auto taken = with.sessions.begin(tenant, incoming.parameter);
+    if (!taken) co_return error_response(incoming, taken.error());
+    auto stop = [&](const room& in) {
+        auto runs = in.runs();
+        for (const engine_run& each : runs) with.engines.get()->cancel(each.id);
+        return runs;
+    };
+    const auto runs = with.sessions.with(tenant, incoming.parameter, stop);
+    if (!runs) co_return error_response(incoming, runs.error());
+    // What still reads, or answers a client that left, would make its agent anew.
+    auto is_idle = [&] {
+        return std::ranges::all_of(*runs, [](const auto& each) { return each.has_ended->load(); });
+    };
+    if (!co_await become_idle(client, is_idle))
+        co_return error_response(incoming, fail(errc::conflict, "an agent of the session works"));
+    const auto agents = with.sessions.remove(std::move(*taken));
+    auto fault = co_await erase_all(with, agents);
+    if (fault) co_return error_response(incoming, *fault);
+    co_return no_content();
+}
+
+net::awaitable<reply> post_session_turn(const services& with, const request& incoming,
+                                        client_link& client) {
+    auto wanted = turn_of(with, incoming, false);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const answer_context of{with, incoming, client};
+    auto run = [&](session_driver& driver) -> net::awaitable<text> {
+        auto report = co_await driver.turn(wanted->wish);
+        if (!report) co_return report.error();
+        co_return with.sessions.with(
+            tenant_of(with, incoming), incoming.parameter,
+            [&](const room& in) { return coordination::turn_body(in.now(), *report); });
+    };
+    co_return co_await as_body(of, wanted->answer, run);
+}
+
+net::awaitable<reply> post_session_turn_stream(const services& with, const request& incoming,
+                                               client_link& client) {
+    auto wanted = turn_of(with, incoming, false);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const answer_context of{with, incoming, client};
+    auto run = [&](session_driver& driver) -> net::awaitable<text> {
+        auto report = co_await driver.turn(wanted->wish);
+        if (!report) co_return report.error();
+        co_return std::string();
+    };
+    co_return co_await as_events(of, wanted->answer, run);
+}
+
+net::awaitable<reply> post_session_round(const services& with, const request& incoming,
+                                         client_link& client) {
+    auto wanted = turn_of(with, incoming, true);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const answer_context of{with, incoming, client};
+    auto run = [&](session_driver& driver) -> net::awaitable<text> {
+        auto reports = co_await driver.round();
+        if (!reports) co_return reports.error();
+        co_return with.sessions.with(
+            tenant_of(with, incoming), incoming.parameter,
+            [&](const room& in) { return coordination::round_body(in.now(), *reports); });
+    };
+    co_return co_await as_body(of, wanted->answer, run);
+}
+
+net::awaitable<reply> post_session_round_stream(const services& with, const request& incoming,
+                                                client_link& client) {
+    auto wanted = turn_of(with, incoming, true);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const answer_context of{with, incoming, client};
+    auto run = [&](session_driver& driver) -> net::awaitable<text> {
+        auto reports = co_await driver.round();
+        if (!reports) co_return reports.error();
+        co_return with.sessions.with(
+            tenant_of(with, incoming), incoming.parameter,
+            [&](const room& in) { return coordination::round_complete_event(in.now()); });
+    };
+    co_return co_await as_events(of, wanted->answer, run);
+}
+
+net::awaitable<reply> post_session_decision(const services& with, const request& incoming,
+                                            client_link& client) {
+    auto wanted = coordination::parse_decision(incoming.body, limits_of(with));
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    const answer_context of{with, incoming, client};
+    auto run = [&](session_driver& driver) -> net::awaitable<text> {
+        auto which = co_await driver.decide(*wanted);
+        if (!which) co_return which.error();
+        co_return with.sessions.with(
+            tenant_of(with, incoming), incoming.parameter, [&](const room& in) {
+                return coordination::decision_body(in.now(), in.now().questions[*which]);
+            });
+    };
+    const coordination::answer_wish as_usual;
+    co_return co_await as_body(of, as_usual, run);
+}
+
+net::awaitable<reply> delete_prefix_caches(const services& with, const request& incoming,
+                                           client_link& client) {
+    if (!coordination::is_name(incoming.parameter))
+        co_return error_response(incoming,
+                                 fail(errc::bad_value, "prefix: must be of [A-Za-z0-9._:-]"));
+    std::vector<storage::agent_id> agents;
+    for (const auto& info : with.engines.get()->agents(tenant_of(with, incoming)))
+        if (coordination::prefix_of(info.id.str()) == incoming.parameter) agents.push_back(info.id);
+    auto is_idle = [&] {
+        return std::ranges::none_of(agents, [&](const storage::agent_id& each) {
+            auto info = with.engines.get()->inspect(each);
+            return info && info->in_use;
+        });
+    };
+    if (!co_await become_idle(client, is_idle))
+        co_return error_response(incoming,
+                                 fail(errc::conflict, "an agent of this prefix is answering"));
+    with.sessions.forget(agents);
+    auto fault = co_await erase_all(with, agents);
+    if (fault) co_return error_response(incoming, *fault);
+    co_return no_content();
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,40 @@
+#pragma once
+// /v1/coordination: a tenant's sessions of several agents. Another tenant's session is none.
+// Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+response get_sessions(const services& with, const request& incoming);
+response get_session(const services& with, const request& incoming);
+/// `?agent_id=` adds the whispers that this agent may see.
+response get_session_messages(const services& with, const request& incoming);
+response get_session_votes(const services& with, const request& incoming);
+response post_session_whisper(const services& with, const request& incoming);
+response post_session_vote(const services& with, const request& incoming);
+
+using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+awaited_reply post_sessions(const services& with, const request& incoming, client_link& client);
+awaited_reply delete_session(const services& with, const request& incoming, client_link& client);
+awaited_reply post_session_turn(const services& with, const request& incoming, client_link& client);
+awaited_reply post_session_turn_stream(const services& with, const request& incoming,
+                                       client_link& client);
+awaited_reply post_session_round(const services& with, const request& incoming,
+                                 client_link& client);
+awaited_reply post_session_round_stream(const services& with, const request& incoming,
+                                        client_link& client);
+awaited_reply post_session_decision(const services& with, const request& incoming,
+                                    client_link& client);
+/// Forgets the memories of permanent agents under this prefix.
+awaited_reply delete_prefix_caches(const services& with, const request& incoming,
+                                   client_link& client);
+
+}  // namespace semantic::server
