@@ -11,6 +11,8 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
                                {"prompt_tokens", usage.prompt_tokens},
                                {"reused_tokens", usage.reused_tokens},
                                {"restored_tokens", usage.restored_tokens},
+                               {"computed_tokens", usage.created_tokens + usage.recomputed_tokens},
+                               {"match", engine::to_string(usage.match)},
                                {"miss_reason", engine::to_string(usage.why)}};
     if (!usage.not_held.empty())
         object["not_held"] = boost::json::array(usage.not_held.begin(), usage.not_held.end());

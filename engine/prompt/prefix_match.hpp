@@ -13,18 +13,10 @@
 #include <string_view>
 
 #include "engine/text/tokenizer/tokenizer.hpp"
+#include "engine/types/generation.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::engine {
-
-enum class match_kind {
-    exact,    // the prompt ends at a token boundary of the stored text: reuse all before its last
-              // token, run that one again
-    extend,   // the stored text is a proper prefix of the prompt: reuse everything
-    diverge,  // they part earlier: reuse up to the last safe token boundary at or before the
-              // parting
-    miss,     // nothing usable
-};
 
 /// Whether the byte at this offset of UTF-8 belongs to a character that begins before it.
 inline bool is_inside_character(std::string_view text, std::size_t at) {

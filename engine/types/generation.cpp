@@ -15,6 +15,20 @@ sampling_rules sampling_params::or_else(const sampling_rules& preferred) const {
     return rules;
 }
 
+const char* to_string(match_kind match) noexcept {
+    switch (match) {
+        case match_kind::exact:
+            return "exact";
+        case match_kind::extend:
+            return "extend";
+        case match_kind::diverge:
+            return "diverge";
+        case match_kind::miss:
+            return "miss";
+    }
+    return "unknown";
+}
+
 const char* to_string(miss_reason why) noexcept {
     switch (why) {
         case miss_reason::none:

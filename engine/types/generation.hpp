@@ -161,6 +161,17 @@ enum class miss_reason {
 };
 const char* to_string(miss_reason why) noexcept;
 
+/// How a prompt stands to the memory that it continues furthest.
+enum class match_kind {
+    exact,    // the prompt ends at a token boundary of the stored text: reuse all before its last
+              // token, run that one again
+    extend,   // the stored text is a proper prefix of the prompt: reuse everything
+    diverge,  // they part earlier: reuse up to the last safe token boundary at or before the
+              // parting
+    miss,     // nothing usable
+};
+const char* to_string(match_kind match) noexcept;
+
 /// Where each prompt token came from; the three add up to prompt_tokens.
 struct prompt_usage {
     int prompt_tokens = 0;
@@ -169,6 +180,7 @@ struct prompt_usage {
     int recomputed_tokens = 0;  // computed now although their KV exists or must be run anyway: the
                                 // last token of the prompt
     int restored_tokens = 0;    // part of reused_tokens that was read from disk for this request
+    match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;
     std::string detail;  // for the log: file and fault, or the first differing position
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword

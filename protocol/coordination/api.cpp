@@ -86,7 +86,6 @@ json::object message_object(const session& s, const turn_report& report) {
 
 json::object usage_object(const turn_report& report) {
     json::object out = memory_object(report.memory_name, report.usage);
-    out["computed_tokens"] = report.usage.created_tokens + report.usage.recomputed_tokens;
     out["output_tokens"] = report.end.output_tokens;
     out["stop_reason"] = engine::to_string(report.end.why);
     out["saved"] = report.end.saved;

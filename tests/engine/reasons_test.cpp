@@ -64,6 +64,24 @@ TEST(reasons, a_changed_part_of_the_request_is_named) {
                   miss_reason::messages_changed);
 }
 
+TEST(reasons, every_answer_says_how_its_prompt_stands_to_what_was_remembered) {
+    temp_dir dir;
+    auto engine = load(options_in(dir.path()));
+    const auto match = [&](const std::vector<std::string>& turns) {
+        auto said = run(*engine, ask("a", chat_of(turns), 4));
+        const prompt_usage& usage = said->usage;
+        EXPECT_EQ(usage.reused_tokens == 0, usage.match == match_kind::miss);
+        EXPECT_EQ(usage.reused_tokens + usage.created_tokens + usage.recomputed_tokens,
+                  usage.prompt_tokens);
+        return std::pair(std::string(to_string(usage.match)), said->text);
+    };
+    const auto [first, answer] = match({"Hello."});
+    EXPECT_EQ(first, "miss");
+    EXPECT_EQ(match({"Hello.", answer, "My dog is called Biscuit."}).first, "extend");
+    EXPECT_EQ(match({"Hello.", answer, "My dog is called Pickle."}).first, "diverge");
+    EXPECT_EQ(match({"Hello.", answer, "My dog is called Pickle."}).first, "exact");
+}
+
 TEST(reasons, other_weights_are_a_changed_model) {
     temp_dir dir, model;
     engine_options options = options_in(dir.path());

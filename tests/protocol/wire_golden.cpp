@@ -51,6 +51,11 @@ engine::admitted admitted_of(const json::value& fields) {
     event.usage.restored_tokens = number("restored");
     event.usage.prompt_tokens = number("reused") + number("created") + number("recomputed");
     event.usage.why = named(fields.at("why"), engine::miss_reason::too_short);
+    // As the engine would have it, but for an exact match, which no file has.
+    event.usage.match = event.usage.reused_tokens == 0 ? engine::match_kind::miss
+                        : event.usage.why == engine::miss_reason::none
+                            ? engine::match_kind::extend
+                            : engine::match_kind::diverge;
     return event;
 }
 

@@ -21,6 +21,8 @@ prompt_usage usage_of(const job& work) {
     usage.recomputed_tokens = prompt.reuse_tokens - restored.tokens + 1;
     usage.created_tokens = usage.prompt_tokens - usage.reused_tokens - usage.recomputed_tokens;
     usage.restored_tokens = restored.tokens_read;
+    // What was lost between the look-up and now is no longer there to be matched.
+    usage.match = restored.tokens == 0 ? match_kind::miss : prompt.match;
     usage.why = prompt.why;
     usage.detail = prompt.detail;
     if (restored.why != storage::shortfall::none) {

@@ -24,6 +24,7 @@ engine::admitted admission() {
     event.usage.created_tokens = 29;
     event.usage.recomputed_tokens = 1;
     event.usage.restored_tokens = 64;
+    event.usage.match = engine::match_kind::diverge;
     event.usage.why = engine::miss_reason::messages_changed;
     return event;
 }
@@ -327,7 +328,7 @@ TEST(message_stream, memory_of_the_agent_is_reported_beside_the_vendors_fields) 
     auto memory = events_of(r.admitted()).at(0).data.at("message").at("semantic");
     EXPECT_EQ(json::serialize(memory),
               R"({"agent":"sess_a","prompt_tokens":100,"reused_tokens":70,"restored_tokens":64,)"
-              R"("miss_reason":"messages_changed"})");
+              R"("computed_tokens":30,"match":"diverge","miss_reason":"messages_changed"})");
     auto end = events_of(r.finished(ending(stop_reason::end_turn))).at(0).data;
     EXPECT_TRUE(end.at("semantic").at("saved").as_bool());
     EXPECT_TRUE(r.body().at("semantic").at("saved").as_bool());

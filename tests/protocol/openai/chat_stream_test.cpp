@@ -27,6 +27,7 @@ engine::admitted admission() {
     event.usage.created_tokens = 29;
     event.usage.recomputed_tokens = 1;
     event.usage.restored_tokens = 64;
+    event.usage.match = engine::match_kind::diverge;
     event.usage.why = engine::miss_reason::messages_changed;
     return event;
 }
@@ -239,7 +240,7 @@ TEST(chat_stream, memory_of_the_agent_is_reported_beside_the_vendors_fields) {
     reply r;
     std::string memory =
         R"({"agent":"oai_a","prompt_tokens":100,"reused_tokens":70,"restored_tokens":64,)"
-        R"("miss_reason":"messages_changed"})";
+        R"("computed_tokens":30,"match":"diverge","miss_reason":"messages_changed"})";
     EXPECT_EQ(json::serialize(chunks_of(r.admitted()).at(0).at("semantic")), memory);
     memory.insert(memory.size() - 1, R"(,"saved":true)");
     auto last = chunks_of(r.finished(ending(stop_reason::end_turn))).at(0);
