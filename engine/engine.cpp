@@ -23,6 +23,7 @@
 #include "engine/text/tokenizer/tokenizer.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/disk/block_file.hpp"
+#include "storage/disk/record_files.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/safetensors.hpp"
@@ -136,6 +137,14 @@ class local_engine final : public engine {
                                       const memory_source& source) override;
 
     std::unique_ptr<disk_room> reserve_disk() override;
+    storage::result<void> keep_record(const storage::kept_record& record) override {
+        return store_->records().write(record);
+    }
+    storage::result<void> erase_record(const storage::tenant_id& tenant,
+                                       const std::string& name) override {
+        return store_->records().remove(tenant, name);
+    }
+    storage::kept_records records() override { return store_->records().read_all(); }
 
   private:
     scheduler_options options_for_scheduler(engine_options options) const;

@@ -22,6 +22,7 @@
 #include "engine/types/template_abilities.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/kept_record.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
 
@@ -226,6 +227,16 @@ class engine {
                                               const memory_source& source) = 0;
     /// Returns: none yet, to be made larger.
     virtual std::unique_ptr<disk_room> reserve_disk() = 0;
+    /// Blocks. Keeps a record beside the agents' memories, in place of an earlier one of its name.
+    /// It counts in the disk budget, and agents give way to it as they do to a save. When this
+    /// returns, it lasts. Calls for one record are serialised by the caller. Errors: io,
+    /// out_of_space; the earlier one is still there.
+    virtual storage::result<void> keep_record(const storage::kept_record& record) = 0;
+    /// Blocks. One that there is not is no error. Errors: io.
+    virtual storage::result<void> erase_record(const storage::tenant_id& tenant,
+                                               const std::string& name) = 0;
+    /// Blocks. Returns: the records of all tenants.
+    virtual storage::kept_records records() = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

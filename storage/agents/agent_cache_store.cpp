@@ -12,6 +12,7 @@
 #include "storage/agents/tier_policy.hpp"
 #include "storage/disk/agent_file.hpp"
 #include "storage/disk/manifest.hpp"
+#include "storage/disk/record_files.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/types/assert.hpp"
 
@@ -25,6 +26,14 @@ struct agent_cache_store::impl {
     cache_directory directory{parts, room};
     agent_restorer restorer{parts, room};
     agent_saver saver{parts, room, directory};
+    record_files records{parts.files, parts.options.directory, parts.quota,
+                         [this](std::uint64_t bytes) { return room_for_record(bytes); }};
+
+    /// In the directory that this store has, or has made anew.
+    result<disk_quota::promise> room_for_record(std::uint64_t bytes) {
+        if (auto ok = directory.keep(); !ok) return ok.error();
+        return room.free_disk(bytes);
+    }
 };
 
 namespace {
@@ -126,6 +135,7 @@ result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options
                                                                    block_pool& pool) {
     auto state = std::make_unique<impl>(std::move(options), pool);
     if (auto ok = state->directory.open(); !ok) return ok.error();
+    if (auto ok = state->records.open(); !ok) return ok.error();
     return std::unique_ptr<agent_cache_store>(new agent_cache_store(std::move(state)));
 }
 
@@ -443,6 +453,8 @@ result<void> agent_cache_store::disk_room::grow(std::uint64_t bytes) {
 }
 
 agent_cache_store::disk_room::~disk_room() { store_->parts.quota.remove(bytes_); }
+
+record_files& agent_cache_store::records() noexcept { return impl_->records; }
 
 agent_cache_store::pin agent_cache_store::hold(const agent_id& id) {
     impl_->parts.index.hold(agent_index::lock(impl_->parts.index), id);

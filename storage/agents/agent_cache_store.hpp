@@ -123,6 +123,8 @@ enum class save_extent {
     full_blocks,
 };
 
+class record_files;
+
 class agent_cache_store {
     struct impl;
 
@@ -261,6 +263,9 @@ class agent_cache_store {
 
     /// Returns: none yet, to be made larger.
     disk_room reserve_disk() { return disk_room(*impl_); }
+
+    /// What is kept beside the agents' memories.
+    record_files& records() noexcept;
 
     /// Blocks. Writes the agent as one safetensors file (agent_file), bringing it into the pool
     /// first. Returns: bytes written. Errors: not_found, pool_exhausted, what restore() found

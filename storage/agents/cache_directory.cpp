@@ -294,8 +294,6 @@ result<void> cache_directory::check(const agent_id& id, const std::string& manif
     return {};
 }
 
-/// Makes the directory anew where it is gone, and takes it before another process does. Errors: as
-/// check().
 result<void> cache_directory::keep() {
     std::lock_guard one_at_a_time(keep_mutex_);
     if (lock_->is_in_place()) return {};

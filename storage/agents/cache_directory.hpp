@@ -33,6 +33,9 @@ class cache_directory {
     /// written again are dirty from now on. Errors: locked; io, also where another cache directory
     /// has its name.
     result<void> check(const agent_id& id, const std::string& manifest);
+    /// Blocks. Makes the directory anew where it is gone, and takes it before another process does.
+    /// Errors: as check().
+    result<void> keep();
     /// What may still be done for a save that fails.
     struct repairs {
         bool is_first = true;
@@ -69,7 +72,6 @@ class cache_directory {
     result<void> index_unreadable(const read_file& file);
     void index_foreign(read_file file);
     void index_agent(read_file file);
-    result<void> keep();
     void reconcile();
 
     store_parts& parts_;

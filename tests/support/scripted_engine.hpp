@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -96,6 +97,29 @@ class scripted_engine final : public engine::engine {
         if (on_import) return on_import(source);
         return storage::failure{storage::errc::corrupt, "scripted engines remember nothing"};
     }
+
+    storage::result<void> keep_record(const storage::kept_record& record) override {
+        std::lock_guard lock(records_mutex);
+        if (on_keep_record)
+            if (auto refused = on_keep_record(record); !refused) return refused;
+        kept[{record.tenant, record.name}] = record;
+        return {};
+    }
+    storage::result<void> erase_record(const storage::tenant_id& tenant,
+                                       const std::string& name) override {
+        std::lock_guard lock(records_mutex);
+        kept.erase({tenant, name});
+        return {};
+    }
+    storage::kept_records records() override {
+        std::lock_guard lock(records_mutex);
+        storage::kept_records all;
+        for (const auto& [name, record] : kept) all.whole.push_back(record);
+        return all;
+    }
+    std::mutex records_mutex;
+    std::map<std::pair<storage::tenant_id, std::string>, storage::kept_record> kept;
+    std::function<storage::result<void>(const storage::kept_record&)> on_keep_record;
 
     /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
     std::unique_ptr<semantic::engine::disk_room> reserve_disk() override {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "storage/agents/agent_cache_store.hpp"
+#include "storage/disk/record_files.hpp"
 #include "tests/storage/agents/store_fixture.hpp"
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -165,15 +166,19 @@ TEST_F(agent_cache_store_directory_test, nothing_is_written_into_the_directory_o
         const auto other = open();
         put(*store, "a", 21);
         EXPECT_EQ(store->save(id_of("a")).error().code, errc::locked);
+        EXPECT_EQ(store->records().write({{}, "r", "x"}).error().code, errc::locked);
     }
     fs::remove(path + "/format");  // as a program of format 1 leaves it
     const auto refused = store->save(id_of("a"));
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().what.find("another cache directory"), std::string::npos);
     EXPECT_EQ(store->probe().save_failures, 2u);
+    EXPECT_FALSE(store->records().write({{}, "r", "x"}));
     EXPECT_TRUE(fs::is_empty(path + "/agents"));
     EXPECT_FALSE(fs::exists(path + "/format"));
+    EXPECT_FALSE(fs::exists(path + "/records"));
     fs::remove_all(path);
+    EXPECT_TRUE(store->records().write({{}, "r", "x"}));
     EXPECT_TRUE(store->save(id_of("a")));
 }
 

@@ -1,0 +1,24 @@
+#pragma once
+// A record of a higher layer that a tenant's directory keeps, such as a session of several agents.
+// Plain values.
+
+#include <string>
+#include <vector>
+
+#include "storage/types/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+struct kept_record {
+    tenant_id tenant;
+    std::string name;
+    std::string bytes;
+};
+/// All that could be read, and what is wrong with the others.
+struct kept_records {
+    std::vector<kept_record> whole{};
+    std::vector<failure> damaged{};
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,131 @@
+#include "storage/disk/record_files.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/fault_file_system.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::storage {
+namespace {
+
+using tests::fault;
+using tests::fault_file_system;
+using tests::lost;
+using tests::temp_dir;
+
+const tenant_id nobody_else;
+const tenant_id another{*block_hash::from_hex(std::string(32, 'a'))};
+
+/// A directory with a budget, and its records.
+struct kept {
+    explicit kept(file_system& files, const std::string& path, std::uint64_t budget = 1 << 20)
+        : quota(files, path, probe),
+          records(files, path, quota, [this](std::uint64_t bytes) { return promise(bytes); }) {
+        EXPECT_TRUE(quota.set_budget(budget));
+        if (auto held = bytes_below(files, path)) quota.add(*held);
+        EXPECT_TRUE(records.open());
+    }
+    result<disk_quota::promise> promise(std::uint64_t bytes) {
+        std::string what;
+        auto missing = quota.try_promise(bytes, what);
+        if (!missing) return missing.error();
+        if (*missing > 0) return failure{errc::out_of_space, what};
+        return disk_quota::promise(quota, bytes);
+    }
+    store_probe probe{};
+    disk_quota quota;
+    record_files records;
+};
+
+TEST(record, comes_back_as_it_was_and_any_damage_is_seen) {
+    const kept_record record{another, "session:coord_1", std::string("a\nb\0c", 5)};
+    const std::string bytes = encode_record(record);
+    const auto back = decode_record(bytes);
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->tenant, record.tenant);
+    EXPECT_EQ(back->name, record.name);
+    EXPECT_EQ(back->bytes, record.bytes);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        EXPECT_FALSE(decode_record(bytes.substr(0, i))) << i;
+        std::string changed = bytes;
+        changed[i] = static_cast<char>(changed[i] ^ 1);
+        EXPECT_FALSE(decode_record(changed)) << i;
+    }
+    EXPECT_FALSE(decode_record(bytes + "x"));
+}
+
+TEST(record_files, a_record_is_its_tenants_and_the_latest_one_counts) {
+    temp_dir dir;
+    file_system& files = posix_file_system();
+    {
+        kept at(files, dir.path());
+        EXPECT_TRUE(at.records.read_all().whole.empty());
+        ASSERT_TRUE(at.records.write({nobody_else, "a", "1"}));
+        ASSERT_TRUE(at.records.write({another, "a", "2"}));
+        ASSERT_TRUE(at.records.write({nobody_else, "a", "three"}));
+        ASSERT_TRUE(at.records.write({nobody_else, "b", "4"}));
+        ASSERT_TRUE(at.records.remove(nobody_else, "b"));
+        EXPECT_TRUE(at.records.remove(nobody_else, "b")) << "it is gone already";
+        EXPECT_EQ(at.quota.held_bytes(), *bytes_below(files, dir.path()));
+    }
+    kept at(files, dir.path());
+    const kept_records found = at.records.read_all();
+    ASSERT_EQ(found.whole.size(), 2u);
+    for (const kept_record& each : found.whole)
+        EXPECT_EQ(each.bytes, each.tenant == another ? "2" : "three");
+    ASSERT_TRUE(at.records.remove(another, "a"));
+    EXPECT_EQ(at.quota.held_bytes(), *bytes_below(files, dir.path()));
+}
+
+TEST(record_files, one_that_does_not_fit_is_refused_and_the_earlier_one_stays) {
+    temp_dir dir;
+    kept at(posix_file_system(), dir.path(), 1'000);
+    ASSERT_TRUE(at.records.write({nobody_else, "a", "small"}));
+    EXPECT_EQ(at.records.write({nobody_else, "a", std::string(1'000, 'x')}).error().code,
+              errc::out_of_space);
+    EXPECT_EQ(at.records.read_all().whole.at(0).bytes, "small");
+}
+
+TEST(record_files, a_damaged_file_or_one_under_anothers_name_is_reported_and_the_rest_is_read) {
+    temp_dir dir;
+    file_system& files = posix_file_system();
+    kept at(files, dir.path());
+    for (const char* name : {"a", "b", "c"})
+        ASSERT_TRUE(at.records.write({nobody_else, name, name}));
+    const auto path = [&](const char* name) {
+        return dir.path() + "/" + record_path(nobody_else, name);
+    };
+    ASSERT_TRUE(replace_file(files, path("a"), "nonsense"));
+    ASSERT_TRUE(replace_file(files, path("b"), encode_record({nobody_else, "x", "b"})));
+    const kept_records found = at.records.read_all();
+    ASSERT_EQ(found.whole.size(), 1u);
+    EXPECT_EQ(found.whole[0].name, "c");
+    EXPECT_EQ(found.damaged.size(), 2u);
+}
+
+TEST(record_files, a_power_cut_at_any_moment_leaves_the_earlier_record_or_the_new_one) {
+    for (int operation = 1; operation < 8; ++operation)
+        for (const lost what : {lost::everything, lost::nothing, lost::at_random}) {
+            temp_dir dir;
+            fault_file_system files(dir.path());
+            bool is_written = false;
+            {
+                kept at(files, dir.path());
+                ASSERT_TRUE(at.records.write({nobody_else, "a", "old"}));
+                files.fail_at(operation, fault::power_cut);
+                is_written = at.records.write({nobody_else, "a", "new"}).has_value();
+            }
+            files.restart(what);
+            kept at(files, dir.path());
+            const kept_records found = at.records.read_all();
+            EXPECT_TRUE(found.damaged.empty());
+            ASSERT_EQ(found.whole.size(), 1u);
+            const std::string& bytes = found.whole[0].bytes;
+            EXPECT_TRUE(bytes == "new" || (bytes == "old" && !is_written)) << bytes;
+            EXPECT_EQ(at.quota.held_bytes(), *bytes_below(files, dir.path()))
+                << "what was being written is gone";
+        }
+}
+
+}  // namespace
+}  // namespace semantic::storage
