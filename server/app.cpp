@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "server/coordination/session_keeper.hpp"
 #include "server/handlers/routes.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/start_failure.hpp"
@@ -145,6 +146,8 @@ void app::load_engine() {
     try {
         auto loaded = options_.load(progress);
         if (loaded) {
+            for (const std::string& fault : load_sessions(coordination_, **loaded))
+                log_event(log_level::warning, "session not loaded: " + fault);
             engines_.publish(std::move(*loaded));
             net::post(context_, [this] { on_loaded(); });
             return;

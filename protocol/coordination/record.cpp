@@ -56,6 +56,7 @@ json::object to_json(const vote& v) {
 
 json::object to_json(const question& q);
 json::object to_json(const exchange& e);
+json::object to_json(const kept_reply& r);
 
 template <class T>
 json::array objects_of(const std::vector<T>& items) {
@@ -72,6 +73,42 @@ json::object to_json(const question& q) {
 }
 
 json::object to_json(const exchange& e) { return {{"read", e.read}, {"said", e.said}}; }
+
+json::object to_json(const kept_reply& r) {
+    return {{"key", r.key}, {"what", r.what}, {"reply", r.reply}};
+}
+
+json::object to_json(const session& s) {
+    const auto word = [](const auto& names, auto value) {
+        return names[static_cast<std::size_t>(index_of(value))];
+    };
+    return {{"format", record_format},
+            {"record", "session"},
+            {"id", s.id},
+            {"topology", word(topology_names, s.form)},
+            {"debate_format", word(format_names, s.format)},
+            {"decision_mode", word(decision_names, s.decides)},
+            {"agents", objects_of(s.agents)},
+            {"lines", objects_of(s.lines)},
+            {"questions", objects_of(s.questions)},
+            {"prefix", s.prefix},
+            {"max_turns", s.max_turns},
+            {"turn", s.turn},
+            {"round", s.round},
+            {"place", s.place},
+            {"round_start", s.round_start},
+            {"whispers_begun", s.whispers_begun},
+            {"owes_answer", s.owes_answer},
+            {"owed_to", s.owed_to}};
+}
+
+json::object to_json(const memory& m) {
+    return {{"format", record_format},
+            {"record", "memory"},
+            {"system", m.system},
+            {"has_older", m.has_older},
+            {"exchanges", objects_of(m.exchanges)}};
+}
 
 // Reading: every field must be there, as to_json() wrote it.
 
@@ -236,39 +273,38 @@ memory read_memory(const json_cursor& root) {
     return m;
 }
 
-}  // namespace
-
-std::string to_record(const session& s) {
-    const auto word = [](const auto& names, auto value) {
-        return names[static_cast<std::size_t>(index_of(value))];
-    };
-    const json::object record{{"format", record_format},
-                              {"record", "session"},
-                              {"id", s.id},
-                              {"topology", word(topology_names, s.form)},
-                              {"debate_format", word(format_names, s.format)},
-                              {"decision_mode", word(decision_names, s.decides)},
-                              {"agents", objects_of(s.agents)},
-                              {"lines", objects_of(s.lines)},
-                              {"questions", objects_of(s.questions)},
-                              {"prefix", s.prefix},
-                              {"max_turns", s.max_turns},
-                              {"turn", s.turn},
-                              {"round", s.round},
-                              {"place", s.place},
-                              {"round_start", s.round_start},
-                              {"whispers_begun", s.whispers_begun},
-                              {"owes_answer", s.owes_answer},
-                              {"owed_to", s.owed_to}};
-    return to_text(record);
+kept_session read_kept(const json_cursor& root) {
+    kept_session s;
+    check_format(root, "kept_session");
+    const json_cursor now = root.at("session");
+    if (now.ok()) s.now = read_session(now);
+    s.memories = list_at(root, "memories", [](const json_cursor& one) {
+        std::pair<std::string, memory> found{string_at(one, "agent"), {}};
+        const json_cursor kept = one.at("memory");
+        if (kept.ok()) found.second = read_memory(kept);
+        return found;
+    });
+    s.replies = list_at(root, "replies", [](const json_cursor& one) {
+        return kept_reply{string_at(one, "key"), string_at(one, "what"), string_at(one, "reply")};
+    });
+    return s;
 }
 
-std::string to_record(const memory& m) {
+}  // namespace
+
+std::string to_record(const session& s) { return to_text(to_json(s)); }
+
+std::string to_record(const memory& m) { return to_text(to_json(m)); }
+
+std::string to_record(const kept_session& s) {
+    json::array memories;
+    for (const auto& [name, kept] : s.memories)
+        memories.push_back(json::object{{"agent", name}, {"memory", to_json(kept)}});
     return to_text(json::object{{"format", record_format},
-                                {"record", "memory"},
-                                {"system", m.system},
-                                {"has_older", m.has_older},
-                                {"exchanges", objects_of(m.exchanges)}});
+                                {"record", "kept_session"},
+                                {"session", to_json(s.now)},
+                                {"memories", std::move(memories)},
+                                {"replies", objects_of(s.replies)}});
 }
 
 result<session> session_of(std::string_view record) {
@@ -279,6 +315,11 @@ result<session> session_of(std::string_view record) {
 result<memory> memory_of(std::string_view record) {
     return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
                        read_memory);
+}
+
+result<kept_session> kept_session_of(std::string_view record) {
+    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
+                       read_kept);
 }
 
 }  // namespace semantic::protocol::coordination

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "protocol/coordination/ballot.hpp"
+#include "server/coordination/session_keeper.hpp"
 #include "server/http/request.hpp"
+#include "server/runtime/workers.hpp"
 #include "storage/types/hex.hpp"
 
 namespace semantic::server {
@@ -131,6 +133,14 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::fi
     };
     auto event = with(take);
     if (!event) co_return event.error();
+    // Whoever is told of the turn finds it there after a restart.
+    if (send_) {
+        auto keep = [&] {
+            return keep_session(sessions_, *of_.with.engines.get(), of_.tenant, id_);
+        };
+        auto kept = co_await run_on(of_.with.workers, keep);
+        if (!kept) co_return kept.error();
+    }
     // The turn was taken, whether or not its client is still there to hear of it.
     if (send_) co_await send_(std::move(*event));
     co_return std::move(report);

@@ -115,6 +115,54 @@ void session_registry::end(const key& which) {
     if (live* found = find(which.first, which.second)) found->is_running = false;
 }
 
+const session_registry::live* session_registry::find(const storage::tenant_id& tenant,
+                                                     const std::string& id) const {
+    auto found = sessions_.find(key(tenant, id));
+    return found == sessions_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::string> session_registry::record_of(const storage::tenant_id& tenant,
+                                                       const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const live* found = find(tenant, id);
+    if (found == nullptr) return std::nullopt;
+    coordination::kept_session all{found->now, {}, {found->replies.begin(), found->replies.end()}};
+    for (std::size_t i = 0; i < all.now.agents.size(); ++i) {
+        const auto known = memories_.find(agent_id(tenant, all.now, static_cast<int>(i)));
+        if (known != memories_.end()) all.memories.emplace_back(known->first.str(), known->second);
+    }
+    return coordination::to_record(all);
+}
+
+std::shared_ptr<std::mutex> session_registry::keeping(const storage::tenant_id& tenant,
+                                                      const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const live* found = find(tenant, id);
+    return found == nullptr ? nullptr : found->keeping;
+}
+
+protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
+                                              std::string_view record) {
+    auto all = coordination::kept_session_of(record);
+    if (!all) return all.error();
+    std::lock_guard lock(mutex_);
+    const std::string id = all->now.id;
+    if (find(tenant, id) != nullptr) return fail(errc::conflict, "Session " + id + " is there");
+    for (std::size_t i = 0; i < all->now.agents.size(); ++i) {
+        const storage::agent_id agent = agent_id(tenant, all->now, static_cast<int>(i));
+        for (auto& [name, kept] : all->memories) {
+            if (name != agent.str()) continue;
+            memory& known = memories_[agent];
+            const bool is_longer = kept.exchanges.size() > known.exchanges.size();
+            if (known.is_new() || is_longer) known = std::move(kept);
+        }
+    }
+    live made{std::move(all->now)};
+    made.replies.assign(all->replies.begin(), all->replies.end());
+    sessions_.emplace(key(tenant, id), std::move(made));
+    return {};
+}
+
 std::vector<storage::agent_id> session_registry::remove(running taken) {
     std::lock_guard lock(mutex_);
     std::vector<storage::agent_id> agents;
@@ -130,9 +178,22 @@ std::vector<storage::agent_id> session_registry::remove(running taken) {
     return agents;
 }
 
-void session_registry::forget(const std::vector<storage::agent_id>& agents) {
+std::vector<std::string> session_registry::forget(const storage::tenant_id& tenant,
+                                                  const std::vector<storage::agent_id>& agents) {
     std::lock_guard lock(mutex_);
     for (const storage::agent_id& each : agents) memories_.erase(each);
+    std::vector<std::string> sessions;
+    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
+        if (each->first.first != tenant) break;
+        const session& now = each->second.now;
+        for (std::size_t i = 0; i < now.agents.size(); ++i)
+            if (std::ranges::find(agents, agent_id(tenant, now, static_cast<int>(i))) !=
+                agents.end()) {
+                sessions.push_back(now.id);
+                break;
+            }
+    }
+    return sessions;
 }
 
 void session_registry::make_room() {

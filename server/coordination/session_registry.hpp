@@ -1,6 +1,6 @@
 #pragma once
-// The sessions of all tenants, and what their agents remember. In memory: a restart forgets them;
-// the agents' own memories in the engine stay.
+// The sessions of all tenants, and what their agents remember, in RAM. What a session was at some
+// moment leaves as a record (record_of) and comes back from it (load).
 // Owner: app. Thread: any; everything is done under one lock, and nothing waits there.
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "protocol/coordination/memory.hpp"
+#include "protocol/coordination/record.hpp"
 #include "protocol/coordination/session.hpp"
 #include "protocol/wire/errc.hpp"
 #include "server/coordination/agent_answer.hpp"
@@ -106,8 +107,20 @@ class session_registry {
     /// Returns: the agents whose memories are to be forgotten with it. Requires: none of its runs
     /// works any more.
     std::vector<storage::agent_id> remove(running taken);
-    /// What is known of these agents is forgotten, also by their sessions.
-    void forget(const std::vector<storage::agent_id>& agents);
+    /// What is known of these agents is forgotten. Returns: the sessions that they are in.
+    std::vector<std::string> forget(const storage::tenant_id& tenant,
+                                    const std::vector<storage::agent_id>& agents);
+
+    /// A session as it is now. Nothing where there is none.
+    std::optional<std::string> record_of(const storage::tenant_id& tenant,
+                                         const std::string& id) const;
+    /// Whoever writes the session's record, or removes it, holds this as long: no record takes the
+    /// place of a later one. Null where there is no session.
+    std::shared_ptr<std::mutex> keeping(const storage::tenant_id& tenant,
+                                        const std::string& id) const;
+    /// A session of a former time. Of an agent's memories, which several may bring, the longest
+    /// counts. Errors: as kept_session_of(); conflict, when it is there.
+    protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
 
     /// What was replied to a request with this key; nothing when there was none. `what`: method,
     /// path and body. Errors: not_found; conflict, when it was another request.
@@ -121,14 +134,13 @@ class session_registry {
     static protocol::failure no_session(const std::string& id);
 
   private:
-    struct kept_reply {
-        std::string key, what, reply;
-    };
+    using kept_reply = protocol::coordination::kept_reply;
     struct live {
         session now;
         bool is_running = false;
         std::vector<engine_run> runs{};
         std::deque<kept_reply> replies{};  // the latest last
+        std::shared_ptr<std::mutex> keeping = std::make_shared<std::mutex>();
     };
     using key = std::pair<storage::tenant_id, std::string>;
 
@@ -139,6 +151,7 @@ class session_registry {
     /// Agents of no session give way when there are too many memories.
     void make_room();
     std::size_t count_locked(const storage::tenant_id& tenant) const;
+    const live* find(const storage::tenant_id& tenant, const std::string& id) const;
 
     mutable std::mutex mutex_;
     std::map<key, live> sessions_;                  // guarded by mutex_

@@ -8,6 +8,7 @@
 #include "protocol/coordination/api.hpp"
 #include "protocol/coordination/opening.hpp"
 #include "server/coordination/session_driver.hpp"
+#include "server/coordination/session_keeper.hpp"
 #include "server/coordination/session_registry.hpp"
 #include "server/handlers/answer.hpp"
 #include "server/http/sse_writer.hpp"
@@ -67,6 +68,7 @@ class repeated {
         return with_.sessions.reply_to(tenant_of(with_, incoming_), incoming_.parameter, key_,
                                        what());
     }
+    bool is_given() const { return !key_.empty(); }
     void keep(const std::string& body) const {
         if (key_.empty()) return;
         with_.sessions.keep_reply(tenant_of(with_, incoming_), incoming_.parameter, key_, what(),
@@ -80,16 +82,31 @@ class repeated {
     std::string key_;
 };
 
+/// Returns: what kept the session from being written as it is now.
+net::awaitable<protocol::result<void>> keep(const services& with, const storage::tenant_id& tenant,
+                                            const std::string& id) {
+    auto work = [&] { return keep_session(with.sessions, *with.engines.get(), tenant, id); };
+    co_return co_await run_on(with.workers, work);
+}
+
+/// The reply to what has changed the session, when that lasts.
+net::awaitable<response> when_kept(const services& with, const request& incoming, response made) {
+    const storage::tenant_id tenant = tenant_of(with, incoming);
+    auto kept = co_await keep(with, tenant, incoming.parameter);
+    co_return kept ? std::move(made) : error_response(incoming, kept.error());
+}
+
 /// A whisper or a vote: done at once, by `make(session)`.
 template <class Make>
-response once(const services& with, const request& incoming, Make make) {
+net::awaitable<reply> once(const services& with, const request& incoming, Make make) {
     const repeated key(with, incoming);
     auto before = key.earlier();
-    if (!before) return error_response(incoming, before.error());
-    if (*before) return json_response(std::move(**before));
+    if (!before) co_return error_response(incoming, before.error());
+    if (*before) co_return json_response(std::move(**before));
     response made = of_session(with, incoming, make);
-    if (made.status == 200) key.keep(made.body);
-    return made;
+    if (made.status != 200) co_return made;
+    key.keep(made.body);
+    co_return co_await when_kept(with, incoming, std::move(made));
 }
 
 session_client client_of(const answer_context& of) {
@@ -109,10 +126,14 @@ net::awaitable<reply> as_body(const answer_context& of, coordination::answer_wis
     const session_client asker = client_of(of);
     session_driver driver(asker, of.incoming.parameter, std::move(how), {});
     text body = co_await run(driver);
-    if (body) key.keep(*body);
-    if (body) driver.read_ahead();
+    if (!body && of.client.is_gone()) co_return std::nullopt;
+    if (!body) co_return error_response(of.incoming, body.error());
+    key.keep(*body);
+    driver.read_ahead();
+    response made = json_response(std::move(*body));
+    response last = co_await when_kept(of.with, of.incoming, std::move(made));
     if (of.client.is_gone()) co_return std::nullopt;
-    co_return body ? json_response(std::move(*body)) : error_response(of.incoming, body.error());
+    co_return last;
 }
 
 /// The same as events, of which the last comes from `run`.
@@ -145,8 +166,12 @@ net::awaitable<reply> as_events(const answer_context& of, coordination::answer_w
     }
     if (last) {
         sent += *last;
-        key.keep(sent);
         driver.read_ahead();
+        if (key.is_given()) {
+            key.keep(sent);
+            auto kept = co_await keep(of.with, asker.tenant, of.incoming.parameter);
+            if (!kept) last = kept.error();
+        }
     }
     std::string bytes = last ? std::move(*last)
                              : error_event(protocol::dialect::native, last.error(), of.incoming.id);
@@ -242,21 +267,24 @@ response get_session_votes(const services& with, const request& incoming) {
                       [](const session& s) -> text { return coordination::votes_body(s); });
 }
 
-response post_session_whisper(const services& with, const request& incoming) {
+net::awaitable<reply> post_session_whisper(const services& with, const request& incoming,
+                                           client_link&) {
     auto wish = coordination::parse_whisper(incoming.body, limits_of(with).json);
-    if (!wish) return error_response(incoming, wish.error());
-    return once(with, incoming, [&](session& s) -> text {
+    if (!wish) co_return error_response(incoming, wish.error());
+    auto whisper = [&](session& s) -> text {
         auto event = coordination::whisper_in(s, *wish, new_hex_id(""));
         if (!event) return event.error();
         apply(s, *event);
         return coordination::whisper_body(s);
-    });
+    };
+    co_return co_await once(with, incoming, whisper);
 }
 
-response post_session_vote(const services& with, const request& incoming) {
+net::awaitable<reply> post_session_vote(const services& with, const request& incoming,
+                                        client_link&) {
     auto wish = coordination::parse_vote(incoming.body, limits_of(with).json);
-    if (!wish) return error_response(incoming, wish.error());
-    return once(with, incoming, [&](session& s) -> text {
+    if (!wish) co_return error_response(incoming, wish.error());
+    auto vote = [&](session& s) -> text {
         if (s.is_full()) return fail(errc::conflict, "Session " + s.id + " is full");
         // Nothing is put down for a vote that is none.
         session after = s;
@@ -268,7 +296,8 @@ response post_session_vote(const services& with, const request& incoming) {
         coordination::settle(after, *which, new_hex_id(""));
         s = std::move(after);
         return coordination::vote_body(s, *one, s.questions[*which]);
-    });
+    };
+    co_return co_await once(with, incoming, vote);
 }
 
 net::awaitable<reply> post_sessions(const services& with, const request& incoming, client_link&) {
@@ -284,8 +313,13 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
     const std::vector<int> older = older_agents(with, tenant, wanted->made);
     session made = opened(with, tenant, std::move(*wanted), older);
     std::string body = coordination::created_body(made);
+    const std::string id = made.id;
     auto added = with.sessions.add(tenant, std::move(made), older);
     if (!added) co_return error_response(incoming, added.error());
+    if (auto kept = co_await keep(with, tenant, id); !kept) {
+        if (auto taken = with.sessions.begin(tenant, id)) with.sessions.remove(std::move(*taken));
+        co_return error_response(incoming, kept.error());
+    }
     response created = json_response(std::move(body));
     created.status = 201;
     co_return created;
@@ -310,9 +344,15 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
     };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming, fail(errc::conflict, "an agent of the session works"));
+    const auto keeping = with.sessions.keeping(tenant, incoming.parameter);
     const auto agents = with.sessions.remove(std::move(*taken));
+    auto drop = [&] {
+        return drop_session(*with.engines.get(), tenant, incoming.parameter, *keeping);
+    };
     auto fault = co_await erase_all(with, agents);
     if (fault) co_return error_response(incoming, *fault);
+    auto dropped = co_await run_on(with.workers, drop);
+    if (!dropped) co_return error_response(incoming, dropped.error());
     co_return no_content();
 }
 
@@ -408,7 +448,11 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming,
                                  fail(errc::conflict, "an agent of this prefix is answering"));
-    with.sessions.forget(agents);
+    const storage::tenant_id tenant = tenant_of(with, incoming);
+    for (const std::string& session : with.sessions.forget(tenant, agents)) {
+        auto kept = co_await keep(with, tenant, session);
+        if (!kept) co_return error_response(incoming, kept.error());
+    }
     auto fault = co_await erase_all(with, agents);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();

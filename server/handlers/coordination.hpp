@@ -18,8 +18,6 @@ response get_session(const services& with, const request& incoming);
 /// `?agent_id=` adds the whispers that this agent may see.
 response get_session_messages(const services& with, const request& incoming);
 response get_session_votes(const services& with, const request& incoming);
-response post_session_whisper(const services& with, const request& incoming);
-response post_session_vote(const services& with, const request& incoming);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
 awaited_reply post_sessions(const services& with, const request& incoming, client_link& client);
@@ -31,6 +29,9 @@ awaited_reply post_session_round(const services& with, const request& incoming,
                                  client_link& client);
 awaited_reply post_session_round_stream(const services& with, const request& incoming,
                                         client_link& client);
+awaited_reply post_session_whisper(const services& with, const request& incoming,
+                                   client_link& client);
+awaited_reply post_session_vote(const services& with, const request& incoming, client_link& client);
 awaited_reply post_session_decision(const services& with, const request& incoming,
                                     client_link& client);
 /// Forgets the memories of permanent agents under this prefix.

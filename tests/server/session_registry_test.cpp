@@ -69,7 +69,7 @@ TEST(session_registry, a_permanent_agent_has_one_memory_in_all_its_sessions) {
     EXPECT_EQ(all.remove(std::move(*all.begin(nobody_else, "s"))), std::vector{bob});
     EXPECT_TRUE(all.remembers(ann));
     EXPECT_FALSE(all.remembers(bob));
-    all.forget({ann});
+    EXPECT_EQ(all.forget(nobody_else, {ann}), std::vector<std::string>{"t"});
     EXPECT_FALSE(all.remembers(ann));
 }
 
@@ -99,6 +99,47 @@ TEST(session_registry, the_latest_replies_are_kept_for_who_asks_again) {
     EXPECT_EQ(*all.reply_to(nobody_else, "s", "k0", "turn"), std::nullopt) << "one too many";
     EXPECT_EQ(all.reply_to(nobody_else, "s", "k1", "vote").error().code, errc::conflict);
     EXPECT_EQ(all.reply_to(another, "s", "k1", "turn").error().code, errc::not_found);
+}
+
+TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents_remember) {
+    using protocol::coordination::memory;
+    session_registry all;
+    session made = named("s");
+    made.prefix = "p";
+    made.agents[0].life = lifecycle::permanent;
+    ASSERT_TRUE(all.add(another, made, {}));
+    const auto remember = [&](const room& in) {
+        in.memory_of(0).exchanges = {{"x", "y"}, {"z", "w"}};
+        in.memory_of(1).exchanges = {{"u", "v"}};
+        in.now().max_turns = 7;
+        return true;
+    };
+    ASSERT_TRUE(all.with(another, "s", remember));
+    all.keep_reply(another, "s", "k", "turn", "reply");
+    const auto record = all.record_of(another, "s");
+    ASSERT_TRUE(record);
+    EXPECT_EQ(all.record_of(nobody_else, "s"), std::nullopt);
+
+    session_registry later;
+    EXPECT_FALSE(later.load(another, record->substr(1)));
+    EXPECT_EQ(later.count(another), 0u);
+    ASSERT_TRUE(later.load(another, *record));
+    EXPECT_EQ(later.load(another, *record).error().code, errc::conflict);
+    EXPECT_EQ(later.record_of(another, "s"), record);
+    EXPECT_EQ(later.reply_to(another, "s", "k", "turn").value(), "reply");
+    EXPECT_EQ(later.count(nobody_else), 0u);
+    // An older session of the permanent agent does not take away what it remembers since.
+    made.id = "t";
+    session_registry before;
+    ASSERT_TRUE(before.add(another, made, {}));
+    const auto begin = [](const room& in) {
+        in.memory_of(0).exchanges = {{"x", "y"}};
+        return true;
+    };
+    ASSERT_TRUE(before.with(another, "t", begin));
+    ASSERT_TRUE(later.load(another, *before.record_of(another, "t")));
+    const auto exchanges = [](const room& in) { return in.memory_of(0).exchanges.size(); };
+    EXPECT_EQ(later.with(another, "t", exchanges).value(), 2u);
 }
 
 }  // namespace

@@ -40,6 +40,23 @@ TEST(record, comes_back_as_it_was) {
     EXPECT_EQ(to_record(*memory_of(to_record(m))), to_record(m));
 }
 
+TEST(record, of_all_that_is_kept_comes_back_as_it_was) {
+    const kept_session all{
+        busy_session(),
+        {{"persist_p_a", {"You are.", {{"Hi\n", "Ahoy"}}, true}}, {"coord_coord_1_b", {}}},
+        {{"k1", "/turn\n{}", "{\"a\":1}"}}};
+    const std::string record = to_record(all);
+    const auto again = kept_session_of(record);
+    ASSERT_TRUE(again) << again.error().what;
+    EXPECT_EQ(to_record(*again), record);
+    EXPECT_TRUE(again->memories[0].second.has_older);
+    EXPECT_EQ(again->replies[0].what, "/turn\n{}");
+    for (std::size_t bytes = 0; bytes < record.size(); ++bytes)
+        ASSERT_FALSE(kept_session_of(record.substr(0, bytes))) << bytes;
+    EXPECT_FALSE(kept_session_of(to_record(all.now))) << "another kind";
+    EXPECT_FALSE(kept_session_of(with(record, "\"turn\":3", "\"turn\":-1")));
+}
+
 TEST(record, that_is_not_whole_is_refused) {
     const std::string record = to_record(busy_session());
     for (std::size_t bytes = 0; bytes < record.size(); ++bytes)
