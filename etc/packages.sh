@@ -10,7 +10,7 @@ packages_to_build() {
 g++ c++ C++20 compiler
 cmake cmake build description
 ninja-build ninja runs the build
-pkg-config pkg-config finds PCRE2, ICU and xxHash
+pkg-config pkg-config finds PCRE2, ICU, xxHash and yaml-cpp
 libboost${boost}-dev - Beast and Asio: HTTP, WebSocket, coroutines
 libboost-json${boost}-dev - JSON on the wire and in model files
 libboost-program-options${boost}-dev - flags, environment and configuration file
@@ -21,6 +21,7 @@ libopenblas-dev - matrix products without SIMD kernels of our own
 libpcre2-dev - the tokenizers' split patterns
 libicu-dev - Unicode normalisation
 libxxhash-dev - block checksums
+libyaml-cpp-dev - scenarios, which people write as YAML
 curl curl asks the server whether it is ready
 LIST
 }

@@ -7,6 +7,7 @@
 
 #include "protocol/coordination/api.hpp"
 #include "protocol/coordination/opening.hpp"
+#include "server/coordination/scenario_run.hpp"
 #include "server/coordination/session_driver.hpp"
 #include "server/coordination/session_keeper.hpp"
 #include "server/coordination/session_registry.hpp"
@@ -18,6 +19,7 @@ namespace semantic::server {
 namespace {
 
 namespace coordination = protocol::coordination;
+namespace scenarios = protocol::scenarios;
 using coordination::session;
 using protocol::errc;
 using reply = std::optional<response>;
@@ -240,6 +242,23 @@ session opened(const services& with, const storage::tenant_id& tenant, coordinat
     return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
 }
 
+/// The request's own scenario, or the shipped one of the path. Errors: not_found, and its faults.
+net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
+    const services& with, const request& incoming, const scenarios::run_request& wanted) {
+    auto find = [&]() -> protocol::result<scenarios::scenario> {
+        if (wanted.yaml) {
+            auto made = scenarios::parse_scenario(*wanted.yaml);
+            if (made && made->id != incoming.parameter)
+                return fail(errc::bad_value, "yaml: its id is " + made->id);
+            return made;
+        }
+        for (scenarios::scenario& each : shipped_scenarios())
+            if (each.id == incoming.parameter) return std::move(each);
+        return fail(errc::not_found, "Scenario " + incoming.parameter + " not found");
+    };
+    co_return co_await run_on(with.workers, find);
+}
+
 }  // namespace
 
 response get_sessions(const services& with, const request& incoming) {
@@ -456,6 +475,37 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
     auto fault = co_await erase_all(with, agents);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
+}
+
+net::awaitable<reply> get_scenarios(const services& with, const request&, client_link&) {
+    auto all = co_await run_on(with.workers, shipped_scenarios);
+    co_return json_response(scenarios::scenarios_body(all));
+}
+
+net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
+                                        client_link& client) {
+    protocol::request_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    auto how = coordination::parse_turn(incoming.body, true, limits);
+    if (!how) co_return error_response(incoming, how.error());
+    auto wanted = scenarios::parse_run(incoming.body, limits.json);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    auto what = co_await wanted_scenario(with, incoming, *wanted);
+    if (!what) co_return error_response(incoming, what.error());
+    running_answer counted(with.probe);
+    sse_writer writer(client, incoming);
+    event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
+        co_return co_await writer.write(events);
+    };
+    const session_client asker{with, client, tenant_of(with, incoming), incoming.id};
+    scenario_run run(asker, std::move(*what), *wanted, how->answer, send);
+    auto last = co_await run.run();
+    if (client.is_gone()) co_return std::nullopt;
+    std::string bytes =
+        last ? std::move(*last) : error_event(protocol::dialect::native, last.error(), incoming.id);
+    co_await writer.write(bytes);
+    co_await writer.finish();
+    co_return std::nullopt;
 }
 
 }  // namespace semantic::server

@@ -55,6 +55,7 @@ const std::vector<door> doors_table{
      {"engine/kernels/kernels_[^/]*\\.cpp"}},
     {"PCRE2", "pcre2.*", {"engine/text/tokenizer/regex.cpp"}},
     {"ICU", "unicode/.*", {"engine/text/tokenizer/.*"}},
+    {"yaml-cpp", "yaml-cpp/.*", {"protocol/scenarios/scenario.cpp"}},
     {"file system calls",
      "(fcntl|dirent|sys/(stat|statvfs|file|mman))\\.h",
      {"storage/files/file.cpp", "storage/files/mapped_file.cpp", "storage/pool/block_pool.cpp",

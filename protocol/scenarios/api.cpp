@@ -1,0 +1,91 @@
+#include "protocol/scenarios/api.hpp"
+
+#include <boost/json.hpp>
+
+#include "protocol/coordination/memory.hpp"
+#include "protocol/reply_parts.hpp"
+#include "protocol/wire/fields.hpp"
+#include "protocol/wire/sse.hpp"
+
+namespace semantic::protocol::scenarios {
+
+namespace json = boost::json;
+
+namespace {
+
+json::array phases_of(const scenario& of) {
+    json::array out;
+    for (const phase& each : of.phases) {
+        json::array agents(each.agents.begin(), each.agents.end());
+        out.push_back(json::object{{"name", each.name},
+                                   {"label", each.label},
+                                   {"agents", std::move(agents)},
+                                   {"rounds", each.rounds}});
+    }
+    return out;
+}
+
+std::string event_of(std::string_view name, const json::object& fields) {
+    return sse_event(name, to_text(fields));
+}
+
+run_request read_run(const json_cursor& root) {
+    run_request out;
+    if (auto field = root.find("yaml")) out.yaml = std::string(field->as_string());
+    out.prefix = coordination::text_at(root, "persistent_cache_prefix",
+                                       coordination::prefix_bytes_max, false);
+    if (!out.prefix.empty() && !coordination::is_name(out.prefix))
+        root.place("persistent_cache_prefix").fail(errc::bad_value, "must be of [A-Za-z0-9._:-]");
+    if (root.find("persistent")) out.is_persistent = flag_at(root, "persistent");
+    return out;
+}
+
+}  // namespace
+
+result<run_request> parse_run(std::string_view body, const json_limits& limits) {
+    if (is_white_space(body)) return run_request{};
+    return read_object(body, limits, read_run);
+}
+
+std::string scenarios_body(std::span<const scenario> all) {
+    json::array out;
+    for (const scenario& each : all)
+        out.push_back(json::object{{"id", each.id},
+                                   {"title", each.title},
+                                   {"description", each.description},
+                                   {"phases", phases_of(each)}});
+    return to_text(json::object{{"scenarios", std::move(out)}});
+}
+
+std::string run_start_event(std::string_view run_id, const scenario& of) {
+    return event_of("run_start",
+                    {{"run_id", run_id}, {"scenario", of.id}, {"phases", phases_of(of)}});
+}
+
+std::string phase_start_event(const phase& which, const coordination::session& made) {
+    json::array agents;
+    for (const coordination::agent& each : made.agents)
+        agents.push_back(json::object{{"agent_id", each.id}, {"display_name", each.name}});
+    return event_of("phase_start", {{"phase", which.name},
+                                    {"label", which.label},
+                                    {"session_id", made.id},
+                                    {"agents", std::move(agents)}});
+}
+
+std::string phase_complete_event(const phase& which, const coordination::session& over) {
+    return event_of("phase_complete",
+                    {{"phase", which.name}, {"session_id", over.id}, {"turns", over.turn}});
+}
+
+std::string run_complete_event(std::string_view run_id, const run_result& came) {
+    json::object choices;
+    for (const auto& [name, choice] : came.choices) choices[name] = choice;
+    json::value worth;
+    if (came.worth) worth = *came.worth;
+    return event_of("run_complete",
+                    {{"run_id", run_id},
+                     {"outcome", {{"choices", std::move(choices)}, {"summary", came.text}}},
+                     {"payoff", std::move(worth)}});
+}
+
+}  // namespace semantic::protocol::scenarios

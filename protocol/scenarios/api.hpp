@@ -1,0 +1,34 @@
+#pragma once
+// The bodies of /v1/coordination/scenarios and the events of a run. Pure.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "protocol/scenarios/phase_opening.hpp"
+#include "protocol/scenarios/scenario.hpp"
+#include "protocol/wire/errc.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::scenarios {
+
+struct run_request {
+    std::optional<std::string> yaml{};  // a scenario of the client's, in place of a shipped one
+    std::string prefix{};               // of permanent agents' memories; empty: the run's own
+    bool is_persistent = true;          // or every phase begins with agents that know nothing
+};
+/// {"yaml", "persistent_cache_prefix", "persistent"}; of how agents answer, parse_turn() reads the
+/// rest. Errors: as read_object(); bad_value.
+result<run_request> parse_run(std::string_view body, const json_limits& limits = {});
+
+std::string scenarios_body(std::span<const scenario> all);
+
+// Server-sent events around those of the turns and rounds of each phase: run_start, phase_start,
+// phase_complete, run_complete.
+std::string run_start_event(std::string_view run_id, const scenario& of);
+std::string phase_start_event(const phase& which, const coordination::session& made);
+std::string phase_complete_event(const phase& which, const coordination::session& over);
+std::string run_complete_event(std::string_view run_id, const run_result& came);
+
+}  // namespace semantic::protocol::scenarios

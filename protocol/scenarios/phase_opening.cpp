@@ -1,0 +1,156 @@
+#include "protocol/scenarios/phase_opening.hpp"
+
+#include <algorithm>
+
+#include "protocol/coordination/memory.hpp"
+
+namespace semantic::protocol::scenarios {
+
+using coordination::nobody;
+using coordination::session;
+
+namespace {
+
+// A line is looked at as far as this: expressions take a frame for each character.
+constexpr std::size_t matched_bytes_max = 4'000;
+
+std::string quote(const scenario& of, const reference& what, const session& said) {
+    const std::string self = agent_id_of(of, what.agent);
+    std::string out;
+    for (const coordination::line* each : coordination::transcript(said)) {
+        if (each->sender == nobody) continue;
+        const coordination::agent& who = said.agents[static_cast<std::size_t>(each->sender)];
+        out += (out.empty() ? "" : "\n") + (who.id == self ? "You" : who.name) + ": " + each->text;
+    }
+    return out;
+}
+
+bool has(const phase& which, std::string_view key) {
+    return std::ranges::find(which.agents, key) != which.agents.end();
+}
+
+std::string found_choice(const outcome& end, const std::regex& pattern, std::string_view text) {
+    const std::string line(text.substr(0, matched_bytes_max));
+    std::string last;
+    for (auto each = std::sregex_iterator(line.begin(), line.end(), pattern);
+         each != std::sregex_iterator(); ++each)
+        last = (*each)[1].str();
+    if (end.choices.empty() || last.empty()) return last;
+    const auto same = [&](const std::string& choice) {
+        return std::ranges::equal(choice, last, [](char a, char b) {
+            return std::tolower(static_cast<unsigned char>(a)) ==
+                   std::tolower(static_cast<unsigned char>(b));
+        });
+    };
+    const auto found = std::ranges::find_if(end.choices, same);
+    return found == end.choices.end() ? std::string() : *found;
+}
+
+void read_choices(const outcome& end, const session& last, run_result& into) {
+    const std::regex pattern = pattern_of(end);
+    for (std::size_t i = 0; i < last.agents.size(); ++i) {
+        std::string choice;
+        for (const coordination::line* each : coordination::transcript(last))
+            if (each->sender == static_cast<int>(i))
+                if (std::string found = found_choice(end, pattern, each->text); !found.empty())
+                    choice = std::move(found);
+        if (!choice.empty()) into.choices.emplace_back(last.agents[i].name, std::move(choice));
+    }
+}
+
+/// Labels are the choices in their order, or words of their own for them.
+std::optional<std::string> worth_of(const scenario& of, const run_result& so_far) {
+    if (!of.worth || so_far.choices.size() != 2) return std::nullopt;
+    const auto place = [&](const std::string& choice) -> std::optional<std::size_t> {
+        const bool are_named = of.end && of.end->choices.size() == of.worth->labels.size();
+        const std::vector<std::string>& names = are_named ? of.end->choices : of.worth->labels;
+        const auto found = std::ranges::find(names, choice);
+        if (found == names.end()) return std::nullopt;
+        return static_cast<std::size_t>(found - names.begin());
+    };
+    const auto row = place(so_far.choices[0].second);
+    const auto column = place(so_far.choices[1].second);
+    if (!row || !column) return std::nullopt;
+    return of.worth->matrix[*row][*column];
+}
+
+}  // namespace
+
+std::string agent_id_of(const scenario& of, std::string_view key) {
+    return "scn_" + of.id + "_" + std::string(key);
+}
+
+std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
+                       const std::function<bool(const phase&)>& remembers) {
+    std::string out;
+    std::size_t from = 0;
+    for (const reference& each : references_in(text)) {
+        out += text.substr(from, each.begin - from);
+        from = each.end;
+        const phase* quoted = of.find_phase(each.phase);
+        if (quoted != nullptr && remembers(*quoted)) continue;
+        const auto said = done.find(each.phase);
+        const std::string lines =
+            said == done.end() ? std::string() : quote(of, each, said->second);
+        out += lines.empty() ? "(no messages yet)" : lines;
+    }
+    return out += text.substr(from);
+}
+
+coordination::opening opening_of(const scenario& of, const phase& which, std::string session_id,
+                                 std::string prefix, const phases_done& done) {
+    coordination::opening out;
+    session& made = out.made;
+    made.id = std::move(session_id);
+    made.form = which.form;
+    made.format = which.format;
+    made.decides = which.decides;
+    made.max_turns = which.max_turns;
+    made.prefix = std::move(prefix);
+    for (const std::string& key : which.agents) {
+        const scenario_agent& each = *of.find_agent(key);
+        made.agents.push_back(
+            {agent_id_of(of, key), each.name, each.role, each.system_prompt, each.life});
+    }
+    const auto quoted = [&](std::size_t reader, std::string_view text) {
+        const coordination::agent& who = made.agents[reader];
+        const std::string& key = which.agents[reader];
+        return quoted_for(of, text, done, [&](const phase& earlier) {
+            return coordination::outlives(made, who) && has(earlier, key);
+        });
+    };
+    // What is quoted depends on who reads it.
+    if (references_in(which.initial_template).empty()) {
+        out.initial_prompt = which.initial_prompt;
+    } else {
+        for (std::size_t i = 0; i < which.agents.size(); ++i)
+            out.own_prompts.emplace_back(static_cast<int>(i), quoted(i, which.initial_template));
+    }
+    for (const auto& [key, text] : which.own_templates) {
+        const auto reader =
+            static_cast<std::size_t>(std::ranges::find(which.agents, key) - which.agents.begin());
+        out.own_prompts.emplace_back(static_cast<int>(reader), quoted(reader, text));
+    }
+    std::erase_if(out.own_prompts, [](const auto& each) {
+        return each.second.find_first_not_of(" \t\r\n") == std::string::npos;
+    });
+    return out;
+}
+
+run_result result_of(const scenario& of, const session& last) {
+    run_result out;
+    const auto said = coordination::transcript(last);
+    for (const coordination::line* each : said)
+        if (each->sender != nobody) out.text = each->text;
+    if (!of.end) return out;
+    if (of.end->what == outcome::kind::parse_choice) {
+        read_choices(*of.end, last, out);
+    } else if (of.end->what == outcome::kind::vote_tally) {
+        for (const coordination::question& each : last.questions)
+            out.choices.emplace_back(each.text, each.winner);
+    }
+    out.worth = worth_of(of, out);
+    return out;
+}
+
+}  // namespace semantic::protocol::scenarios

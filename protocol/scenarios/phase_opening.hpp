@@ -1,0 +1,46 @@
+#pragma once
+// From a scenario's phase to the session that it is, and what came of a run. Pure.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/coordination/opening.hpp"
+#include "protocol/scenarios/scenario.hpp"
+
+namespace semantic::protocol::scenarios {
+
+/// The sessions of the phases that are over, by the phase's name.
+using phases_done = std::map<std::string, coordination::session>;
+
+/// scn_{scenario}_{key}
+std::string agent_id_of(const scenario& of, std::string_view key);
+
+/// `text` with its references as quotes: a line for each public message of the phase, as "Name:
+/// content", the referenced agent's own as "You: content"; "(no messages yet)" for a phase without.
+/// What `remembers(phase)` says the reader was part of, and so has in its memory, is quoted to it
+/// as nothing.
+std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
+                       const std::function<bool(const phase&)>& remembers);
+
+/// The session of a phase. `prefix`: of its permanent agents' memories; empty: nobody remembers
+/// anything from an earlier phase. `remembers(key)`: whether this agent has the memory of earlier
+/// phases.
+coordination::opening opening_of(const scenario& of, const phase& which, std::string session_id,
+                                 std::string prefix, const phases_done& done);
+
+struct run_result {
+    /// parse_choice: what each agent of the last phase chose last, by name. vote_tally: questions
+    /// and winners.
+    std::vector<std::pair<std::string, std::string>> choices{};
+    std::string text{};                  // summary: the last that was said
+    std::optional<std::string> worth{};  // of the payoff's matrix, where two have chosen
+};
+/// What the last phase came to.
+run_result result_of(const scenario& of, const coordination::session& last);
+
+}  // namespace semantic::protocol::scenarios

@@ -1,0 +1,86 @@
+#pragma once
+// A scenario: agents, and the phases in which they talk with each other, as a YAML file describes
+// them. Pure.
+
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/coordination/session.hpp"
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::scenarios {
+
+inline constexpr std::size_t scenario_bytes_max = 1 << 20;
+inline constexpr std::size_t phases_max = 20;
+inline constexpr int rounds_max = 50;
+
+struct scenario_agent {
+    std::string key;  // by which phases and templates name it
+    std::string name;
+    std::string role = "participant";
+    std::string system_prompt{};
+    coordination::lifecycle life = coordination::lifecycle::ephemeral;
+};
+
+struct phase {
+    std::string name;
+    std::string label;
+    std::vector<std::string> agents;  // keys, in speaking order
+    coordination::topology form = coordination::topology::round_robin;
+    coordination::debate_format format = coordination::debate_format::free_form;
+    coordination::decision_mode decides = coordination::decision_mode::none;
+    std::string initial_prompt{};
+    std::string initial_template{};  // in its place, with references
+    std::vector<std::pair<std::string, std::string>> own_templates{};  // by key
+    int max_turns = 0;
+    int rounds = 3;
+};
+
+/// What is read out of a run when it is over.
+struct outcome {
+    enum class kind { parse_choice, vote_tally, summary };
+    kind what = kind::summary;
+    std::string pattern{};               // parse_choice: an expression whose first group is it
+    std::vector<std::string> choices{};  // empty: whatever the expression finds
+};
+/// What each pair of choices is worth: rows are the first agent's.
+struct payoff {
+    std::vector<std::string> labels;
+    std::vector<std::vector<std::string>> matrix;
+};
+
+struct scenario {
+    std::string id;
+    std::string title;
+    std::string description{};
+    std::vector<scenario_agent> agents{};
+    std::vector<phase> phases{};
+    std::optional<outcome> end{};
+    std::optional<payoff> worth{};
+
+    /// Returns: null when there is none.
+    const scenario_agent* find_agent(std::string_view key) const noexcept;
+    const phase* find_phase(std::string_view name) const noexcept;
+};
+
+/// Unknown keys are ignored. Errors: bad_value, missing_field, body_too_large; each begins with
+/// the line, as "line 12: phases[0].agents[1]: there is no agent \"bob\"".
+result<scenario> parse_scenario(std::string_view yaml);
+
+/// The outcome's pattern, of which "(?i)" in front means: in any case. Errors: std::regex_error.
+std::regex pattern_of(const outcome& end);
+
+/// `${PHASE.messages[AGENT]}` in a text.
+struct reference {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::string phase;
+    std::string agent;  // its own lines are quoted as "You"
+};
+std::vector<reference> references_in(std::string_view text);
+
+}  // namespace semantic::protocol::scenarios
