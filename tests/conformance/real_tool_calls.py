@@ -256,6 +256,18 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def is_ready(server, url, seconds=900):
+    """Waits for a server that loads its model, and does not for one that has ended."""
+    limit = time.monotonic() + seconds
+    while time.monotonic() < limit and server.poll() is None:
+        try:
+            urllib.request.urlopen(url + "/health/ready", timeout=5)
+            return True
+        except OSError:
+            time.sleep(0.2)
+    return False
+
+
 def main():
     if COUNT == 0:
         print("skipped: it runs where CALLS says how many")
@@ -272,15 +284,11 @@ def main():
         server = subprocess.Popen(
             [program, "--model", model, "--port", str(port), "--cache-dir", cache],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
         )
         try:
-            for _ in range(600):
-                try:
-                    urllib.request.urlopen(url + "/health/ready", timeout=5)
-                    break
-                except OSError:
-                    time.sleep(0.2)
+            if not is_ready(server, url):
+                print(f"the server is not ready; it has ended with {server.poll()}")
+                return 1
             began = time.monotonic()
             good = required_calls(url, random.Random(1))
             good = free_calls(url, random.Random(2)) and good
