@@ -127,6 +127,7 @@ class local_engine final : public engine {
     void drain(std::chrono::steady_clock::time_point deadline) override {
         scheduler_.drain(deadline);
     }
+    void resume() override { scheduler_.resume(); }
     const model_info& info() const noexcept override { return info_; }
     const engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
@@ -364,6 +365,8 @@ model_info describe(const engine_options& options, const model_config& config,
     info.head_dim = layout.k(0).dim;
     info.vocabulary = config.vocabulary;
     info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
+    if (options.context_tokens > 0)
+        info.context_tokens_max = std::min(info.context_tokens_max, options.context_tokens);
     info.kv_recipe = storage::name_of(layout.recipe());
     info.kv_recipe_reason = why_recipe;
     info.kv_bits = layout.recipe().mean_bits();

@@ -39,6 +39,7 @@ struct engine_options {
     std::string kv_recipe = "auto";
     int kv_group_size = 64;
     int block_tokens = 256;
+    int context_tokens = 0;  // of a conversation at most; 0: as the model says
     int prefill_min_chunk_tokens = 512;
     int prefill_max_chunk_tokens = 4096;
     int chunked_prefill_threshold_tokens = 2048;
@@ -240,6 +241,8 @@ class engine {
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;
+    /// Takes requests again after drain().
+    virtual void resume() = 0;
 
     virtual const model_info& info() const noexcept = 0;
     virtual const engine_probe& probe() const noexcept = 0;

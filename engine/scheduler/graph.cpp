@@ -429,8 +429,7 @@ void scheduler::impl::show_wait() {
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
 }
 
-/// Refuses what comes from now on. Blocks until nothing is open; what is at `deadline` is
-/// cancelled.
+/// Refuses what comes, blocks until nothing is open; what is at `deadline` is cancelled.
 void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(jobs_mutex);
     draining = true;
@@ -466,8 +465,7 @@ void scheduler::impl::restore(const job_ptr& work) {
     auto lost = [](std::string why) {
         return storage::restored_prefix{{}, 0, 0, storage::shortfall::evicted, std::move(why), 0};
     };
-    // The job's own hold on the source: a request that starts early releases its own before all is
-    // read.
+    // The job's own hold on the source: a request that starts early lets go of its own before.
     auto read = [this, work, ready, lost, source = work->prompt->source,
                  files = std::exchange(work->files, nullptr)]() mutable {
         auto begun = [&](storage::restored_prefix early) {
@@ -592,6 +590,11 @@ void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
     impl_->end_all(deadline);
     for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);
     impl_->strands.drain();
+}
+
+void scheduler::resume() {
+    std::lock_guard lock(impl_->jobs_mutex);
+    impl_->draining = false;
 }
 
 }  // namespace semantic::engine

@@ -51,6 +51,8 @@ class scheduler {
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// what is dirty. Blocks.
     void drain(std::chrono::steady_clock::time_point deadline);
+    /// Takes requests again. Requires: drain() has returned.
+    void resume();
 
   private:
     struct impl;

@@ -57,6 +57,27 @@ class two_models : public testing::Test {
     engine_options base, tuned;
 };
 
+TEST_F(two_models, one_that_was_drained_takes_requests_again_where_the_other_does_not_come) {
+    const auto engine = load(base);
+    const std::string first = run(*engine, ask("a", chat_of({told})))->text;
+    engine->drain(std::chrono::steady_clock::now());
+    EXPECT_TRUE(run(*engine, ask("a", chat_of({told, first, question})))->failed);
+    engine->resume();
+    const auto said = run(*engine, ask("a", chat_of({told, first, question})));
+    ASSERT_TRUE(said->finished);
+    EXPECT_GT(said->usage.reused_tokens, 0);
+}
+
+TEST_F(two_models, each_has_the_context_that_it_is_given_at_most) {
+    base.context_tokens = 100;
+    const auto engine = load(base);
+    EXPECT_EQ(engine->info().context_tokens_max, 100);
+    const auto refused = run(*engine, ask("a", chat_of({tests::long_paste(20)})));
+    ASSERT_TRUE(refused->failed);
+    EXPECT_EQ(refused->failed->kind, failure_kind::too_large);
+    EXPECT_TRUE(run(*engine, ask("a", chat_of({told}), 8))->finished);
+}
+
 TEST_F(two_models, each_goes_on_with_its_own_memory_when_it_returns) {
     std::string first, expected;
     {

@@ -17,8 +17,8 @@ storage::failure no_agent(const storage::agent_id& agent) {
 
 }  // namespace
 
-scripted_engine::scripted_engine() {
-    info_.id = "scripted";
+scripted_engine::scripted_engine(std::string id) {
+    info_.id = std::move(id);
     info_.family = "none";
     info_.chat_template = "chatml";
     info_.answers.calls = semantic::engine::call_format::hermes;

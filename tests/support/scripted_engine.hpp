@@ -24,7 +24,7 @@ class scripted_engine final : public engine::engine {
     using request = semantic::engine::generation_request;
     using event = semantic::engine::generation_event;
 
-    scripted_engine();
+    explicit scripted_engine(std::string id = "scripted");
 
     /// What happens inside submit(), if anything: called without a lock, after the request was
     /// recorded.
@@ -83,6 +83,8 @@ class scripted_engine final : public engine::engine {
         const semantic::engine::thinking_params& thinking) const override;
     /// Cancels what still runs at the deadline.
     void drain(std::chrono::steady_clock::time_point deadline) override;
+    void resume() override { ++resumed; }
+    std::atomic<int> resumed{0};
     const semantic::engine::model_info& info() const noexcept override { return info_; }
     const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
