@@ -21,7 +21,7 @@ libopenblas-dev - matrix products without SIMD kernels of our own
 libpcre2-dev - the tokenizers' split patterns
 libicu-dev - Unicode normalisation
 libxxhash-dev - block checksums
-libyaml-cpp-dev - scenarios, which people write as YAML
+libyaml-cpp-dev - scenarios and the file of models, which people write as YAML
 curl curl asks the server whether it is ready
 LIST
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/sse.hpp"
 
 namespace semantic::protocol::admin {
 
@@ -36,9 +37,11 @@ std::string seed_body(std::optional<std::uint64_t> seed) {
 result<swap_request> parse_swap(std::string_view body, const json_limits& limits) {
     return read_object(body, limits, [](const json_cursor& root) {
         swap_request request;
-        request.model = bounded_at(root, "model_id", model_bytes_max);
+        const bool is_short = !root.find("model_id") && root.find("model");
+        request.model = bounded_at(root, is_short ? "model" : "model_id", model_bytes_max);
         if (auto field = root.find("timeout_seconds"))
             request.timeout_seconds = field->as_number(1, 300);
+        request.stream = flag_at(root, "stream");
         return request;
     });
 }
@@ -57,11 +60,34 @@ std::string available_body(const std::vector<std::string>& models) {
     return to_text(json::object{{"models", std::move(list)}});
 }
 
-std::string swapped_body(std::string_view model) {
+std::string swapped_body(std::string_view old_model, std::string_view new_model) {
+    std::string message = "this model is loaded already";
+    if (old_model.empty())
+        message = std::string(new_model) + " is loaded";
+    else if (old_model != new_model)
+        message = "Model swapped from " + std::string(old_model) + " to " + std::string(new_model);
     return to_text(json::object{{"status", "success"},
-                                {"old_model_id", model},
-                                {"new_model_id", model},
-                                {"message", "this model is loaded already"}});
+                                {"old_model_id", old_model},
+                                {"new_model_id", new_model},
+                                {"message", std::move(message)}});
+}
+
+std::string step_body(const swap_step& now) {
+    json::object body{{"phase", now.phase}};
+    if (!now.model.empty()) body["model"] = now.model;
+    if (!now.target.empty()) body["target"] = now.target;
+    if (!now.stage.empty()) {
+        body["stage"] = now.stage;
+        body["fraction"] = now.fraction;
+    }
+    if (!now.why.empty()) body["why"] = now.why;
+    return to_text(body);
+}
+
+std::string step_event(const swap_step& now) { return sse_event("phase", step_body(now)); }
+
+std::string swapped_event(std::string_view old_model, std::string_view new_model) {
+    return sse_event("swapped", swapped_body(old_model, new_model));
 }
 
 std::string cleared_body(const clearing& done) {

@@ -21,8 +21,10 @@ std::string seed_body(std::optional<std::uint64_t> seed);
 struct swap_request {
     std::string model;
     double timeout_seconds = 30;  // 1 to 300: for running answers to end
+    bool stream = false;          // the phases as events
 };
-/// {"model_id": "...", "timeout_seconds": 30}. Errors: malformed_json, missing_field, bad_value.
+/// {"model_id": "...", "timeout_seconds": 30, "stream": false}; "model" is the same as "model_id".
+/// Errors: malformed_json, missing_field, bad_value.
 result<swap_request> parse_swap(std::string_view body, const json_limits& limits = {});
 
 struct loaded_model {
@@ -33,11 +35,26 @@ struct loaded_model {
     int block_tokens = 0;
 };
 std::string current_body(const loaded_model& model);
-/// {"models":[...]}: every one can be loaded.
+/// {"models":[...]}: every one that can be loaded, as far as is known.
 std::string available_body(const std::vector<std::string>& models);
 
-/// The answer to a swap for the model that is loaded already.
-std::string swapped_body(std::string_view model);
+/// The answer to a swap that has succeeded; where both names are one, to one that was not needed.
+std::string swapped_body(std::string_view old_model, std::string_view new_model);
+
+/// Where a swap is.
+struct swap_step {
+    std::string phase;     // as slot_phase has it: "draining"
+    std::string model;     // whose engine is there or is being loaded; empty: none
+    std::string target{};  // that comes next; empty: none other
+    std::string stage{};   // loading: what is done, and how much of it
+    double fraction = 0.0;
+    std::string why{};  // what broke; else empty
+};
+std::string step_body(const swap_step& now);
+/// The same as server-sent event "phase".
+std::string step_event(const swap_step& now);
+/// The last event of a swap that was streamed.
+std::string swapped_event(std::string_view old_model, std::string_view new_model);
 
 /// What became of all agents' memory.
 struct clearing {

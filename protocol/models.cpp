@@ -71,6 +71,23 @@ json::object capabilities(const model_card& model) {
                                                              {"enabled", thinks}}}}}};
 }
 
+/// What a server of several models says of each.
+void add_state(json::object& object, const model_card& model) {
+    if (model.state.empty()) return;
+    object["state"] = model.state;
+    if (!model.state_reason.empty()) object["state_reason"] = model.state_reason;
+    if (!model.aliases.empty()) {
+        json::array aliases;
+        for (const std::string& each : model.aliases) aliases.push_back(json::string(each));
+        object["aliases"] = std::move(aliases);
+    }
+    if (model.kv_bytes_per_token == 0) return;
+    object["context_length"] = model.max_input_tokens;
+    object["kv_bytes_per_token"] = model.kv_bytes_per_token;
+    if (model.agents_4k > 0) object["agents_4k"] = model.agents_4k;
+    if (model.agents_16k > 0) object["agents_16k"] = model.agents_16k;
+}
+
 json::object card(const model_card& model) {
     json::object object{
         {"id", model.id},
@@ -98,6 +115,7 @@ json::object card(const model_card& model) {
         object["chat_template"] = model.chat_template;
         object["chat_template_reason"] = model.chat_template_reason;
     }
+    add_state(object, model);
     return object;
 }
 
@@ -145,18 +163,28 @@ result<std::string> models_body(const std::vector<model_card>& models, const mod
 }
 
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id) {
-    for (const model_card& model : models)
-        if (model.id == id) return json::serialize(card(model));
+    for (const model_card& model : models) {
+        const bool is_alias =
+            std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
+        if (model.id == id || is_alias) return json::serialize(card(model));
+    }
     return failure{errc::not_found, "there is no model \"" + std::string(id) + "\"", "model",
                    "model_not_found"};
 }
 
-result<void> check_model(std::string_view wanted, std::string_view loaded) {
-    if (wanted == loaded) return {};
-    return failure{
-        errc::not_found,
-        "there is no model " + quoted(wanted) + " here; this server runs " + quoted(loaded),
-        "model", "model_not_found"};
+failure no_such_model(std::string_view wanted, std::string_view loaded, std::string_view known) {
+    std::string what =
+        "there is no model " + quoted(wanted) + " here; this server runs " + quoted(loaded);
+    if (!known.empty()) what.append(" and knows ").append(known);
+    return {errc::not_found, std::move(what), "model", "model_not_found"};
+}
+
+failure model_not_loaded(std::string_view wanted, std::string_view loaded) {
+    return {errc::not_found,
+            "the model " + quoted(wanted) + " is not loaded; this server runs " + quoted(loaded) +
+                " now, until POST /admin/models/swap {\"model_id\": " + quoted(wanted) +
+                "} loads the other",
+            "model", "model_not_loaded"};
 }
 
 }  // namespace semantic::protocol

@@ -28,6 +28,12 @@ struct model_card {
     std::string chat_template{};         // the family: "chatml"
     std::string chat_template_reason{};  // why it is not one of the model's own; else empty
     engine::template_abilities chat_abilities{};
+    std::string state{};         // "loaded", "loading", "available", "failed"; empty: not told
+    std::string state_reason{};  // why it failed; else empty
+    std::vector<std::string> aliases{};
+    std::uint64_t kv_bytes_per_token = 0;  // 0: not known, nor the two behind it
+    std::uint64_t agents_4k = 0;           // conversations of 4,096 tokens that the pool holds
+    std::uint64_t agents_16k = 0;
 };
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.
@@ -42,8 +48,10 @@ struct models_query {
 result<std::string> models_body(const std::vector<model_card>& models, const models_query& query);
 /// Errors: not_found.
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id);
-/// For servers that are strict about names: whether `wanted` is the model that is `loaded`.
-/// Errors: not_found, with the OpenAI dialect's code and the name of the one that is.
-result<void> check_model(std::string_view wanted, std::string_view loaded);
+/// A model that a server which is strict about names does not know. `known`: all names there are,
+/// as a list; empty where the loaded one is the only one.
+failure no_such_model(std::string_view wanted, std::string_view loaded, std::string_view known);
+/// A model that the server knows, and does not run now.
+failure model_not_loaded(std::string_view wanted, std::string_view loaded);
 
 }  // namespace semantic::protocol

@@ -75,10 +75,14 @@ app::app(app_options options)
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
               options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
+      models_(options_.models, options_.settings),
+      switcher_(engines_, switching()),
       services_{options_.settings,
                 options_.limits,
                 routes(),
                 engines_,
+                models_,
+                switcher_,
                 probe_,
                 stopping_,
                 workers_.get_executor(),
@@ -104,7 +108,8 @@ app::app(app_options options)
 }
 
 app::~app() {
-    if (loader_.joinable()) loader_.join();
+    switcher_.close(clock::now());
+    switcher_.join();
     workers_.join();
     transfers_.join();
     context_.destroy_waiting();
@@ -126,7 +131,8 @@ int app::run() {
     try {
         for (int i = 1; i < options_.settings.io_threads; ++i)
             threads.emplace_back([this] { context_.run(); });
-        loader_ = std::thread([this] { load_engine(); });
+        if (auto begun = switcher_.ask(models_.list().start(), {}); !begun)
+            throw std::runtime_error(begun.error().what);
     } catch (...) {
         context_.stop();
         join();
@@ -137,26 +143,60 @@ int app::run() {
     return exit_status_.load();
 }
 
-void app::load_engine() {
-    auto progress = [this](engine::load_progress now) {
+switch_options app::switching() {
+    switch_options how;
+    how.load = [this](std::size_t model, const auto& report) { return load_engine(model, report); };
+    how.on_step = [this](const slot_state& now) { on_step(now); };
+    how.on_settled = [this](const slot_state& now) { on_settled(now); };
+    how.farewell = farewell;
+    return how;
+}
+
+storage::result<std::unique_ptr<engine::engine>> app::load_engine(
+    std::size_t model, const std::function<void(engine::load_progress)>& report) {
+    auto progress = [&](engine::load_progress now) {
         show_progress(now);
-        engines_.report(std::move(now));
+        report(std::move(now));
     };
     std::string why;
     try {
-        auto loaded = options_.load(progress);
+        auto loaded = options_.load(model, progress);
         if (loaded) {
-            for (const std::string& fault : load_sessions(coordination_, **loaded))
-                log_event(log_level::warning, "session not loaded: " + fault);
-            engines_.publish(std::move(*loaded));
-            net::post(context_, [this] { on_loaded(); });
-            return;
+            // Those of a server that runs are as they are, but what a model that comes remembers
+            // of their agents is found anew, from their whole conversations.
+            if (started_.load())
+                coordination_.forget_all();
+            else
+                for (const std::string& fault : load_sessions(coordination_, **loaded))
+                    log_event(log_level::warning, "session not loaded: " + fault);
+            models_.was_loaded(model, (*loaded)->info());
+            return loaded;
         }
         why = loaded.error().what;
     } catch (const std::exception& error) {
         why = start_failure(error);
     }
-    net::post(context_, [this, why] { on_load_failed(why); });
+    models_.has_failed(model, why);
+    return storage::failure{storage::errc::not_found, std::move(why)};
+}
+
+void app::on_step(const slot_state& now) {
+    if (now.is_start || !started_.load()) return;
+    const bool has_broken = now.phase == slot_phase::releasing && !now.why.empty();
+    if (has_broken) models_.has_failed(now.model.value(), now.why);
+    std::string line = std::string("model change: ") + to_string(now.phase);
+    if (now.model) line += " " + models_.list().at(*now.model).name;
+    if (now.target) line += ", then " + models_.list().at(*now.target).name;
+    if (!now.why.empty()) line += ": " + now.why;
+    log_event(now.why.empty() ? log_level::info : log_level::warning, line);
+}
+
+void app::on_settled(const slot_state& now) {
+    if (started_.exchange(now.phase == slot_phase::ready || started_.load())) return;
+    if (now.phase == slot_phase::ready)
+        net::post(context_, [this] { on_loaded(); });
+    else
+        net::post(context_, [this, why = now.why] { on_load_failed(why); });
 }
 
 void app::show_progress(const engine::load_progress& progress) {
@@ -175,8 +215,9 @@ void app::show_progress(const engine::load_progress& progress) {
 }
 
 void app::on_loaded() {
-    if (stopping_.load()) return;
-    const engine::model_info& info = engines_.get()->info();
+    const engine_lease engine = engines_.look();
+    if (stopping_.load() || !engine) return;
+    const engine::model_info& info = engine->info();
     double pool_mb = static_cast<double>(info.pool_bytes) / (1 << 20);
     char size[128];
     std::snprintf(size, sizeof size, "pool %.0f MB = %llu agents of 4096 tokens or %llu of 16384",
@@ -223,12 +264,14 @@ void app::stop() {
 void app::begin_stop() {
     if (stopping_.exchange(true)) return;
     listener_.stop();
-    if (engines_.get() == nullptr && options_.handle_signals) {
-        // A load cannot be interrupted, and nothing is dirty before there is an engine.
+    const clock::time_point until = clock::now() + options_.settings.shutdown_grace;
+    const slot_phase phase = switcher_.close(until);
+    if (!has_engine(phase) && options_.handle_signals) {
+        // A load cannot be interrupted, and nothing is dirty while there is no engine that answers.
         stop_logging();
         std::_Exit(0);
     }
-    tasks_.spawn(context_.get_executor(), stop_in_order(), "stopping");
+    tasks_.spawn(context_.get_executor(), stop_in_order(until), "stopping");
 }
 
 net::awaitable<void> app::wait_for_answers(clock::time_point until) {
@@ -239,16 +282,13 @@ net::awaitable<void> app::wait_for_answers(clock::time_point until) {
     }
 }
 
-net::awaitable<void> app::stop_in_order() {
-    clock::time_point until = clock::now() + options_.settings.shutdown_grace;
+net::awaitable<void> app::stop_in_order(clock::time_point until) {
     co_await wait_for_answers(until);
     if (probe_.answers_running.load() > 0)
         log_event(log_level::warning, "the grace is over: cutting running answers");
-    if (loader_.joinable()) {
-        auto join = [this] { return loader_.join(), true; };
-        co_await run_on(workers_.get_executor(), join);
-    }
-    if (engine::engine* engine = engines_.get(); engine != nullptr) {
+    auto join = [this] { return switcher_.join(), true; };
+    co_await run_on(workers_.get_executor(), join);
+    if (engine::engine* engine = engines_.own(); engine != nullptr) {
         auto drain = [engine, until] { return engine->drain(std::max(until, clock::now())), true; };
         co_await run_on(workers_.get_executor(), drain);
     }

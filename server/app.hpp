@@ -6,32 +6,29 @@
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <ostream>
 #include <string>
-#include <thread>
 
 #include "server/config/config.hpp"
 #include "server/coordination/session_registry.hpp"
+#include "server/engines/engine_slot.hpp"
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
-#include "server/runtime/engine_slot.hpp"
+#include "server/models/known_models.hpp"
+#include "server/models/model_switch.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
 #include "storage/files/worker_pool.hpp"
 
 namespace semantic::server {
 
-/// Blocks. Makes the engine, telling how far it is.
-using engine_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
-    const std::function<void(engine::load_progress)>& progress)>;
-
 struct app_options {
     config settings;
     http_limits limits;  // body_bytes_max is taken from `settings`
-    engine_loader load;
+    registry models{{{"model"}}, 0};
+    model_loader load;
     std::string cache_directory;  // for the line that says what runs
     bool handle_signals = true;   // SIGTERM, SIGINT and SIGHUP stop the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
@@ -54,13 +51,17 @@ class app {
     void stop();
 
   private:
-    void load_engine();
+    switch_options switching();
+    storage::result<std::unique_ptr<engine::engine>> load_engine(
+        std::size_t model, const std::function<void(engine::load_progress)>& report);
+    void on_step(const slot_state& now);
+    void on_settled(const slot_state& now);
     void on_loaded();
     void on_load_failed(const std::string& why);
     void show_progress(const engine::load_progress& progress);
     void wait_for_signal();
     void begin_stop();
-    boost::asio::awaitable<void> stop_in_order();
+    boost::asio::awaitable<void> stop_in_order(std::chrono::steady_clock::time_point until);
     boost::asio::awaitable<void> wait_for_answers(std::chrono::steady_clock::time_point until);
 
     /// Destroyed last, because the engine may hold streams that refer to it; but what waits in it
@@ -81,6 +82,8 @@ class app {
     waking_streams waking_;
     session_registry coordination_;
     engine_slot engines_;
+    known_models models_;
+    model_switch switcher_;
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};
     task_group sessions_;
@@ -90,7 +93,7 @@ class app {
     std::uint16_t port_ = 0;
     struct signals;
     std::unique_ptr<signals> signals_;
-    std::thread loader_;
+    std::atomic<bool> started_{false};  // the first model is there
 };
 
 }  // namespace semantic::server

@@ -5,6 +5,7 @@
 #include "server/app.hpp"
 #include "server/config/config.hpp"
 #include "server/config/model_path.hpp"
+#include "server/models/registry.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/start_failure.hpp"
@@ -14,27 +15,46 @@ namespace {
 
 using namespace semantic;
 
-/// What --model names, else the embedded model.
-storage::result<server::found_model> find_model(const server::config& settings, const char* argv0) {
-    std::string named = settings.model;
-    if (named.empty()) named = server::find_embedded_model(server::executable_path(argv0));
-    if (named.empty())
-        return storage::failure{
-            storage::errc::not_found,
-            "the embedded model is not beside this program; name one with --model"};
-    return server::find_model(named, server::model_places::of_environment());
+/// All models that the options speak of.
+server::registry find_models(const server::config& settings, const char* argv0) {
+    const auto places = server::model_places::of_environment();
+    server::registry_sources sources;
+    sources.models_file_name = settings.models_file;
+    if (!settings.models_file.empty()) {
+        auto file = server::read_models_file(settings.models_file);
+        if (!file) throw std::runtime_error(file.error().what);
+        sources.file = std::move(*file);
+    }
+    if (!settings.models_directory.empty()) {
+        auto folder = server::models_in(settings.models_directory, places);
+        if (!folder) throw std::runtime_error("models-dir " + folder.error().what);
+        for (const std::string& note : folder->notes)
+            server::log_event(server::log_level::warning, note);
+        sources.folder = std::move(folder->models);
+    }
+    sources.wanted = settings.model;
+    sources.embedded = server::find_embedded_model(server::executable_path(argv0));
+    sources.find = [&](const std::string& name) { return server::find_model(name, places); };
+    auto made = server::make_registry(sources);
+    if (!made) throw std::runtime_error(made.error().what);
+    for (const std::string& note : made->notes) server::log_event(server::log_level::warning, note);
+    return std::move(made->models);
+}
+
+engine::engine_options engine_options_of(const server::config& settings,
+                                         const server::registered_model& model) {
+    const char* home = std::getenv("HOME");
+    engine::engine_options options = server::make_engine_options(
+        server::with_settings(settings, model.settings), model.path, home == nullptr ? "" : home);
+    options.model_id = model.name;
+    options.on_warning = [](std::string what) {
+        server::log_event(server::log_level::warning, what);
+    };
+    return options;
 }
 
 int serve(const server::config& settings, const char* argv0) {
-    const char* home = std::getenv("HOME");
-    auto model = find_model(settings, argv0);
-    if (!model) throw std::runtime_error(model.error().what);
-    engine::engine_options engine_options =
-        server::make_engine_options(settings, std::move(model->path), home == nullptr ? "" : home);
-    engine_options.model_id = std::move(model->id);
-    engine_options.on_warning = [](std::string what) {
-        server::log_event(server::log_level::warning, what);
-    };
+    const server::registry models = find_models(settings, argv0);
     server::app_options options;
     options.settings = settings;
     options.settings.max_connections = server::make_room_for_connections(settings.max_connections);
@@ -44,9 +64,11 @@ int serve(const server::config& settings, const char* argv0) {
                               std::to_string(settings.max_connections) + ": it takes " +
                               std::to_string(options.settings.max_connections) +
                               " (raise the limit with ulimit -n)");
-    options.cache_directory = engine_options.cache_directory;
-    options.load = [&](const auto& progress) {
-        return engine::load_engine(engine_options, progress);
+    options.models = models;
+    options.cache_directory =
+        engine_options_of(settings, models.at(models.start())).cache_directory;
+    options.load = [&](std::size_t model, const auto& progress) {
+        return engine::load_engine(engine_options_of(settings, models.at(model)), progress);
     };
     options.out = &std::cout;
     options.err = &std::cerr;

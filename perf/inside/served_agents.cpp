@@ -70,7 +70,7 @@ void served_agents::start(const engine::engine_options& options) {
     serving.settings.max_batch = options.max_batch;
     serving.handle_signals = false;
     serving.cache_directory = options.cache_directory;
-    serving.load = [&](const auto& progress) -> load_result {
+    serving.load = [&](std::size_t, const auto& progress) -> load_result {
         load_result made = engine::load_engine(options, progress);
         if (made)
             loaded.set_value(made->get());

@@ -349,6 +349,7 @@ engine::engine_options make_engine_options(const config& from, std::string model
     options.kv_recipe = from.kv_bits != "auto" ? from.kv_bits : from.kv_recipe;
     options.kv_group_size = from.kv_group_size;
     options.block_tokens = from.block_tokens;
+    options.context_tokens = from.context_tokens;
     options.prefill_min_chunk_tokens = from.prefill_min_chunk_tokens;
     options.prefill_max_chunk_tokens = from.prefill_max_chunk_tokens;
     options.chunked_prefill_threshold_tokens = from.chunked_prefill_threshold_tokens;

@@ -41,7 +41,10 @@ struct config {
     int io_threads = 1;
     log_level log_from = log_level::info;
 
-    std::string model;  // empty: the one that comes with the server
+    std::string model;             // empty: see models/registry.hpp
+    std::string models_directory;  // whose models can be asked for; empty: none
+    std::string models_file;       // names and options of models; empty: none
+    int context_tokens = 0;        // of a conversation at most; 0: as the model says
     std::string kernels = "auto";
     std::string weights = "native";
     std::string chat_template = "auto";
@@ -64,7 +67,7 @@ struct config {
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};
-    bool strict_model_names = false;  // off: any model name means the loaded one
+    bool strict_model_names = false;  // off: any unknown name means the loaded model
 };
 
 /// Whether clients must send a key.

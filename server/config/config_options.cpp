@@ -70,8 +70,10 @@ std::string print_text(const config& from) {
     return from.*Member;
 }
 
-std::string set_model(config& into, std::string_view text) {
-    into.model = text;  // empty is the default: the model that comes with the server
+/// Empty is a value too: the default.
+template <auto Member>
+std::string set_any_text(config& into, std::string_view text) {
+    into.*Member = std::string(text);
     return {};
 }
 
@@ -353,8 +355,34 @@ const std::array options{
 
     config_option{"model", "Model", "MODEL",
                   "a folder, a .gguf file, NAME in ~/.semantic/models, or ORG/NAME[:FILE or QUANT] "
-                  "in the Hugging Face cache; empty: the embedded model",
-                  model_names, false, set_model, print_text<&config::model>},
+                  "in the Hugging Face cache; empty: the first of models-file, the only one of "
+                  "models-dir, else the embedded model",
+                  model_names, false, set_any_text<&config::model>, print_text<&config::model>},
+    config_option{"models-dir",
+                  "Model",
+                  "DIR",
+                  "a folder of models that this server knows by name: sub-folders and .gguf files",
+                  {},
+                  false,
+                  set_any_text<&config::models_directory>,
+                  print_text<&config::models_directory>},
+    config_option{"models-file",
+                  "Model",
+                  "FILE",
+                  "models with names, aliases and options of their own, in YAML; see "
+                  "etc/semantic-models.yaml",
+                  {},
+                  false,
+                  set_any_text<&config::models_file>,
+                  print_text<&config::models_file>},
+    config_option{"context-tokens",
+                  "Model",
+                  "TOKENS",
+                  "what a prompt and its answer may have together, in tokens; 0: as the model says",
+                  {},
+                  false,
+                  set_number<&config::context_tokens, 0, 100 * million>,
+                  print_number<&config::context_tokens>},
     config_option{"kernels",
                   "Model",
                   "NAME",
@@ -396,14 +424,16 @@ const std::array options{
                   false,
                   set_switch<&config::trust_content>,
                   print_switch<&config::trust_content>},
-    config_option{"strict-model-names",
-                  "Model",
-                  "on|off",
-                  "refuse requests for another model than the loaded one; off: any name means it",
-                  {},
-                  false,
-                  set_switch<&config::strict_model_names>,
-                  print_switch<&config::strict_model_names>},
+    config_option{
+        "strict-model-names",
+        "Model",
+        "on|off",
+        "refuse requests for a model that the server does not know; off: such a name means "
+        "the loaded one",
+        {},
+        false,
+        set_switch<&config::strict_model_names>,
+        print_switch<&config::strict_model_names>},
     config_option{"compute-threads",
                   "Model",
                   "N",
@@ -518,7 +548,7 @@ constexpr std::array ignored{
     ignored_variable{"SEMANTIC_SCHEDULER_ENABLED", "requests are always scheduled together"},
     ignored_variable{"SEMANTIC_SCHEDULER_INTERLEAVE_THRESHOLD",
                      "prefill always takes turns with the running answers"},
-    ignored_variable{"SEMANTIC_MAX_CONTEXT_LENGTH", "the model's config.json says it"},
+    ignored_variable{"SEMANTIC_MAX_CONTEXT_LENGTH", "the model says it, or context-tokens"},
     ignored_variable{"SEMANTIC_PREFILL_STEP_SIZE",
                      "prefill-min-chunk and prefill-max-chunk bound a step"},
     ignored_variable{"SEMANTIC_CHUNKED_PREFILL_ENABLED",

@@ -58,6 +58,15 @@ bool is_gguf(const std::string& file_name) {
     return lower(file_name).ends_with(gguf_ending) && !lower(file_name).starts_with("mmproj");
 }
 
+/// GGUF models of a folder: name without ending and part number -> the first file.
+std::map<std::string, fs::path> gguf_models_here(const fs::path& folder) {
+    std::map<std::string, fs::path> models;
+    for (const auto& [name, entry] : entries_of(folder))
+        if (!is_folder(entry) && is_gguf(name) && !name.starts_with('.'))
+            models.emplace(gguf_stem(name), entry.path());
+    return models;
+}
+
 /// GGUF models of a folder and of the folders in it, where some repositories keep each of their
 /// quantisations: path without ending and part number -> the first file. Ordered by name.
 std::map<std::string, fs::path> gguf_models(const fs::path& folder) {
@@ -227,6 +236,11 @@ failure nowhere(const std::string& name, bool is_name, const model_places& place
     return {errc::not_found, std::move(what)};
 }
 
+fs::path at_home(std::string_view named, const model_places& places) {
+    if (named.starts_with("~/") && !places.home.empty()) return places.home / named.substr(2);
+    return fs::path(named);
+}
+
 fs::path variable(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? fs::path() : fs::path(value);
@@ -283,9 +297,40 @@ std::string gguf_stem(std::string_view file_name) {
     return std::string(file_name);
 }
 
+result<models_in_folder> models_in(const std::string& folder, const model_places& places) {
+    const fs::path root = at_home(folder, places);
+    std::error_code ec;
+    fs::directory_iterator(root, ec);
+    if (ec) return failure{errc::not_found, root.string() + ": " + ec.message()};
+    models_in_folder found;
+    for (const auto& [name, entry] : entries_of(root)) {
+        if (name.starts_with('.')) continue;  // what is not complete yet
+        if (!is_folder(entry)) continue;
+        const fs::path inside = entry.path();
+        if (fs::exists(inside / "adapter_config.json", ec)) {
+            found.notes.push_back(inside.string() +
+                                  " has an adaptation (LoRA) in it, which this server does not "
+                                  "apply");
+            if (!fs::exists(inside / "config.json", ec)) continue;
+        }
+        const auto files = gguf_models(inside);
+        if (fs::exists(inside / "config.json", ec) && (files.empty() || holds_safetensors(inside)))
+            found.models.push_back({inside.string(), name});
+        else if (files.size() == 1)
+            found.models.push_back({files.begin()->second.string(), name});
+        else
+            for (const auto& [stem, file] : files)
+                found.models.push_back({file.string(), name + "/" + stem});
+    }
+    for (const auto& [name, file] : gguf_models_here(root))
+        found.models.push_back({file.string(), name});
+    std::sort(found.models.begin(), found.models.end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    return found;
+}
+
 result<found_model> find_model(std::string_view named, const model_places& places) {
-    fs::path path(named);
-    if (named.starts_with("~/") && !places.home.empty()) path = places.home / named.substr(2);
+    const fs::path path = at_home(named, places);
     std::error_code ec;
     if (fs::exists(path, ec)) return model_at(path);
     const std::size_t colon = named.find(':');

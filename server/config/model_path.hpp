@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "storage/types/errc.hpp"
 
@@ -39,6 +40,15 @@ struct found_model {
 /// without safetensors stands for its only GGUF file. Errors: not_found, with what was looked for,
 /// where, and what is there; incompatible for a file that is no model.
 storage::result<found_model> find_model(std::string_view name, const model_places& places);
+
+struct models_in_folder {
+    std::vector<found_model> models;  // by name; those of a sub-folder with several as FOLDER/NAME
+    std::vector<std::string> notes;   // what is none although it looks like one
+};
+/// Every sub-folder with config.json, every sub-folder's and every other GGUF file, split ones
+/// once, that `folder` has; hidden ones not. Errors: not_found, when it is no folder or cannot be
+/// read.
+storage::result<models_in_folder> models_in(const std::string& folder, const model_places& places);
 
 /// Returns: a file's name without .gguf and, of a split model, without -00001-of-000NN.
 std::string gguf_stem(std::string_view file_name);

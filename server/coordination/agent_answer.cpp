@@ -40,12 +40,11 @@ agent_answer::agent_answer(const session_client& of, client_streams& streams,
     : of_(of),
       deadline_(wanted.deadline.value() + of.with.limits.engine_lateness),
       parser_(engine::make_output_parser(
-          of.with.engines.get()->info().answers,
-          engine::offered_tools(std::vector<engine::tool_definition>()),
+          of.engine->info().answers, engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
       events_(streams.make(of.with.waking)),
       end_(std::make_shared<told_of_end>(events_)),
-      generation_(*of.with.engines.get(), std::move(wanted), end_) {}
+      generation_(of.engine, std::move(wanted), end_) {}
 
 net::awaitable<protocol::result<heard_answer>> agent_answer::hear(text_listener listener) {
     auto last_sign = clock::now();

@@ -17,6 +17,7 @@
 #include "engine/text/output/output_parser.hpp"
 #include "engine/types/generation.hpp"
 #include "protocol/wire/errc.hpp"
+#include "server/engines/engine_slot.hpp"
 #include "server/http/client_link.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/token_stream.hpp"
@@ -31,6 +32,7 @@ struct session_client {
     client_link& link;
     storage::tenant_id tenant;
     std::string request_id;  // for the log
+    engine_lease engine;     // of the request
 };
 
 /// The streams that one client waits for: all end when it leaves.

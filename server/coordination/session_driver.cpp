@@ -135,9 +135,7 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::fi
     if (!event) co_return event.error();
     // Whoever is told of the turn finds it there after a restart.
     if (send_) {
-        auto keep = [&] {
-            return keep_session(sessions_, *of_.with.engines.get(), of_.tenant, id_);
-        };
+        auto keep = [&] { return keep_session(sessions_, *of_.engine, of_.tenant, id_); };
         auto kept = co_await run_on(of_.with.workers, keep);
         if (!kept) co_return kept.error();
     }
@@ -294,7 +292,7 @@ void session_driver::read_ahead() {
             auto wanted = request_for(in, plan.agent, std::move(*ahead));
             wanted.only_reads = true;
             auto told = std::make_shared<told_of_end>(std::make_shared<nobody_listens>());
-            const engine::request_id id = of_.with.engines.get()->submit(std::move(wanted), told);
+            const engine::request_id id = of_.engine->submit(std::move(wanted), told);
             in.add_run({id, told->has_ended()});
         }
         return true;

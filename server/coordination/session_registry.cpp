@@ -196,6 +196,11 @@ std::vector<std::string> session_registry::forget(const storage::tenant_id& tena
     return sessions;
 }
 
+void session_registry::forget_all() {
+    std::lock_guard lock(mutex_);
+    memories_.clear();
+}
+
 void session_registry::make_room() {
     if (memories_.size() < memories_max) return;
     std::set<storage::agent_id> used;

@@ -111,6 +111,9 @@ class session_registry {
     std::vector<std::string> forget(const storage::tenant_id& tenant,
                                     const std::vector<storage::agent_id>& agents);
 
+    /// What is known of any memory is forgotten: another model has others.
+    void forget_all();
+
     /// A session as it is now. Nothing where there is none.
     std::optional<std::string> record_of(const storage::tenant_id& tenant,
                                          const std::string& id) const;

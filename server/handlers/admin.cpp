@@ -46,20 +46,12 @@ clear_result clear_all(engine::engine& engine, const std::optional<std::string>&
     return result;
 }
 
-response refuse_reload(const request& incoming, const std::string& loaded) {
-    return error_response(
-        incoming, fail(errc::unsupported,
-                       "this server runs " + loaded +
-                           " from start to stop; start another with --model, agents of both "
-                           "may share a --cache-dir one after the other"));
-}
-
 }  // namespace
 
 net::awaitable<std::optional<response>> delete_caches(const services& with, const request& incoming,
                                                       client_link&) {
     const std::optional<std::string> model = incoming.query("model");
-    auto work = [&] { return clear_all(*with.engines.get(), model); };
+    auto work = [&] { return clear_all(*incoming.engine, model); };
     clear_result cleared = co_await run_on(with.workers, work);
     if (model && !cleared.found_any)
         co_return error_response(
@@ -80,28 +72,6 @@ response post_seed(const services& with, const request& incoming) {
     if (!seed) return error_response(incoming, seed.error());
     with.seed.set(*seed);
     return json_response(admin::seed_body(*seed));
-}
-
-response get_current_model(const services& with, const request&) {
-    const engine::model_info& info = with.engines.get()->info();
-    return json_response(admin::current_body(
-        {info.id, info.layers, info.kv_heads, info.head_dim, info.block_tokens}));
-}
-
-response get_available_models(const services& with, const request&) {
-    return json_response(admin::available_body({with.engines.get()->info().id}));
-}
-
-response post_swap_model(const services& with, const request& incoming) {
-    auto wanted = admin::parse_swap(incoming.body);
-    if (!wanted) return error_response(incoming, wanted.error());
-    const std::string& loaded = with.engines.get()->info().id;
-    if (wanted->model != loaded) return refuse_reload(incoming, loaded);
-    return json_response(admin::swapped_body(loaded));
-}
-
-response post_offload_model(const services& with, const request& incoming) {
-    return refuse_reload(incoming, with.engines.get()->info().id);
 }
 
 }  // namespace semantic::server

@@ -1,5 +1,6 @@
 #pragma once
-// /admin: what concerns every tenant's memory and the model. Permission: refuse_admin().
+// /admin: what concerns every tenant's memory; models: handlers/models/model_changes. Permission:
+// refuse_admin().
 
 #include <boost/asio/awaitable.hpp>
 
@@ -18,10 +19,5 @@ boost::asio::awaitable<std::optional<response>> delete_caches(const services& wi
                                                               client_link& client);
 /// The seed of requests that bring none.
 response post_seed(const services& with, const request& incoming);
-response get_current_model(const services& with, const request& incoming);
-response get_available_models(const services& with, const request& incoming);
-/// One model runs from start to stop: asking for it succeeds, asking for another is refused.
-response post_swap_model(const services& with, const request& incoming);
-response post_offload_model(const services& with, const request& incoming);
 
 }  // namespace semantic::server

@@ -36,43 +36,41 @@ agents::agent_card card_of(const engine::agent_info& info) {
     return card;
 }
 
-std::vector<agents::agent_card> cards_of(const services& with, const request& incoming) {
+std::vector<agents::agent_card> cards_of(const request& incoming) {
     std::vector<agents::agent_card> cards;
-    for (const engine::agent_info& info : with.engines.get()->agents(tenant_of(with, incoming)))
+    for (const engine::agent_info& info : incoming.engine->agents(tenant_of(incoming)))
         cards.push_back(card_of(info));
     return cards;
 }
 
-const std::string& model_of(const services& with) { return with.engines.get()->info().id; }
+const std::string& model_of(const request& incoming) { return incoming.engine->info().id; }
 
 /// The agent that the path names, as its owner's.
-protocol::result<storage::agent_id> agent_of_path(const services& with, const request& incoming) {
+protocol::result<storage::agent_id> agent_of_path(const request& incoming) {
     auto id = agents::parse_path_id(incoming.parameter);
     if (!id) return id.error();
-    return id->of(tenant_of(with, incoming));
+    return id->of(tenant_of(incoming));
 }
 
 /// The same when there is such an agent. Errors: bad_value, not_found.
-protocol::result<engine::agent_info> known_agent(const services& with, const request& incoming) {
-    auto id = agent_of_path(with, incoming);
+protocol::result<engine::agent_info> known_agent(const request& incoming) {
+    auto id = agent_of_path(incoming);
     if (!id) return id.error();
-    auto info = with.engines.get()->inspect(*id);
+    auto info = incoming.engine->inspect(*id);
     if (!info) return agents::no_agent(*id);
     return std::move(*info);
 }
 
 /// The same when the loaded model remembers it. Errors: as known_agent().
-protocol::result<engine::agent_info> remembered_agent(const services& with,
-                                                      const request& incoming) {
-    auto info = known_agent(with, incoming);
-    if (info && !info->is_remembered) return agents::no_memory(info->id, model_of(with));
+protocol::result<engine::agent_info> remembered_agent(const request& incoming) {
+    auto info = known_agent(incoming);
+    if (info && !info->is_remembered) return agents::no_memory(info->id, model_of(incoming));
     return info;
 }
 
 /// The same when no request works with it. Errors: also conflict.
-protocol::result<engine::agent_info> idle_agent(const services& with, const request& incoming,
-                                                std::string_view what) {
-    auto info = known_agent(with, incoming);
+protocol::result<engine::agent_info> idle_agent(const request& incoming, std::string_view what) {
+    auto info = known_agent(incoming);
     if (info && info->in_use) return agents::agent_runs(info->id, what);
     return info;
 }
@@ -90,11 +88,11 @@ response created(std::string body) {
 }
 
 /// The agent that a body names, or a new name.
-protocol::result<storage::agent_id> named_or_new(const services& with, const request& incoming) {
+protocol::result<storage::agent_id> named_or_new(const request& incoming) {
     auto name = agents::parse_name(incoming.body);
     if (!name) return name.error();
     if (!*name) *name = *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
-    return (*name)->of(tenant_of(with, incoming));
+    return (*name)->of(tenant_of(incoming));
 }
 
 protocol::failure taken(const storage::agent_id& agent) {
@@ -106,11 +104,11 @@ protocol::failure creation_fault(const storage::agent_id& agent, const protocol:
     return fault.code == errc::bad_value ? taken(agent) : fault;
 }
 
-response created_agent(const services& with, const request& incoming,
-                       const storage::agent_id& agent, std::string_view parent) {
-    auto info = with.engines.get()->inspect(agent);
+response created_agent(const request& incoming, const storage::agent_id& agent,
+                       std::string_view parent) {
+    auto info = incoming.engine->inspect(agent);
     if (!info) return error_response(incoming, agents::no_agent(agent));  // deleted meanwhile
-    return created(agents::created_body(card_of(*info), model_of(with), parent));
+    return created(agents::created_body(card_of(*info), model_of(incoming), parent));
 }
 
 /// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
@@ -122,29 +120,29 @@ net::awaitable<std::optional<protocol::failure>> blocking(const services& with, 
 }
 
 net::awaitable<reply> evict(const services& with, const request& incoming) {
-    auto info = idle_agent(with, incoming, "moved to disk");
+    auto info = idle_agent(incoming, "moved to disk");
     if (!info) co_return error_response(incoming, info.error());
-    auto work = [&] { return with.engines.get()->evict(info->id); };
+    auto work = [&] { return incoming.engine->evict(info->id); };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, *fault);
-    auto now = with.engines.get()->inspect(info->id);
+    auto now = incoming.engine->inspect(info->id);
     if (!now) co_return error_response(incoming, agents::no_agent(info->id));
-    co_return json_response(agents::agent_body(card_of(*now), model_of(with)));
+    co_return json_response(agents::agent_body(card_of(*now), model_of(incoming)));
 }
 
 }  // namespace
 
-response get_agents(const services& with, const request& incoming) {
+response get_agents(const services&, const request& incoming) {
     const agents::list_query query{incoming.query("limit"), incoming.query("after")};
-    auto body = agents::list_body(cards_of(with, incoming), model_of(with), query);
+    auto body = agents::list_body(cards_of(incoming), model_of(incoming), query);
     return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
 
 // Every block of every agent of the client is looked at: milliseconds where there are thousands.
 net::awaitable<reply> get_agent_stats(const services& with, const request& incoming, client_link&) {
-    const engine::engine& engine = *with.engines.get();
+    const engine::engine& engine = *incoming.engine;
     const engine::model_info& info = engine.info();
-    auto count = [&] { return engine.memory_of(tenant_of(with, incoming)); };
+    auto count = [&] { return engine.memory_of(tenant_of(incoming)); };
     const engine::memory_usage mine = co_await run_on(with.workers, count);
     agents::capacity_card memory;
     memory.model = info.id;
@@ -160,35 +158,35 @@ net::awaitable<reply> get_agent_stats(const services& with, const request& incom
     for (const engine::model_memories& each : mine.models)
         memory.models.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.agents,
                                  each.tokens, each.disk_bytes});
-    co_return json_response(agents::stats_body(cards_of(with, incoming), memory));
+    co_return json_response(agents::stats_body(cards_of(incoming), memory));
 }
 
-response get_agent(const services& with, const request& incoming) {
-    auto info = known_agent(with, incoming);
+response get_agent(const services&, const request& incoming) {
+    auto info = known_agent(incoming);
     if (!info) return error_response(incoming, info.error());
-    return json_response(agents::agent_body(card_of(*info), model_of(with)));
+    return json_response(agents::agent_body(card_of(*info), model_of(incoming)));
 }
 
 net::awaitable<reply> post_agents(const services& with, const request& incoming, client_link&) {
-    auto agent = named_or_new(with, incoming);
+    auto agent = named_or_new(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    if (with.engines.get()->inspect(*agent)) co_return error_response(incoming, taken(*agent));
-    auto work = [&] { return with.engines.get()->create(*agent); };
+    if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
+    auto work = [&] { return incoming.engine->create(*agent); };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
-    co_return created_agent(with, incoming, *agent, {});
+    co_return created_agent(incoming, *agent, {});
 }
 
 net::awaitable<reply> post_agent_fork(const services& with, const request& incoming, client_link&) {
-    auto parent = remembered_agent(with, incoming);
+    auto parent = remembered_agent(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto agent = named_or_new(with, incoming);
+    auto agent = named_or_new(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    if (with.engines.get()->inspect(*agent)) co_return error_response(incoming, taken(*agent));
-    auto work = [&] { return with.engines.get()->fork(parent->id, *agent); };
+    if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
+    auto work = [&] { return incoming.engine->fork(parent->id, *agent); };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
-    co_return created_agent(with, incoming, *agent, parent->id.str());
+    co_return created_agent(incoming, *agent, parent->id.str());
 }
 
 net::awaitable<reply> post_agent_evict(const services& with, const request& incoming,
@@ -205,12 +203,12 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
         reply evicted = co_await evict(with, incoming);
         co_return evicted->status == 200 ? no_content() : std::move(evicted);
     }
-    auto info = idle_agent(with, incoming, "deleted");
+    auto info = idle_agent(incoming, "deleted");
     if (!info) co_return error_response(incoming, info.error());
     const std::optional<std::string> model = incoming.query("model");
     if (model && models_meant(*info, *model).empty())
         co_return error_response(incoming, agents::no_memory_of(info->id, *model));
-    auto work = [&] { return forget(*with.engines.get(), *info, model); };
+    auto work = [&] { return forget(*incoming.engine, *info, model); };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
@@ -219,7 +217,7 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
 net::awaitable<reply> post_agent_generate(const services& with, const request& incoming,
                                           client_link& client) {
     running_answer counted(with.probe);
-    auto agent = agent_of_path(with, incoming);
+    auto agent = agent_of_path(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     protocol::request_limits limits;
     limits.json.bytes_max = with.limits.body_bytes_max;
@@ -227,7 +225,7 @@ net::awaitable<reply> post_agent_generate(const services& with, const request& i
     auto parsed = co_await parse_body(with, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (parsed->append)
-        if (auto info = remembered_agent(with, incoming); !info)
+        if (auto info = remembered_agent(incoming); !info)
             co_return error_response(incoming, info.error());
 
     protocol::id_maker ids(random_bits);
@@ -249,11 +247,12 @@ namespace {
 /// One export: the engine writes on a thread that may wait, the client reads here.
 class agent_export {
   public:
-    agent_export(const services& with, client_link& client, storage::agent_id agent)
+    agent_export(const services& with, const request& incoming, client_link& client,
+                 storage::agent_id agent)
         : pipe_(std::make_shared<byte_pipe>(client.executor())),
           outcome_(std::make_shared<outcome>()) {
         client.when_gone([pipe = pipe_] { pipe->close(); });
-        auto work = [engine = with.engines.get(), agent = std::move(agent), pipe = pipe_,
+        auto work = [engine = incoming.engine, agent = std::move(agent), pipe = pipe_,
                      out = outcome_] {
             std::string held;
             auto sink = [&](std::span<const std::byte> bytes) -> storage::result<void> {
@@ -295,10 +294,10 @@ class agent_export {
 net::awaitable<reply> get_agent_cache(const services& with, const request& incoming,
                                       client_link& client) {
     running_answer counted(with.probe);
-    auto info = remembered_agent(with, incoming);
+    auto info = remembered_agent(incoming);
     if (!info) co_return error_response(incoming, info.error());
     if (incoming.method == "HEAD") co_return text_response({}, "application/octet-stream");
-    agent_export file(with, client, info->id);
+    agent_export file(with, incoming, client, info->id);
     std::string piece = co_await file.next();
     if (client.is_gone()) co_return std::nullopt;
     if (piece.empty() && file.fault())
@@ -319,9 +318,9 @@ net::awaitable<reply> get_agent_cache(const services& with, const request& incom
 
 net::awaitable<reply> put_agent_cache(const services& with, const request& incoming, client_link&) {
     running_answer counted(with.probe);
-    auto agent = agent_of_path(with, incoming);
+    auto agent = agent_of_path(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
-    auto before = with.engines.get()->inspect(*agent);
+    auto before = incoming.engine->inspect(*agent);
     if (before && before->in_use)
         co_return error_response(incoming, agents::agent_runs(*agent, "replaced"));
     if (!incoming.file || incoming.file->size() == 0)
@@ -332,7 +331,7 @@ net::awaitable<reply> put_agent_cache(const services& with, const request& incom
     source.read_at = [file = incoming.file](std::uint64_t offset, std::span<std::byte> into) {
         return file->read_at(offset, into);
     };
-    auto work = [&] { return with.engines.get()->import_agent(*agent, source); };
+    auto work = [&] { return incoming.engine->import_agent(*agent, source); };
     auto tokens = co_await run_on(with.transfers, work);
     if (!tokens) co_return error_response(incoming, agents::import_fault(tokens.error()));
     co_return json_response(agents::imported_body(*agent, *tokens));

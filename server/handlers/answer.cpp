@@ -101,7 +101,7 @@ std::shared_ptr<token_stream> events_for(client_link& client, const services& wi
 
 /// The request with its client's tenant, and the server's seed where it has none of its own.
 engine::generation_request owned(const answer_context& of, engine::generation_request wanted) {
-    wanted.tenant = tenant_of(of.with, of.incoming);
+    wanted.tenant = tenant_of(of.incoming);
     if (!wanted.sampling.seed) wanted.sampling.seed = of.with.seed.get();
     // Every answer's end is known by some name, so that the agent can be told what comes next.
     if (!wanted.message_id) wanted.message_id = "end:" + of.incoming.id.substr(0, 64);
@@ -122,13 +122,13 @@ struct answer {
           client(of.client),
           probe(of.with.probe),
           tools(tools_of(wanted)),
-          format(of.with.engines.get()->info().answers),
+          format(of.incoming.engine->info().answers),
           thinks(wanted.thinking.enabled.value_or(format.thinks_unless_said)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
           events(events_for(of.client, of.with)),
-          generation(*of.with.engines.get(), owned(of, std::move(wanted)), events) {}
+          generation(of.incoming.engine, owned(of, std::move(wanted)), events) {}
 
     const request& incoming;
     client_link& client;
@@ -452,10 +452,17 @@ class collected_answer {
 
 std::optional<response> refuse_other_model(const services& with, const request& incoming,
                                            std::string_view wanted) {
-    if (!with.settings.strict_model_names) return std::nullopt;
-    auto known = protocol::check_model(wanted, with.engines.get()->info().id);
-    if (known) return std::nullopt;
-    return error_response(incoming, known.error());
+    const registry& models = with.models.list();
+    const std::size_t loaded = incoming.engine.model();
+    const std::string& running = incoming.engine->info().id;
+    if (wanted == running) return std::nullopt;
+    const auto meant = models.resolve(wanted, loaded, with.settings.strict_model_names);
+    if (meant == loaded) return std::nullopt;
+    if (meant)
+        return error_response(incoming,
+                              protocol::model_not_loaded(models.at(*meant).name, running));
+    const std::string known = models.size() > 1 ? models.names() : std::string();
+    return error_response(incoming, protocol::no_such_model(wanted, running, known));
 }
 
 clock::time_point answer_deadline(const services& with) {
@@ -468,9 +475,9 @@ protocol::identity_headers identity_of(const request& incoming) {
             incoming.field("x-claude-code-parent-agent-id")};
 }
 
-storage::tenant_id tenant_of(const services& with, const request& incoming) {
+storage::tenant_id tenant_of(const request& incoming) {
     const std::string& credential = incoming.credential.value();
-    return credential.empty() ? storage::tenant_id() : with.engines.get()->tenant(credential);
+    return credential.empty() ? storage::tenant_id() : incoming.engine->tenant(credential);
 }
 
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {

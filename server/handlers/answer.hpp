@@ -44,13 +44,14 @@ std::chrono::steady_clock::time_point answer_deadline(const services& with);
 protocol::identity_headers identity_of(const request& incoming);
 /// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
 /// engine is loaded.
-storage::tenant_id tenant_of(const services& with, const request& incoming);
+storage::tenant_id tenant_of(const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
 /// Whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.
 protocol::result<std::optional<storage::agent_id>> parent_of_headers(const request& incoming);
 
-/// Returns: a refusal when names are strict and `wanted` is not the loaded model's.
+/// Returns: a refusal when `wanted` is another model of the registry, or, where names are strict,
+/// none of it.
 std::optional<response> refuse_other_model(const services& with, const request& incoming,
                                            std::string_view wanted);
 

@@ -22,12 +22,12 @@ anthropic::messages_limits limits_of(const services& with) {
 class thread_lookup {
   public:
     thread_lookup(const services& with, const request& incoming)
-        : with_(with), tenant_(tenant_of(with, incoming)) {}
+        : with_(with), engine_(*incoming.engine), tenant_(tenant_of(incoming)) {}
 
     const storage::tenant_id& tenant() const { return tenant_; }
 
     protocol::result<std::vector<engine::tool_definition>> tools_of(const std::string& id) {
-        auto turn = with_.engines.get()->find_thread(tenant_, id);
+        auto turn = engine_.find_thread(tenant_, id);
         if (!turn) return anthropic::thread_not_found(id);
         if (turn->is_continued)
             return refusal("was continued already; continue the answer behind it",
@@ -63,6 +63,7 @@ class thread_lookup {
         return f;
     }
     const services& with_;
+    const engine::engine& engine_;  // which the request holds
     storage::tenant_id tenant_;
     std::string effort_;
 };
@@ -81,9 +82,8 @@ void keep_thread(const anthropic::thread_fields& thread, const std::string& mess
     }
 }
 
-storage::result<int> count_prompt(const services& with, const storage::tenant_id& tenant,
+storage::result<int> count_prompt(const engine::engine& engine, const storage::tenant_id& tenant,
                                   const anthropic::count_tokens_request& parsed) {
-    const engine::engine& engine = *with.engines.get();
     if (parsed.thread.continues.empty()) return engine.count_tokens(parsed.chat, parsed.thinking);
     engine::generation_request continued;
     continued.tenant = tenant;
@@ -152,7 +152,7 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (auto refused = thread.mismatch(parsed->thinking))
         co_return error_response(incoming, *refused);
-    auto count = [&] { return count_prompt(with, thread.tenant(), *parsed); };
+    auto count = [&] { return count_prompt(*incoming.engine, thread.tenant(), *parsed); };
     auto tokens = co_await run_on(with.workers, count);
     if (!tokens) co_return error_response(incoming, protocol::from_storage(tokens.error()));
     co_return json_response(anthropic::count_tokens_body(*tokens));

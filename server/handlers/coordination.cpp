@@ -46,7 +46,7 @@ response no_content() {
 /// A reply made of the session, by `make(session)`, a result<std::string>.
 template <class Make>
 response of_session(const services& with, const request& incoming, Make make) {
-    auto body = with.sessions.with(tenant_of(with, incoming), incoming.parameter,
+    auto body = with.sessions.with(tenant_of(incoming), incoming.parameter,
                                    [&](const room& in) { return make(in.now()); });
     return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
@@ -67,14 +67,12 @@ class repeated {
             return fail(errc::bad_value, "idempotency-key: may have " +
                                              std::to_string(key_bytes_max) + " bytes, has " +
                                              std::to_string(key_.size()));
-        return with_.sessions.reply_to(tenant_of(with_, incoming_), incoming_.parameter, key_,
-                                       what());
+        return with_.sessions.reply_to(tenant_of(incoming_), incoming_.parameter, key_, what());
     }
     bool is_given() const { return !key_.empty(); }
     void keep(const std::string& body) const {
         if (key_.empty()) return;
-        with_.sessions.keep_reply(tenant_of(with_, incoming_), incoming_.parameter, key_, what(),
-                                  body);
+        with_.sessions.keep_reply(tenant_of(incoming_), incoming_.parameter, key_, what(), body);
     }
 
   private:
@@ -85,16 +83,17 @@ class repeated {
 };
 
 /// Returns: what kept the session from being written as it is now.
-net::awaitable<protocol::result<void>> keep(const services& with, const storage::tenant_id& tenant,
+net::awaitable<protocol::result<void>> keep(const services& with, const request& incoming,
+                                            const storage::tenant_id& tenant,
                                             const std::string& id) {
-    auto work = [&] { return keep_session(with.sessions, *with.engines.get(), tenant, id); };
+    auto work = [&] { return keep_session(with.sessions, *incoming.engine, tenant, id); };
     co_return co_await run_on(with.workers, work);
 }
 
 /// The reply to what has changed the session, when that lasts.
 net::awaitable<response> when_kept(const services& with, const request& incoming, response made) {
-    const storage::tenant_id tenant = tenant_of(with, incoming);
-    auto kept = co_await keep(with, tenant, incoming.parameter);
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto kept = co_await keep(with, incoming, tenant, incoming.parameter);
     co_return kept ? std::move(made) : error_response(incoming, kept.error());
 }
 
@@ -112,7 +111,7 @@ net::awaitable<reply> once(const services& with, const request& incoming, Make m
 }
 
 session_client client_of(const answer_context& of) {
-    return {of.with, of.client, tenant_of(of.with, of.incoming), of.incoming.id};
+    return {of.with, of.client, tenant_of(of.incoming), of.incoming.id, of.incoming.engine};
 }
 
 /// One turn, round or decision, as one body. `run(driver)` is what to await, a result<text>.
@@ -123,7 +122,7 @@ net::awaitable<reply> as_body(const answer_context& of, coordination::answer_wis
     auto before = key.earlier();
     if (!before) co_return error_response(of.incoming, before.error());
     if (*before) co_return json_response(std::move(**before));
-    auto taken = of.with.sessions.begin(tenant_of(of.with, of.incoming), of.incoming.parameter);
+    auto taken = of.with.sessions.begin(tenant_of(of.incoming), of.incoming.parameter);
     if (!taken) co_return error_response(of.incoming, taken.error());
     const session_client asker = client_of(of);
     session_driver driver(asker, of.incoming.parameter, std::move(how), {});
@@ -157,7 +156,7 @@ net::awaitable<reply> as_events(const answer_context& of, coordination::answer_w
         co_await writer.finish();
         co_return std::nullopt;
     }
-    auto taken = of.with.sessions.begin(tenant_of(of.with, of.incoming), of.incoming.parameter);
+    auto taken = of.with.sessions.begin(tenant_of(of.incoming), of.incoming.parameter);
     if (!taken) co_return error_response(of.incoming, taken.error());
     const session_client asker = client_of(of);
     session_driver driver(asker, of.incoming.parameter, std::move(how), send);
@@ -171,7 +170,7 @@ net::awaitable<reply> as_events(const answer_context& of, coordination::answer_w
         driver.read_ahead();
         if (key.is_given()) {
             key.keep(sent);
-            auto kept = co_await keep(of.with, asker.tenant, of.incoming.parameter);
+            auto kept = co_await keep(of.with, of.incoming, asker.tenant, of.incoming.parameter);
             if (!kept) last = kept.error();
         }
     }
@@ -202,11 +201,11 @@ net::awaitable<bool> become_idle(client_link& client, Check is_idle) {
 
 /// Errors: those of the store, but for agents that there are not.
 net::awaitable<std::optional<protocol::failure>> erase_all(
-    const services& with, const std::vector<storage::agent_id>& agents) {
+    const services& with, const request& incoming, const std::vector<storage::agent_id>& agents) {
     auto work = [&] {
         std::optional<protocol::failure> fault;
         for (const storage::agent_id& each : agents) {
-            auto erased = with.engines.get()->erase(each);
+            auto erased = incoming.engine->erase(each);
             if (!erased && erased.error().code != storage::errc::not_found && !fault)
                 fault = protocol::from_storage(erased.error());
         }
@@ -216,15 +215,15 @@ net::awaitable<std::optional<protocol::failure>> erase_all(
 }
 
 /// Of the new session's agents those that the engine has a memory of, which is not known here.
-std::vector<int> older_agents(const services& with, const storage::tenant_id& tenant,
-                              const session& made) {
+std::vector<int> older_agents(const services& with, const request& incoming,
+                              const storage::tenant_id& tenant, const session& made) {
     std::vector<int> older;
     for (std::size_t i = 0; i < made.agents.size(); ++i) {
         if (!coordination::outlives(made, made.agents[i])) continue;
         auto id = storage::agent_id::parse(coordination::memory_name(made, made.agents[i]));
         const storage::agent_id agent = id.value().of(tenant);
         if (with.sessions.remembers(agent)) continue;
-        auto info = with.engines.get()->inspect(agent);
+        auto info = incoming.engine->inspect(agent);
         if (info && info->tokens > 0) older.push_back(static_cast<int>(i));
     }
     return older;
@@ -262,7 +261,7 @@ net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
 }  // namespace
 
 response get_sessions(const services& with, const request& incoming) {
-    const auto all = with.sessions.all(tenant_of(with, incoming));
+    const auto all = with.sessions.all(tenant_of(incoming));
     return json_response(coordination::sessions_body(all));
 }
 
@@ -328,14 +327,14 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
     };
     auto wanted = co_await parse_body(with, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    const storage::tenant_id tenant = tenant_of(with, incoming);
-    const std::vector<int> older = older_agents(with, tenant, wanted->made);
+    const storage::tenant_id tenant = tenant_of(incoming);
+    const std::vector<int> older = older_agents(with, incoming, tenant, wanted->made);
     session made = opened(with, tenant, std::move(*wanted), older);
     std::string body = coordination::created_body(made);
     const std::string id = made.id;
     auto added = with.sessions.add(tenant, std::move(made), older);
     if (!added) co_return error_response(incoming, added.error());
-    if (auto kept = co_await keep(with, tenant, id); !kept) {
+    if (auto kept = co_await keep(with, incoming, tenant, id); !kept) {
         if (auto taken = with.sessions.begin(tenant, id)) with.sessions.remove(std::move(*taken));
         co_return error_response(incoming, kept.error());
     }
@@ -346,13 +345,13 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
 
 net::awaitable<reply> delete_session(const services& with, const request& incoming,
                                      client_link& client) {
-    const storage::tenant_id tenant = tenant_of(with, incoming);
+    const storage::tenant_id tenant = tenant_of(incoming);
     // Nobody begins a turn meanwhile.
     auto taken = with.sessions.begin(tenant, incoming.parameter);
     if (!taken) co_return error_response(incoming, taken.error());
     auto stop = [&](const room& in) {
         auto runs = in.runs();
-        for (const engine_run& each : runs) with.engines.get()->cancel(each.id);
+        for (const engine_run& each : runs) incoming.engine->cancel(each.id);
         return runs;
     };
     const auto runs = with.sessions.with(tenant, incoming.parameter, stop);
@@ -366,9 +365,9 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
     const auto keeping = with.sessions.keeping(tenant, incoming.parameter);
     const auto agents = with.sessions.remove(std::move(*taken));
     auto drop = [&] {
-        return drop_session(*with.engines.get(), tenant, incoming.parameter, *keeping);
+        return drop_session(*incoming.engine, tenant, incoming.parameter, *keeping);
     };
-    auto fault = co_await erase_all(with, agents);
+    auto fault = co_await erase_all(with, incoming, agents);
     if (fault) co_return error_response(incoming, *fault);
     auto dropped = co_await run_on(with.workers, drop);
     if (!dropped) co_return error_response(incoming, dropped.error());
@@ -383,9 +382,9 @@ net::awaitable<reply> post_session_turn(const services& with, const request& inc
     auto run = [&](session_driver& driver) -> net::awaitable<text> {
         auto report = co_await driver.turn(wanted->wish);
         if (!report) co_return report.error();
-        co_return with.sessions.with(
-            tenant_of(with, incoming), incoming.parameter,
-            [&](const room& in) { return coordination::turn_body(in.now(), *report); });
+        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
+            return coordination::turn_body(in.now(), *report);
+        });
     };
     co_return co_await as_body(of, wanted->answer, run);
 }
@@ -411,9 +410,9 @@ net::awaitable<reply> post_session_round(const services& with, const request& in
     auto run = [&](session_driver& driver) -> net::awaitable<text> {
         auto reports = co_await driver.round();
         if (!reports) co_return reports.error();
-        co_return with.sessions.with(
-            tenant_of(with, incoming), incoming.parameter,
-            [&](const room& in) { return coordination::round_body(in.now(), *reports); });
+        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
+            return coordination::round_body(in.now(), *reports);
+        });
     };
     co_return co_await as_body(of, wanted->answer, run);
 }
@@ -426,9 +425,9 @@ net::awaitable<reply> post_session_round_stream(const services& with, const requ
     auto run = [&](session_driver& driver) -> net::awaitable<text> {
         auto reports = co_await driver.round();
         if (!reports) co_return reports.error();
-        co_return with.sessions.with(
-            tenant_of(with, incoming), incoming.parameter,
-            [&](const room& in) { return coordination::round_complete_event(in.now()); });
+        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
+            return coordination::round_complete_event(in.now());
+        });
     };
     co_return co_await as_events(of, wanted->answer, run);
 }
@@ -441,10 +440,9 @@ net::awaitable<reply> post_session_decision(const services& with, const request&
     auto run = [&](session_driver& driver) -> net::awaitable<text> {
         auto which = co_await driver.decide(*wanted);
         if (!which) co_return which.error();
-        co_return with.sessions.with(
-            tenant_of(with, incoming), incoming.parameter, [&](const room& in) {
-                return coordination::decision_body(in.now(), in.now().questions[*which]);
-            });
+        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
+            return coordination::decision_body(in.now(), in.now().questions[*which]);
+        });
     };
     const coordination::answer_wish as_usual;
     co_return co_await as_body(of, as_usual, run);
@@ -456,23 +454,23 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
         co_return error_response(incoming,
                                  fail(errc::bad_value, "prefix: must be of [A-Za-z0-9._:-]"));
     std::vector<storage::agent_id> agents;
-    for (const auto& info : with.engines.get()->agents(tenant_of(with, incoming)))
+    for (const auto& info : incoming.engine->agents(tenant_of(incoming)))
         if (coordination::prefix_of(info.id.str()) == incoming.parameter) agents.push_back(info.id);
     auto is_idle = [&] {
         return std::ranges::none_of(agents, [&](const storage::agent_id& each) {
-            auto info = with.engines.get()->inspect(each);
+            auto info = incoming.engine->inspect(each);
             return info && info->in_use;
         });
     };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming,
                                  fail(errc::conflict, "an agent of this prefix is answering"));
-    const storage::tenant_id tenant = tenant_of(with, incoming);
+    const storage::tenant_id tenant = tenant_of(incoming);
     for (const std::string& session : with.sessions.forget(tenant, agents)) {
-        auto kept = co_await keep(with, tenant, session);
+        auto kept = co_await keep(with, incoming, tenant, session);
         if (!kept) co_return error_response(incoming, kept.error());
     }
-    auto fault = co_await erase_all(with, agents);
+    auto fault = co_await erase_all(with, incoming, agents);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
 }
@@ -497,7 +495,7 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
     event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
         co_return co_await writer.write(events);
     };
-    const session_client asker{with, client, tenant_of(with, incoming), incoming.id};
+    const session_client asker{with, client, tenant_of(incoming), incoming.id, incoming.engine};
     scenario_run run(asker, std::move(*what), *wanted, how->answer, send);
     auto last = co_await run.run();
     if (client.is_gone()) co_return std::nullopt;

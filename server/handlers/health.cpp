@@ -20,12 +20,28 @@ response status_reply(int status, json::object body) {
     return reply;
 }
 
-json::object loading(const services& with) {
+void add_model(json::object& body, const char* key, const services& with,
+               std::optional<std::size_t> model) {
+    if (model) body[key] = with.models.list().at(*model).name;
+}
+
+/// Why the slot is not ready, and how far it is.
+json::object unready(const services& with, const slot_state& now) {
+    const bool is_start = now.is_start || now.phase == slot_phase::idle;
+    json::object body{{"status", is_start ? "starting" : "changing"},
+                      {"reason", is_start ? "model_loading" : "model_change"}};
+    if (now.phase == slot_phase::failed)
+        return {{"status", "failed"}, {"reason", "no_model"}, {"why", now.why}};
+    if (!is_start) {
+        body["phase"] = to_string(now.phase);
+        add_model(body, "model", with, now.model);
+        add_model(body, "target", with, now.target);
+        if (!now.why.empty()) body["why"] = now.why;
+    }
+    if (!is_start && now.phase != slot_phase::loading) return body;
     engine::load_progress progress = with.engines.progress();
-    json::object body{{"status", "starting"},
-                      {"reason", "model_loading"},
-                      {"stage", progress.stage},
-                      {"fraction", progress.fraction}};
+    body["stage"] = progress.stage;
+    body["fraction"] = progress.fraction;
     if (!progress.files.empty()) {
         json::array files;
         for (const engine::file_progress& file : progress.files)
@@ -42,8 +58,9 @@ struct readiness {
 
 readiness readiness_of(const services& with) {
     if (with.stopping.load()) return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
-    engine::engine* engine = with.engines.get();
-    if (engine == nullptr) return {false, loading(with)};
+    const slot_state now = with.engines.state();
+    const engine_lease engine = with.engines.look();
+    if (now.phase != slot_phase::ready || !engine) return {false, unready(with, now)};
     engine::pool_usage pool = engine->pool();
     std::int64_t running = engine->probe().running.load();
     if (is_pool_exhausted(pool, running))
@@ -52,11 +69,12 @@ readiness readiness_of(const services& with) {
                  {"reason", "pool_exhausted"},
                  {"frames_total", pool.frames_total},
                  {"frames_held", pool.frames_held}}};
-    return {true,
-            {{"status", "ready"},
-             {"model", engine->info().id},
-             {"requests_running", running},
-             {"requests_waiting", engine->probe().waiting.load()}}};
+    json::object body{{"status", "ready"},
+                      {"model", engine->info().id},
+                      {"requests_running", running},
+                      {"requests_waiting", engine->probe().waiting.load()}};
+    if (!now.why.empty()) body["last_change_failed"] = now.why;
+    return {true, std::move(body)};
 }
 
 }  // namespace
@@ -77,7 +95,8 @@ response get_health_live(const services&, const request&) {
 }
 
 response get_health_startup(const services& with, const request&) {
-    if (with.engines.get() == nullptr) return status_reply(503, loading(with));
+    const slot_state now = with.engines.state();
+    if (now.is_start || now.phase == slot_phase::idle) return status_reply(503, unready(with, now));
     return status_reply(200, {{"status", "started"}});
 }
 
@@ -93,7 +112,7 @@ response get_health(const services& with, const request&) {
     json::object body{{"status", "ok"}};
     for (auto& [name, value] : now.body)
         body.emplace(name == "status" ? "readiness" : json::string_view(name), std::move(value));
-    if (engine::engine* engine = with.engines.get(); engine != nullptr) {
+    if (const engine_lease engine = with.engines.look()) {
         const storage::store_probe& store = engine->store_probe();
         body["disk"] = {{"bytes", store.disk_bytes.load()},
                         {"budget_bytes", store.disk_budget_bytes.load()},
@@ -107,8 +126,7 @@ response get_root(const services& with, const request&) {
     for (const route& row : with.routes)
         endpoints.push_back(json::string(std::string(row.method) + " " + std::string(row.pattern)));
     json::object body{{"name", "semantic-server"}, {"version", server_version}};
-    if (engine::engine* engine = with.engines.get(); engine != nullptr)
-        body["model"] = engine->info().id;
+    if (const engine_lease engine = with.engines.look()) body["model"] = engine->info().id;
     body["endpoints"] = std::move(endpoints);
     return json_response(protocol::to_text(json::value(std::move(body))));
 }

@@ -3,7 +3,8 @@
 namespace semantic::server {
 
 response get_metrics(const services& with, const request&) {
-    return text_response(render_metrics(with.probe, with.engines.get()),
+    const engine_lease engine = with.engines.look();
+    return text_response(render_metrics(with.probe, engine ? &*engine : nullptr),
                          "text/plain; version=0.0.4; charset=utf-8");
 }
 

@@ -51,7 +51,7 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
     auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(with)); };
     auto parsed = co_await parse_body(with, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    const engine::model_info& info = with.engines.get()->info();
+    const engine::model_info& info = incoming.engine->info();
     if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
 
     protocol::id_maker ids(random_bits);

@@ -8,7 +8,8 @@
 #include "server/handlers/coordination.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
-#include "server/handlers/models.hpp"
+#include "server/handlers/models/model_changes.hpp"
+#include "server/handlers/models/models.hpp"
 #include "server/handlers/openai.hpp"
 #include "server/handlers/responses.hpp"
 
@@ -28,9 +29,9 @@ constexpr std::array table{
     route{"GET", "/health/startup", get_health_startup, nullptr, open, body_class::none,
           engine_need::none},
     route{"GET", "/metrics", get_metrics, nullptr, open, body_class::none, engine_need::none},
-    route{"GET", "/v1/models", get_models, nullptr, key, body_class::none, engine_need::loaded},
-    route{"GET", "/v1/models/{id...}", get_model, nullptr, key, body_class::none,
-          engine_need::loaded},
+    route{"GET", "/v1/models", nullptr, get_models, key, body_class::none, engine_need::none},
+    route{"GET", "/v1/models/{id...}", nullptr, get_model, key, body_class::none,
+          engine_need::none},
     route{"POST", "/v1/messages", nullptr, post_messages, key, body_class::json,
           engine_need::loaded},
     route{"POST", "/api/event_logging/batch", post_event_logging, nullptr, key, body_class::json,
@@ -95,15 +96,15 @@ constexpr std::array table{
           body_class::none, engine_need::loaded},
     route{"DELETE", "/admin/caches", nullptr, delete_caches, admin, body_class::none,
           engine_need::loaded},
-    route{"POST", "/admin/seed", post_seed, nullptr, admin, body_class::json, engine_need::loaded},
+    route{"POST", "/admin/seed", post_seed, nullptr, admin, body_class::json, engine_need::none},
     route{"GET", "/admin/models/current", get_current_model, nullptr, admin, body_class::none,
-          engine_need::loaded},
+          engine_need::none},
     route{"GET", "/admin/models/available", get_available_models, nullptr, admin, body_class::none,
-          engine_need::loaded},
-    route{"POST", "/admin/models/swap", post_swap_model, nullptr, admin, body_class::json,
-          engine_need::loaded},
+          engine_need::none},
+    route{"POST", "/admin/models/swap", nullptr, post_swap_model, admin, body_class::json,
+          engine_need::none},
     route{"POST", "/admin/models/offload", post_offload_model, nullptr, admin, body_class::json,
-          engine_need::loaded},
+          engine_need::none},
     route{"POST", "/v1/messages/count_tokens", nullptr, post_count_tokens, key, body_class::json,
           engine_need::loaded},
 };

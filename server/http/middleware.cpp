@@ -42,15 +42,29 @@ std::string_view known_method(std::string_view method) {
     return std::find(known.begin(), known.end(), method) != known.end() ? method : "other";
 }
 
-std::optional<response> refuse_without_engine(const services& with, const request& incoming) {
-    if (with.stopping.load())
-        return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
-    if (with.engines.get() != nullptr) return std::nullopt;
-    engine::load_progress progress = with.engines.progress();
-    char percent[16];
-    std::snprintf(percent, sizeof percent, "%.0f %%", progress.fraction * 100);
-    std::string what = "the model is still loading (" + progress.stage + ", " + percent + ")";
-    return error_response(incoming, fail(errc::overloaded, std::move(what)), 503);
+std::string name_of(const services& with, std::optional<std::size_t> model) {
+    return model ? with.models.list().at(*model).name : std::string("none");
+}
+
+/// Why no engine answers in this state, and that it is worth to come back.
+protocol::failure not_ready(const services& with, const slot_state& now) {
+    if (now.phase == slot_phase::failed)
+        return fail(errc::internal, "no model is loaded: " + now.why);
+    if (now.phase == slot_phase::ready)
+        return fail(errc::overloaded, "the model was changed just now");
+    protocol::failure wait = fail(errc::overloaded, {});
+    if (now.target) {
+        wait.what = "the model is being changed to " + name_of(with, now.target) + " (" +
+                    to_string(now.phase) + ")";
+    } else if (now.phase == slot_phase::verifying) {
+        wait.what = name_of(with, now.model) + " is being tried out";
+    } else {
+        const engine::load_progress progress = with.engines.progress();
+        char percent[16];
+        std::snprintf(percent, sizeof percent, "%.0f %%", progress.fraction * 100);
+        wait.what = "the model is still loading (" + progress.stage + ", " + percent + ")";
+    }
+    return wait;
 }
 
 /// Says which path was meant where only a slash at the end is too much.
@@ -67,6 +81,22 @@ protocol::failure no_such_path(const services& with, const request& incoming) {
 }
 
 }  // namespace
+
+std::optional<response> refuse_without_engine(const services& with, const request& incoming) {
+    if (with.stopping.load())
+        return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
+    const slot_state now = with.engines.state();
+    if (now.phase == slot_phase::ready) return std::nullopt;
+    return error_response(incoming, not_ready(with, now), 503);
+}
+
+std::optional<response> take_engine(const services& with, request& incoming) {
+    if (incoming.engine) return std::nullopt;
+    incoming.engine = with.engines.lease();
+    if (incoming.engine) return std::nullopt;
+    if (auto refused = refuse_without_engine(with, incoming)) return refused;
+    return error_response(incoming, not_ready(with, with.engines.state()), 503);
+}
 
 route_match begin_request(const services& with, request& incoming) {
     incoming.path = path_of(incoming.target);

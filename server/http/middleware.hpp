@@ -23,6 +23,11 @@ route_match begin_request(const services& with, request& incoming);
 std::optional<response> refuse_early(const services& with, const request& incoming,
                                      const route_match& match);
 
+/// Returns: why no engine answers now, in the request's dialect; nothing when one does.
+std::optional<response> refuse_without_engine(const services& with, const request& incoming);
+/// Leases the engine for the request, unless it has it. Returns: why there is none.
+std::optional<response> take_engine(const services& with, request& incoming);
+
 /// Returns: what stands for the tenant whose key was sent (`x-api-key: KEY` or `authorization:
 /// Bearer KEY`), empty when no keys are configured, nothing when the key is none of those. Takes
 /// the same time for every wrong key.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "protocol/wire/api_error.hpp"
+#include "server/engines/engine_slot.hpp"
 
 namespace semantic::server {
 
@@ -23,6 +24,7 @@ struct request {
     std::vector<std::pair<std::string, std::string>> fields;
     std::string body;
     std::function<void()> drop_body{};  // frees `body`: for handlers that have parsed it
+    engine_lease engine{};              // where the route needs one, until the reply is there
     std::shared_ptr<spool_file> file;   // in place of `body` where the route takes a file
     std::string id;                     // request id, echoed in every reply
     /// For a page in a browser that may read the reply: its origin, or "*". Empty for all others.

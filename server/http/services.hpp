@@ -9,11 +9,13 @@
 #include <string>
 
 #include "server/config/config.hpp"
+#include "server/engines/engine_slot.hpp"
 #include "server/http/body_room.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
+#include "server/models/known_models.hpp"
+#include "server/models/model_switch.hpp"
 #include "server/runtime/default_seed.hpp"
-#include "server/runtime/engine_slot.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/token_stream.hpp"
 #include "server/runtime/turns_in_flight.hpp"
@@ -26,7 +28,9 @@ struct services {
     const config& settings;
     const http_limits& limits;
     std::span<const route> routes;
-    engine_slot& engines;
+    engine_slot& engines;  // the one that serves
+    known_models& models;
+    model_switch& switcher;
     server_probe& probe;
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     boost::asio::any_io_executor

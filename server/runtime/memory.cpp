@@ -12,8 +12,10 @@ void give_memory_back(const boost::asio::any_io_executor& workers) {
     if (is_due.exchange(true)) return;
     boost::asio::post(workers, [] {
         is_due.store(false);  // first: what is freed from here on is another call's
-        ::malloc_trim(0);
+        trim_memory();
     });
 }
+
+void trim_memory() { ::malloc_trim(0); }
 
 }  // namespace semantic::server

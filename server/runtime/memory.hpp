@@ -14,4 +14,7 @@ constexpr std::size_t large_request_bytes = 4 * 1024 * 1024;
 /// `workers`: it takes milliseconds. From any thread; several calls at once are one.
 void give_memory_back(const boost::asio::any_io_executor& workers);
 
+/// The same here and now.
+void trim_memory();
+
 }  // namespace semantic::server

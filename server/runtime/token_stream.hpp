@@ -16,6 +16,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/types/generation.hpp"
+#include "server/engines/engine_slot.hpp"
 
 namespace semantic::server {
 
@@ -77,11 +78,12 @@ class token_stream final : public engine::generation_sink,
 /// the last event, by whatever way, cancels it.
 class running_request {
   public:
-    running_request(engine::engine& engine, engine::generation_request request,
+    /// Requires: `engine` is not empty.
+    running_request(engine_lease engine, engine::generation_request request,
                     std::shared_ptr<engine::generation_sink> events)
-        : engine_(engine), id_(engine.submit(std::move(request), std::move(events))) {}
+        : engine_(std::move(engine)), id_(engine_->submit(std::move(request), std::move(events))) {}
     ~running_request() {
-        if (!ended_) engine_.cancel(id_);
+        if (!ended_) engine_->cancel(id_);
     }
     running_request(const running_request&) = delete;
     running_request& operator=(const running_request&) = delete;
@@ -89,7 +91,7 @@ class running_request {
     engine::request_id id() const noexcept { return id_; }
 
   private:
-    engine::engine& engine_;
+    engine_lease engine_;
     engine::request_id id_;
     bool ended_ = false;
 };

@@ -143,14 +143,41 @@ TEST(models, bad_query_is_refused_by_name) {
     EXPECT_EQ(page(some(1), {{}, "m0", "m0"}), "before_id: cannot be given together with after_id");
 }
 
-TEST(check_model, only_the_loaded_model_is_known) {
-    EXPECT_TRUE(check_model("tiny", "tiny"));
-    auto other = check_model("gpt-4o", "tiny");
-    ASSERT_FALSE(other);
-    EXPECT_EQ(other.error().code, errc::not_found);
-    EXPECT_EQ(other.error().what, R"(there is no model "gpt-4o" here; this server runs "tiny")");
-    EXPECT_EQ(other.error().path, "model");
-    EXPECT_EQ(other.error().error_code, "model_not_found");
+TEST(model_names, one_that_nobody_knows_is_told_with_those_there_are) {
+    const failure alone = no_such_model("gpt-4o", "tiny", "");
+    EXPECT_EQ(alone.code, errc::not_found);
+    EXPECT_EQ(alone.what, R"(there is no model "gpt-4o" here; this server runs "tiny")");
+    EXPECT_EQ(alone.path, "model");
+    EXPECT_EQ(alone.error_code, "model_not_found");
+    EXPECT_TRUE(no_such_model("x", "tiny", "tiny, big").what.ends_with(" and knows tiny, big"));
+}
+
+TEST(model_names, one_that_is_not_loaded_is_told_with_what_loads_it) {
+    const failure other = model_not_loaded("big", "tiny");
+    EXPECT_EQ(other.code, errc::not_found);
+    EXPECT_EQ(other.error_code, "model_not_loaded");
+    EXPECT_NE(other.what.find(R"(POST /admin/models/swap {"model_id": "big"})"), std::string::npos);
+}
+
+TEST(models, of_several_each_tells_its_state_and_what_is_known_of_it) {
+    model_card card{"m", "", 0, 8192};
+    card.state = "available";
+    card.aliases = {"gpt-4o"};
+    card.kv_bytes_per_token = 1024;
+    card.agents_4k = 7;
+    auto body = model_body({card}, "gpt-4o");
+    ASSERT_TRUE(body) << "an alias is a name too";
+    EXPECT_NE(body->find(R"("state":"available","aliases":["gpt-4o"],"context_length":8192,)"
+                         R"("kv_bytes_per_token":1024,"agents_4k":7})"),
+              std::string::npos)
+        << *body;
+    card.state = "failed";
+    card.state_reason = "no such file";
+    card.kv_bytes_per_token = 0;
+    body = model_body({card}, "m");
+    EXPECT_NE(body->find(R"("state":"failed","state_reason":"no such file","aliases":["gpt-4o"]})"),
+              std::string::npos)
+        << *body;
 }
 
 }  // namespace

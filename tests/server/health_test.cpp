@@ -17,8 +17,9 @@ struct held_load {
     std::promise<void> go;
     std::shared_future<void> gone = go.get_future().share();
     std::shared_ptr<std::promise<void>> reported = std::make_shared<std::promise<void>>();
-    engine_loader loader(storage::errc* fail_with = nullptr) {
+    model_loader loader(storage::errc* fail_with = nullptr) {
         return [gone = gone, reported = reported, fail_with](
+                   std::size_t,
                    const auto& progress) -> storage::result<std::unique_ptr<engine::engine>> {
             progress({"reading weights", 0.25, {{"a.safetensors", 0.5}, {"b.safetensors", 1.0}}});
             reported->set_value();
@@ -94,7 +95,8 @@ TEST(health, progress_is_gone_once_the_model_is_there) {
     std::ostringstream err;
     std::ostringstream out;
     app_options options = test_server::default_options();
-    options.load = [](const auto& progress) -> storage::result<std::unique_ptr<engine::engine>> {
+    options.load = [](std::size_t,
+                      const auto& progress) -> storage::result<std::unique_ptr<engine::engine>> {
         progress({"reading weights", 1.0});
         return std::unique_ptr<engine::engine>(std::make_unique<tests::scripted_engine>());
     };

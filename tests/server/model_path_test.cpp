@@ -77,6 +77,12 @@ class find_model_test : public testing::Test {
         EXPECT_EQ(found->id, id) << name;
     }
 
+    /// What find_model() calls a model of a folder by its path.
+    static std::string model_at_id(const found_model& model) {
+        const std::filesystem::path path(model.path);
+        return gguf_stem(path.filename().string());
+    }
+
     void expect_refused(const std::string& name, const std::vector<std::string>& named) {
         const auto found = find_model(name, places_);
         ASSERT_FALSE(found) << found->path;
@@ -103,6 +109,36 @@ TEST_F(find_model_test, a_path_that_exists_is_the_model) {
     expect_found(dir_ / "models/big-00001-of-00003.gguf", dir_ / "models/big-00001-of-00003.gguf",
                  "big");
     expect_found(dir_ / "models/sha256-1234", dir_ / "models/sha256-1234", "sha256-1234");
+}
+
+TEST_F(find_model_test, a_folder_of_models_has_each_once_by_name) {
+    put_folder(dir_ / "m/qwen");
+    put_file(dir_ / "m/smol.Q4_1.gguf");
+    for (const char* part : {"1", "2"})
+        put_file(dir_ / (std::string("m/big-0000") + part + "-of-00002.gguf"));
+    put_file(dir_ / "m/mmproj-big.gguf");
+    put_file(dir_ / "m/one/model-Q8_0.gguf");
+    put_file(dir_ / "m/two/Q4.gguf");
+    put_file(dir_ / "m/two/Q8.gguf");
+    put_file(dir_ / "m/.part/model.gguf");
+    put_file(dir_ / "m/.half.gguf");
+    put_file(dir_ / "m/notes/readme.txt");
+    put_file(dir_ / "m/lora/adapter_config.json", "{}");
+    for (const std::string& folder : {dir_ / "m", dir_ / "m/", std::string("~/m")}) {
+        const auto found = models_in(folder, places_);
+        ASSERT_TRUE(found) << found.error().what;
+        std::string names;
+        for (const found_model& each : found->models) {
+            names += each.id + " ";
+            expect_found(each.path, each.path, model_at_id(each));
+        }
+        EXPECT_EQ(names, "big one qwen smol.Q4_1 two/Q4 two/Q8 ");
+        EXPECT_TRUE(found->models[0].path.ends_with("/big-00001-of-00002.gguf"));
+        ASSERT_EQ(found->notes.size(), 1u);
+        EXPECT_NE(found->notes[0].find("lora has an adaptation (LoRA)"), std::string::npos);
+    }
+    EXPECT_FALSE(models_in(dir_ / "nowhere", places_));
+    EXPECT_FALSE(models_in(dir_ / "m/smol.Q4_1.gguf", places_));
 }
 
 TEST_F(find_model_test, a_file_that_is_no_gguf_is_refused_by_name) {

@@ -123,7 +123,8 @@ class signals_DeathTest : public ::testing::TestWithParam<int> {
     [[noreturn]] static void signal_during_load(int number) {
         app_options options = with_signals();
         std::promise<void> loading;
-        options.load = [&](const auto&) -> storage::result<std::unique_ptr<engine::engine>> {
+        options.load = [&](std::size_t,
+                           const auto&) -> storage::result<std::unique_ptr<engine::engine>> {
             loading.set_value();
             wait_for_the_end();
         };

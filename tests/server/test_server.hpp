@@ -18,6 +18,7 @@ class test_server {
         app_options options;
         options.settings.port = 0;
         options.handle_signals = false;
+        options.models = registry({{"scripted"}}, 0);
         return options;
     }
 
@@ -26,9 +27,9 @@ class test_server {
         auto made = std::make_unique<tests::scripted_engine>();
         engine_ = made.get();
         if (!options.load)
-            options.load = [held =
-                                std::make_shared<std::unique_ptr<engine::engine>>(std::move(made))](
-                               const auto&) -> storage::result<std::unique_ptr<engine::engine>> {
+            options.load =
+                [held = std::make_shared<std::unique_ptr<engine::engine>>(std::move(made))](
+                    std::size_t, const auto&) -> storage::result<std::unique_ptr<engine::engine>> {
                 return std::move(*held);
             };
         else

@@ -100,8 +100,9 @@ response compressed(const request& incoming, const std::string& field) {
 /// What a request's body may have, in bytes.
 std::uint64_t body_bytes_max(const services& with, const route_match& match) {
     const bool is_file = match.found != nullptr && match.found->body == body_class::file;
-    engine::engine* engine = with.engines.get();
-    if (!is_file || engine == nullptr) return with.limits.body_bytes_max;
+    if (!is_file) return with.limits.body_bytes_max;
+    const engine_lease engine = with.engines.look();
+    if (!engine) return with.limits.body_bytes_max;
     // No more than the pool holds can become a memory; text and token ids stand beside it.
     return engine->info().pool_bytes + with.limits.body_bytes_max;
 }
@@ -159,6 +160,7 @@ class exchange {
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> read_file();
+    std::optional<response> lease_engine();
     net::awaitable<void> answer();
     net::awaitable<std::optional<response>> call_handler();
     net::awaitable<bool> send(response reply);
@@ -285,10 +287,13 @@ net::awaitable<bool> exchange::read_body() {
 
 /// Piece by piece to disk. A client may take as long for a piece as others for a whole body.
 net::awaitable<bool> exchange::read_file() {
-    engine::engine* const engine = with_.engines.get();
-    auto make = [this, engine] {
-        auto room = engine == nullptr ? nullptr : engine->reserve_disk();
-        return spool_file::make(with_.spool_directory, std::move(*upload_), std::move(room));
+    if (auto refused = lease_engine()) {
+        read_failure none{std::move(refused)};
+        co_return co_await give_up(std::move(none));
+    }
+    auto make = [this] {
+        return spool_file::make(with_.spool_directory, std::move(*upload_),
+                                incoming_.engine->reserve_disk());
     };
     auto file = co_await run_on(with_.workers, make);
     upload_.reset();
@@ -360,11 +365,28 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
         incoming_, fail(errc::internal, "internal error; the log has it under this request id"));
 }
 
+/// For as long as the request is answered; whoever changes the model may cut it short.
+std::optional<response> exchange::lease_engine() {
+    if (auto refused = take_engine(with_, incoming_)) return refused;
+    incoming_.engine.when_cut([weak = std::weak_ptr<connection>(link_)] {
+        if (auto link = weak.lock()) link->leave();
+    });
+    return std::nullopt;
+}
+
 net::awaitable<void> exchange::answer() {
+    std::optional<response> reply;
+    if (match_.found->engine == engine_need::loaded) reply = lease_engine();
+    if (reply) {
+        co_await send(std::move(*reply));
+        co_return;
+    }
     bool waits = match_.found->async != nullptr;
     if (waits) link_->start_watching();
-    std::optional<response> reply = co_await call_handler();
+    reply = co_await call_handler();
     if (waits) co_await link_->stop_watching();
+    incoming_.file.reset();  // its room on the disk is the engine's
+    incoming_.engine = {};
     if (reply) {
         co_await send(std::move(*reply));
         co_return;

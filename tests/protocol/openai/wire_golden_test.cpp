@@ -21,7 +21,7 @@ result<repliers> parse(const std::string& body) {
     collector_ids = id_maker(counting());
     auto request = parse_chat(body);
     if (!request) return request.error();
-    if (auto known = check_model(request->model, "tiny"); !known) return known.error();
+    if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"chatcmpl-golden", request->model,         "fp_golden",
                           1'700'000'000,     request->include_usage, request->tool_calls_max,
                           request->choices};

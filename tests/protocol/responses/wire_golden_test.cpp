@@ -21,7 +21,7 @@ result<repliers> parse(const std::string& body) {
     collector_ids = id_maker(counting());
     auto request = parse_response(body);
     if (!request) return request.error();
-    if (auto known = check_model(request->model, "tiny"); !known) return known.error();
+    if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"resp_golden",
                           request->model,
                           1'700'000'000,

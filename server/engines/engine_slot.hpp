@@ -1,0 +1,91 @@
+#pragma once
+// The place of the engine that serves: what it is about (slot_state), who may use the engine, and
+// how far a load is. Requests hold leases, and the engine is only taken out when none is left.
+// Owner: app. Thread: any, but for what is marked "Driver.": models/model_switch alone calls that.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+
+#include "engine/engine.hpp"
+#include "server/engines/slot_state.hpp"
+
+namespace semantic::server {
+
+class engine_slot;
+
+/// Keeps an engine in its slot for as long as this, or a copy, lives. Empty: there is none.
+class engine_lease {
+  public:
+    engine_lease() = default;
+    explicit operator bool() const noexcept { return hold_ != nullptr; }
+    /// Requires: not empty.
+    engine::engine* operator->() const noexcept;
+    engine::engine& operator*() const noexcept { return *operator->(); }
+    /// Whose engine it is, as the registry counts. Requires: not empty.
+    std::size_t model() const noexcept;
+    /// `cut` is called, from any thread, when the lease must end now. It must not block.
+    void when_cut(std::function<void()> cut) const;
+
+  private:
+    friend class engine_slot;
+    struct hold;
+    explicit engine_lease(std::shared_ptr<hold> held) : hold_(std::move(held)) {}
+    std::shared_ptr<hold> hold_;
+};
+
+class engine_slot {
+  public:
+    engine_slot() = default;
+    engine_slot(const engine_slot&) = delete;
+    engine_slot& operator=(const engine_slot&) = delete;
+
+    /// Returns: the engine for a request; empty unless the slot is ready.
+    engine_lease lease();
+    /// Returns: the engine for a look at it, also while it drains and saves; else empty.
+    engine_lease look();
+    slot_state state() const;
+    engine::load_progress progress() const;
+    void report(engine::load_progress progress);
+    std::size_t leases() const;
+
+    /// Takes the step that the event asks for. Returns: the state that is now; nothing when the
+    /// event has no place there, or after close().
+    std::optional<slot_state> step(const slot_event& event);
+    /// No step is taken any more: the server stops. Returns: the phase that it stays in.
+    slot_phase close();
+
+    /// Driver. Requires: loading.
+    void put(std::unique_ptr<engine::engine> loaded);
+    /// Driver, or anybody once the driver has ended. Null: there is none.
+    engine::engine* own() const;
+    /// Driver. Requires: releasing, no leases, which no more are given of.
+    std::unique_ptr<engine::engine> take();
+    /// Driver. Blocks. Returns: whether all leases were back before `until` or, once the slot is
+    /// closed, before `hurry_until()`.
+    bool wait_for_leases(std::chrono::steady_clock::time_point until);
+    /// Ends all waits for leases at `until`.
+    void hurry(std::chrono::steady_clock::time_point until);
+    /// Driver. Asks everybody for their lease.
+    void cut_leases();
+
+  private:
+    friend class engine_lease;
+    friend struct engine_lease::hold;
+    engine_lease lease_if(bool (*may)(slot_phase));
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    slot_state state_;  // guarded by mutex_, as is all below
+    bool closed_ = false;
+    std::optional<std::chrono::steady_clock::time_point> hurry_;
+    engine::load_progress progress_{"starting", 0.0};
+    std::unique_ptr<engine::engine> engine_;
+    std::set<engine_lease::hold*> holds_;
+};
+
+}  // namespace semantic::server

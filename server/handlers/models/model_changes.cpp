@@ -1,0 +1,169 @@
+#include "server/handlers/models/model_changes.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <utility>
+
+#include "protocol/admin.hpp"
+#include "protocol/models.hpp"
+#include "protocol/wire/sse.hpp"
+#include "server/handlers/models/models.hpp"
+#include "server/http/middleware.hpp"
+#include "server/http/sse_writer.hpp"
+#include "server/runtime/logging.hpp"
+#include "server/runtime/tokens.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace admin = protocol::admin;
+using protocol::errc;
+using reply = std::optional<response>;
+using clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds look_every{20};
+// Of a stage, as many steps are told.
+constexpr double steps_told = 20.0;
+
+admin::swap_step step_of(const services& with, const slot_state& now) {
+    admin::swap_step step;
+    step.phase = to_string(now.phase);
+    step.model = model_name(with, now.model);
+    step.target = model_name(with, now.target);
+    step.why = now.why;
+    if (now.phase != slot_phase::loading) return step;
+    const engine::load_progress progress = with.engines.progress();
+    step.stage = progress.stage;
+    step.fraction = static_cast<int>(progress.fraction * steps_told) / steps_told;
+    return step;
+}
+
+/// Why the exchange has not led to `wanted`, in whole sentences.
+protocol::failure not_swapped(const services& with, const slot_state& now, std::size_t wanted) {
+    std::string what = model_name(with, wanted) + " is not loaded: ";
+    what += now.why.empty() ? "the model was changed again meanwhile" : now.why;
+    if (now.phase == slot_phase::ready)
+        what += ". " + model_name(with, now.model) + " runs";
+    else
+        what += ". No model runs; POST /admin/models/swap loads one";
+    return fail(errc::internal, std::move(what));
+}
+
+/// Follows an exchange to its end.
+class swap_watch {
+  public:
+    swap_watch(const services& with, const request& incoming, client_link& client)
+        : with_(with), incoming_(incoming), client_(client), writer_(client, incoming) {}
+
+    net::awaitable<reply> run(std::string before, std::size_t wanted, bool streams) {
+        net::steady_timer timer(client_.executor());
+        slot_state now = with_.engines.state();
+        while (!is_settled(now.phase) && !client_.is_gone() && !with_.stopping.load()) {
+            if (streams) {
+                const bool is_there = co_await tell(now);
+                if (!is_there) co_return std::nullopt;
+            }
+            timer.expires_after(look_every);
+            [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
+            now = with_.engines.state();
+        }
+        if (client_.is_gone()) co_return std::nullopt;
+        const bool is_swapped = now.phase == slot_phase::ready && now.model == wanted;
+        const std::string name = model_name(with_, wanted);
+        if (!streams && is_swapped) co_return json_response(admin::swapped_body(before, name));
+        protocol::failure fault = not_swapped(with_, now, wanted);
+        if (!is_settled(now.phase))
+            fault = fail(errc::shutting_down, "the server is shutting down");
+        if (!streams) co_return error_response(incoming_, fault);
+        std::string last = admin::step_event(step_of(with_, now));
+        last += is_swapped ? admin::swapped_event(before, name)
+                           : protocol::error_event(incoming_.dialect, fault, incoming_.id);
+        co_await writer_.write(last);
+        co_await writer_.finish();
+        co_return std::nullopt;
+    }
+
+  private:
+    /// Returns: whether the client is there.
+    net::awaitable<bool> tell(const slot_state& now) {
+        std::string event = admin::step_event(step_of(with_, now));
+        const bool is_silent = clock::now() - written_ >= client_.ping_every();
+        if (event == told_ && !is_silent) co_return true;
+        if (event == told_)
+            event = protocol::sse_comment("ping");
+        else
+            told_ = event;
+        written_ = clock::now();
+        const bool is_there = co_await writer_.write(event);
+        co_return is_there;
+    }
+
+    const services& with_;
+    const request& incoming_;
+    client_link& client_;
+    sse_writer writer_;
+    std::string told_;
+    clock::time_point written_ = clock::now();
+};
+
+}  // namespace
+
+response get_current_model(const services& with, const request& incoming) {
+    const engine_lease engine = with.engines.look();
+    if (!engine)
+        if (auto refused = refuse_without_engine(with, incoming)) return std::move(*refused);
+    if (!engine) return error_response(incoming, fail(errc::overloaded, "try again"));
+    const engine::model_info& info = engine->info();
+    return json_response(admin::current_body(
+        {info.id, info.layers, info.kv_heads, info.head_dim, info.block_tokens}));
+}
+
+response get_available_models(const services& with, const request&) {
+    return json_response(admin::available_body(loadable_models(with)));
+}
+
+net::awaitable<reply> post_swap_model(const services& with, const request& incoming,
+                                      client_link& client) {
+    auto wanted = admin::parse_swap(incoming.body);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    const slot_state now = with.engines.state();
+    const std::string before = model_name(with, now.model);
+    const auto model = with.models.list().find(wanted->model);
+    if (!model)
+        co_return error_response(
+            incoming, protocol::no_such_model(wanted->model, before, with.models.list().names()));
+    const std::string name = model_name(with, model);
+    if (now.phase == slot_phase::ready && now.model == *model)
+        co_return json_response(admin::swapped_body(name, name));
+    // What is certain to fail does so before anybody is disturbed.
+    auto look = [&] {
+        return read_facts(with.models.list().at(*model), with.models.settings_of(*model), 0).fault;
+    };
+    const std::string fault = co_await run_on(with.workers, look);
+    if (!fault.empty()) {
+        with.models.has_failed(*model, fault);
+        co_return error_response(incoming,
+                                 fail(errc::conflict, name + " cannot be loaded: " + fault));
+    }
+    const auto drain = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::duration<double>(wanted->timeout_seconds));
+    if (auto asked = with.switcher.ask(*model, drain); !asked)
+        co_return error_response(incoming, asked.error());
+    log_event(log_level::warning, incoming.id, "changing the model to " + name);
+    swap_watch watch(with, incoming, client);
+    co_return co_await watch.run(before, *model, wanted->stream);
+}
+
+response post_offload_model(const services& with, const request& incoming) {
+    const std::string runs = model_name(with, with.engines.state().model);
+    return error_response(
+        incoming,
+        fail(errc::unsupported, "this server always has a model, now " + runs +
+                                    "; POST /admin/models/swap puts another one in its place"));
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,113 @@
+#include "server/handlers/models/models.hpp"
+
+#include <utility>
+
+#include "protocol/answer_request.hpp"
+#include "protocol/models.hpp"
+#include "server/http/middleware.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using reply = std::optional<response>;
+
+struct model_state {
+    std::string name;
+    std::string why;
+};
+
+model_state state_of(const services& with, const slot_state& now, std::size_t model) {
+    std::string why = with.models.list().at(model).fault;
+    if (why.empty()) why = with.models.failure(model);
+    if (now.model == model) return {has_engine(now.phase) ? "loaded" : "loading", {}};
+    if (now.target == model) return {"loading", {}};
+    if (!why.empty()) return {"failed", std::move(why)};
+    return {"available", {}};
+}
+
+/// Blocks: of models that were never loaded the files are read.
+protocol::model_card card_of(const services& with, const slot_state& now, std::size_t model,
+                             std::uint64_t pool_bytes) {
+    const registered_model& entry = with.models.list().at(model);
+    const model_facts facts = with.models.facts(model, pool_bytes);
+    const engine::model_info& info = facts.info;
+    model_state state = state_of(with, now, model);
+    if (state.name == "available" && !facts.fault.empty()) state = {"failed", facts.fault};
+    protocol::model_card card{entry.name, entry.name, info.created_unix, info.context_tokens_max};
+    card.max_tokens = protocol::request_limits().max_tokens_max;
+    card.thinks = info.answers.thinking != engine::thinking_format::none;
+    card.has_effort = info.chat_template == "harmony";
+    card.kv_bits = info.kv_bits;
+    card.kv_recipe = info.kv_recipe;
+    card.kv_recipe_reason = info.kv_recipe_reason;
+    card.call_format = name_of(info.answers.calls);
+    card.thinking_format = name_of(info.answers.thinking);
+    card.chat_template = info.chat_template;
+    card.chat_template_reason = info.chat_template_reason;
+    card.chat_abilities = info.chat_abilities;
+    card.state = std::move(state.name);
+    card.state_reason = std::move(state.why);
+    card.aliases = entry.aliases;
+    card.kv_bytes_per_token = info.kv_bytes_per_token;
+    card.agents_4k = info.pool_agents_4k;
+    card.agents_16k = info.pool_agents_16k;
+    return card;
+}
+
+/// Blocks. What runs comes first, so that clients that take the first model take one that answers.
+std::vector<protocol::model_card> cards(const services& with) {
+    const slot_state now = with.engines.state();
+    const engine_lease engine = with.engines.look();
+    const std::uint64_t pool_bytes = engine ? engine->info().pool_bytes : 0;
+    std::vector<protocol::model_card> all;
+    if (now.model) all.push_back(card_of(with, now, *now.model, pool_bytes));
+    for (std::size_t i = 0; i < with.models.list().size(); ++i)
+        if (now.model != i) all.push_back(card_of(with, now, i, pool_bytes));
+    return all;
+}
+
+response reply_with(const request& to, protocol::result<std::string> body) {
+    return body ? json_response(std::move(*body)) : error_response(to, body.error());
+}
+
+}  // namespace
+
+// Clients that wait for a server ask for its models, so that this is no answer before the first one
+// is there.
+std::optional<response> refuse_before_start(const services& with, const request& incoming) {
+    const slot_state now = with.engines.state();
+    const bool is_starting = now.is_start || now.phase == slot_phase::idle;
+    if (is_starting || with.stopping.load()) return refuse_without_engine(with, incoming);
+    return std::nullopt;
+}
+
+net::awaitable<reply> get_models(const services& with, const request& incoming, client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    protocol::models_query query{incoming.query("limit"), incoming.query("after_id"),
+                                 incoming.query("before_id")};
+    auto read = [&] { return cards(with); };
+    const auto all = co_await run_on(with.workers, read);
+    co_return reply_with(incoming, protocol::models_body(all, query));
+}
+
+net::awaitable<reply> get_model(const services& with, const request& incoming, client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    auto read = [&] { return cards(with); };
+    const auto all = co_await run_on(with.workers, read);
+    co_return reply_with(incoming, protocol::model_body(all, incoming.parameter));
+}
+
+std::string model_name(const services& with, std::optional<std::size_t> model) {
+    return model ? with.models.list().at(*model).name : std::string();
+}
+
+std::vector<std::string> loadable_models(const services& with) {
+    std::vector<std::string> names;
+    for (const registered_model& each : with.models.list().models())
+        if (each.fault.empty()) names.push_back(each.name);
+    return names;
+}
+
+}  // namespace semantic::server

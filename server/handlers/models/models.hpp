@@ -1,0 +1,33 @@
+#pragma once
+// GET /v1/models and /v1/models/{id}: every model of the registry, whether it is loaded or not.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+boost::asio::awaitable<std::optional<response>> get_models(const services& with,
+                                                           const request& incoming,
+                                                           client_link& client);
+/// By name or alias.
+boost::asio::awaitable<std::optional<response>> get_model(const services& with,
+                                                          const request& incoming,
+                                                          client_link& client);
+
+/// A refusal while the server's first model loads, and when it stops.
+std::optional<response> refuse_before_start(const services& with, const request& incoming);
+/// Returns: its name; empty for none.
+std::string model_name(const services& with, std::optional<std::size_t> model);
+/// Names of the models that are not known to be missing.
+std::vector<std::string> loadable_models(const services& with);
+
+}  // namespace semantic::server

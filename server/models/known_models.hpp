@@ -1,0 +1,52 @@
+#pragma once
+// What is known of every model of the registry, loaded or not: from its files while it is not, from
+// its engine once it was.
+// Owner: app. Thread: any.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "engine/engine.hpp"
+#include "server/config/config.hpp"
+#include "server/models/registry.hpp"
+
+namespace semantic::server {
+
+struct model_facts {
+    std::string fault;        // why its files cannot be read: nothing else is known then
+    engine::model_info info;  // as far as files say: no kernels, weights, pool and fingerprint
+};
+
+class known_models {
+  public:
+    known_models(registry models, config settings);
+
+    const registry& list() const noexcept { return models_; }
+    /// The server's options, with the model's own.
+    config settings_of(std::size_t model) const;
+    /// Blocks where the model's files were not read yet. `pool_bytes`: of the pool that it would
+    /// have where its options do not say; 0: not known.
+    model_facts facts(std::size_t model, std::uint64_t pool_bytes);
+    /// What its engine says from now on.
+    void was_loaded(std::size_t model, const engine::model_info& info);
+    void has_failed(std::size_t model, std::string why);
+    /// Why the model could not be loaded the last time; empty: it could, or nobody tried.
+    std::string failure(std::size_t model) const;
+
+  private:
+    registry models_;
+    config settings_;
+    mutable std::mutex mutex_;
+    std::map<std::size_t, model_facts> facts_;     // guarded by mutex_
+    std::map<std::size_t, std::string> failures_;  // guarded by mutex_
+};
+
+/// Blocks. What the files of a model say, with the options that hold for it.
+model_facts read_facts(const registered_model& model, const config& settings,
+                       std::uint64_t pool_bytes);
+
+}  // namespace semantic::server
