@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "protocol/coordination/memory.hpp"
+#include "protocol/scenarios/choice_pattern.hpp"
 
 namespace semantic::protocol::scenarios {
 
@@ -11,7 +12,7 @@ using coordination::session;
 
 namespace {
 
-// A line is looked at as far as this: expressions take a frame for each character.
+// A line is looked at as far as this.
 constexpr std::size_t matched_bytes_max = 4'000;
 
 std::string quote(const scenario& of, const reference& what, const session& said) {
@@ -29,12 +30,8 @@ bool has(const phase& which, std::string_view key) {
     return std::ranges::find(which.agents, key) != which.agents.end();
 }
 
-std::string found_choice(const outcome& end, const std::regex& pattern, std::string_view text) {
-    const std::string line(text.substr(0, matched_bytes_max));
-    std::string last;
-    for (auto each = std::sregex_iterator(line.begin(), line.end(), pattern);
-         each != std::sregex_iterator(); ++each)
-        last = (*each)[1].str();
+std::string found_choice(const outcome& end, const choice_pattern& pattern, std::string_view text) {
+    const std::string last = pattern.last_choice(text.substr(0, matched_bytes_max));
     if (end.choices.empty() || last.empty()) return last;
     const auto same = [&](const std::string& choice) {
         return std::ranges::equal(choice, last, [](char a, char b) {
@@ -47,12 +44,13 @@ std::string found_choice(const outcome& end, const std::regex& pattern, std::str
 }
 
 void read_choices(const outcome& end, const session& last, run_result& into) {
-    const std::regex pattern = pattern_of(end);
+    const auto pattern = choice_pattern::compile(end.pattern);
+    if (!pattern) return;  // parse_scenario() takes none of these
     for (std::size_t i = 0; i < last.agents.size(); ++i) {
         std::string choice;
         for (const coordination::line* each : coordination::transcript(last))
             if (each->sender == static_cast<int>(i))
-                if (std::string found = found_choice(end, pattern, each->text); !found.empty())
+                if (std::string found = found_choice(end, *pattern, each->text); !found.empty())
                     choice = std::move(found);
         if (!choice.empty()) into.choices.emplace_back(last.agents[i].name, std::move(choice));
     }

@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "protocol/coordination/opening.hpp"
+#include "protocol/scenarios/choice_pattern.hpp"
 
 namespace semantic::protocol::scenarios {
 
@@ -220,12 +221,8 @@ outcome read_outcome(const place& at) {
     end.choices = at.texts_at("choices", 30);
     if (end.what != outcome::kind::parse_choice) return end;
     if (end.pattern.empty()) at.complain(errc::missing_field, "parse_choice needs a pattern");
-    try {
-        if (pattern_of(end).mark_count() < 1)
-            at.complain(errc::bad_value, "pattern needs a group around the choice");
-    } catch (const std::regex_error& error) {
-        at.complain(errc::bad_value, std::string("pattern is no expression: ") + error.what());
-    }
+    if (auto ok = choice_pattern::compile(end.pattern); !ok)
+        at.complain(ok.error().code, ok.error().what);
     return end;
 }
 
@@ -298,13 +295,6 @@ result<scenario> parse_scenario(std::string_view yaml) {
         return fail(errc::bad_value,
                     "line " + std::to_string(std::max(error.mark.line, 0) + 1) + ": " + error.msg);
     }
-}
-
-std::regex pattern_of(const outcome& end) {
-    constexpr std::string_view any_case = "(?i)";
-    const bool is_any = end.pattern.starts_with(any_case);
-    return std::regex(end.pattern.substr(is_any ? any_case.size() : 0),
-                      is_any ? std::regex::ECMAScript | std::regex::icase : std::regex::ECMAScript);
 }
 
 std::vector<reference> references_in(std::string_view text) {

@@ -3,7 +3,6 @@
 // them. Pure.
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,9 +69,6 @@ struct scenario {
 /// Unknown keys are ignored. Errors: bad_value, missing_field, body_too_large; each begins with
 /// the line, as "line 12: phases[0].agents[1]: there is no agent \"bob\"".
 result<scenario> parse_scenario(std::string_view yaml);
-
-/// The outcome's pattern, of which "(?i)" in front means: in any case. Errors: std::regex_error.
-std::regex pattern_of(const outcome& end);
 
 /// `${PHASE.messages[AGENT]}` in a text.
 struct reference {

@@ -1,0 +1,34 @@
+#pragma once
+// The regular expression by which a scenario finds choices in what agents say. Whoever writes it
+// may be a client, so that matching has limits: an expression that reaches one finds nothing.
+// Immutable; safe from any thread.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::scenarios {
+
+class choice_pattern {
+  public:
+    /// What one text may cost, in PCRE2's terms: some milliseconds, and KiB.
+    static constexpr std::uint32_t match_steps_max = 100'000;
+    static constexpr std::uint32_t heap_kib_max = 4'096;
+
+    /// PCRE2's syntax, with "(?i)" in front for any case. Errors: bad_value for what is no
+    /// expression, and for one without a group.
+    static result<choice_pattern> compile(std::string_view pattern);
+
+    /// Returns: the first group of the last match; empty when there is none.
+    std::string last_choice(std::string_view text) const;
+
+  private:
+    struct compiled;
+    explicit choice_pattern(std::shared_ptr<const compiled> code) : code_(std::move(code)) {}
+    std::shared_ptr<const compiled> code_;
+};
+
+}  // namespace semantic::protocol::scenarios

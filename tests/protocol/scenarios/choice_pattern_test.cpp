@@ -1,0 +1,39 @@
+#include "protocol/scenarios/choice_pattern.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+namespace semantic::protocol::scenarios {
+namespace {
+
+std::string last_of(const char* pattern, const std::string& text) {
+    auto compiled = choice_pattern::compile(pattern);
+    EXPECT_TRUE(compiled) << pattern;
+    return compiled ? compiled->last_choice(text) : std::string();
+}
+
+TEST(choice_pattern, finds_the_group_of_the_last_match) {
+    EXPECT_EQ(last_of("(?i)choose (\\w+)", "I choose silence. No: I Choose betrayal."), "betrayal");
+    EXPECT_EQ(last_of("choose (\\w+)", "I Choose silence."), "");
+    EXPECT_EQ(last_of("x*(y?)", "xxé"), "");
+    EXPECT_EQ(last_of("(é)", "caf\xc3\xa9 \xff \xc3\xa9"), "\xc3\xa9");
+}
+
+TEST(choice_pattern, what_is_no_expression_or_has_no_group_is_refused) {
+    for (const char* pattern : {"fee (", "fee", "(?:fee)", "[a-"})
+        EXPECT_FALSE(choice_pattern::compile(pattern)) << pattern;
+}
+
+TEST(choice_pattern, hostile_expressions_and_long_texts_find_nothing_soon) {
+    const std::string text(4'000, 'a');
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(last_of("((a+)+)+b", text), "");
+    EXPECT_EQ(last_of("(a|aa|aaa)*b", text), "");
+    EXPECT_EQ(last_of("(.*)*(.*)*(.*)*(.*)*c", text), "");
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace semantic::protocol::scenarios
