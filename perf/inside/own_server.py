@@ -1,6 +1,7 @@
 """A semantic-server that a measurement starts for itself, on 127.0.0.1 and a free port."""
 
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -27,11 +28,13 @@ class Server:
         port = free_port()
         self.url = f'http://127.0.0.1:{port}'
         self.log = open(pathlib.Path(self.folder.name) / 'log', 'w+')
+        # What measurements are told by variables is no option of the server's.
+        told = {key: value for key, value in os.environ.items() if not key.startswith('SEMANTIC_')}
         begin = time.monotonic()
         self.process = subprocess.Popen(
             [program, '--model', model, '--port', str(port), '--cache-dir',
              caches or self.folder.name + '/caches', *options],
-            stdout=self.log, stderr=subprocess.STDOUT)
+            stdout=self.log, stderr=subprocess.STDOUT, env=told)
         while time.monotonic() < begin + START_SECONDS and self.process.poll() is None:
             try:
                 urllib.request.urlopen(self.url + '/health/ready', timeout=5).read()

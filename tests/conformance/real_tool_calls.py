@@ -281,9 +281,12 @@ def main():
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as cache:
+        # What the tests are told by variables is no option of the server's.
+        told = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTIC_")}
         server = subprocess.Popen(
             [program, "--model", model, "--port", str(port), "--cache-dir", cache],
             stdout=subprocess.DEVNULL,
+            env=told,
         )
         try:
             if not is_ready(server, url):
