@@ -44,24 +44,8 @@ std::string parse_part(const json_cursor& part, wire_role from) {
 /// A string, or a list of text parts.
 std::vector<std::string> parse_content(const json_cursor& content, wire_role from,
                                        const chat_limits& limits) {
-    if (content.value().is_string()) return {std::string(content.as_string())};
-    if (!content.value().is_array())
-        content.fail(errc::bad_value,
-                     std::string("expected a string or a list of text parts, found ") +
-                         kind_name(content.value()));
-    std::vector<std::string> texts;
-    const std::size_t count = parse_count(content, limits.parts_per_message_max);
-    for (std::size_t i = 0; i < count; ++i) texts.push_back(parse_part(content.item(i), from));
-    return texts;
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-    std::string whole;
-    for (const std::string& text : texts) {
-        if (&text != &texts.front()) whole += '\n';
-        whole += text;
-    }
-    return whole;
+    return parse_texts(content, limits.parts_per_message_max,
+                       [from](const json_cursor& part) { return parse_part(part, from); });
 }
 
 /// {"name", "arguments"}.

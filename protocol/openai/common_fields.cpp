@@ -35,4 +35,27 @@ std::string parse_arguments(const json_cursor& field, const json_limits& limits)
     return "{}";
 }
 
+std::vector<std::string> parse_texts(
+    const json_cursor& content, std::size_t parts_max,
+    const std::function<std::string(const json_cursor& part)>& parse_part) {
+    if (content.value().is_string()) return {std::string(content.as_string())};
+    if (!content.value().is_array())
+        content.fail(errc::bad_value,
+                     std::string("expected a string or a list of text parts, found ") +
+                         kind_name(content.value()));
+    std::vector<std::string> texts;
+    const std::size_t count = parse_count(content, parts_max);
+    for (std::size_t i = 0; i < count; ++i) texts.push_back(parse_part(content.item(i)));
+    return texts;
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+    std::string whole;
+    for (const std::string& text : texts) {
+        if (&text != &texts.front()) whole += '\n';
+        whole += text;
+    }
+    return whole;
+}
+
 }  // namespace semantic::protocol::openai

@@ -40,26 +40,8 @@ std::string parse_part(const json_cursor& part) {
     return {};
 }
 
-/// A string, or a list of text parts.
 std::vector<std::string> parse_content(const json_cursor& content, const response_limits& limits) {
-    if (content.value().is_string()) return {std::string(content.as_string())};
-    if (!content.value().is_array())
-        content.fail(errc::bad_value,
-                     std::string("expected a string or a list of text parts, found ") +
-                         kind_name(content.value()));
-    std::vector<std::string> texts;
-    const std::size_t count = parse_count(content, limits.parts_per_item_max);
-    for (std::size_t i = 0; i < count; ++i) texts.push_back(parse_part(content.item(i)));
-    return texts;
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-    std::string whole;
-    for (const std::string& text : texts) {
-        if (&text != &texts.front()) whole += '\n';
-        whole += text;
-    }
-    return whole;
+    return openai::parse_texts(content, limits.parts_per_item_max, parse_part);
 }
 
 /// The texts of a reasoning item's `content`, or what its seal carries.
@@ -112,7 +94,7 @@ class conversation_builder {
     void add_message(const json_cursor& item) {
         const role from = parse_role(item);
         std::vector<std::string> texts = parse_content(item.at("content"), limits_);
-        if (from == role::system) return add_system(joined(texts));
+        if (from == role::system) return add_system(openai::joined(texts));
         opens_ = false;
         if (from == role::user) chat_.messages.push_back({role::user, {}});
         auto& parts = from == role::user ? chat_.messages.back().parts : said().parts;
@@ -129,7 +111,7 @@ class conversation_builder {
     }
     void add_output(const json_cursor& item) {
         std::string id = bounded_at(item, "call_id", limits_.id_bytes_max);
-        std::string text = joined(parse_content(item.at("output"), limits_));
+        std::string text = openai::joined(parse_content(item.at("output"), limits_));
         chat_.messages.push_back(
             {role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}});
     }
