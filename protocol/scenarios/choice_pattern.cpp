@@ -41,7 +41,7 @@ std::string choice_pattern::last_choice(std::string_view text) const {
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     std::string last;
     std::size_t at = 0;
-    while (at <= text.size()) {
+    for (int i = 0; i < matches_max && at <= text.size(); ++i) {
         const int found = pcre2_match(code_->code, subject, text.size(), at, 0, data, context);
         if (found < 0) break;
         const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data);

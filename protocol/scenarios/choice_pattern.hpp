@@ -14,15 +14,18 @@ namespace semantic::protocol::scenarios {
 
 class choice_pattern {
   public:
-    /// What one text may cost, in PCRE2's terms: some milliseconds, and KiB.
+    /// What one match may cost, in PCRE2's terms, a millisecond and KiB; and how many of a text's
+    /// matches are looked at.
     static constexpr std::uint32_t match_steps_max = 100'000;
     static constexpr std::uint32_t heap_kib_max = 4'096;
+    static constexpr int matches_max = 100;
 
     /// PCRE2's syntax, with "(?i)" in front for any case. Errors: bad_value for what is no
     /// expression, and for one without a group.
     static result<choice_pattern> compile(std::string_view pattern);
 
-    /// Returns: the first group of the last match; empty when there is none.
+    /// Returns: the first group of the last match, of the first matches_max; empty when there is
+    /// none.
     std::string last_choice(std::string_view text) const;
 
   private:

@@ -21,6 +21,13 @@ TEST(choice_pattern, finds_the_group_of_the_last_match) {
     EXPECT_EQ(last_of("(é)", "caf\xc3\xa9 \xff \xc3\xa9"), "\xc3\xa9");
 }
 
+TEST(choice_pattern, of_more_matches_than_the_limit_the_last_ones_are_not_looked_at) {
+    std::string text;
+    for (int i = 1; i <= choice_pattern::matches_max; ++i) text += "n" + std::to_string(i) + " ";
+    EXPECT_EQ(last_of("n(\\d+)", text), std::to_string(choice_pattern::matches_max));
+    EXPECT_EQ(last_of("n(\\d+)", text + "n0"), std::to_string(choice_pattern::matches_max));
+}
+
 TEST(choice_pattern, what_is_no_expression_or_has_no_group_is_refused) {
     for (const char* pattern : {"fee (", "fee", "(?:fee)", "[a-"})
         EXPECT_FALSE(choice_pattern::compile(pattern)) << pattern;
