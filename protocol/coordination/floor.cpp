@@ -22,8 +22,8 @@ const std::string& name_of(const session& s, int index) {
 }
 
 std::vector<slot> structured_order(const session& s, int round) {
-    const auto count = static_cast<int>(speakers_of(s).size());
-    const bool is_last = s.max_turns > 0 && (round + 1) * count >= s.max_turns;
+    const auto turns = (std::int64_t{round} + 1) * std::int64_t(speakers_of(s).size());
+    const bool is_last = s.max_turns > 0 && turns >= s.max_turns;
     std::string cue =
         round == 0 ? "State your position." : "Answer the strongest point against you.";
     std::string lead = round == 0 ? "Open the debate." : "Lead the debate on.";

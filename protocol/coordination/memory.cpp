@@ -24,9 +24,13 @@ std::string_view trimmed(std::string_view text) {
 /// So that no line of what is said looks like the beginning of what somebody else says.
 std::string indented(std::string_view text) {
     std::string out;
-    for (char c : text) {
-        out += c;
-        if (c == '\n') out += "  ";
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '\r' && text.substr(i + 1, 1) == "\n") continue;
+        const bool is_break = text[i] == '\n' || text[i] == '\r';
+        if (is_break)
+            out += "\n  ";
+        else
+            out += text[i];
     }
     return out;
 }

@@ -76,15 +76,16 @@ net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase
     if (!taken) co_return taken.error();
     if (!co_await send_(std::move(start))) co_return fail(errc::cancelled, "the client left");
     session_driver driver(of_, id, how_, send_);
-    const auto now = [](const session_registry::room& in) { return in.now(); };
+    const auto is_active = [](const session_registry::room& in) { return in.now().is_active(); };
     for (int round = 0; round < which.rounds; ++round) {
         driver.read_ahead();
         auto reports = co_await driver.round();
         if (!reports) co_return reports.error();
-        auto so_far = of_.with.sessions.with(of_.tenant, id, now);
-        if (!so_far) co_return so_far.error();
-        if (!so_far->is_active()) break;
+        auto goes_on = of_.with.sessions.with(of_.tenant, id, is_active);
+        if (!goes_on) co_return goes_on.error();
+        if (!*goes_on) break;
     }
+    const auto now = [](const session_registry::room& in) { return in.now(); };
     auto over = of_.with.sessions.with(of_.tenant, id, now);
     if (!over) co_return over.error();
     std::string complete = scenarios::phase_complete_event(which, *over);

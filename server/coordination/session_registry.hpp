@@ -125,8 +125,8 @@ class session_registry {
     /// counts. Errors: as kept_session_of(); conflict, when it is there.
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
 
-    /// What was replied to a request with this key; nothing when there was none. `what`: method,
-    /// path and body. Errors: not_found; conflict, when it was another request.
+    /// What was replied to a request with this key; nothing when there was none. `what`: a
+    /// hash of path and body. Errors: not_found; conflict, when it was another request.
     protocol::result<std::optional<std::string>> reply_to(const storage::tenant_id& tenant,
                                                           const std::string& id,
                                                           const std::string& key,

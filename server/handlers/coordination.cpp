@@ -13,6 +13,7 @@
 #include "server/coordination/session_registry.hpp"
 #include "server/handlers/answer.hpp"
 #include "server/http/sse_writer.hpp"
+#include "storage/files/checksum.hpp"
 
 namespace semantic::server {
 
@@ -56,8 +57,14 @@ using text = protocol::result<std::string>;
 /// What comes with a key is done once: a repeated request gets the reply of the first.
 class repeated {
   public:
+    /// Requires: the body is still there (parse_body).
     repeated(const services& with, const request& incoming)
-        : with_(with), incoming_(incoming), key_(incoming.field("idempotency-key").value_or("")) {}
+        : with_(with), incoming_(incoming), key_(incoming.field("idempotency-key").value_or("")) {
+        if (key_.empty()) return;
+        // A body may be large, and is kept with the session: its hash tells it from another.
+        const std::string_view path = incoming.path, body = incoming.body;
+        what_ = storage::field_hasher().add(path).add(body).finish().hex();
+    }
 
     /// Returns: the reply of the first, if this is not the first. Errors: bad_value, conflict,
     /// not_found.
@@ -67,19 +74,18 @@ class repeated {
             return fail(errc::bad_value, "idempotency-key: may have " +
                                              std::to_string(key_bytes_max) + " bytes, has " +
                                              std::to_string(key_.size()));
-        return with_.sessions.reply_to(tenant_of(incoming_), incoming_.parameter, key_, what());
+        return with_.sessions.reply_to(tenant_of(incoming_), incoming_.parameter, key_, what_);
     }
     bool is_given() const { return !key_.empty(); }
     void keep(const std::string& body) const {
         if (key_.empty()) return;
-        with_.sessions.keep_reply(tenant_of(incoming_), incoming_.parameter, key_, what(), body);
+        with_.sessions.keep_reply(tenant_of(incoming_), incoming_.parameter, key_, what_, body);
     }
 
   private:
-    std::string what() const { return incoming_.path + "\n" + incoming_.body; }
     const services& with_;
     const request& incoming_;
-    std::string key_;
+    std::string key_, what_;
 };
 
 /// Returns: what kept the session from being written as it is now.
@@ -99,8 +105,8 @@ net::awaitable<response> when_kept(const services& with, const request& incoming
 
 /// A whisper or a vote: done at once, by `make(session)`.
 template <class Make>
-net::awaitable<reply> once(const services& with, const request& incoming, Make make) {
-    const repeated key(with, incoming);
+net::awaitable<reply> once(const services& with, const request& incoming, const repeated& key,
+                           Make make) {
     auto before = key.earlier();
     if (!before) co_return error_response(incoming, before.error());
     if (*before) co_return json_response(std::move(**before));
@@ -116,9 +122,9 @@ session_client client_of(const answer_context& of) {
 
 /// One turn, round or decision, as one body. `run(driver)` is what to await, a result<text>.
 template <class Run>
-net::awaitable<reply> as_body(const answer_context& of, coordination::answer_wish how, Run run) {
+net::awaitable<reply> as_body(const answer_context& of, const repeated& key,
+                              coordination::answer_wish how, Run run) {
     running_answer counted(of.with.probe);
-    const repeated key(of.with, of.incoming);
     auto before = key.earlier();
     if (!before) co_return error_response(of.incoming, before.error());
     if (*before) co_return json_response(std::move(**before));
@@ -139,10 +145,10 @@ net::awaitable<reply> as_body(const answer_context& of, coordination::answer_wis
 
 /// The same as events, of which the last comes from `run`.
 template <class Run>
-net::awaitable<reply> as_events(const answer_context& of, coordination::answer_wish how, Run run) {
+net::awaitable<reply> as_events(const answer_context& of, const repeated& key,
+                                coordination::answer_wish how, Run run) {
     running_answer counted(of.with.probe);
     sse_writer writer(of.client, of.incoming);
-    const repeated key(of.with, of.incoming);
     auto before = key.earlier();
     if (!before) co_return error_response(of.incoming, before.error());
     std::string sent;
@@ -182,9 +188,52 @@ net::awaitable<reply> as_events(const answer_context& of, coordination::answer_w
     co_return std::nullopt;
 }
 
-protocol::result<coordination::turn_request> turn_of(const services& with, const request& incoming,
-                                                     bool is_round) {
-    return coordination::parse_turn(incoming.body, is_round, limits_of(with));
+/// A `run` for these: what `take(driver)` returns, a result, becomes text by `make(session, it)`.
+template <class Take, class Make>
+auto taken_as(const answer_context& of, Take take, Make make) {
+    return [&of, take, make](session_driver& driver) -> net::awaitable<text> {
+        auto done = co_await take(driver);
+        if (!done) co_return done.error();
+        co_return of.with.sessions.with(tenant_of(of.incoming), of.incoming.parameter,
+                                        [&](const room& in) { return make(in.now(), *done); });
+    };
+}
+
+enum class reply_form { body, events };
+
+net::awaitable<reply> take_turn(const answer_context& of, reply_form form) {
+    const repeated key(of.with, of.incoming);
+    auto parse = [&] {
+        return coordination::parse_turn(of.incoming.body, false, limits_of(of.with));
+    };
+    auto wanted = co_await parse_body(of.with, of.incoming, parse);
+    if (!wanted) co_return error_response(of.incoming, wanted.error());
+    auto take = [&](session_driver& driver) { return driver.turn(wanted->wish); };
+    using report = coordination::turn_report;
+    auto all = [](const session& s, const report& r) { return coordination::turn_body(s, r); };
+    // Its own events have said all.
+    auto nothing = [](const session&, const report&) { return std::string(); };
+    if (form == reply_form::body)
+        co_return co_await as_body(of, key, wanted->answer, taken_as(of, take, all));
+    co_return co_await as_events(of, key, wanted->answer, taken_as(of, take, nothing));
+}
+
+net::awaitable<reply> take_round(const answer_context& of, reply_form form) {
+    const repeated key(of.with, of.incoming);
+    auto parse = [&] {
+        return coordination::parse_turn(of.incoming.body, true, limits_of(of.with));
+    };
+    auto wanted = co_await parse_body(of.with, of.incoming, parse);
+    if (!wanted) co_return error_response(of.incoming, wanted.error());
+    auto take = [](session_driver& driver) { return driver.round(); };
+    using reports = std::vector<coordination::turn_report>;
+    auto all = [](const session& s, const reports& r) { return coordination::round_body(s, r); };
+    auto end = [](const session& s, const reports&) {
+        return coordination::round_complete_event(s);
+    };
+    if (form == reply_form::body)
+        co_return co_await as_body(of, key, wanted->answer, taken_as(of, take, all));
+    co_return co_await as_events(of, key, wanted->answer, taken_as(of, take, end));
 }
 
 /// Waits until `is_idle()`. Returns: false when that takes too long.
@@ -287,7 +336,9 @@ response get_session_votes(const services& with, const request& incoming) {
 
 net::awaitable<reply> post_session_whisper(const services& with, const request& incoming,
                                            client_link&) {
-    auto wish = coordination::parse_whisper(incoming.body, limits_of(with).json);
+    const repeated key(with, incoming);
+    auto parse = [&] { return coordination::parse_whisper(incoming.body, limits_of(with).json); };
+    auto wish = co_await parse_body(with, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
     auto whisper = [&](session& s) -> text {
         auto event = coordination::whisper_in(s, *wish, new_hex_id(""));
@@ -295,12 +346,14 @@ net::awaitable<reply> post_session_whisper(const services& with, const request& 
         apply(s, *event);
         return coordination::whisper_body(s);
     };
-    co_return co_await once(with, incoming, whisper);
+    co_return co_await once(with, incoming, key, whisper);
 }
 
 net::awaitable<reply> post_session_vote(const services& with, const request& incoming,
                                         client_link&) {
-    auto wish = coordination::parse_vote(incoming.body, limits_of(with).json);
+    const repeated key(with, incoming);
+    auto parse = [&] { return coordination::parse_vote(incoming.body, limits_of(with).json); };
+    auto wish = co_await parse_body(with, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
     auto vote = [&](session& s) -> text {
         if (s.is_full()) return fail(errc::conflict, "Session " + s.id + " is full");
@@ -315,7 +368,7 @@ net::awaitable<reply> post_session_vote(const services& with, const request& inc
         s = std::move(after);
         return coordination::vote_body(s, *one, s.questions[*which]);
     };
-    co_return co_await once(with, incoming, vote);
+    co_return co_await once(with, incoming, key, vote);
 }
 
 net::awaitable<reply> post_sessions(const services& with, const request& incoming, client_link&) {
@@ -376,76 +429,41 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
 
 net::awaitable<reply> post_session_turn(const services& with, const request& incoming,
                                         client_link& client) {
-    auto wanted = turn_of(with, incoming, false);
-    if (!wanted) co_return error_response(incoming, wanted.error());
     const answer_context of{with, incoming, client};
-    auto run = [&](session_driver& driver) -> net::awaitable<text> {
-        auto report = co_await driver.turn(wanted->wish);
-        if (!report) co_return report.error();
-        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
-            return coordination::turn_body(in.now(), *report);
-        });
-    };
-    co_return co_await as_body(of, wanted->answer, run);
+    co_return co_await take_turn(of, reply_form::body);
 }
 
 net::awaitable<reply> post_session_turn_stream(const services& with, const request& incoming,
                                                client_link& client) {
-    auto wanted = turn_of(with, incoming, false);
-    if (!wanted) co_return error_response(incoming, wanted.error());
     const answer_context of{with, incoming, client};
-    auto run = [&](session_driver& driver) -> net::awaitable<text> {
-        auto report = co_await driver.turn(wanted->wish);
-        if (!report) co_return report.error();
-        co_return std::string();
-    };
-    co_return co_await as_events(of, wanted->answer, run);
+    co_return co_await take_turn(of, reply_form::events);
 }
 
 net::awaitable<reply> post_session_round(const services& with, const request& incoming,
                                          client_link& client) {
-    auto wanted = turn_of(with, incoming, true);
-    if (!wanted) co_return error_response(incoming, wanted.error());
     const answer_context of{with, incoming, client};
-    auto run = [&](session_driver& driver) -> net::awaitable<text> {
-        auto reports = co_await driver.round();
-        if (!reports) co_return reports.error();
-        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
-            return coordination::round_body(in.now(), *reports);
-        });
-    };
-    co_return co_await as_body(of, wanted->answer, run);
+    co_return co_await take_round(of, reply_form::body);
 }
 
 net::awaitable<reply> post_session_round_stream(const services& with, const request& incoming,
                                                 client_link& client) {
-    auto wanted = turn_of(with, incoming, true);
-    if (!wanted) co_return error_response(incoming, wanted.error());
     const answer_context of{with, incoming, client};
-    auto run = [&](session_driver& driver) -> net::awaitable<text> {
-        auto reports = co_await driver.round();
-        if (!reports) co_return reports.error();
-        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
-            return coordination::round_complete_event(in.now());
-        });
-    };
-    co_return co_await as_events(of, wanted->answer, run);
+    co_return co_await take_round(of, reply_form::events);
 }
 
 net::awaitable<reply> post_session_decision(const services& with, const request& incoming,
                                             client_link& client) {
-    auto wanted = coordination::parse_decision(incoming.body, limits_of(with));
-    if (!wanted) co_return error_response(incoming, wanted.error());
     const answer_context of{with, incoming, client};
-    auto run = [&](session_driver& driver) -> net::awaitable<text> {
-        auto which = co_await driver.decide(*wanted);
-        if (!which) co_return which.error();
-        co_return with.sessions.with(tenant_of(incoming), incoming.parameter, [&](const room& in) {
-            return coordination::decision_body(in.now(), in.now().questions[*which]);
-        });
+    const repeated key(with, incoming);
+    auto parse = [&] { return coordination::parse_decision(incoming.body, limits_of(with)); };
+    auto wanted = co_await parse_body(with, incoming, parse);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    auto take = [&](session_driver& driver) { return driver.decide(*wanted); };
+    auto result = [](const session& s, std::size_t which) {
+        return coordination::decision_body(s, s.questions[which]);
     };
     const coordination::answer_wish as_usual;
-    co_return co_await as_body(of, as_usual, run);
+    co_return co_await as_body(of, key, as_usual, taken_as(of, take, result));
 }
 
 net::awaitable<reply> delete_prefix_caches(const services& with, const request& incoming,
@@ -482,11 +500,15 @@ net::awaitable<reply> get_scenarios(const services& with, const request&, client
 
 net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
                                         client_link& client) {
-    protocol::request_limits limits;
-    limits.json.bytes_max = with.limits.body_bytes_max;
-    auto how = coordination::parse_turn(incoming.body, true, limits);
-    if (!how) co_return error_response(incoming, how.error());
-    auto wanted = scenarios::parse_run(incoming.body, limits.json);
+    // One body for both: how agents answer, and what is run.
+    std::optional<coordination::turn_request> how;
+    auto parse = [&]() -> protocol::result<scenarios::run_request> {
+        auto answers = coordination::parse_turn(incoming.body, true, limits_of(with));
+        if (!answers) return answers.error();
+        how = std::move(*answers);
+        return scenarios::parse_run(incoming.body, limits_of(with).json);
+    };
+    auto wanted = co_await parse_body(with, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
     auto what = co_await wanted_scenario(with, incoming, *wanted);
     if (!what) co_return error_response(incoming, what.error());

@@ -316,6 +316,13 @@ await main({
     assert.equal((await turn('/turn', 'x'.repeat(257))).status, 400);
     assert.equal((await turn('/turn', 'x'.repeat(256))).status, 200);
     assert.equal((await expect(200, server, 'GET', path)).current_turn, 3);
+    // Of two bodies too large to be read where requests are, the key knows one from the other.
+    const large = (fill) => ({ ...greedy, padding: fill.repeat(100_000) });
+    const keyed = { 'idempotency-key': 'large' };
+    const before = await call(server, 'POST', `${path}/turn`, large('a'), keyed);
+    assert.equal(before.status, 200);
+    assert.deepEqual(await call(server, 'POST', `${path}/turn`, large('a'), keyed), before);
+    assert.equal((await call(server, 'POST', `${path}/turn`, large('b'), keyed)).status, 409);
     const both = await Promise.all([
       call(server, 'POST', `${path}/round`, greedy),
       turn('/turn', 'three'),

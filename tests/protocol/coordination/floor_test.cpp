@@ -54,6 +54,8 @@ TEST(speaking_order, cues_say_what_the_format_asks_for) {
     EXPECT_EQ(speaking_order(s, 0)[0].cue, "State your position.");
     EXPECT_EQ(speaking_order(s, 1)[0].cue, "Answer the strongest point against you.");
     EXPECT_EQ(speaking_order(s, 2)[0].cue, "Close with your final word.");
+    // A record may have a round as late as this.
+    EXPECT_EQ(speaking_order(s, 1 << 30)[0].cue, "Close with your final word.");
     s.max_turns = 0;
     EXPECT_EQ(speaking_order(s, 9)[0].cue, "Answer the strongest point against you.");
     s.format = debate_format::parliamentary;
