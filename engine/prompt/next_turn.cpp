@@ -10,8 +10,8 @@ namespace semantic::engine {
 namespace {
 
 // Stands for the answer, or the message, in a conversation that is rendered for what comes behind
-// it. The first
-// place where it is found is the right one: nothing of the client's stands in front.
+// it. The first place where it is found is taken: nothing stands in front but what the template, or
+// the client's own variables for it, write there.
 constexpr std::string_view answer_mark = "the-answer-8f41c6d29b";
 
 std::vector<std::string> call_names(const chat_template& family, std::string_view said) {

@@ -43,16 +43,29 @@ std::string found_choice(const outcome& end, const choice_pattern& pattern, std:
     return found == end.choices.end() ? std::string() : *found;
 }
 
-void read_choices(const outcome& end, const session& last, run_result& into) {
-    const auto pattern = choice_pattern::compile(end.pattern);
+/// The last choice that an agent has spoken of in a phase.
+std::string choice_of(const outcome& end, const choice_pattern& pattern, const session& said,
+                      const std::string& agent_id) {
+    const int speaker = said.find(agent_id);
+    std::string choice;
+    for (const coordination::line* each : coordination::transcript(said))
+        if (speaker != nobody && each->sender == speaker)
+            if (std::string found = found_choice(end, pattern, each->text); !found.empty())
+                choice = std::move(found);
+    return choice;
+}
+
+void read_choices(const scenario& of, const phases_done& done, run_result& into) {
+    const auto pattern = choice_pattern::compile(of.end->pattern);
     if (!pattern) return;  // parse_scenario() takes none of these
-    for (std::size_t i = 0; i < last.agents.size(); ++i) {
+    for (const std::string& key : of.phases.back().agents) {
+        const scenario_agent& who = *of.find_agent(key);
+        if (who.role != "participant") continue;
         std::string choice;
-        for (const coordination::line* each : coordination::transcript(last))
-            if (each->sender == static_cast<int>(i))
-                if (std::string found = found_choice(end, *pattern, each->text); !found.empty())
-                    choice = std::move(found);
-        if (!choice.empty()) into.choices.emplace_back(last.agents[i].name, std::move(choice));
+        for (auto phase = of.phases.rbegin(); phase != of.phases.rend() && choice.empty(); ++phase)
+            if (const auto said = done.find(phase->name); said != done.end())
+                choice = choice_of(*of.end, *pattern, said->second, agent_id_of(of, key));
+        if (!choice.empty()) into.choices.emplace_back(who.name, std::move(choice));
     }
 }
 
@@ -135,14 +148,14 @@ coordination::opening opening_of(const scenario& of, const phase& which, std::st
     return out;
 }
 
-run_result result_of(const scenario& of, const session& last) {
+run_result result_of(const scenario& of, const phases_done& done) {
     run_result out;
-    const auto said = coordination::transcript(last);
-    for (const coordination::line* each : said)
+    const session& last = done.at(of.phases.back().name);
+    for (const coordination::line* each : coordination::transcript(last))
         if (each->sender != nobody) out.text = each->text;
     if (!of.end) return out;
     if (of.end->what == outcome::kind::parse_choice) {
-        read_choices(*of.end, last, out);
+        read_choices(of, done, out);
     } else if (of.end->what == outcome::kind::vote_tally) {
         for (const coordination::question& each : last.questions)
             out.choices.emplace_back(each.text, each.winner);

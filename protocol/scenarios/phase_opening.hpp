@@ -34,13 +34,13 @@ coordination::opening opening_of(const scenario& of, const phase& which, std::st
                                  std::string prefix, const phases_done& done);
 
 struct run_result {
-    /// parse_choice: what each agent of the last phase chose last, by name. vote_tally: questions
-    /// and winners.
+    /// parse_choice: what each participant of the last phase chose last, in it or before it, by
+    /// name. vote_tally: questions of the last phase and winners.
     std::vector<std::pair<std::string, std::string>> choices{};
     std::string text{};                  // summary: the last that was said
     std::optional<std::string> worth{};  // of the payoff's matrix, where two have chosen
 };
-/// What the last phase came to.
-run_result result_of(const scenario& of, const coordination::session& last);
+/// What the phases came to. Requires: the last one is done.
+run_result result_of(const scenario& of, const phases_done& done);
 
 }  // namespace semantic::protocol::scenarios

@@ -57,8 +57,7 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
         auto done = co_await take(each);
         if (!done) co_return done.error();
     }
-    const coordination::session& last = done_.at(what_.phases.back().name);
-    co_return scenarios::run_complete_event(id_, scenarios::result_of(what_, last));
+    co_return scenarios::run_complete_event(id_, scenarios::result_of(what_, done_));
 }
 
 net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase& which) {

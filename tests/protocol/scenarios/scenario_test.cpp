@@ -154,7 +154,7 @@ TEST(phase_opening, quotes_a_phase_to_who_was_not_there_and_nothing_to_who_remem
 TEST(result, is_read_from_what_was_said_last) {
     const scenario made = parsed(small);
     const auto said = [&](const char* owner, const char* pilot) {
-        return result_of(made, talk(made, made.phases[1], {}, {owner, pilot}));
+        return result_of(made, {{"ruling", talk(made, made.phases[1], {}, {owner, pilot})}});
     };
     const auto both = said("I say fee LOW, no: fee High", "A fee low.");
     ASSERT_EQ(both.choices.size(), 2u);
@@ -164,6 +164,24 @@ TEST(result, is_read_from_what_was_said_last) {
     EXPECT_EQ(said("fee none", "fee low").worth, std::nullopt);
     EXPECT_EQ(said("Hm.", "Hm.").choices.size(), 0u);
     EXPECT_EQ(said(std::string(1'000'000, 'x').c_str(), "fee low").choices.size(), 1u);
+}
+
+TEST(result, has_what_a_participant_chose_before_and_nothing_of_who_only_comments) {
+    const auto said = [](const scenario& made, const char* owner, const char* pilot) {
+        phases_done done;
+        done.emplace("talks", talk(made, made.phases[0], {}, {"Fee low.", "Fee high."}));
+        done.emplace("ruling", talk(made, made.phases[1], {}, {owner, pilot}));
+        return result_of(made, done);
+    };
+    const scenario two = parsed(small);
+    EXPECT_EQ(said(two, "Hm.", "Hm.").worth, "c") << "the owner's high, the pilot's low";
+    EXPECT_EQ(said(two, "A fee low.", "Hm.").worth, "a");
+    const scenario one =
+        parsed(with("{display_name: Owner}", "{display_name: Owner, role: judge}"));
+    const auto alone = said(one, "A fee low.", "Hm.");
+    ASSERT_EQ(alone.choices.size(), 1u);
+    EXPECT_EQ(alone.choices[0].first, "Pilot");
+    EXPECT_EQ(alone.worth, std::nullopt);
 }
 
 TEST(scenario, those_that_are_shipped_are_whole) {
