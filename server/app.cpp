@@ -92,7 +92,8 @@ app::app(app_options options)
                 options_.cache_directory,
                 seed_,
                 bodies_,
-                coordination_},
+                coordination_,
+                runs_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);
@@ -167,8 +168,8 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
             if (started_.load())
                 coordination_.forget_all();
             else
-                for (const std::string& fault : load_sessions(coordination_, **loaded))
-                    log_event(log_level::warning, "session not loaded: " + fault);
+                for (const std::string& fault : load_sessions(coordination_, runs_, **loaded))
+                    log_event(log_level::warning, "not loaded: " + fault);
             models_.was_loaded(model, (*loaded)->info());
             return loaded;
         }

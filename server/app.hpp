@@ -11,6 +11,7 @@
 #include <string>
 
 #include "server/config/config.hpp"
+#include "server/coordination/run_registry.hpp"
 #include "server/coordination/session_registry.hpp"
 #include "server/engines/engine_slot.hpp"
 #include "server/http/connection/listener.hpp"
@@ -81,6 +82,7 @@ class app {
     turns_in_flight turns_;
     waking_streams waking_;
     session_registry coordination_;
+    run_registry runs_;
     engine_slot engines_;
     known_models models_;
     model_switch switcher_;

@@ -1,6 +1,7 @@
 // semantic-bench: load and latency client for servers that stream over the Anthropic Messages or
 // the OpenAI chat completions API.
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 
@@ -23,9 +24,14 @@ void print(const bench::report& r) {
     for (const std::string& note : r.notes) std::cout << "note: " << note << '\n';
 }
 
+bool found_something(const bench::report& r) {
+    const auto has_rows = [](const bench::table& t) { return !t.rows.empty(); };
+    return !r.samples.empty() || std::ranges::any_of(r.tables, has_rows);
+}
+
 int run_command(const bench::options& opts) {
     const bench::outcome result = bench::run(opts);
-    if (!result.found.samples.empty()) {
+    if (found_something(result.found)) {
         print(result.found);
         if (!opts.out_dir.empty()) {
             for (const std::string& file : write_report(result.found, opts.out_dir)) {

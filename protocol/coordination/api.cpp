@@ -36,7 +36,10 @@ json::array words(const std::vector<std::string>& items) {
 }
 
 /// What an agent may see of what was said.
-std::size_t message_count(const session& s, int viewer) { return transcript(s, viewer).size(); }
+std::size_t message_count(const session& s, int viewer) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        s.lines, [&](const line& each) { return !each.is_hidden && may_see(each, viewer); }));
+}
 
 json::array agent_states(const session& s) {
     json::array states;
@@ -86,6 +89,7 @@ json::object message_object(const session& s, const turn_report& report) {
 
 json::object usage_object(const turn_report& report) {
     json::object out = memory_object(report.memory_name, report.usage);
+    out["read_ahead_tokens"] = report.read_ahead_tokens;
     out["output_tokens"] = report.end.output_tokens;
     out["stop_reason"] = engine::to_string(report.end.why);
     out["saved"] = report.end.saved;
@@ -230,10 +234,10 @@ std::string created_body(const session& s) {
 
 std::string status_body(const session& s) { return to_text(status_object(s)); }
 
-std::string sessions_body(std::span<const session> all) {
-    json::array sessions;
-    for (const session& each : all) sessions.push_back(status_object(each));
-    return to_text(json::object{{"sessions", std::move(sessions)}});
+std::string sessions_body(std::span<const std::string> statuses) {
+    std::string body = "{\"sessions\":[";
+    for (std::size_t i = 0; i < statuses.size(); ++i) body += (i == 0 ? "" : ",") + statuses[i];
+    return body + "]}";
 }
 
 std::string messages_body(const session& s, int viewer) {

@@ -60,11 +60,13 @@ struct turn_report {
     std::string memory_name{};
     engine::prompt_usage usage{};
     engine::finished end{};
+    int read_ahead_tokens = 0;  // computed for its agent before the turn; they count as reused
 };
 
 std::string created_body(const session& s);
 std::string status_body(const session& s);
-std::string sessions_body(std::span<const session> all);
+/// `statuses`: status_body() of each.
+std::string sessions_body(std::span<const std::string> statuses);
 /// `viewer`: nobody for what anybody may see.
 std::string messages_body(const session& s, int viewer);
 std::string turn_body(const session& s, const turn_report& report);

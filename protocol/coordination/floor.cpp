@@ -246,6 +246,22 @@ std::vector<turn_plan> rest_of_round(const session& s) {
     return plans;
 }
 
+std::optional<turn_plan> turn_behind_next(const session& s, bool in_round) {
+    if (s.form != topology::turn_by_turn && s.form != topology::round_robin) return std::nullopt;
+    if (s.max_turns > 0 && s.turn + 1 >= s.max_turns) return std::nullopt;
+    std::vector<slot> order = speaking_order(s, s.round);
+    const auto here = static_cast<std::size_t>(s.place);
+    const int speaker = order[here].agent;
+    std::size_t behind = here + 1;
+    if (behind == order.size()) {
+        if (in_round) return std::nullopt;
+        order = speaking_order(s, s.round + 1);
+        behind = 0;
+    }
+    if (order[behind].agent == speaker) return std::nullopt;
+    return turn_plan{order[behind].agent, nobody, std::move(order[behind].cue), s.lines.size()};
+}
+
 int next_speaker(const session& s) {
     if (s.form == topology::interrupt) return nobody;
     auto plan = next_turn(s, {});

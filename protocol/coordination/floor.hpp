@@ -62,6 +62,11 @@ result<turn_plan> next_turn(const session& s, const turn_wish& wish,
 /// other; in all other topologies only the first is sure.
 std::vector<turn_plan> rest_of_round(const session& s);
 
+/// Whose turn it is behind the next one, where the order says so before that is taken
+/// (turn_by_turn, round_robin); it reads what is there now, and what the next one says later.
+/// `in_round`: only when that is in the same round. Nothing when it is the same agent's.
+std::optional<turn_plan> turn_behind_next(const session& s, bool in_round);
+
 /// Whoever comes next as far as that is known now: nobody in interrupt, and at the end.
 int next_speaker(const session& s);
 

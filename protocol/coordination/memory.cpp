@@ -37,7 +37,7 @@ std::string indented(std::string_view text) {
 
 /// A line as `reader` is shown it, for ever.
 std::string line_for(const session& s, const line& what, int reader) {
-    if (what.sender == nobody && what.sender_name.empty()) return what.text;
+    if (what.sender == nobody && what.sender_name.empty()) return indented(what.text);
     std::string who = what.sender == nobody ? what.sender_name : agent_at(s, what.sender).name;
     if (what.sender == reader) who = "You";
     if (what.to != nobody)
@@ -177,14 +177,15 @@ prompt prompt_of(const session& s, const memory& of, const turn_plan& plan) {
     return prompt_with(agent_at(s, plan.agent), of, reading_of(s, of, plan));
 }
 
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan) {
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan,
+                                   bool is_followed) {
     std::vector<std::string> parts = new_parts(s, of, plan.agent, plan.reads);
     // Behind text that is not known here nothing can stand without being an end of it.
     if (parts.empty() || of.has_older) return std::nullopt;
     // The cue comes last, and other lines may come before it. Something does, and a tokenizer may
     // have the end of a line and its break in one token.
     std::string reading = joined(parts);
-    if (!plan.cue.empty()) reading += '\n';
+    if (is_followed || !plan.cue.empty()) reading += '\n';
     return prompt_with(agent_at(s, plan.agent), of, std::move(reading));
 }
 

@@ -53,8 +53,9 @@ std::string reading_of(const session& s, const memory& of, const turn_plan& plan
 prompt prompt_of(const session& s, const memory& of, const turn_plan& plan);
 /// What an agent may read ahead of its turn, which is to be `plan` as far as is known now: the
 /// beginning of its prompt, whatever else is said before that turn. Nothing when there is nothing
-/// to read, or no way to read it without an answer.
-std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan);
+/// to read, or no way to read it without an answer. `is_followed`: more is said before that turn.
+std::optional<prompt> prompt_ahead(const session& s, const memory& of, const turn_plan& plan,
+                                   bool is_followed = false);
 /// All that the agent may see and a question behind it. Nothing of it is to be remembered, unless
 /// it was appended (`append`): then it stands in the memory, and the lines count as read.
 prompt prompt_aside(const session& s, const memory& of, int agent, std::string_view question);

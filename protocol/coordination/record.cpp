@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "protocol/coordination/floor.hpp"
 #include "protocol/coordination/opening.hpp"
@@ -205,9 +206,6 @@ question read_question(const json_cursor& c, int agents) {
     q.ballots = integer_at(c, "ballots", 1, count_max);
     q.is_closed = bool_at(c, "is_closed");
     q.winner = string_at(c, "winner");
-    for (const vote& v : q.votes)
-        if (std::ranges::find(q.choices, v.choice) == q.choices.end())
-            c.place("votes").fail(errc::bad_value, "a vote is for none of the choices");
     return q;
 }
 
@@ -216,6 +214,38 @@ void check_format(const json_cursor& root, std::string_view what) {
         root.place("format").fail(errc::bad_value, "is another format than this server's");
     if (root.ok() && string_at(root, "record") != what)
         root.place("record").fail(errc::bad_value, "is no " + std::string(what));
+}
+
+bool is_choice_of(const question& q, const std::string& text) {
+    return std::ranges::find(q.choices, text) != q.choices.end();
+}
+
+/// As vote_of() makes them: of those that vote, one each, for what there is.
+bool are_votes_of(const session& s, const question& q) {
+    std::set<int> voted;
+    for (const vote& v : q.votes) {
+        const part does = part_of(s.agents[static_cast<std::size_t>(v.agent)].role);
+        if (does == part::observer || !voted.insert(v.agent).second) return false;
+        if (!is_choice_of(q, v.choice)) return false;
+        if (!v.ranking.empty() && v.ranking.front() != v.choice) return false;
+        const std::set<std::string> ranked(v.ranking.begin(), v.ranking.end());
+        const auto is_known = [&](const std::string& each) { return is_choice_of(q, each); };
+        if (ranked.size() != v.ranking.size() || !std::ranges::all_of(ranked, is_known))
+            return false;
+    }
+    const bool has_winner = !q.winner.empty();
+    return !has_winner || (q.is_closed && is_choice_of(q, q.winner));
+}
+
+void check_questions(const json_cursor& root, const session& s) {
+    if (!root.ok()) return;
+    std::set<std::string> texts;
+    for (const question& q : s.questions) {
+        if (!texts.insert(q.text).second)
+            root.place("questions").fail(errc::bad_value, "one is asked twice");
+        if (!are_votes_of(s, q))
+            root.place("questions").fail(errc::bad_value, "has votes that nobody can have cast");
+    }
 }
 
 /// What the parts must be to each other.
@@ -256,6 +286,7 @@ session read_session(const json_cursor& root) {
     s.owes_answer = agent_at(root, "owes_answer", agents);
     s.owed_to = agent_at(root, "owed_to", agents);
     check_whole(root, s);
+    check_questions(root, s);
     return s;
 }
 

@@ -29,6 +29,31 @@ std::string event_of(std::string_view name, const json::object& fields) {
     return sse_event(name, to_text(fields));
 }
 
+void add_result(json::object& to, const run_result& came) {
+    json::object choices;
+    for (const auto& [name, choice] : came.choices) choices[name] = choice;
+    to["outcome"] = json::object{{"choices", std::move(choices)}, {"summary", came.text}};
+    to["payoff"] = came.worth ? json::value(*came.worth) : json::value();
+}
+
+json::object run_object(const run_state& of) {
+    json::array phases;
+    for (const run_state::phase_state& each : of.phases) {
+        const char* status = each.is_over ? "complete" : each.is_begun ? "begun" : "waiting";
+        phases.push_back(json::object{{"phase", each.name},
+                                      {"session_id", each.session_id},
+                                      {"status", status},
+                                      {"turns", each.turns}});
+    }
+    const char* status = of.is_driven ? "running" : of.came ? "complete" : "stopped";
+    json::object out{{"run_id", of.id},
+                     {"scenario", of.scenario_id},
+                     {"status", status},
+                     {"phases", std::move(phases)}};
+    if (of.came) add_result(out, *of.came);
+    return out;
+}
+
 run_request read_run(const json_cursor& root) {
     run_request out;
     if (auto field = root.find("yaml")) out.yaml = std::string(field->as_string());
@@ -36,7 +61,8 @@ run_request read_run(const json_cursor& root) {
                                        coordination::prefix_bytes_max, false);
     if (!out.prefix.empty() && !coordination::is_name(out.prefix))
         root.place("persistent_cache_prefix").fail(errc::bad_value, "must be of [A-Za-z0-9._:-]");
-    if (root.find("persistent")) out.is_persistent = flag_at(root, "persistent");
+    out.is_persistent = flag_at(root, "persistent", true);
+    out.rereads = flag_at(root, "reread");
     return out;
 }
 
@@ -78,14 +104,21 @@ std::string phase_complete_event(const phase& which, const coordination::session
 }
 
 std::string run_complete_event(std::string_view run_id, const run_result& came) {
-    json::object choices;
-    for (const auto& [name, choice] : came.choices) choices[name] = choice;
-    json::value worth;
-    if (came.worth) worth = *came.worth;
-    return event_of("run_complete",
-                    {{"run_id", run_id},
-                     {"outcome", {{"choices", std::move(choices)}, {"summary", came.text}}},
-                     {"payoff", std::move(worth)}});
+    json::object fields{{"run_id", run_id}};
+    add_result(fields, came);
+    return event_of("run_complete", fields);
+}
+
+std::string run_stopped_event(std::string_view run_id) {
+    return event_of("run_stopped", {{"run_id", run_id}});
+}
+
+std::string run_body(const run_state& of) { return to_text(run_object(of)); }
+
+std::string runs_body(std::span<const run_state> all) {
+    json::array runs;
+    for (const run_state& each : all) runs.push_back(run_object(each));
+    return to_text(json::object{{"runs", std::move(runs)}});
 }
 
 }  // namespace semantic::protocol::scenarios

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/scenarios/phase_opening.hpp"
 #include "protocol/scenarios/scenario.hpp"
@@ -17,9 +18,10 @@ struct run_request {
     std::optional<std::string> yaml{};  // a scenario of the client's, in place of a shipped one
     std::string prefix{};               // of permanent agents' memories; empty: the run's own
     bool is_persistent = true;          // or every phase begins with agents that know nothing
+    bool rereads = false;  // in every phase agents read anew what they know: to measure by
 };
-/// {"yaml", "persistent_cache_prefix", "persistent"}; of how agents answer, parse_turn() reads the
-/// rest. Errors: as read_object(); bad_value.
+/// {"yaml", "persistent_cache_prefix", "persistent", "reread"}; of how agents answer, parse_turn()
+/// reads the rest. Errors: as read_object(); bad_value.
 result<run_request> parse_run(std::string_view body, const json_limits& limits = {});
 
 std::string scenarios_body(std::span<const scenario> all);
@@ -30,5 +32,25 @@ std::string run_start_event(std::string_view run_id, const scenario& of);
 std::string phase_start_event(const phase& which, const coordination::session& made);
 std::string phase_complete_event(const phase& which, const coordination::session& over);
 std::string run_complete_event(std::string_view run_id, const run_result& came);
+/// In its place when the run was cancelled.
+std::string run_stopped_event(std::string_view run_id);
+
+/// How far a run is.
+struct run_state {
+    struct phase_state {
+        std::string name;
+        std::string session_id;
+        int turns = 0;
+        bool is_begun = false;
+        bool is_over = false;
+    };
+    std::string id;
+    std::string scenario_id;
+    bool is_driven = false;
+    std::vector<phase_state> phases{};
+    std::optional<run_result> came{};  // once all phases are over
+};
+std::string run_body(const run_state& of);
+std::string runs_body(std::span<const run_state> all);
 
 }  // namespace semantic::protocol::scenarios

@@ -290,6 +290,7 @@ result<scenario> parse_scenario(std::string_view yaml) {
         if (!root.IsMap()) return fail(errc::bad_value, "line 1: must have keys and values");
         scenario made = read_scenario(place(root, "", fault, 1));
         if (fault) return *fault;
+        made.source = yaml;
         return made;
     } catch (const YAML::Exception& error) {
         return fail(errc::bad_value,

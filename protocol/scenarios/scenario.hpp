@@ -60,6 +60,7 @@ struct scenario {
     std::vector<phase> phases{};
     std::optional<outcome> end{};
     std::optional<payoff> worth{};
+    std::string source{};  // the YAML
 
     /// Returns: null when there is none.
     const scenario_agent* find_agent(std::string_view key) const noexcept;

@@ -1,16 +1,20 @@
 #pragma once
 // A run of a scenario: its phases one after the other, each a session of its own that stays.
-// Owner: a handler's coroutine, on the client's strand. A run whose client leaves ends there; what
-// was taken stays.
+// Owner: a handler's coroutine, on the client's strand. A run whose client leaves, or that is
+// cancelled, stops where it is; what was taken stays, and another scenario_run goes on from there,
+// after a restart of the server too.
 
 #include <boost/asio/awaitable.hpp>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "protocol/coordination/api.hpp"
 #include "protocol/scenarios/api.hpp"
+#include "protocol/scenarios/run_record.hpp"
 #include "protocol/scenarios/scenario.hpp"
+#include "server/coordination/run_registry.hpp"
 #include "server/coordination/session_driver.hpp"
 
 namespace semantic::server {
@@ -19,24 +23,39 @@ namespace semantic::server {
 /// left out, and logged.
 std::vector<protocol::scenarios::scenario> shipped_scenarios();
 
+/// The session of a phase has the same name whoever makes it, before or after a restart.
+std::string phase_session_id(std::string_view run_id, std::string_view phase);
+/// How far a run is, by the sessions that there are.
+protocol::scenarios::run_state state_of(const services& with, const storage::tenant_id& tenant,
+                                        const protocol::scenarios::kept_run& run);
+
 class scenario_run {
   public:
     /// All that is referred to outlives the run.
-    scenario_run(const session_client& of, protocol::scenarios::scenario what,
+    scenario_run(const session_client& of, run_registry::known_run what,
                  const protocol::scenarios::run_request& wanted,
                  protocol::coordination::answer_wish how, event_sender send);
 
-    /// Returns: the last event. Errors: those of turns, cancelled.
+    /// Takes what is left. Returns: the last event. Errors: those of turns, cancelled; conflict,
+    /// when the session of a phase was deleted.
     net::awaitable<protocol::result<std::string>> run();
 
   private:
+    using session = protocol::coordination::session;
+
     net::awaitable<protocol::result<void>> take(const protocol::scenarios::phase& which);
+    protocol::result<session> opened(const protocol::scenarios::phase& which);
+    net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& which,
+                                                       const std::string& id);
+    /// What the engine has of the agents' memories is erased.
+    net::awaitable<protocol::result<void>> erase_memories(const session& of);
+    std::optional<session> session_of(const protocol::scenarios::phase& which) const;
 
     const session_client& of_;
-    const protocol::scenarios::scenario what_;
-    const std::string id_;
+    const run_registry::known_run what_;
     const protocol::coordination::answer_wish how_;
     const event_sender send_;
+    const bool rereads_;
     std::string prefix_{};  // of permanent agents' memories
     protocol::scenarios::phases_done done_{};
 };

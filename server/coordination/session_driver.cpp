@@ -18,10 +18,18 @@ namespace {
 
 constexpr int aside_tokens_max = 512;
 
-/// What is read ahead has nobody to tell.
-class nobody_listens final : public engine::generation_sink {
+/// What is read ahead has nobody to tell; what it computed is counted.
+class counts_reading final : public engine::generation_sink {
   public:
-    void on_event(engine::generation_event) noexcept override {}
+    explicit counts_reading(std::shared_ptr<std::atomic<int>> tokens)
+        : tokens_(std::move(tokens)) {}
+    void on_event(engine::generation_event event) noexcept override {
+        if (const auto* begun = std::get_if<engine::admitted>(&event))
+            tokens_->fetch_add(begun->usage.prompt_tokens - begun->usage.reused_tokens);
+    }
+
+  private:
+    std::shared_ptr<std::atomic<int>> tokens_;
 };
 
 std::vector<std::string> names_of(const session& s) {
@@ -124,6 +132,7 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::fi
         session& now = in.now();
         const coordination::agent& who = agent_at(now, open.plan.agent);
         report.turn = now.turn;
+        report.read_ahead_tokens = in.read_ahead(open.plan.agent)->exchange(0);
         report.event = {open.plan.agent, open.plan.to, open.plan.reads, line_id,
                         coordination::shown_text(heard->text, who.name, names_of(now))};
         report.event.is_remembered = coordination::remember(
@@ -151,7 +160,12 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::tu
     auto start = [&](const room& in) -> protocol::result<open_turn> {
         auto plan = coordination::next_turn(in.now(), wish, *felt);
         if (!plan) return plan.error();
-        return begin(in, *plan, in.now().turn);
+        open_turn begun = begin(in, *plan, in.now().turn);
+        // Whoever speaks behind this one reads meanwhile, so that only this answer is left for it.
+        const bool is_in_order = plan->agent == coordination::next_speaker(in.now());
+        const auto behind = coordination::turn_behind_next(in.now(), ends_with_round_);
+        if (is_in_order && behind) read_for(in, *behind, true);
+        return begun;
     };
     auto open = with(start);
     if (!open) co_return open.error();
@@ -284,17 +298,21 @@ net::awaitable<protocol::result<std::size_t>> session_driver::decide(
     }
 }
 
+void session_driver::read_for(const room& in, const coordination::turn_plan& plan,
+                              bool is_followed) {
+    auto ahead = coordination::prompt_ahead(in.now(), in.memory_of(plan.agent), plan, is_followed);
+    if (!ahead) return;
+    auto wanted = request_for(in, plan.agent, std::move(*ahead));
+    wanted.only_reads = true;
+    auto told =
+        std::make_shared<told_of_end>(std::make_shared<counts_reading>(in.read_ahead(plan.agent)));
+    const engine::request_id id = of_.engine->submit(std::move(wanted), told);
+    in.add_run({id, told->has_ended()});
+}
+
 void session_driver::read_ahead() {
     auto submit = [&](const room& in) {
-        for (const coordination::turn_plan& plan : next_turns(in.now())) {
-            auto ahead = coordination::prompt_ahead(in.now(), in.memory_of(plan.agent), plan);
-            if (!ahead) continue;
-            auto wanted = request_for(in, plan.agent, std::move(*ahead));
-            wanted.only_reads = true;
-            auto told = std::make_shared<told_of_end>(std::make_shared<nobody_listens>());
-            const engine::request_id id = of_.engine->submit(std::move(wanted), told);
-            in.add_run({id, told->has_ended()});
-        }
+        for (const coordination::turn_plan& plan : next_turns(in.now())) read_for(in, plan, false);
         return true;
     };
     (void)with(submit);

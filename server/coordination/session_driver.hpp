@@ -40,6 +40,8 @@ class session_driver {
         protocol::coordination::decision_request wanted);
     /// Whoever comes next reads what there is, behind the reply.
     void read_ahead();
+    /// No round is taken behind the present one: nobody reads for it.
+    void ends_with_round() { ends_with_round_ = true; }
 
   private:
     /// A turn that is asked for and not yet answered.
@@ -61,6 +63,8 @@ class session_driver {
 
     engine::generation_request request_for(const room& in, int agent,
                                            protocol::coordination::prompt asked) const;
+    /// What is read ahead of this turn is asked for.
+    void read_for(const room& in, const protocol::coordination::turn_plan& plan, bool is_followed);
     open_turn begin(const room& in, const protocol::coordination::turn_plan& plan, int turn);
     net::awaitable<protocol::result<turn_report>> finish(open_turn& open);
     std::vector<aside> ask_aside(const room& in, const std::vector<int>& agents,
@@ -81,6 +85,7 @@ class session_driver {
     protocol::coordination::answer_wish how_;
     event_sender send_;
     client_streams streams_;
+    bool ends_with_round_ = false;
 };
 
 /// A new id: PREFIX and 12 hexadecimal digits.

@@ -10,6 +10,7 @@ namespace {
 
 // Of the names of records.
 constexpr std::string_view record_head = "session:";
+constexpr std::string_view run_head = "run:";
 
 std::string record_name(const std::string& id) { return std::string(record_head) + id; }
 
@@ -36,13 +37,26 @@ protocol::result<void> drop_session(engine::engine& engine, const storage::tenan
     return as_protocol(engine.erase_record(tenant, record_name(id)));
 }
 
-std::vector<std::string> load_sessions(session_registry& sessions, engine::engine& engine) {
+protocol::result<void> keep_run(engine::engine& engine, const storage::tenant_id& tenant,
+                                const run_registry::kept_run& run) {
+    const std::string name = std::string(run_head) + run.id;
+    return as_protocol(engine.keep_record({tenant, name, protocol::scenarios::to_record(run)}));
+}
+
+protocol::result<void> drop_run(engine::engine& engine, const storage::tenant_id& tenant,
+                                const std::string& id) {
+    return as_protocol(engine.erase_record(tenant, std::string(run_head) + id));
+}
+
+std::vector<std::string> load_sessions(session_registry& sessions, run_registry& runs,
+                                       engine::engine& engine) {
     const storage::kept_records all = engine.records();
     std::vector<std::string> faults;
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
     for (const storage::kept_record& each : all.whole) {
-        if (!each.name.starts_with(record_head)) continue;
-        auto loaded = sessions.load(each.tenant, each.bytes);
+        protocol::result<void> loaded;
+        if (each.name.starts_with(record_head)) loaded = sessions.load(each.tenant, each.bytes);
+        if (each.name.starts_with(run_head)) loaded = runs.load(each.tenant, each.bytes);
         if (!loaded) faults.push_back(each.name + ": " + loaded.error().what);
     }
     return faults;

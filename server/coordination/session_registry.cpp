@@ -26,6 +26,10 @@ session_registry::memory& session_registry::room::memory_of(int agent) const {
     return of_.memories_[agent_id(agent)];
 }
 
+std::shared_ptr<std::atomic<int>> session_registry::room::read_ahead(int agent) const {
+    return {live_.ahead, &(*live_.ahead)[static_cast<std::size_t>(agent)]};
+}
+
 void session_registry::room::add_run(engine_run what) const {
     std::erase_if(live_.runs, [](const engine_run& each) { return each.has_ended->load(); });
     live_.runs.push_back(std::move(what));
@@ -79,7 +83,7 @@ protocol::result<void> session_registry::add(const storage::tenant_id& tenant, s
         of.has_older = of.is_new();
     }
     std::string id = made.id;
-    sessions_.emplace(key(tenant, std::move(id)), live{std::move(made)});
+    sessions_.emplace(key(tenant, std::move(id)), live(std::move(made)));
     return {};
 }
 
@@ -89,13 +93,12 @@ bool session_registry::remembers(const storage::agent_id& agent) const {
     return found != memories_.end() && !found->second.is_new();
 }
 
-std::vector<session_registry::session> session_registry::all(
-    const storage::tenant_id& tenant) const {
+std::vector<std::string> session_registry::ids(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
-    std::vector<session> found;
+    std::vector<std::string> found;
     for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
         if (each->first.first != tenant) break;
-        found.push_back(each->second.now);
+        found.push_back(each->first.second);
     }
     return found;
 }
@@ -157,7 +160,7 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
             if (known.is_new() || is_longer) known = std::move(kept);
         }
     }
-    live made{std::move(all->now)};
+    live made(std::move(all->now));
     made.replies.assign(all->replies.begin(), all->replies.end());
     sessions_.emplace(key(tenant, id), std::move(made));
     return {};

@@ -3,6 +3,7 @@
 // moment leaves as a record (record_of) and comes back from it (load).
 // Owner: app. Thread: any; everything is done under one lock, and nothing waits there.
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -50,6 +51,8 @@ class session_registry {
         storage::agent_id agent_id(int agent) const;
         /// What is known of it; made where there is nothing yet.
         memory& memory_of(int agent) const;
+        /// Tokens that were computed ahead of the agent's next turn. Outlives the session.
+        std::shared_ptr<std::atomic<int>> read_ahead(int agent) const;
         /// A request that works on an agent of the session.
         void add_run(engine_run what) const;
         /// Those that have not ended.
@@ -88,7 +91,7 @@ class session_registry {
                                const std::vector<int>& older);
     /// Whether something is known of this agent's memory.
     bool remembers(const storage::agent_id& agent) const;
-    std::vector<session> all(const storage::tenant_id& tenant) const;
+    std::vector<std::string> ids(const storage::tenant_id& tenant) const;
     std::size_t count(const storage::tenant_id& tenant) const;
 
     /// What `work(room)` returns, a value or a result. Errors: not_found, and those of `work`.
@@ -139,7 +142,11 @@ class session_registry {
   private:
     using kept_reply = protocol::coordination::kept_reply;
     struct live {
+        explicit live(session made)
+            : now(std::move(made)),
+              ahead(std::make_shared<std::vector<std::atomic<int>>>(now.agents.size())) {}
         session now;
+        std::shared_ptr<std::vector<std::atomic<int>>> ahead;  // by agent
         bool is_running = false;
         std::vector<engine_run> runs{};
         std::deque<kept_reply> replies{};  // the latest last

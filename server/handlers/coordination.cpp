@@ -1,13 +1,11 @@
 #include "server/handlers/coordination.hpp"
 
-#include <boost/asio/steady_timer.hpp>
-
 #include <algorithm>
 #include <utility>
 
 #include "protocol/coordination/api.hpp"
 #include "protocol/coordination/opening.hpp"
-#include "server/coordination/scenario_run.hpp"
+#include "server/coordination/become_idle.hpp"
 #include "server/coordination/session_driver.hpp"
 #include "server/coordination/session_keeper.hpp"
 #include "server/coordination/session_registry.hpp"
@@ -20,17 +18,12 @@ namespace semantic::server {
 namespace {
 
 namespace coordination = protocol::coordination;
-namespace scenarios = protocol::scenarios;
 using coordination::session;
 using protocol::errc;
 using reply = std::optional<response>;
 using room = session_registry::room;
 
 constexpr std::size_t key_bytes_max = 256;
-// How long what works on an agent may take to stop before the agent is deleted: a step of the
-// engine's, or what many others have it wait for.
-constexpr int idle_polls_max = 1'500;
-constexpr std::chrono::milliseconds idle_poll_every{20};
 
 protocol::request_limits limits_of(const services& with) {
     protocol::request_limits limits;
@@ -236,18 +229,6 @@ net::awaitable<reply> take_round(const answer_context& of, reply_form form) {
     co_return co_await as_events(of, key, wanted->answer, taken_as(of, take, end));
 }
 
-/// Waits until `is_idle()`. Returns: false when that takes too long.
-template <class Check>
-net::awaitable<bool> become_idle(client_link& client, Check is_idle) {
-    net::steady_timer timer(client.executor());
-    for (int i = 0; i < idle_polls_max; ++i) {
-        if (is_idle()) co_return true;
-        timer.expires_after(idle_poll_every);
-        co_await timer.async_wait(use_tuple);
-    }
-    co_return is_idle();
-}
-
 /// Errors: those of the store, but for agents that there are not.
 net::awaitable<std::optional<protocol::failure>> erase_all(
     const services& with, const request& incoming, const std::vector<storage::agent_id>& agents) {
@@ -290,28 +271,18 @@ session opened(const services& with, const storage::tenant_id& tenant, coordinat
     return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
 }
 
-/// The request's own scenario, or the shipped one of the path. Errors: not_found, and its faults.
-net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
-    const services& with, const request& incoming, const scenarios::run_request& wanted) {
-    auto find = [&]() -> protocol::result<scenarios::scenario> {
-        if (wanted.yaml) {
-            auto made = scenarios::parse_scenario(*wanted.yaml);
-            if (made && made->id != incoming.parameter)
-                return fail(errc::bad_value, "yaml: its id is " + made->id);
-            return made;
-        }
-        for (scenarios::scenario& each : shipped_scenarios())
-            if (each.id == incoming.parameter) return std::move(each);
-        return fail(errc::not_found, "Scenario " + incoming.parameter + " not found");
-    };
-    co_return co_await run_on(with.workers, find);
-}
-
 }  // namespace
 
 response get_sessions(const services& with, const request& incoming) {
-    const auto all = with.sessions.all(tenant_of(incoming));
-    return json_response(coordination::sessions_body(all));
+    const storage::tenant_id tenant = tenant_of(incoming);
+    std::vector<std::string> statuses;
+    // One after the other: whoever takes a turn waits for one at most.
+    for (const std::string& id : with.sessions.ids(tenant)) {
+        auto status = with.sessions.with(
+            tenant, id, [](const room& in) { return coordination::status_body(in.now()); });
+        if (status) statuses.push_back(std::move(*status));
+    }
+    return json_response(coordination::sessions_body(statuses));
 }
 
 response get_session(const services& with, const request& incoming) {
@@ -491,41 +462,6 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
     auto fault = co_await erase_all(with, incoming, agents);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
-}
-
-net::awaitable<reply> get_scenarios(const services& with, const request&, client_link&) {
-    auto all = co_await run_on(with.workers, shipped_scenarios);
-    co_return json_response(scenarios::scenarios_body(all));
-}
-
-net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
-                                        client_link& client) {
-    // One body for both: how agents answer, and what is run.
-    std::optional<coordination::turn_request> how;
-    auto parse = [&]() -> protocol::result<scenarios::run_request> {
-        auto answers = coordination::parse_turn(incoming.body, true, limits_of(with));
-        if (!answers) return answers.error();
-        how = std::move(*answers);
-        return scenarios::parse_run(incoming.body, limits_of(with).json);
-    };
-    auto wanted = co_await parse_body(with, incoming, parse);
-    if (!wanted) co_return error_response(incoming, wanted.error());
-    auto what = co_await wanted_scenario(with, incoming, *wanted);
-    if (!what) co_return error_response(incoming, what.error());
-    running_answer counted(with.probe);
-    sse_writer writer(client, incoming);
-    event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
-        co_return co_await writer.write(events);
-    };
-    const session_client asker{with, client, tenant_of(incoming), incoming.id, incoming.engine};
-    scenario_run run(asker, std::move(*what), *wanted, how->answer, send);
-    auto last = co_await run.run();
-    if (client.is_gone()) co_return std::nullopt;
-    std::string bytes =
-        last ? std::move(*last) : error_event(protocol::dialect::native, last.error(), incoming.id);
-    co_await writer.write(bytes);
-    co_await writer.finish();
-    co_return std::nullopt;
 }
 
 }  // namespace semantic::server

@@ -38,8 +38,4 @@ awaited_reply post_session_decision(const services& with, const request& incomin
 awaited_reply delete_prefix_caches(const services& with, const request& incoming,
                                    client_link& client);
 
-awaited_reply get_scenarios(const services& with, const request& incoming, client_link& client);
-/// Drives all phases and streams what happens.
-awaited_reply post_scenario_run(const services& with, const request& incoming, client_link& client);
-
 }  // namespace semantic::server

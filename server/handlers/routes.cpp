@@ -12,6 +12,7 @@
 #include "server/handlers/models/models.hpp"
 #include "server/handlers/openai.hpp"
 #include "server/handlers/responses.hpp"
+#include "server/handlers/scenario_runs.hpp"
 
 namespace semantic::server {
 
@@ -92,6 +93,16 @@ constexpr std::array table{
           engine_need::loaded},
     route{"POST", "/v1/coordination/scenarios/{id}/runs", nullptr, post_scenario_run, key,
           body_class::json, engine_need::loaded},
+    route{"GET", "/v1/coordination/runs", get_runs, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"GET", "/v1/coordination/runs/{id}", get_run, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/v1/coordination/runs/{id}/resume", nullptr, post_run_resume, key,
+          body_class::json, engine_need::loaded},
+    route{"POST", "/v1/coordination/runs/{id}/cancel", nullptr, post_run_cancel, key,
+          body_class::json, engine_need::loaded},
+    route{"DELETE", "/v1/coordination/runs/{id}", nullptr, delete_run, key, body_class::none,
+          engine_need::loaded},
     route{"DELETE", "/v1/coordination/caches/{id}", nullptr, delete_prefix_caches, key,
           body_class::none, engine_need::loaded},
     route{"DELETE", "/admin/caches", nullptr, delete_caches, admin, body_class::none,

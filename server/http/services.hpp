@@ -22,6 +22,7 @@
 
 namespace semantic::server {
 
+class run_registry;
 class session_registry;
 
 struct services {
@@ -42,6 +43,7 @@ struct services {
     default_seed& seed;
     body_room& bodies;
     session_registry& sessions;
+    run_registry& runs;
 };
 
 }  // namespace semantic::server

@@ -30,7 +30,7 @@ TEST(session_registry, a_tenant_has_so_many_sessions_and_not_one_more) {
     EXPECT_TRUE(all.add(another, named("more"), {}));
     all.remove(std::move(*all.begin(nobody_else, "s0")));
     EXPECT_TRUE(all.add(nobody_else, named("more"), {}));
-    EXPECT_EQ(all.all(another).size(), 1u);
+    EXPECT_EQ(all.ids(another).size(), 1u);
 }
 
 TEST(session_registry, a_session_takes_one_turn_at_a_time_and_stays_while_it_does) {

@@ -167,6 +167,28 @@ net::awaitable<void> chat_client::wait_until_ready(std::chrono::seconds limit) {
                        " s after its restart: " + last);
 }
 
+net::awaitable<double> chat_client::stream_events(
+    std::string path, std::string body, std::function<void(const sse_event&, double)> sink) {
+    http_request call{"POST", std::move(path), std::move(body), {}};
+    call.headers.emplace_back("Accept", "text/event-stream");
+    sse_parser parser;
+    const clock::time_point begin = clock::now();
+    const auto on_piece = [&](std::string_view bytes, clock::time_point at) {
+        const double seconds = seconds_between(begin, at);
+        parser.feed(bytes, [&](const sse_event& event) { sink(event, seconds); });
+    };
+    co_await http_.stream(std::move(call), on_piece);
+    co_return seconds_between(begin, clock::now());
+}
+
+net::awaitable<void> chat_client::remove(std::string path) {
+    http_request call{"DELETE", path, "", {}};
+    const http_reply reply = co_await http_.fetch(std::move(call));
+    if (reply.status != 204 && reply.status != 200)
+        throw server_error("DELETE " + path + ": HTTP " + std::to_string(reply.status) + ": " +
+                           reply.body);
+}
+
 net::awaitable<void> chat_client::pause(std::chrono::duration<double> time) {
     if (time.count() <= 0) co_return;
     net::steady_timer timer(http_.io(), std::chrono::duration_cast<clock::duration>(time));

@@ -7,12 +7,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "perf/bench/client/dialect.hpp"
 #include "perf/bench/client/http_client.hpp"
+#include "perf/bench/client/sse_parser.hpp"
 #include "perf/bench/client/url.hpp"
 
 namespace semantic::bench {
@@ -60,6 +62,12 @@ class chat_client {
     boost::asio::awaitable<std::optional<std::string>> metrics();
     /// Waits until the server lists its models again. Errors: server_error after `limit`.
     boost::asio::awaitable<void> wait_until_ready(std::chrono::seconds limit);
+    /// Posts `body` and hands each event of the reply to `sink`, with its time since the request
+    /// was sent. Returns: the time to the end. Errors: sse_error, and those of `sink`.
+    boost::asio::awaitable<double> stream_events(
+        std::string path, std::string body, std::function<void(const sse_event&, double)> sink);
+    /// Errors: also when the server does not do it.
+    boost::asio::awaitable<void> remove(std::string path);
     boost::asio::awaitable<void> pause(std::chrono::duration<double> time);
 
     /// Errors: time_is_up when the run's end has come.

@@ -206,7 +206,8 @@ net::awaitable<void> measure(bench_run& run) {
                                       {"connections", measure_connections},
                                       {"staggered", measure_staggered},
                                       {"cache", measure_cache},
-                                      {"cold-warm-hot", measure_cold_warm_hot}};
+                                      {"cold-warm-hot", measure_cold_warm_hot},
+                                      {"phases", measure_phases}};
     for (const entry& e : table) {
         if (run.opts.command != e.name) continue;
         co_await run.prepare();

@@ -88,6 +88,7 @@ struct warm_turn {
 boost::asio::awaitable<std::optional<warm_turn>> say_warm(bench_run& run, conversation& talk,
                                                           std::int64_t target);
 
+boost::asio::awaitable<void> measure_phases(bench_run& run);
 boost::asio::awaitable<void> measure_prefill(bench_run& run);
 boost::asio::awaitable<void> measure_decode(bench_run& run);
 boost::asio::awaitable<void> measure_depth(bench_run& run);

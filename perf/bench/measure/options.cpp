@@ -47,6 +47,8 @@ constexpr std::array subcommands{
                "contexts", "1K,4K,16K", tier_what, 1, 0, 16},
     subcommand{"cold-warm-hot", "a turn on a context that is new, on disk only, in memory",
                "contexts", tier_lengths, tier_what, 1, 0, 16},
+    subcommand{"phases", "scenarios of agents that remember, beside such as read anew", nullptr,
+               nullptr, nullptr, 1, 1024, 48},
 };
 
 const subcommand* find_subcommand(std::string_view name) {
@@ -146,9 +148,12 @@ po::options_description own_options(options& o, raw_options& raw, const subcomma
     }
     const std::string_view name = s.name;
     if (s.prompt_tokens != 0) {
-        const char* option = name == "depth" ? "chunk-tokens" : "prompt-tokens";
+        const char* option = name == "depth"    ? "chunk-tokens"
+                             : name == "phases" ? "notes-tokens"
+                                                : "prompt-tokens";
         add(option, po::value(&o.prompt_tokens)->default_value(s.prompt_tokens),
-            "length of a prompt");
+            name == "phases" ? "what each expert of \"routing\" has to read"
+                             : "length of a prompt");
     }
     if (s.decode_tokens != 0) {
         const bool tiers = name == "cache" || name == "cold-warm-hot";
@@ -166,6 +171,9 @@ po::options_description own_options(options& o, raw_options& raw, const subcomma
                 "counter in /metrics of tokens taken from disk");
         }
     }
+    if (name == "phases")
+        add("scenarios", po::value(&o.scenarios)->default_value("prisoners-dilemma,gossip,routing"),
+            "which; \"routing\" is made here, all others come with the server");
     if (name == "cache") add_cache_options(own, o);
     if (name == "agents") {
         add("agents", po::value(&raw.agents)->default_value("1,2,4,8,16"), "how many at once");

@@ -48,6 +48,7 @@ struct options : client_settings {
     std::string model_config;
     std::int64_t shared_agents = 10;  // 0: not measured
     std::int64_t shared_tokens = 2000;
+    std::string scenarios;  // by name, with commas
 };
 
 struct parsed_options {

@@ -195,5 +195,27 @@ TEST(rounds, a_turn_that_passes_counts_and_says_nothing) {
     EXPECT_EQ(next_turn(s, {})->agent, 1);
 }
 
+TEST(turn_behind_next, is_who_speaks_then_in_the_same_round_or_the_next_one) {
+    session s = session_with({"participant", "participant", "observer"}, topology::round_robin);
+    apply(s, told{"m", "Talk."});
+    auto behind = turn_behind_next(s, true);
+    ASSERT_TRUE(behind);
+    EXPECT_EQ(behind->agent, 1);
+    EXPECT_EQ(behind->reads, 1u);
+    speakers(s, 1);
+    EXPECT_FALSE(turn_behind_next(s, true)) << "the round is over then";
+    EXPECT_EQ(turn_behind_next(s, false)->agent, 0);
+    s.max_turns = 2;
+    EXPECT_FALSE(turn_behind_next(s, false)) << "the session is over then";
+    s.max_turns = 3;
+    EXPECT_TRUE(turn_behind_next(s, false));
+}
+
+TEST(turn_behind_next, is_nobodys_where_no_order_says_so) {
+    for (topology form : {topology::broadcast, topology::whisper, topology::interrupt})
+        EXPECT_FALSE(turn_behind_next(session_with({"participant", "participant"}, form), false));
+    EXPECT_FALSE(turn_behind_next(session_with({"participant"}), false)) << "the same agent's";
+}
+
 }  // namespace
 }  // namespace semantic::protocol::coordination

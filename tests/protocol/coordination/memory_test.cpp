@@ -44,6 +44,12 @@ TEST(memory_name, no_two_prefixes_share_one) {
     EXPECT_EQ(prefix_of("coord_coord_1_a"), std::nullopt);
 }
 
+TEST(reading, no_line_of_an_instruction_looks_like_what_somebody_says) {
+    session s = session_with({"participant", "participant"});
+    apply(s, told{"m0", "You are at sea.\nBob: I lied."});
+    EXPECT_EQ(reading_of(s, {}, reads_all(s, 0)), "You are at sea.\n  Bob: I lied.");
+}
+
 TEST(reading, has_each_line_once_from_the_readers_side) {
     session s = session_with({"participant", "participant", "participant"});
     apply(s, told{"m0", "You are at sea."});
@@ -100,6 +106,7 @@ TEST(prompt, what_is_read_ahead_is_the_beginning_of_what_is_read) {
     plan.reads = 1;
     const std::string all = prompt_ahead(s, {}, plan)->reading;
     EXPECT_EQ(all, reading_of(s, {}, plan)) << "without a cue that is all of it";
+    EXPECT_EQ(prompt_ahead(s, {}, plan, true)->reading, all + "\n") << "somebody speaks before";
     plan.cue = "State your position.";
     const std::string ahead = prompt_ahead(s, {}, plan)->reading;
     EXPECT_EQ(ahead, all + "\n");

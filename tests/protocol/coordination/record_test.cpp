@@ -83,7 +83,13 @@ TEST(record, that_no_session_can_have_is_refused_by_its_path) {
              row{"\"sender\":0", "\"sender\":3", "lines.1.sender"},
              row{"\"visible_to\":[0,1]", "\"visible_to\":[1,0]", "lines.1.visible_to"},
              row{"\"visible_to\":[0,1]", "\"visible_to\":[0,3]", "lines.1.visible_to.1"},
-             row{"\"choice\":\"y\"", "\"choice\":\"z\"", "questions.0.votes"},
+             row{"\"choice\":\"y\"", "\"choice\":\"z\"", "questions"},
+             row{"\"agent\":0", "\"agent\":2", "questions"},  // an observer
+             row{"\"agent\":0", "\"agent\":3", "questions.0.votes.0.agent"},
+             row{"[\"y\",\"x\"]}]", "[\"y\",\"y\"]}]", "questions"},
+             row{"[\"y\",\"x\"]}]", "[\"x\",\"y\"]}]", "questions"},
+             row{"[\"y\",\"x\"]}]", "[\"y\",\"z\"]}]", "questions"},
+             row{"\"winner\":\"\"", "\"winner\":\"x\"", "questions"},  // of an open one
              row{"\"place\":1", "\"place\":2", "place"},
              row{"\"round_start\":", "\"round_start\":9", "round_start"},
              row{"\"owes_answer\":", "\"owes_answer\":3", "owes_answer"},

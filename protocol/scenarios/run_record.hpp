@@ -1,0 +1,26 @@
+#pragma once
+// A run of a scenario as one line of JSON, and back: whole or refused. What the run has come to is
+// not in it, that stands in the sessions of its phases. Pure.
+
+#include <string>
+#include <string_view>
+
+#include "protocol/scenarios/scenario.hpp"
+#include "protocol/wire/errc.hpp"
+
+namespace semantic::protocol::scenarios {
+
+/// The first field of a record is its format; a reader refuses another one.
+inline constexpr int run_record_format = 1;
+
+struct kept_run {
+    std::string id;
+    scenario what;
+    std::string request{};  // the body by which it was begun
+};
+
+std::string to_record(const kept_run& run);
+/// Errors: malformed_json, missing_field, bad_value; of the scenario, as parse_scenario().
+result<kept_run> kept_run_of(std::string_view record);
+
+}  // namespace semantic::protocol::scenarios

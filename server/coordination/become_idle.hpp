@@ -1,0 +1,30 @@
+#pragma once
+// Waiting for what works on an agent, or drives a run, to stop. Thread: the client's strand.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+
+#include "server/http/client_link.hpp"
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+// A step of the engine's, or what many others have it wait for.
+inline constexpr int idle_polls_max = 1'500;
+inline constexpr std::chrono::milliseconds idle_poll_every{20};
+
+/// Waits until `is_idle()`. Returns: false when that takes too long.
+template <class Check>
+net::awaitable<bool> become_idle(client_link& client, Check is_idle) {
+    net::steady_timer timer(client.executor());
+    for (int i = 0; i < idle_polls_max; ++i) {
+        if (is_idle()) co_return true;
+        timer.expires_after(idle_poll_every);
+        co_await timer.async_wait(use_tuple);
+    }
+    co_return is_idle();
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,109 @@
+#include "server/coordination/run_registry.hpp"
+
+namespace semantic::server {
+
+using protocol::errc;
+
+namespace {
+
+protocol::failure no_run(const std::string& id) {
+    return fail(errc::not_found, "Run " + id + " not found");
+}
+
+protocol::failure is_busy(const std::string& id) {
+    return fail(errc::conflict, "Run " + id + " is under way");
+}
+
+}  // namespace
+
+protocol::result<run_registry::known_run> run_registry::add(const storage::tenant_id& tenant,
+                                                            kept_run made) {
+    std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (auto each = runs_.lower_bound(key(tenant, "")); each != runs_.end(); ++each) {
+        if (each->first.first != tenant) break;
+        ++count;
+    }
+    if (count >= runs_max)
+        return fail(errc::conflict, "there may be " + std::to_string(runs_max) +
+                                        " runs; delete some that are over");
+    return add_locked(tenant, std::move(made));
+}
+
+protocol::result<run_registry::known_run> run_registry::add_locked(const storage::tenant_id& tenant,
+                                                                   kept_run made) {
+    key which(tenant, made.id);
+    if (runs_.contains(which)) return fail(errc::conflict, "Run " + made.id + " is there");
+    auto known = std::make_shared<const kept_run>(std::move(made));
+    runs_.emplace(std::move(which), live{known});
+    return known;
+}
+
+protocol::result<void> run_registry::load(const storage::tenant_id& tenant,
+                                          std::string_view record) {
+    auto made = protocol::scenarios::kept_run_of(record);
+    if (!made) return made.error();
+    std::lock_guard lock(mutex_);
+    auto added = add_locked(tenant, std::move(*made));
+    if (!added) return added.error();
+    return {};
+}
+
+protocol::result<run_registry::known_run> run_registry::find(const storage::tenant_id& tenant,
+                                                             const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    if (found == runs_.end()) return no_run(id);
+    return found->second.what;
+}
+
+bool run_registry::is_driven(const storage::tenant_id& tenant, const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    return found != runs_.end() && found->second.stop != nullptr;
+}
+
+std::vector<run_registry::known_run> run_registry::all(const storage::tenant_id& tenant) const {
+    std::lock_guard lock(mutex_);
+    std::vector<known_run> found;
+    for (auto each = runs_.lower_bound(key(tenant, "")); each != runs_.end(); ++each) {
+        if (each->first.first != tenant) break;
+        found.push_back(each->second.what);
+    }
+    return found;
+}
+
+protocol::result<run_registry::driven> run_registry::begin(const storage::tenant_id& tenant,
+                                                           const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    if (found == runs_.end()) return no_run(id);
+    if (found->second.stop != nullptr) return is_busy(id);
+    found->second.stop = std::make_shared<std::atomic<bool>>(false);
+    return driven(*this, found->first, found->second.stop);
+}
+
+void run_registry::end(const key& which) {
+    std::lock_guard lock(mutex_);
+    if (const auto found = runs_.find(which); found != runs_.end()) found->second.stop = nullptr;
+}
+
+protocol::result<void> run_registry::stop(const storage::tenant_id& tenant, const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    if (found == runs_.end()) return no_run(id);
+    if (found->second.stop != nullptr) found->second.stop->store(true);
+    return {};
+}
+
+protocol::result<void> run_registry::remove(const storage::tenant_id& tenant,
+                                            const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    if (found == runs_.end()) return no_run(id);
+    if (found->second.stop != nullptr) return is_busy(id);
+    runs_.erase(found);
+    return {};
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,82 @@
+#pragma once
+// The runs of scenarios of all tenants, and which of them are being driven. How far a run is stands
+// in the sessions of its phases.
+// Owner: app. Thread: any; nothing waits here.
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/scenarios/run_record.hpp"
+#include "protocol/wire/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::server {
+
+inline constexpr std::size_t runs_max = 1'000;  // of a tenant
+
+class run_registry {
+  public:
+    using kept_run = protocol::scenarios::kept_run;
+    using known_run = std::shared_ptr<const kept_run>;
+
+    /// A run is driven, by one client, as long as this lives.
+    class driven {
+      public:
+        driven(driven&& other) noexcept
+            : of_(std::exchange(other.of_, nullptr)),
+              key_(std::move(other.key_)),
+              stop_(std::move(other.stop_)) {}
+        driven& operator=(driven&&) = delete;
+        ~driven() {
+            if (of_ != nullptr) of_->end(key_);
+        }
+        bool is_stopped() const { return stop_->load(); }
+
+      private:
+        friend class run_registry;
+        using key = std::pair<storage::tenant_id, std::string>;
+        driven(run_registry& of, key which, std::shared_ptr<std::atomic<bool>> stop)
+            : of_(&of), key_(std::move(which)), stop_(std::move(stop)) {}
+        run_registry* of_;
+        key key_;
+        std::shared_ptr<std::atomic<bool>> stop_;
+    };
+
+    /// Errors: conflict, when the tenant has runs_max, or the id is taken.
+    protocol::result<known_run> add(const storage::tenant_id& tenant, kept_run made);
+    /// Errors: as kept_run_of(), add().
+    protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
+    /// Errors: not_found.
+    protocol::result<known_run> find(const storage::tenant_id& tenant, const std::string& id) const;
+    bool is_driven(const storage::tenant_id& tenant, const std::string& id) const;
+    /// Oldest id first.
+    std::vector<known_run> all(const storage::tenant_id& tenant) const;
+    /// Errors: not_found; conflict, when somebody drives it.
+    protocol::result<driven> begin(const storage::tenant_id& tenant, const std::string& id);
+    /// Whoever drives it is told to stop. Errors: not_found.
+    protocol::result<void> stop(const storage::tenant_id& tenant, const std::string& id);
+    /// Errors: not_found; conflict, when somebody drives it.
+    protocol::result<void> remove(const storage::tenant_id& tenant, const std::string& id);
+
+  private:
+    using key = std::pair<storage::tenant_id, std::string>;
+    struct live {
+        known_run what;
+        std::shared_ptr<std::atomic<bool>> stop{};  // null: nobody drives it
+    };
+
+    protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made);
+    void end(const key& which);
+
+    mutable std::mutex mutex_;
+    std::map<key, live> runs_;  // guarded by mutex_
+};
+
+}  // namespace semantic::server

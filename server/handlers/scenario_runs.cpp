@@ -1,0 +1,165 @@
+#include "server/handlers/scenario_runs.hpp"
+
+#include <utility>
+
+#include "protocol/coordination/api.hpp"
+#include "protocol/scenarios/api.hpp"
+#include "server/coordination/become_idle.hpp"
+#include "server/coordination/run_registry.hpp"
+#include "server/coordination/scenario_run.hpp"
+#include "server/coordination/session_keeper.hpp"
+#include "server/handlers/answer.hpp"
+#include "server/http/sse_writer.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace coordination = protocol::coordination;
+namespace scenarios = protocol::scenarios;
+using protocol::errc;
+using reply = std::optional<response>;
+
+/// One body for both: what is run, and how agents answer.
+struct wanted_run {
+    scenarios::run_request what;
+    coordination::answer_wish how;
+};
+
+protocol::result<wanted_run> parse_wanted(std::string_view body, const services& with) {
+    protocol::request_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    auto answers = coordination::parse_turn(body, true, limits);
+    if (!answers) return answers.error();
+    auto what = scenarios::parse_run(body, limits.json);
+    if (!what) return what.error();
+    return wanted_run{std::move(*what), std::move(answers->answer)};
+}
+
+/// The request's own scenario, or the shipped one of the path. Errors: not_found, and its faults.
+net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
+    const services& with, const request& incoming, const scenarios::run_request& wanted) {
+    auto find = [&]() -> protocol::result<scenarios::scenario> {
+        if (wanted.yaml) {
+            auto made = scenarios::parse_scenario(*wanted.yaml);
+            if (made && made->id != incoming.parameter)
+                return fail(errc::bad_value, "yaml: its id is " + made->id);
+            return made;
+        }
+        for (scenarios::scenario& each : shipped_scenarios())
+            if (each.id == incoming.parameter) return std::move(each);
+        return fail(errc::not_found, "Scenario " + incoming.parameter + " not found");
+    };
+    co_return co_await run_on(with.workers, find);
+}
+
+/// Takes what is left of the run. Requires: `driven` is this one.
+net::awaitable<reply> drive(const answer_context& of, const run_registry::driven& driven,
+                            run_registry::known_run what, const wanted_run& wanted) {
+    running_answer counted(of.with.probe);
+    sse_writer writer(of.client, of.incoming);
+    event_sender send = [&](std::string events) -> net::awaitable<bool> {
+        if (driven.is_stopped()) co_return false;
+        co_return co_await writer.write(events);
+    };
+    const session_client asker{of.with, of.client, tenant_of(of.incoming), of.incoming.id,
+                               of.incoming.engine};
+    scenario_run run(asker, what, wanted.what, wanted.how, send);
+    auto last = co_await run.run();
+    if (of.client.is_gone()) co_return std::nullopt;
+    std::string bytes;
+    if (last)
+        bytes = std::move(*last);
+    else if (driven.is_stopped())
+        bytes = scenarios::run_stopped_event(what->id);
+    else
+        bytes = error_event(protocol::dialect::native, last.error(), of.incoming.id);
+    co_await writer.write(bytes);
+    co_await writer.finish();
+    co_return std::nullopt;
+}
+
+}  // namespace
+
+net::awaitable<reply> get_scenarios(const services& with, const request&, client_link&) {
+    auto all = co_await run_on(with.workers, shipped_scenarios);
+    co_return json_response(scenarios::scenarios_body(all));
+}
+
+net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
+                                        client_link& client) {
+    std::string body = incoming.body;
+    auto parse = [&] { return parse_wanted(body, with); };
+    auto wanted = co_await parse_body(with, incoming, parse);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    auto what = co_await wanted_scenario(with, incoming, wanted->what);
+    if (!what) co_return error_response(incoming, what.error());
+    const storage::tenant_id tenant = tenant_of(incoming);
+    scenarios::kept_run made{new_hex_id("run_"), std::move(*what), std::move(body)};
+    auto added = with.runs.add(tenant, std::move(made));
+    if (!added) co_return error_response(incoming, added.error());
+    const run_registry::known_run known = *added;
+    auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
+    if (auto kept = co_await run_on(with.workers, keep); !kept) {
+        (void)with.runs.remove(tenant, known->id);
+        co_return error_response(incoming, kept.error());
+    }
+    auto driven = with.runs.begin(tenant, known->id);
+    if (!driven) co_return error_response(incoming, driven.error());
+    const answer_context of{with, incoming, client};
+    co_return co_await drive(of, *driven, known, *wanted);
+}
+
+response get_runs(const services& with, const request& incoming) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    std::vector<scenarios::run_state> all;
+    for (const auto& each : with.runs.all(tenant)) all.push_back(state_of(with, tenant, *each));
+    return json_response(scenarios::runs_body(all));
+}
+
+response get_run(const services& with, const request& incoming) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto found = with.runs.find(tenant, incoming.parameter);
+    if (!found) return error_response(incoming, found.error());
+    return json_response(scenarios::run_body(state_of(with, tenant, **found)));
+}
+
+net::awaitable<reply> post_run_resume(const services& with, const request& incoming,
+                                      client_link& client) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto found = with.runs.find(tenant, incoming.parameter);
+    if (!found) co_return error_response(incoming, found.error());
+    const run_registry::known_run known = *found;
+    auto parse = [&] { return parse_wanted(known->request, with); };
+    auto wanted = co_await run_on(with.workers, parse);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    auto driven = with.runs.begin(tenant, known->id);
+    if (!driven) co_return error_response(incoming, driven.error());
+    const answer_context of{with, incoming, client};
+    co_return co_await drive(of, *driven, known, *wanted);
+}
+
+net::awaitable<reply> post_run_cancel(const services& with, const request& incoming,
+                                      client_link& client) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto stopped = with.runs.stop(tenant, incoming.parameter);
+    if (!stopped) co_return error_response(incoming, stopped.error());
+    auto is_idle = [&] { return !with.runs.is_driven(tenant, incoming.parameter); };
+    if (!co_await become_idle(client, is_idle))
+        co_return error_response(incoming, fail(errc::conflict, "the run has not stopped yet"));
+    co_return get_run(with, incoming);
+}
+
+net::awaitable<reply> delete_run(const services& with, const request& incoming, client_link&) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto removed = with.runs.remove(tenant, incoming.parameter);
+    if (!removed) co_return error_response(incoming, removed.error());
+    auto drop = [&] { return drop_run(*incoming.engine, tenant, incoming.parameter); };
+    auto dropped = co_await run_on(with.workers, drop);
+    if (!dropped) co_return error_response(incoming, dropped.error());
+    response empty;
+    empty.status = 204;
+    co_return empty;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,79 @@
+#include "server/coordination/run_registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include "server/coordination/scenario_run.hpp"
+
+namespace semantic::server {
+namespace {
+
+using protocol::errc;
+
+const storage::tenant_id nobody_else;
+const storage::tenant_id another{*storage::block_hash::from_hex(std::string(32, 'a'))};
+
+run_registry::kept_run named(const std::string& id) {
+    auto what = protocol::scenarios::parse_scenario(
+        "id: one\ntitle: One\nagents: {a: {display_name: Ada}}\n"
+        "phases: [{name: p, label: P, agents: [a]}]\n");
+    return {id, what.value(), "{}"};
+}
+
+TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
+    run_registry all;
+    for (std::size_t i = 0; i < runs_max; ++i)
+        ASSERT_TRUE(all.add(nobody_else, named("r" + std::to_string(i))));
+    EXPECT_EQ(all.add(nobody_else, named("more")).error().code, errc::conflict);
+    EXPECT_TRUE(all.add(another, named("more")));
+    ASSERT_TRUE(all.remove(nobody_else, "r0"));
+    EXPECT_TRUE(all.add(nobody_else, named("more")));
+    EXPECT_EQ(all.all(another).size(), 1u);
+}
+
+TEST(run_registry, a_run_is_driven_by_one_at_a_time_and_stays_while_it_is) {
+    run_registry all;
+    ASSERT_TRUE(all.add(nobody_else, named("r")));
+    EXPECT_FALSE(all.is_driven(nobody_else, "r"));
+    {
+        auto driven = all.begin(nobody_else, "r");
+        ASSERT_TRUE(driven);
+        EXPECT_TRUE(all.is_driven(nobody_else, "r"));
+        EXPECT_EQ(all.begin(nobody_else, "r").error().code, errc::conflict);
+        EXPECT_EQ(all.remove(nobody_else, "r").error().code, errc::conflict);
+        EXPECT_FALSE(driven->is_stopped());
+        EXPECT_TRUE(all.stop(nobody_else, "r"));
+        EXPECT_TRUE(driven->is_stopped());
+    }
+    auto again = all.begin(nobody_else, "r");
+    ASSERT_TRUE(again);
+    EXPECT_FALSE(again->is_stopped()) << "that was said to the former one";
+}
+
+TEST(run_registry, another_tenants_run_is_none) {
+    run_registry all;
+    ASSERT_TRUE(all.add(nobody_else, named("r")));
+    EXPECT_EQ(all.find(another, "r").error().code, errc::not_found);
+    EXPECT_EQ(all.begin(another, "r").error().code, errc::not_found);
+    EXPECT_EQ(all.stop(another, "r").error().code, errc::not_found);
+    EXPECT_EQ(all.remove(another, "r").error().code, errc::not_found);
+}
+
+TEST(run_registry, a_run_comes_back_from_its_record) {
+    run_registry all;
+    const std::string record = protocol::scenarios::to_record(named("r"));
+    ASSERT_TRUE(all.load(nobody_else, record));
+    EXPECT_EQ((*all.find(nobody_else, "r"))->what.id, "one");
+    EXPECT_EQ(all.load(nobody_else, record).error().code, errc::conflict);
+    EXPECT_FALSE(all.load(nobody_else, "{}"));
+}
+
+TEST(phase_session_id, is_the_same_for_a_phase_of_a_run_and_for_no_other) {
+    EXPECT_EQ(phase_session_id("run_1", "yard"), phase_session_id("run_1", "yard"));
+    EXPECT_NE(phase_session_id("run_1", "yard"), phase_session_id("run_2", "yard"));
+    EXPECT_NE(phase_session_id("run_1", "yard"), phase_session_id("run_1", "verdict"));
+    EXPECT_NE(phase_session_id("run_1", "2yard"), phase_session_id("run_12", "yard"));
+    EXPECT_EQ(phase_session_id("run_1", "yard").size(), std::string("coord_").size() + 12);
+}
+
+}  // namespace
+}  // namespace semantic::server
