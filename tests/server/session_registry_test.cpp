@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/protocol/coordination/sessions.hpp"
 
 namespace semantic::server {
@@ -140,6 +142,88 @@ TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents
     ASSERT_TRUE(later.load(another, *before.record_of(another, "t")));
     const auto exchanges = [](const room& in) { return in.memory_of(0).exchanges.size(); };
     EXPECT_EQ(later.with(another, "t", exchanges).value(), 2u);
+}
+
+/// Two tenants whose sessions, agents and prefixes have the same names. What is said has the mark
+/// of its tenant.
+class two_tenants {
+  public:
+    explicit two_tenants(unsigned seed) : random_(seed) {}
+
+    int run(int sessions) {
+        for (int i = 0; i < sessions; ++i) {
+            open("s" + std::to_string(i));
+            const int steps = below(12);
+            for (int step = 0; step < steps; ++step) take_step(below(i + 1));
+        }
+        restart();
+        return checked_;
+    }
+
+  private:
+    static const storage::tenant_id& tenant(bool first) { return first ? nobody_else : another; }
+    static const char* mark(bool first) { return first ? "#1#" : "#2#"; }
+    int below(int bound) { return std::uniform_int_distribution(0, bound - 1)(random_); }
+
+    void open(const std::string& id) {
+        session made = named(id);
+        if (below(2) == 0) made.prefix = "p";
+        for (auto& each : made.agents) each.life = static_cast<lifecycle>(below(2));
+        for (bool first : {true, false}) ASSERT_TRUE(all_.add(tenant(first), made, {}));
+    }
+
+    void take_step(int which) {
+        const bool first = below(2) == 0;
+        const std::string id = "s" + std::to_string(which);
+        const auto turn = [&](const room& in) {
+            using namespace protocol::coordination;
+            auto plan = next_turn(in.now(), {});
+            if (!plan) return false;
+            memory& of = in.memory_of(plan->agent);
+            const prompt asked = prompt_of(in.now(), of, *plan);
+            check(asked.chat.system, first);
+            for (const auto& one : asked.chat.messages)
+                check(std::get<engine::text_part>(one.parts.at(0)).text, first);
+            said event{plan->agent, plan->to, plan->reads, "m", mark(first)};
+            event.is_remembered =
+                remember(of, in.now().agents[static_cast<std::size_t>(plan->agent)], asked.reading,
+                         mark(first));
+            apply(in.now(), event);
+            return true;
+        };
+        ASSERT_TRUE(all_.with(tenant(first), id, turn));
+        check(*all_.record_of(tenant(first), id), first);
+    }
+
+    void check(const std::string& text, bool first) {
+        ++checked_;
+        ASSERT_EQ(text.find(mark(!first)), std::string::npos) << text;
+    }
+
+    /// What comes back from records is each one's own, too.
+    void restart() {
+        session_registry later;
+        for (bool first : {true, false})
+            for (const std::string& id : all_.ids(tenant(first)))
+                ASSERT_TRUE(later.load(tenant(first), *all_.record_of(tenant(first), id)));
+        for (bool first : {true, false})
+            for (const std::string& id : later.ids(tenant(first)))
+                check(*later.record_of(tenant(first), id), first);
+    }
+
+    std::mt19937 random_;
+    session_registry all_;
+    int checked_ = 0;
+};
+
+TEST(session_registry, random_sessions_of_two_tenants_never_mix) {
+    constexpr int sessions_of_each = 5;
+    int checked = 0;
+    for (unsigned seed = 0; seed < 1'000; ++seed) {
+        checked += two_tenants(seed).run(sessions_of_each);
+        if (::testing::Test::HasFatalFailure()) FAIL() << "seed " << seed;
+    }
+    EXPECT_GT(checked, 100'000) << "or nothing was looked at";
 }
 
 }  // namespace
