@@ -5,8 +5,8 @@ memory_recall.py MODEL [--recipes auto,16,k8v8,k4v4] [--facts 24] [--lines 2] [-
 
 Max is a permanent agent of four sessions, at four hours. In each he is told facts by others, in
 private ("The secret word of the brass key is mill."), among as many other lines as --lines says
-for each, and takes a turn. Then every fact is asked for in three ways: who told him, where the thing is, at
-which hour he was told. Each question is answered greedily
+for each, and takes a turn. Then every fact is asked for in three ways: who told him, what the word
+is, at which hour he was told. Each question is answered greedily
 
 - from memory: by a fork of Max, which reads the question alone, for each recipe of K and V;
 - cold: the same lines are read anew as the text of a prompt, without any memory;
