@@ -487,12 +487,13 @@ class schema_compiler {
         const bool bare = rules.properties.empty();
         if (const json::value* patterns = schema.if_contains("patternProperties")) {
             if (bare && !key && patterns->is_object() && patterns->get_object().size() == 1) {
-                const auto& [pattern, value] = *patterns->get_object().begin();
+                const auto& only = *patterns->get_object().begin();
+                const std::string pattern(only.key());
                 auto made = held(path + "/patternProperties",
-                                 [&] { return strings_matching(out_, std::string(pattern)); });
-                const std::string place = path + "/patternProperties/" + std::string(pattern);
+                                 [&] { return strings_matching(out_, pattern); });
+                const std::string place = path + "/patternProperties/" + pattern;
                 if (made) {
-                    rules.others = {*made, of(value, place)};
+                    rules.others = {*made, of(only.value(), place)};
                     return;
                 }
             } else {
