@@ -22,7 +22,11 @@ namespace {
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
+// Grammars that are kept, and about what they may take together with the requests' words that they
+// are found by.
 constexpr std::size_t recent_max = 32;
+constexpr std::size_t recent_bytes_max = std::size_t{32} << 20;
+constexpr std::size_t rule_bytes = 100;
 // Schemas that are found to be too large one by one, each with a grammar begun anew; then no tool
 // that is not strict is held.
 constexpr std::size_t free_alone_max = 4;
@@ -507,7 +511,13 @@ storage::result<const answer_grammars::known*> answer_grammars::rules_of(
                 // request's fault, and is told here.
                 const grammar_matcher beginning(made.rules);
                 recent_.push_front(std::move(made));
-                if (recent_.size() > recent_max) recent_.pop_back();
+                std::size_t bytes = 0, count = 0;
+                const auto is_too_much = [&](const known& each) {
+                    bytes += each.key.size() + each.rules->rules.size() * rule_bytes;
+                    return ++count > 1 && (count > recent_max || bytes > recent_bytes_max);
+                };
+                recent_.erase(std::find_if(recent_.begin(), recent_.end(), is_too_much),
+                              recent_.end());
                 return &recent_.front();
             } catch (const free_schema& too_large) {
                 free.insert(too_large.owner);

@@ -245,5 +245,29 @@ TEST(answer_grammar, a_form_met_before_is_not_compiled_again) {
     EXPECT_EQ(grammars.of(request)->rules, nullptr);
 }
 
+TEST(answer_grammar, forms_met_lately_give_way_where_they_take_too_much) {
+    answer_grammars grammars(words(), "chatml");
+    const auto named = [](int number, std::size_t bytes = 0) {
+        generation_request request;
+        request.form = {.what = output_form::kind::choice,
+                        .choices = {"yes", std::to_string(number)}};
+        if (bytes > 0)
+            request.form = {.what = output_form::kind::json,
+                            .schema_json = R"({"type":"null","description":")" +
+                                           std::string(bytes, 'x') + R"("})"};
+        return request;
+    };
+    const auto first = grammars.of(named(0))->rules;
+    for (int i = 1; i < 32; ++i) ASSERT_TRUE(grammars.of(named(i)));
+    EXPECT_EQ(grammars.of(named(0))->rules, first) << "as many are kept";
+    for (int i = 32; i < 64; ++i) ASSERT_TRUE(grammars.of(named(i)));
+    const auto again = grammars.of(named(0))->rules;
+    EXPECT_NE(again, first) << "and no more";
+    const auto large = grammars.of(named(0, std::size_t{32} << 20))->rules;
+    ASSERT_TRUE(large);
+    EXPECT_EQ(grammars.of(named(0, std::size_t{32} << 20))->rules, large) << "it was the last";
+    EXPECT_NE(grammars.of(named(0))->rules, again) << "it left no place for others";
+}
+
 }  // namespace
 }  // namespace semantic::engine
