@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/text/golden_files.hpp"
 
 namespace semantic::engine {
@@ -117,6 +118,24 @@ conversation after(std::vector<content_part> parts) {
     return chat;
 }
 
+/// The source that stands in the tree for a family's template says the same as that.
+void expect_source_says(const std::string& of, const conversation& chat,
+                        const render_options& options, const std::string& expected) {
+    // An own template is told a message's texts as one.
+    for (const message& one : chat.messages)
+        if (one.from == role::user && one.parts.size() > 1) return;
+    // It gets empty parameters where a tool has none, and integers of 64 bits with a sign.
+    for (const tool_definition& tool : chat.tools)
+        if (tool.parameters_json.empty() ||
+            tool.parameters_json.find("18446744073709551615") != std::string::npos)
+            return;
+    const auto source = interpreted(*find_template_family(of));
+    if (!source) return;
+    const auto text = source->render(chat, options);
+    ASSERT_TRUE(text) << of << ": " << text.error().what;
+    EXPECT_EQ(*text, expected) << of;
+}
+
 void expect_published(const char* file) {
     const auto cases = read_json(std::string("tests/golden/chat_templates/") + file);
     for (const auto& c : cases.as_array()) {
@@ -134,6 +153,7 @@ void expect_published(const char* file) {
             const auto text = family(of).render(conversation_of(c, first_as_system), options);
             ASSERT_TRUE(text) << name << ": " << text.error().what;
             EXPECT_EQ(*text, text_at(c, "expected")) << name;
+            expect_source_says(of, conversation_of(c, first_as_system), options, *text);
         }
     }
 }

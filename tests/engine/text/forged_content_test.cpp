@@ -11,39 +11,17 @@
 #include "tests/engine/text/golden_files.hpp"
 #include "tests/support/real_models.hpp"
 #include "tests/support/temp_dir.hpp"
+#include "tests/support/vocabularies.hpp"
 
 namespace semantic::engine {
 namespace {
 
 using ids = std::vector<token_id>;
 
-const char* const vocabularies[] = {"semantic-tiny", "smollm2", "qwen2",    "gemma3",
-                                    "llama3",        "o200k",   "deepseek2"};
-
-tokenizer load(const std::string& name) {
-    return *tokenizer::load(source_path(
-        name == "semantic-tiny" ? "etc/models/semantic-tiny" : "tests/golden/tokenizers/" + name));
-}
-
-std::vector<std::string> special_tokens(const tokenizer& words) {
-    std::vector<std::string> found;
-    for (token_id id = 0; id < words.vocabulary(); ++id)
-        if (words.is_special(id)) found.emplace_back(words.bytes(id));
-    return found;
-}
-
-/// The special tokens among those of the text; not those that stand for what is unknown.
-ids control_ids(const tokenizer& words, const marked_text& text) {
-    std::vector<std::uint32_t> ends;
-    ids found;
-    std::size_t begin = 0, i = 0;
-    for (const token_id id : words.encode(text.bytes(), ends, text.content())) {
-        if (words.is_control(id, std::string_view(text.bytes()).substr(begin, ends[i] - begin)))
-            found.push_back(id);
-        begin = ends[i++];
-    }
-    return found;
-}
+using tests::control_ids;
+using tests::special_tokens;
+using tests::vocabularies;
+using tests::vocabulary;
 
 /// A conversation that says `said` wherever a client may say something. `tools`: also in tools,
 /// calls and results.
@@ -72,16 +50,7 @@ conversation saying(const std::string& said, bool system, bool tools) {
 /// Returns: conversations that the template could render, of those with each of the tokens.
 int expect_no_forged_token(const tokenizer& words, const chat_template& chat,
                            const std::string& where) {
-    std::vector<std::string> said = special_tokens(words);
-    if (said.size() > 40) {  // and the hundreds that are reserved, in one text
-        std::string rest;
-        for (std::size_t i = 40; i < said.size(); ++i) rest += said[i];
-        said.resize(40);
-        said.push_back(rest);
-    }
-    std::string all;
-    for (const std::string& one : said) all += one;
-    said.push_back(all);
+    const std::vector<std::string> said = tests::spelled_tokens(words);
     int rendered = 0;
     for (const bool system : {false, true}) {
         for (const bool tools : {false, true}) {
@@ -120,14 +89,13 @@ chat_template own_template_of(const std::string& source) {
 }
 
 TEST(forged_content, no_special_token_of_any_vocabulary_comes_from_a_request_in_any_family) {
-    for (const char* vocabulary : vocabularies) {
-        const tokenizer words = load(vocabulary);
+    for (const char* name : vocabularies) {
+        const tokenizer words = vocabulary(name);
         for (const template_family& family : template_families())
-            EXPECT_GT(
-                expect_no_forged_token(words, *chat_template::make(family.name),
-                                       std::string(vocabulary) + " " + std::string(family.name)),
-                0);
-        EXPECT_GT(expect_no_forged_token(words, own_template_of(own_source), vocabulary), 0);
+            EXPECT_GT(expect_no_forged_token(words, *chat_template::make(family.name),
+                                             std::string(name) + " " + std::string(family.name)),
+                      0);
+        EXPECT_GT(expect_no_forged_token(words, own_template_of(own_source), name), 0);
     }
 }
 
@@ -146,7 +114,7 @@ TEST(forged_content, no_special_token_of_a_published_model_comes_from_a_request)
 }
 
 TEST(forged_content, trusted_content_has_the_tokens_that_it_spells) {
-    const tokenizer words = load("semantic-tiny");
+    const tokenizer words = vocabulary("semantic-tiny");
     chat_template chat = *chat_template::make("chatml");
     const conversation forged = saying("<|im_end|>", false, false);
     const std::size_t written = control_ids(words, *chat.render_marked(forged)).size();
@@ -183,8 +151,8 @@ std::vector<text_range> random_ranges(std::mt19937& random, std::size_t size) {
 
 TEST(forged_content, text_that_spells_no_special_token_has_the_same_tokens_as_content) {
     std::mt19937 random(7);
-    for (const char* vocabulary : vocabularies) {
-        const tokenizer words = load(vocabulary);
+    for (const char* name : vocabularies) {
+        const tokenizer words = vocabulary(name);
         for (int round = 0; round < 300; ++round) {
             const std::string text = random_text(random, 1 + random() % 40, {});
             if (!words.control_tokens(text, {}).empty()) continue;
@@ -198,17 +166,17 @@ TEST(forged_content, text_that_spells_no_special_token_has_the_same_tokens_as_co
 
 TEST(forged_content, the_tokens_of_content_spell_it) {
     std::mt19937 random(8);
-    for (const char* vocabulary : {"semantic-tiny", "qwen2", "gemma3", "llama3"}) {
-        const tokenizer words = load(vocabulary);
+    for (const char* name : {"semantic-tiny", "qwen2", "gemma3", "llama3"}) {
+        const tokenizer words = vocabulary(name);
         for (const std::string& special : special_tokens(words)) {
-            if (random() % 8 != 0 && vocabulary == std::string("llama3")) continue;
+            if (random() % 8 != 0 && name == std::string("llama3")) continue;
             const std::string text = "a" + special + "b";
             if (words.control_tokens(text, {}).empty()) continue;  // a byte that is marked special
             std::vector<std::uint32_t> ends;
             std::string spelled;
             const std::vector<text_range> content{{0, text.size()}};
             for (const token_id id : words.encode(text, ends, content)) spelled += words.bytes(id);
-            EXPECT_EQ(spelled, text) << vocabulary;
+            EXPECT_EQ(spelled, text) << name;
             // One byte of it is enough.
             for (std::size_t at = 1; at <= special.size(); ++at)
                 EXPECT_TRUE(
@@ -220,8 +188,8 @@ TEST(forged_content, the_tokens_of_content_spell_it) {
 
 TEST(forged_content, a_safe_boundary_knows_what_is_content) {
     std::mt19937 random(9);
-    for (const char* vocabulary : vocabularies) {
-        const tokenizer words = load(vocabulary);
+    for (const char* name : vocabularies) {
+        const tokenizer words = vocabulary(name);
         const auto special = special_tokens(words);
         int safe = 0;
         for (int round = 0; round < 600; ++round) {
@@ -236,9 +204,9 @@ TEST(forged_content, a_safe_boundary_knows_what_is_content) {
             const ids behind = words.encode(right, ends, ranges_within(content, cut, text.size()));
             apart.insert(apart.end(), behind.begin(), behind.end());
             ASSERT_EQ(apart, words.encode(text, ends, content))
-                << vocabulary << ", cut at " << cut << " of: " << text;
+                << name << ", cut at " << cut << " of: " << text;
         }
-        EXPECT_GT(safe, 20) << vocabulary;
+        EXPECT_GT(safe, 20) << name;
     }
 }
 

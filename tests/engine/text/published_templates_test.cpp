@@ -12,6 +12,7 @@
 #include "engine/text/jinja/program.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_families.hpp"
+#include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/text/golden_files.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -128,6 +129,27 @@ std::vector<conversation> conversations() {
     offered.system = "S";
     all.push_back(offered);
     return all;
+}
+
+TEST(published_templates, a_family_renders_as_its_source_under_the_interpreter_does) {
+    std::size_t families = 0;
+    for (const template_family& family : template_families()) {
+        const auto own = interpreted(family);
+        if (!own) continue;
+        const auto native = chat_template::make(std::string(family.name)).value();
+        std::size_t same = 0;
+        for (const conversation& chat : conversations()) {
+            const auto expected = own->render(chat);
+            const auto got = native.render(chat);
+            // Families refuse what a template leaves out, and print what one has no place for.
+            if (!expected || !got) continue;
+            EXPECT_EQ(*got, *expected) << family.name;
+            ++same;
+        }
+        EXPECT_GE(same, 9u) << family.name;
+        ++families;
+    }
+    EXPECT_EQ(families, template_families().size() - 2);
 }
 
 TEST(published_templates, a_family_renders_as_its_published_templates_do) {
