@@ -391,7 +391,7 @@ std::string identity_of(const storage::kv_recipe& recipe) {
 
 storage::block_hash fingerprint_of(const engine_options& options, const chat_template& chat,
                                    const transformer& model, const storage::kv_layout& layout,
-                                   std::span<const float> key_means) {
+                                   const key_statistics& keys) {
     std::string weights = model.weights_hash().hex();
     std::string config = read_file(std::filesystem::path(options.model_directory) / "config.json");
     std::string words =
@@ -401,10 +401,13 @@ storage::block_hash fingerprint_of(const engine_options& options, const chat_tem
                          " group=" + std::to_string(layout.recipe().group_size) +
                          " block=" + std::to_string(layout.block_tokens()) +
                          " files=" + std::to_string(storage::block_format_version);
-    if (!key_means.empty()) {
+    const auto add = [&recipe](const char* what, std::span<const float> numbers) {
+        if (numbers.empty()) return;
         storage::field_hasher sum;
-        recipe += " means=" + sum.add(std::as_bytes(key_means)).finish().hex();
-    }
+        recipe += what + sum.add(std::as_bytes(numbers)).finish().hex();
+    };
+    add(" means=", keys.means);
+    add(" feedback=", keys.feedback);
     std::string chat_rules = chat.identity();
     return fingerprint({kv_format_version, weights, config, words, chat_rules, recipe});
 }
@@ -506,7 +509,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     model = (*model)->with_layout(
         (*pool)->layout(),
         {options.prefill_max_chunk_tokens + options.max_batch, options.max_batch + 1},
-        chosen->key_means);
+        chosen->keys);
     if (!model) return model.error();
 
     report("scanning caches", 0.95);
@@ -514,7 +517,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     store_options.directory = options.cache_directory;
     store_options.disk_budget_bytes = options.disk_budget_bytes;
     const storage::block_hash fingerprint =
-        fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->key_means);
+        fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->keys);
     store_options.fingerprint = fingerprint;
     store_options.model = (*model)->weights_hash().hex();
     store_options.model_name = name_of_model(options);

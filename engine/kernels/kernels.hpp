@@ -119,6 +119,9 @@ struct kv_rows {
     int row_scales = 0;         // from one token to the next, at least dim / 64; unused at 16 bit
 };
 
+/// Longest row of kernel_table::quantize_kv_shaped.
+inline constexpr int shaped_dim_max = 1024;
+
 /// How quantize_kv finds the scale and the bias of a group. mlx is for rows as they are; fitted
 /// errs less where a rotation has made the elements of a row alike.
 enum class kv_rounding { mlx, fitted };
@@ -222,6 +225,11 @@ struct kernel_table {
     /// nothing.
     void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                         half* scales, half* biases);
+    /// The same by (26): each element's error is made up for by the elements behind it, as far as
+    /// `feedback` [dim, dim] says: [i][j] is what j takes over of the error of i, 0 for j <= i.
+    /// Requires: bits 4 to 8, dim at most shaped_dim_max.
+    void (*quantize_kv_shaped)(const float* x, int dim, int bits, const float* feedback,
+                               std::byte* row, half* scales, half* biases);
 
     /// Scores, softmax and weighted sum of one frame, merged into the running state. Requires:
     /// attends(k.bits, v.bits), and k.bits == v.bits where the values lie in the key rows.

@@ -263,6 +263,7 @@ constexpr kernel_table make_table(const char* name, bool float_by_blas) {
             scalar::rotate,
             scalar::rotate_back,
             scalar::quantize_kv,
+            scalar::quantize_kv_shaped,
             scalar::attend,
             scalar::merge_softmax,
             scalar::finish_softmax,

@@ -1,30 +1,9 @@
 #include "engine/model/key_means.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <utility>
-
 #include "engine/model/rope.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::engine {
-
-namespace {
-
-/// Over how many positions rope's turns are averaged. Pairs that turn often within them lose
-/// nothing; those that hardly turn lose all of their mean.
-constexpr int positions = 8192;
-
-/// The mean of cos(frequency * p) and of sin(frequency * p) over p = 0 ... count - 1.
-std::pair<double, double> mean_turn(double frequency, int count) {
-    const double half_step = 0.5 * frequency, middle = 0.5 * (count - 1) * frequency;
-    const double damping = std::fabs(std::sin(half_step)) < 1e-12
-                               ? 1.0
-                               : std::sin(count * half_step) / (count * std::sin(half_step));
-    return {damping * std::cos(middle), damping * std::sin(middle)};
-}
-
-}  // namespace
 
 key_means::key_means(const model_config& config, const kernel_table& kernels,
                      std::span<const float> means)
@@ -35,8 +14,8 @@ key_means::key_means(const model_config& config, const kernel_table& kernels,
         const rope_parameters& rope = config.layers[layer].rope;
         const std::vector<float> frequencies = rope_frequencies(rope, dim_);
         for (std::size_t i = 0; i < pairs; ++i) {
-            const auto [cosine, sine] = mean_turn(static_cast<double>(frequencies[i]),
-                                                  std::min(positions, config.context_tokens_max));
+            const auto [cosine, sine] =
+                mean_turn(static_cast<double>(frequencies[i]), rope_mean_positions(config));
             for (int head = 0; head < heads_; ++head) {
                 float* x = centres_.data() + at(static_cast<int>(layer), head) + i;
                 const double a = static_cast<double>(x[0]), b = static_cast<double>(x[pairs]);

@@ -17,7 +17,7 @@ storage::failure incompatible(std::string what) {
 }  // namespace
 
 storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout,
-                                   std::span<const float> means) {
+                                   const key_statistics& keys) {
     if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
         layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
         return incompatible("the KV layout is not this model's");
@@ -32,8 +32,15 @@ storage::result<void> check_layout(const model_config& config, const storage::kv
         return incompatible("keys of " + std::to_string(recipe.k.bits) + " bits with values of " +
                             std::to_string(recipe.v.bits) + " are not supported");
     }
-    if (recipe.k.centred && means.size() != key_means::count(config)) {
+    if (recipe.k.centred && keys.means.size() != key_means::count(config)) {
         return incompatible("the model's key means are needed to store keys less these");
+    }
+    if (recipe.k.shaped && keys.feedback.size() != key_shaping::count(config)) {
+        return incompatible("what the model's queries see is needed to round keys by it");
+    }
+    if (recipe.k.shaped && config.head_dim > shaped_dim_max) {
+        return incompatible("keys of " + std::to_string(config.head_dim) +
+                            " elements are too long to be shaped");
     }
     return {};
 }

@@ -64,6 +64,18 @@ std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim) {
     return frequencies;
 }
 
+int rope_mean_positions(const model_config& config) noexcept {
+    return std::min(8192, config.context_tokens_max);
+}
+
+std::pair<double, double> mean_turn(double frequency, int count) noexcept {
+    const double half_step = 0.5 * frequency, middle = 0.5 * (count - 1) * frequency;
+    const double damping = std::fabs(std::sin(half_step)) < 1e-12
+                               ? 1.0
+                               : std::sin(count * half_step) / (count * std::sin(half_step));
+    return {damping * std::cos(middle), damping * std::sin(middle)};
+}
+
 rope_angles::rope_angles(const model_config& config, int rows_max)
     : half_(static_cast<std::size_t>(config.head_dim / 2)) {
     std::vector<rope_parameters> sets;
@@ -92,6 +104,16 @@ void rope_angles::fill(int row, int position) {
                 static_cast<float>(std::sin(static_cast<double>(angle)) * amplitudes_[set]);
         }
     }
+}
+
+void rope_angles::turn_pairs(const kernel_table& kernels, int layer, int row, const float* x,
+                             int dim, float* out) const {
+    const int half_dim = dim / 2;
+    for (int i = 0; i < half_dim; ++i) {
+        out[i] = x[2 * i];
+        out[half_dim + i] = x[2 * i + 1];
+    }
+    kernels.rope(out, cosines(layer, row), sines(layer, row), dim);
 }
 
 }  // namespace semantic::engine

@@ -4,14 +4,22 @@
 // reading needs no lock. Source: RoFormer, arXiv:2104.09864; YaRN, arXiv:2309.00071; llama3 scaling
 // as in transformers' modeling_rope_utils.py (read 2026-11).
 
+#include <utility>
 #include <vector>
 
+#include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
 
 namespace semantic::engine {
 
 /// Radians per position of each pair (i, i + head_dim / 2), in f32 as the reference computes them.
 std::vector<float> rope_frequencies(const rope_parameters& rope, int head_dim);
+
+/// Over how many positions rope's turns are averaged where a head's statistics are wanted behind
+/// rope. Pairs that turn often within them lose all of their mean; those that hardly turn, nothing.
+int rope_mean_positions(const model_config& config) noexcept;
+/// The mean of cos(frequency * p) and of sin(frequency * p) over p = 0 ... count - 1.
+std::pair<double, double> mean_turn(double frequency, int count) noexcept;
 
 class rope_angles {
   public:
@@ -24,6 +32,11 @@ class rope_angles {
     /// Shape: [head_dim / 2] each.
     const float* cosines(int layer, int row) const { return at(layer, row); }
     const float* sines(int layer, int row) const { return at(layer, row) + half_; }
+    /// out = x [dim], turned. Interleaved rope: the model rotates neighbouring elements together,
+    /// the kernel those half a row apart. Queries and keys are both put into the kernel's order, so
+    /// their products do not change.
+    void turn_pairs(const kernel_table& kernels, int layer, int row, const float* x, int dim,
+                    float* out) const;
 
   private:
     const float* at(int layer, int row) const {

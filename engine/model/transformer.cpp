@@ -9,7 +9,10 @@
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
+#include "engine/model/head_capture.hpp"
 #include "engine/model/head_products.hpp"
+#include "engine/model/key_means.hpp"
+#include "engine/model/key_shaping.hpp"
 #include "engine/model/layout_check.hpp"
 #include "engine/model/rope.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
@@ -36,7 +39,7 @@ std::size_t area(int rows, int cols) {
 struct transformer::impl {
     impl(const model_config& config_in, const storage::kv_layout& layout_in,
          const kernel_table& kernels_in, transformer_limits limits_in,
-         std::shared_ptr<const model_weights> weights_in, std::span<const float> means_in);
+         std::shared_ptr<const model_weights> weights_in, const key_statistics& keys_in);
 
     void forward(std::span<sequence_step> batch);
 
@@ -71,10 +74,8 @@ struct transformer::impl {
     void rebuild_rows(int rows);
     void norm(int begin, int end, const std::vector<float>& weight);
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
-    void rotate_pairs(int layer, int row, const float* x, float* out) const;
     void rotate(const storage::kv_region& region, float* x) const;
     void store(int row, int layer, const storage::kv_region& region, int head, float* values) const;
-    void scale(float* x, std::size_t n, float by) const;
     void add_bias(const linear_weights& weights, float* y, int count);
     void add_to_hidden(int begin, int end, float* y, const std::vector<float>& post_norm);
 
@@ -96,8 +97,9 @@ struct transformer::impl {
     // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
     // smallest matrices. Where a router turns any error into other experts, all are compensated.
     const bool correct_all;
-    const std::unique_ptr<const key_means> means;  // null where keys keep theirs
-    float* captured_keys = nullptr;                // [layers, rows_max, kv_heads * head_dim]
+    const std::unique_ptr<const key_means> means;      // null where keys keep theirs
+    const std::unique_ptr<const key_shaping> shaping;  // null where keys are not shaped
+    head_capture captured;
     product_tape* tape = nullptr;
 
     // One step's rows: every token of every sequence, sequence after sequence.
@@ -127,7 +129,7 @@ struct transformer::impl {
 transformer::impl::impl(const model_config& config_in, const storage::kv_layout& layout_in,
                         const kernel_table& kernels_in, transformer_limits limits_in,
                         std::shared_ptr<const model_weights> weights_in,
-                        std::span<const float> means_in)
+                        const key_statistics& keys_in)
     : config(config_in),
       layout(layout_in),
       kernels(kernels_in),
@@ -142,8 +144,10 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
       correct_all(config.mixture.experts > 0 || limits.compensated),
-      means(layout.recipe().k.centred ? std::make_unique<key_means>(config, kernels, means_in)
+      means(layout.recipe().k.centred ? std::make_unique<key_means>(config, kernels, keys_in.means)
                                       : nullptr),
+      shaping(layout.recipe().k.shaped ? std::make_unique<key_shaping>(config, keys_in.feedback)
+                                       : nullptr),
       caches_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
@@ -239,7 +243,9 @@ void transformer::impl::embed(std::span<const sequence_step> batch) {
             const storage::token_id token = step.tokens[static_cast<std::size_t>(row - first)];
             ASSERT(token >= 0 && token < config.vocabulary);
             kernels.embed_row(weights.embedding, token, hidden_at(row));
-            scale(hidden_at(row), area(1, config.hidden), config.embedding_scale);
+            if (config.embedding_scale == 1.0f) return;
+            float* x = hidden_at(row);
+            for (int i = 0; i < config.hidden; ++i) x[i] *= config.embedding_scale;
         });
         first += count;
     }
@@ -344,10 +350,12 @@ void transformer::impl::place_query(int layer, int row, const float* q) {
         float* to = queries_.at(kv_head, row);
         std::memcpy(to, q + kv_head * group_width, area(1, group_width) * sizeof(float));
         for (int head = 0; head < group; ++head) {
-            norm_in_place(to + head * config.head_dim, config.head_dim, w.q_norm);
-            kernels.rope(to + head * config.head_dim, angles_.cosines(layer, row),
-                         angles_.sines(layer, row), config.head_dim);
-            rotate(layout.k(layer), to + head * config.head_dim);
+            float* query = to + head * config.head_dim;
+            norm_in_place(query, config.head_dim, w.q_norm);
+            captured.take_query(config, layer, row, kv_head * group + head, query);
+            kernels.rope(query, angles_.cosines(layer, row), angles_.sines(layer, row),
+                         config.head_dim);
+            rotate(layout.k(layer), query);
         }
         queries_.quantize(kernels, kv_head, row);
     }
@@ -367,23 +375,12 @@ void transformer::impl::place_latent_queries(int layer, int begin, int end, cons
         float* to = queries_.at(0, row);
         for (int head = 0; head < group; ++head, from += head_dim, to += key_dim) {
             std::fill(to + latent.rank, to + plain, 0.0f);
-            rotate_pairs(layer, row, from, to + plain);
+            angles_.turn_pairs(kernels, layer, row, from, latent.rope_dim, to + plain);
             std::fill(to + plain + latent.rope_dim, to + key_dim, 0.0f);
             rotate(layout.k(layer), to);
         }
         queries_.quantize(kernels, 0, row);
     });
-}
-
-/// Interleaved rope: the model rotates neighbouring elements together, the kernel those half a row
-/// apart. Queries and keys are both put into the kernel's order, so their products do not change.
-void transformer::impl::rotate_pairs(int layer, int row, const float* x, float* out) const {
-    const int half_dim = config.latent.rope_dim / 2;
-    for (int i = 0; i < half_dim; ++i) {
-        out[i] = x[2 * i];
-        out[half_dim + i] = x[2 * i + 1];
-    }
-    kernels.rope(out, angles_.cosines(layer, row), angles_.sines(layer, row), 2 * half_dim);
 }
 
 /// One query, key or value of a head, where the recipe has it rotated. Latents are rotated group by
@@ -404,22 +401,24 @@ void transformer::impl::store(int row, int layer, const storage::kv_region& regi
     const auto block = static_cast<std::size_t>(position / block_tokens);
     const int token = position % block_tokens;
     std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
-    std::byte* scales = frame + region.scale_at(block_tokens, head, token);
-    kernels.quantize_kv(
-        values, region.dim, region.bits, region.rotated ? kv_rounding::fitted : kv_rounding::mlx,
-        frame + region.row_at(block_tokens, head, token), reinterpret_cast<half*>(scales),
-        reinterpret_cast<half*>(scales + (region.biases - region.scales)));
+    std::byte* packed = frame + region.row_at(block_tokens, head, token);
+    std::byte* scale_at = frame + region.scale_at(block_tokens, head, token);
+    half* scales = reinterpret_cast<half*>(scale_at);
+    half* biases = reinterpret_cast<half*>(scale_at + (region.biases - region.scales));
+    if (region.shaped) {
+        kernels.quantize_kv_shaped(values, region.dim, region.bits, shaping->feedback(layer, head),
+                                   packed, scales, biases);
+        return;
+    }
+    const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
+    kernels.quantize_kv(values, region.dim, region.bits, rule, packed, scales, biases);
 }
 
 void transformer::impl::append(int layer, int row, float* k, float* v) {
     for (int head = 0; head < config.kv_heads; ++head) {
         float* key = k + head * config.head_dim;
         norm_in_place(key, config.head_dim, weights.layers[static_cast<std::size_t>(layer)].k_norm);
-        if (captured_keys != nullptr) {
-            const std::size_t at = area(layer * limits.rows_max + row, config.kv_heads) +
-                                   static_cast<std::size_t>(head);
-            std::copy_n(key, config.head_dim, captured_keys + at * area(1, config.head_dim));
-        }
+        captured.take_key(config, layer, row, head, key);
         kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row), config.head_dim);
         if (means != nullptr) means->subtract(layer, head, key);
         store(row, layer, layout.k(layer), head, key);
@@ -434,7 +433,7 @@ void transformer::impl::append_latent(int layer, int row, float* latent, float* 
     std::fill_n(key, key_dim, 0.0f);
     kernels.rms_norm(latent, w.kv_down_norm.data(), key, rank, latent_config::norm_eps,
                      config.norm_one_plus);
-    rotate_pairs(layer, row, latent + rank, key + plain);
+    angles_.turn_pairs(kernels, layer, row, latent + rank, config.latent.rope_dim, key + plain);
     store(row, layer, layout.k(layer), 0, key);
 }
 
@@ -535,15 +534,10 @@ void transformer::impl::norm(int begin, int end, const std::vector<float>& weigh
     });
 }
 
-/// Does nothing where the model has no such norm.
+/// Nothing where the model has no such norm.
 void transformer::impl::norm_in_place(float* x, int n, const std::vector<float>& weight) const {
     if (weight.empty()) return;
     kernels.rms_norm(x, weight.data(), x, n, config.norm_eps, config.norm_one_plus);
-}
-
-void transformer::impl::scale(float* x, std::size_t n, float by) const {
-    if (by == 1.0f) return;
-    for (std::size_t i = 0; i < n; ++i) x[i] *= by;
 }
 
 void transformer::impl::add_bias(const linear_weights& w, float* y, int count) {
@@ -571,15 +565,14 @@ storage::result<std::unique_ptr<transformer>> transformer::load(
     if (!weights) return weights.error();
     return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
         config, layout, kernels, limits, std::make_shared<const model_weights>(std::move(*weights)),
-        std::span<const float>())));
+        key_statistics())));
 }
 
 storage::result<std::unique_ptr<transformer>> transformer::with_layout(
-    const storage::kv_layout& layout, transformer_limits limits,
-    std::span<const float> means) const {
-    if (auto ok = check_layout(impl_->config, layout, means); !ok) return ok.error();
+    const storage::kv_layout& layout, transformer_limits limits, const key_statistics& keys) const {
+    if (auto ok = check_layout(impl_->config, layout, keys); !ok) return ok.error();
     return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
-        impl_->config, layout, impl_->kernels, limits, impl_->shared_weights, means)));
+        impl_->config, layout, impl_->kernels, limits, impl_->shared_weights, keys)));
 }
 
 transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
@@ -589,9 +582,12 @@ void transformer::forward(std::span<sequence_step> batch) {
     impl_->tasks.together([&] { impl_->forward(batch); });
 }
 
-void transformer::capture_keys(float* to) { impl_->captured_keys = to; }
+void transformer::capture(float* keys, float* queries) {
+    impl_->captured = {keys, queries, impl_->limits.rows_max};
+}
 void transformer::use_tape(product_tape* tape) { impl_->tape = tape; }
 
+const kernel_table& transformer::kernels() const noexcept { return impl_->kernels; }
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }
 const storage::block_hash& transformer::weights_hash() const noexcept {
     return impl_->weights.hash();

@@ -12,6 +12,7 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
+#include "engine/model/key_shaping.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/errc.hpp"
@@ -55,11 +56,10 @@ class transformer {
         const weights_progress& progress);
     /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
     /// its own. Errors: incompatible.
-    /// `means`: of keys before rope, [layers, kv_heads, head_dim]; used where the layout's keys are
-    /// centred, which needs them.
+    /// `keys`: used where the layout's keys are centred or shaped, which needs them.
     storage::result<std::unique_ptr<transformer>> with_layout(
         const storage::kv_layout& layout, transformer_limits limits,
-        std::span<const float> means = {}) const;
+        const key_statistics& keys = {}) const;
     ~transformer();
 
     /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=
@@ -67,14 +67,17 @@ class transformer {
     /// layer_not_there.
     void forward(std::span<sequence_step> batch);
 
-    /// From now on forward() copies the keys of each row, before rope, to `to` [layers, rows_max,
-    /// kv_heads * head_dim]; null: no more. Requires: no latent attention.
-    void capture_keys(float* to);
+    /// From now on forward() copies the heads of each row, before rope, to `keys` [layers,
+    /// rows_max, kv_heads * head_dim] and `queries` [layers, rows_max, heads * head_dim], of the
+    /// last layer only where all logits are asked for; null: no more. Requires: no latent
+    /// attention.
+    void capture(float* keys, float* queries);
     /// From now on forward() records its products on the tape, or replays them, as the tape says;
     /// null: no more. The tape grows while it records. Requires: no mixture of experts, whose
     /// products are of other rows in every run.
     void use_tape(product_tape* tape);
 
+    const kernel_table& kernels() const noexcept;
     std::uint64_t weight_bytes() const noexcept;
     /// XXH3-128 over every weight file's bytes in name order, for the fingerprint.
     const storage::block_hash& weights_hash() const noexcept;

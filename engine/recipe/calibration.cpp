@@ -4,18 +4,24 @@
 #include <cmath>
 #include <cstdio>
 #include <new>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
+#include "engine/kernels/task_runner.hpp"
 #include "engine/model/key_means.hpp"
+#include "engine/model/rope.hpp"
 #include "engine/recipe/calibration_text.hpp"
+#include "engine/recipe/query_moments.hpp"
 #include "engine/recipe/recipe_comparison.hpp"
 #include "engine/recipe/recipe_order.hpp"
+#include "storage/types/as_size.hpp"
 
 namespace semantic::engine {
 
 namespace {
 
+using storage::as_size;
 using storage::token_id;
 
 constexpr int tokens_max = 768;         // of prose, which is what the text begins with
@@ -40,32 +46,66 @@ std::vector<token_id> means_tokens(const std::vector<token_id>& text, const mode
     return first_tokens(tokens, config.context_tokens_max);
 }
 
+/// Sums over what passes, one of each for a KV head of a layer.
+struct head_sums {
+    std::vector<double> keys;  // [head_dim]
+    query_moments queries;
+};
+
 /// Empty where attention is latent.
-std::vector<float> measure_key_means(const transformer& model, const model_config& config,
-                                     std::span<const token_id> tokens,
-                                     const std::function<void(double)>& progress) {
+key_statistics measure_keys(const transformer& model, const model_config& config,
+                            std::span<const token_id> tokens,
+                            const std::function<void(double)>& progress) {
     if (config.latent.rank > 0) return {};
-    const std::size_t layers = config.layers.size(), width = key_means::count(config) / layers;
+    const std::size_t layers = config.layers.size(), dim = as_size(config.head_dim),
+                      kv_heads = as_size(config.kv_heads), heads = as_size(config.heads);
+    const std::size_t group = heads / kv_heads;
     const int all = static_cast<int>(tokens.size());
     recipe_reader plain(model, config, reference_recipe(), {}, all, {means_rows, means_rows});
-    std::vector<float> keys(layers * means_rows * width);
-    std::vector<double> sums(layers * width);
-    plain.model().capture_keys(keys.data());
+    std::vector<float> keys(layers * means_rows * kv_heads * dim);
+    std::vector<float> queries(layers * means_rows * heads * dim);
+    std::vector<float> logits(means_rows * as_size(config.vocabulary));
+    std::vector<int> every_row(means_rows);
+    std::iota(every_row.begin(), every_row.end(), 0);
+    std::vector<head_sums> sums(layers * kv_heads,
+                                {std::vector<double>(dim), query_moments(config.head_dim)});
+    const task_runner tasks;
+    const auto over_heads = [&](const std::function<void(std::size_t)>& body) {
+        tasks.together([&] {
+            tasks.run(static_cast<int>(sums.size()), true,
+                      [&](int index, int) { body(as_size(index)); });
+        });
+    };
+    plain.model().capture(keys.data(), queries.data());
     for (int begin = 0; begin < all; begin += means_rows) {
         const int count = std::min(means_rows, all - begin);
-        plain.read(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)),
-                   {}, nullptr);
-        for (std::size_t layer = 0; layer < layers; ++layer)
-            for (int row = std::max(0, means_from - begin); row < count; ++row)
-                for (std::size_t i = 0; i < width; ++i)
-                    sums[layer * width + i] += static_cast<double>(
-                        keys[(layer * means_rows + static_cast<std::size_t>(row)) * width + i]);
+        plain.read(tokens.subspan(as_size(begin), as_size(count)),
+                   std::span(every_row).first(as_size(count)), logits.data());
+        over_heads([&](std::size_t index) {
+            const std::size_t layer = index / kv_heads, head = index % kv_heads;
+            for (int row = std::max(0, means_from - begin); row < count; ++row) {
+                const std::size_t at = layer * means_rows + as_size(row);
+                const float* key = keys.data() + (at * kv_heads + head) * dim;
+                for (std::size_t i = 0; i < dim; ++i)
+                    sums[index].keys[i] += static_cast<double>(key[i]);
+                for (std::size_t i = head * group; i < (head + 1) * group; ++i)
+                    sums[index].queries.add(queries.data() + (at * heads + i) * dim);
+            }
+        });
         progress(static_cast<double>(begin + count) / all);
     }
-    std::vector<float> means;
-    means.reserve(sums.size());
-    for (const double sum : sums) means.push_back(static_cast<float>(sum / (all - means_from)));
-    return means;
+    key_statistics result;
+    for (const head_sums& each : sums)
+        for (const double sum : each.keys)
+            result.means.push_back(static_cast<float>(sum / (all - means_from)));
+    result.feedback.resize(key_shaping::count(config));
+    over_heads([&](std::size_t index) {
+        const std::size_t length = key_shaping::each(config.head_dim);
+        sums[index].queries.write_feedback(
+            config.layers[index / kv_heads].rope, rope_mean_positions(config), model.kernels(),
+            std::span(result.feedback).subspan(index * length, length));
+    });
+    return result;
 }
 
 /// Batch after batch, until next_batch() has none.
@@ -167,9 +207,9 @@ storage::result<calibration> calibrate(const transformer& model, const model_con
     };
     try {
         calibration result;
-        result.key_means =
-            measure_key_means(model, config, means_tokens(text, config), part(0.0, means_part));
-        recipe_comparison comparison(model, config, result.key_means, tokens, recipe_bound());
+        result.keys =
+            measure_keys(model, config, means_tokens(text, config), part(0.0, means_part));
+        recipe_comparison comparison(model, config, result.keys, tokens, recipe_bound());
         result.scores = measure_scores(comparison, config, part(means_part, 1.0));
         return result;
     } catch (const std::bad_alloc&) {

@@ -16,7 +16,7 @@ namespace semantic::engine {
 
 /// Part of what a stored result is known by, beside the candidates' names: raised when the text or
 /// the way they are measured change.
-constexpr int calibration_version = 4;
+constexpr int calibration_version = 5;
 
 /// What a recipe costs the model, against K and V of 16 bits on the same tokens. In float, which
 /// survives a parser of JSON that is off by the last bit of a double.
@@ -56,8 +56,7 @@ struct recipe_bound {
 /// What a model's first start measures, and later ones read.
 struct calibration {
     std::vector<recipe_score> scores;  // of candidate_recipes(), in their order
-    /// Of keys before rope, [layers, kv_heads, head_dim]; none where attention is latent.
-    std::vector<float> key_means;
+    key_statistics keys;               // none where attention is latent
     bool operator==(const calibration&) const = default;
 };
 
@@ -72,10 +71,10 @@ std::string describe(const recipe_score& score);
 /// valid config.
 std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config);
 
-/// Blocks; runs inside the compute arena. Reads parts of the calibration text for the means of the
-/// keys, and its beginning by 16 bit with batches of candidates (next_batch) beside it, until the
-/// choice is made (recipe_comparison). `model`: any over the weights. `progress`: gets 0 to 1; may
-/// be empty. Errors: pool_exhausted where memory is short, incompatible.
+/// Blocks; runs inside the compute arena. Reads parts of the calibration text for the statistics
+/// of keys and queries, and its beginning by 16 bit with batches of candidates (next_batch) beside
+/// it, until the choice is made (recipe_comparison). `model`: any over the weights. `progress`:
+/// gets 0 to 1; may be empty. Errors: pool_exhausted where memory is short, incompatible.
 storage::result<calibration> calibrate(const transformer& model, const model_config& config,
                                        const tokenizer& words,
                                        const std::function<void(double)>& progress);

@@ -3,6 +3,8 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -59,12 +61,44 @@ std::optional<std::vector<float>> means_of(const json::value* list, const model_
     return means;
 }
 
+/// Halves, each as four digits, so that a number takes no more than it needs.
+std::string hex_of(std::span<const float> numbers) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    text.reserve(4 * numbers.size());
+    for (const float number : numbers) {
+        const auto bits = std::bit_cast<std::uint16_t>(to_half(number));
+        for (const int shift : {12, 8, 4, 0})
+            text += digits[static_cast<std::size_t>(bits >> shift & 15)];
+    }
+    return text;
+}
+
+/// Nothing where it is not as many finite halves as the model's geometry asks for.
+std::optional<std::vector<float>> feedback_of(const json::value* text, const model_config& config) {
+    if (text == nullptr || !text->is_string()) return std::nullopt;
+    const std::string_view digits = text->get_string();
+    const std::size_t wanted = config.latent.rank > 0 ? 0 : key_shaping::count(config);
+    if (digits.size() % 4 != 0 || digits.size() / 4 != wanted) return std::nullopt;
+    std::vector<float> numbers;
+    numbers.reserve(wanted);
+    for (std::size_t at = 0; at < digits.size(); at += 4) {
+        std::uint16_t bits = 0;
+        const char* end = digits.data() + at + 4;
+        const auto [stop, error] = std::from_chars(digits.data() + at, end, bits, 16);
+        if (error != std::errc{} || stop != end) return std::nullopt;
+        numbers.push_back(to_float(std::bit_cast<half>(bits)));
+        if (!std::isfinite(numbers.back())) return std::nullopt;
+    }
+    return numbers;
+}
+
 bool are_candidates(const std::vector<recipe_score>& scores, const model_config& config) {
     return std::ranges::equal(scores, candidate_recipes(config), {}, &recipe_score::name,
                               &storage::named_kv_recipe::name);
 }
 
-/// A changed digit of a mean would change what every key is stored as.
+/// A changed digit of a number would change what every key is stored as.
 std::string sum_of(const calibration& result) {
     storage::field_hasher hasher;
     for (const recipe_score& each : result.scores) {
@@ -72,7 +106,8 @@ std::string sum_of(const calibration& result) {
         hasher.add(each.name).add(std::as_bytes(std::span(numbers)));
         hasher.add(std::to_string(each.positions));
     }
-    return hasher.add(std::as_bytes(std::span(result.key_means))).finish().hex();
+    hasher.add(std::as_bytes(std::span(result.keys.means)));
+    return hasher.add(std::as_bytes(std::span(result.keys.feedback))).finish().hex();
 }
 
 }  // namespace
@@ -103,8 +138,9 @@ std::optional<calibration> read_calibration(storage::file_system& files, const s
         result.scores.push_back(std::move(*score));
     }
     auto means = means_of(file.if_contains("key_means"), config);
-    if (!means || !are_candidates(result.scores, config)) return std::nullopt;
-    result.key_means = std::move(*means);
+    auto feedback = feedback_of(file.if_contains("key_feedback"), config);
+    if (!means || !feedback || !are_candidates(result.scores, config)) return std::nullopt;
+    result.keys = {std::move(*means), std::move(*feedback)};
     if (!is("sum", json::string(sum_of(result)))) return std::nullopt;
     return result;
 }
@@ -123,7 +159,8 @@ storage::result<void> write_calibration(storage::file_system& files, const std::
         {"version", calibration_version},
         {"sum", sum_of(result)},
         {"scores", std::move(list)},
-        {"key_means", json::array(result.key_means.begin(), result.key_means.end())}};
+        {"key_means", json::array(result.keys.means.begin(), result.keys.means.end())},
+        {"key_feedback", hex_of(result.keys.feedback)}};
     const std::string directory = std::filesystem::path(path).parent_path();
     if (auto made = files.make_directory(directory); !made) return made;
     return storage::replace_file(files, path, json::serialize(file) + "\n");

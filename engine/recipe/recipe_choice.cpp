@@ -47,7 +47,8 @@ storage::result<chosen_recipe> choose_for(std::optional<storage::kv_recipe> name
     const recipe_score& best = choose_recipe(result->scores, recipe_bound());
     chosen_recipe chosen{named ? *named : *storage::find_kv_recipe(best.name), {}, {}};
     if (!named) chosen.why = describe(best);
-    if (chosen.recipe.k.centred) chosen.key_means = std::move(result->key_means);
+    if (chosen.recipe.k.centred) chosen.keys.means = std::move(result->keys.means);
+    if (chosen.recipe.k.shaped) chosen.keys.feedback = std::move(result->keys.feedback);
     return chosen;
 }
 

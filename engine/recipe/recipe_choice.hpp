@@ -13,8 +13,8 @@ namespace semantic::engine {
 
 struct chosen_recipe {
     storage::kv_recipe recipe;
-    std::string why;               // what was measured, as describe(); empty for a named recipe
-    std::vector<float> key_means;  // calibration::key_means, where the recipe needs them
+    std::string why;      // what was measured, as describe(); empty for a named recipe
+    key_statistics keys;  // what of calibration::keys the recipe needs
 };
 
 /// Where a calibration is kept; an empty directory: nowhere.

@@ -63,14 +63,13 @@ float bytes_share(const model_config& config, const storage::kv_recipe& recipe) 
 }
 
 recipe_reader::recipe_reader(const transformer& model, const model_config& config,
-                             const storage::named_kv_recipe& recipe,
-                             std::span<const float> key_means, int tokens,
-                             transformer_limits limits)
+                             const storage::named_kv_recipe& recipe, const key_statistics& keys,
+                             int tokens, transformer_limits limits)
     : name_(recipe.name),
       share_(bytes_share(config, recipe.recipe)),
       pool_(layout_of(config, recipe.recipe), pool_bytes(layout_of(config, recipe.recipe), tokens)),
       sequence_(pool_, {}, 0) {
-    auto own = model.with_layout(pool_.layout(), limits, key_means);
+    auto own = model.with_layout(pool_.layout(), limits, keys);
     if (!own) throw std::runtime_error(own.error().what);
     model_ = std::move(*own);
 }
@@ -84,11 +83,11 @@ void recipe_reader::read(std::span<const token_id> tokens, std::span<const int> 
 }
 
 recipe_comparison::recipe_comparison(const transformer& model, const model_config& config,
-                                     std::span<const float> key_means,
-                                     std::span<const token_id> tokens, const recipe_bound& bound)
+                                     const key_statistics& keys, std::span<const token_id> tokens,
+                                     const recipe_bound& bound)
     : model_(model),
       config_(config),
-      key_means_(key_means),
+      keys_(keys),
       tokens_(tokens),
       bound_(bound),
       limits_{rows_of(config), rows_of(config), !can_replay(config)},
@@ -106,7 +105,7 @@ std::vector<recipe_score> recipe_comparison::run(
     std::span<const storage::named_kv_recipe> candidates,
     const std::function<void(double)>& progress) {
     const auto reader = [this](const storage::named_kv_recipe& recipe) {
-        auto made = std::make_unique<recipe_reader>(model_, config_, recipe, key_means_,
+        auto made = std::make_unique<recipe_reader>(model_, config_, recipe, keys_,
                                                     static_cast<int>(tokens_.size()), limits_);
         if (can_replay(config_)) made->model().use_tape(&tape_);
         return made;

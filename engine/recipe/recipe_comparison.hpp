@@ -28,8 +28,8 @@ float bytes_share(const model_config& config, const storage::kv_recipe& recipe);
 class recipe_reader {
   public:
     recipe_reader(const transformer& model, const model_config& config,
-                  const storage::named_kv_recipe& recipe, std::span<const float> key_means,
-                  int tokens, transformer_limits limits);
+                  const storage::named_kv_recipe& recipe, const key_statistics& keys, int tokens,
+                  transformer_limits limits);
 
     /// Appends `tokens`. Shape: logits [wanted, vocabulary], of the ascending indices `wanted`.
     void read(std::span<const storage::token_id> tokens, std::span<const int> wanted,
@@ -50,10 +50,10 @@ class recipe_reader {
 
 class recipe_comparison {
   public:
-    /// `tokens` [at least 24] outlive it; the last one is only predicted. `key_means`: as
+    /// `keys` and `tokens` [at least 24] outlive it; the last one is only predicted. `keys`: as
     /// transformer::with_layout() gets them.
     recipe_comparison(const transformer& model, const model_config& config,
-                      std::span<const float> key_means, std::span<const storage::token_id> tokens,
+                      const key_statistics& keys, std::span<const storage::token_id> tokens,
                       const recipe_bound& bound);
 
     /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
@@ -72,7 +72,7 @@ class recipe_comparison {
 
     const transformer& model_;
     const model_config& config_;
-    std::span<const float> key_means_;
+    const key_statistics& keys_;
     std::span<const storage::token_id> tokens_;
     recipe_bound bound_;
     transformer_limits limits_;

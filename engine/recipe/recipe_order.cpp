@@ -37,7 +37,7 @@ bool is_open(std::size_t candidate, std::span<const storage::named_kv_recipe> ca
 bool is_finer(const storage::kv_recipe& a, const storage::kv_recipe& b) noexcept {
     const auto at_least = [](const storage::kv_form& one, const storage::kv_form& other) {
         return one.bits >= other.bits && one.rotated == other.rotated &&
-               one.centred == other.centred;
+               one.centred == other.centred && one.shaped == other.shaped;
     };
     return at_least(a.k, b.k) && at_least(a.v, b.v) && !(a == b);
 }

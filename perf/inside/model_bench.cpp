@@ -143,13 +143,15 @@ class bench_model {
         }
         const storage::kv_layout layout = make_kv_layout(config_, recipe, block_tokens);
         pool_ = std::make_unique<storage::block_pool>(layout, pool_bytes);
-        // Means of 0 take as long to subtract as those of the model.
-        const std::vector<float> means(recipe.k.centred ? key_means::count(config_) : 0);
+        // Statistics of 0 take as long as those of the model.
+        const key_statistics keys{
+            std::vector<float>(recipe.k.centred ? key_means::count(config_) : 0),
+            std::vector<float>(recipe.k.shaped ? key_shaping::count(config_) : 0)};
         auto weights =
             transformer::load(options.model, config_, make_kv_layout(config_, 16, block_tokens),
                               kernels, {1, 1}, weight_form::native, {});
         if (!weights) throw std::runtime_error(weights.error().what);
-        auto model = (*weights)->with_layout(layout, {rows_max, 16}, means);
+        auto model = (*weights)->with_layout(layout, {rows_max, 16}, keys);
         if (!model) throw std::runtime_error(model.error().what);
         model_ = std::move(*model);
         logits_ = aligned_buffer<float>(16 * static_cast<std::size_t>(config_.vocabulary));

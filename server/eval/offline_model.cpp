@@ -84,7 +84,7 @@ void offline_model::take_recipe(const engine::transformer& weights) {
         if (!named)
             chosen.recipe = *storage::find_kv_recipe(
                 engine::choose_recipe(measured.scores, engine::recipe_bound()).name);
-        chosen.key_means = measured.key_means;
+        chosen.keys = measured.keys;
     }
     const auto layout = make_layout(config_, chosen.recipe);
     const auto blocks =
@@ -93,7 +93,7 @@ void offline_model::take_recipe(const engine::transformer& weights) {
         layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};
-    model_ = take(weights.with_layout(layout, limits, chosen.key_means));
+    model_ = take(weights.with_layout(layout, limits, chosen.keys));
 }
 
 const engine::calibration& offline_model::calibrate(const engine::transformer& weights) {

@@ -38,6 +38,8 @@ void require_form(const std::string& name, const kv_form& form) {
         throw std::invalid_argument(name + " of 16 bits gain nothing by being rotated");
     if (form.centred && (!form.rotated || name != "key"))
         throw std::invalid_argument("only rotated keys are stored less their mean");
+    if (form.shaped && !form.centred)
+        throw std::invalid_argument("only keys less their mean are rounded by what queries see");
 }
 
 void require_recipe(const kv_recipe& recipe) {
@@ -85,6 +87,7 @@ kv_region place(std::size_t& offset, int heads, int dim, const kv_form& form, in
     region.dim = dim;
     region.bits = form.bits;
     region.rotated = form.rotated;
+    region.shaped = form.shaped;
     region.groups = form.bits == 16 ? 0 : dim / group_size;
     region.row_bytes = as_size(dim) * as_size(form.bits) / 8;
     const std::size_t rows = as_size(heads) * as_size(block_tokens);

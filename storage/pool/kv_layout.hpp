@@ -37,6 +37,7 @@ struct kv_region {
     int dim = 0;                // elements that count; a row may hold more behind them
     int bits = 16;              // of an element
     bool rotated = false;       // kv_form::rotated
+    bool shaped = false;        // kv_form::shaped
     int groups = 0;             // scales and biases a row; 0 at 16 bit
     std::size_t row_bytes = 0;  // one token of one head, packed
     std::size_t weights = 0;    // [heads, block_tokens, row_bytes]

@@ -547,8 +547,10 @@ SIMD void attend(const attention_block& block) {
 }
 
 constexpr kernel_table make_table(const char* name) {
-    return {name,           false,         linear_float,   linear_quant, quantize_rows,
-            sum_parts,      rms_norm,      add_rows,       silu_mul,     gelu_mul,
-            swiglu_clamped, rope,          rotate,         rotate_back,  quantize_kv,
-            attend,         merge_softmax, finish_softmax, exp_all,      embed_row};
+    return {name,          false,         linear_float,   linear_quant,
+            quantize_rows, sum_parts,     rms_norm,       add_rows,
+            silu_mul,      gelu_mul,      swiglu_clamped, rope,
+            rotate,        rotate_back,   quantize_kv,    quantize_kv_shaped,
+            attend,        merge_softmax, finish_softmax, exp_all,
+            embed_row};
 }

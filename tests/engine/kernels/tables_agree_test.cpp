@@ -308,6 +308,37 @@ TEST_P(kernel_table_of, quantised_kv_equals_scalar) {
     }
 }
 
+TEST_P(kernel_table_of, shaped_kv_equals_scalar) {
+    for (const int bits : {4, 5, 6, 7, 8}) {
+        for (int round = 0; round < 24; ++round) {
+            const int dim = round == 0 ? shaped_dim_max : 64 * (1 + random_.below(5));
+            const auto n = static_cast<std::size_t>(dim);
+            buffer<float> x(n, 4), feedback(n * n, 4);
+            random_.fill(x);
+            random_.fill(feedback);
+            for (float& value : x) value += round == 1 ? 1e5f : 0.0f;
+            for (std::size_t i = 0; i < n; ++i)
+                std::fill_n(feedback.begin() + static_cast<std::ptrdiff_t>(i * n), i + 1, 0.0f);
+            buffer<std::byte> a(n * static_cast<std::size_t>(bits) / 8, 2), b(a.size(), 2);
+            buffer<half> as(n / 64, 2), ab(n / 64, 2), bs(n / 64, 2), bb(n / 64, 2);
+            scalar_.quantize_kv_shaped(x.data(), dim, bits, feedback.data(), a.data(), as.data(),
+                                       ab.data());
+            table_->quantize_kv_shaped(x.data(), dim, bits, feedback.data(), b.data(), bs.data(),
+                                       bb.data());
+            ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << bits << ' ' << round;
+            ASSERT_TRUE(same_bits(as.data(), bs.data(), as.size())) << bits << ' ' << round;
+            ASSERT_TRUE(same_bits(ab.data(), bb.data(), ab.size())) << bits << ' ' << round;
+            // Without feedback it is the fitted rounding.
+            std::fill(feedback.begin(), feedback.end(), 0.0f);
+            table_->quantize_kv_shaped(x.data(), dim, bits, feedback.data(), a.data(), as.data(),
+                                       ab.data());
+            table_->quantize_kv(x.data(), dim, bits, kv_rounding::fitted, b.data(), bs.data(),
+                                bb.data());
+            ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << bits << ' ' << round;
+        }
+    }
+}
+
 TEST_P(kernel_table_of, rotated_heads_equal_scalar) {
     for (int dim = 16; dim <= 1024; dim += 16) {
         const auto n = static_cast<std::size_t>(dim);

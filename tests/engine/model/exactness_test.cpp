@@ -184,7 +184,8 @@ INSTANTIATE_TEST_SUITE_P(models, exactness,
 INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,
     testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3", "gptoss"),
-                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r")),
+                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k5s-v5r",
+                                     "k6s-v5r", "k7s-v5r")),
     name_of);
 
 }  // namespace

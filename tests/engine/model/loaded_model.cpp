@@ -18,14 +18,19 @@ storage::kv_recipe recipe_of(const model_run& run) {
     return storage::find_kv_recipe(run.recipe).value();
 }
 
-std::vector<float> some_means(const engine::model_config& config) {
-    std::vector<float> means(engine::key_means::count(config));
+std::vector<float> some_numbers(std::size_t count) {
+    std::vector<float> numbers(count);
     std::uint32_t seed = 11;
-    for (float& mean : means) {
+    for (float& number : numbers) {
         seed = seed * 1664525u + 1013904223u;
-        mean = static_cast<float>(seed >> 8) / static_cast<float>(1 << 24) - 0.5f;
+        number = static_cast<float>(seed >> 8) / static_cast<float>(1 << 24) - 0.5f;
     }
-    return means;
+    return numbers;
+}
+
+engine::key_statistics some_statistics(const engine::model_config& config) {
+    return {some_numbers(engine::key_means::count(config)),
+            some_numbers(engine::key_shaping::count(config))};
 }
 
 }  // namespace
@@ -48,8 +53,8 @@ loaded_model::loaded_model(const model_run& run) : run_(run), arena_(run.threads
             engine::make_kv_layout(config_, 16, run.block_tokens),
             *engine::find_kernels(run.kernels), {1, 1}, run.weights, {});
         if (loaded)
-            loaded =
-                (*loaded)->with_layout(layout, {run.rows_max, run.rows_max}, some_means(config_));
+            loaded = (*loaded)->with_layout(layout, {run.rows_max, run.rows_max},
+                                            some_statistics(config_));
         if (!loaded) {
             ADD_FAILURE() << loaded.error().what;
             return;

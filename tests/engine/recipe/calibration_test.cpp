@@ -117,7 +117,8 @@ TEST(calibration, measures_what_the_choice_needs_and_16_bit_against_itself) {
     EXPECT_EQ(reference.divergence_mean, 0.0f);
     EXPECT_EQ(reference.same_top_share, 1.0f);
     EXPECT_EQ(reference.positions, 768 - 1 - 64);
-    EXPECT_EQ(result.key_means.size(), key_means::count(model.config));
+    EXPECT_EQ(result.keys.means.size(), key_means::count(model.config));
+    EXPECT_EQ(result.keys.feedback.size(), key_shaping::count(model.config));
     const recipe_score& chosen = choose_recipe(result.scores, {});
     EXPECT_EQ(chosen.positions, reference.positions);
     EXPECT_TRUE(next_batch(candidates, result.scores, {}).empty());
@@ -161,15 +162,16 @@ TEST(recipe_comparison, gives_up_a_candidate_that_cannot_come_into_the_bound_any
     EXPECT_GT(late.positions, positions / 4);
 }
 
-TEST(candidate_recipes, are_the_named_ones_but_those_that_another_of_their_size_beats) {
+TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) {
     const auto candidates = candidate_recipes(taken(model_config::load(tiny)));
     const auto has = [&](std::string_view name) {
         return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
                candidates.end();
     };
-    EXPECT_EQ(candidates.size() + 1, storage::kv_recipes().size());
+    EXPECT_EQ(candidates.size() + 4, storage::kv_recipes().size());
     EXPECT_TRUE(has("k7m-v5r"));
     EXPECT_FALSE(has("k6m-v6r"));
+    EXPECT_FALSE(has("k7s-v5r"));
     EXPECT_EQ(candidates.back().name, "k16v16");
 }
 
@@ -200,6 +202,13 @@ TEST(calibration, that_is_damaged_or_of_other_candidates_is_not_read) {
     digit = digit == '9' ? '8' : static_cast<char>(digit + 1);
     std::ofstream(path, std::ios::trunc) << changed;
     EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
+    const std::size_t at = whole.find("\"key_feedback\":\"") + 16;
+    for (const std::string_view share : {"3c01", "7c00", "3cgf", "3c", ""}) {
+        std::string other = whole;  // another number, none that is finite, no number, too few
+        ASSERT_NE(other.substr(at, 4), "3c01");
+        std::ofstream(path, std::ios::trunc) << other.replace(at, 4, share);
+        EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt) << share;
+    }
     result.scores.pop_back();
     ASSERT_TRUE(write_calibration(files, path, result));
     EXPECT_EQ(read_calibration(files, path, model.config), std::nullopt);
@@ -236,7 +245,7 @@ TEST(choose_for, measures_once_and_remembers) {
     EXPECT_EQ(reports, 0);
     EXPECT_EQ(again.recipe, first.recipe);
     EXPECT_EQ(again.why, first.why);
-    EXPECT_EQ(again.key_means, first.key_means);
+    EXPECT_EQ(again.keys, first.keys);
 }
 
 TEST(choose_for, measures_again_where_other_candidates_were_measured) {
@@ -278,7 +287,7 @@ TEST(choose_for, a_named_recipe_is_taken_and_measured_only_for_its_means) {
     EXPECT_EQ(choose("k8v4").recipe, storage::find_kv_recipe("k8v4"));
     EXPECT_EQ(reports, 0);
     const chosen_recipe centred = choose("k8m-v5r");
-    EXPECT_EQ(centred.key_means.size(), key_means::count(model.config));
+    EXPECT_EQ(centred.keys.means.size(), key_means::count(model.config));
     EXPECT_EQ(centred.why, "");
 }
 

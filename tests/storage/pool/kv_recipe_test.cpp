@@ -47,6 +47,7 @@ TEST(kv_recipe, bytes_are_the_codes_and_four_for_each_group) {
     EXPECT_EQ(bytes("k8m-v5r"), 128u + 8 + 80 + 8);
     EXPECT_EQ(bytes("k6m-v6r"), 2u * (96 + 8));
     EXPECT_EQ(bytes("k7m-v5r"), 112u + 8 + 80 + 8);
+    EXPECT_EQ(bytes("k6s-v5r"), 96u + 8 + 80 + 8);
     EXPECT_EQ(bytes("k16v16"), 2u * 256);
 }
 
@@ -69,6 +70,9 @@ TEST(kv_recipe, a_form_that_makes_no_sense_is_refused_by_name) {
               std::string::npos);
     EXPECT_NE(refusal({8, false, true}, plain).find("only rotated keys"), std::string::npos);
     EXPECT_NE(refusal(plain, {5, true, true}).find("only rotated keys"), std::string::npos);
+    EXPECT_NE(refusal({8, true, false, true}, plain).find("by what queries see"),
+              std::string::npos);
+    EXPECT_EQ(refusal({8, true, true, true}, plain), "");
     EXPECT_NE(refusal(plain, {4, false, false}, true).find("kept as these"), std::string::npos);
     EXPECT_NE(refusal({8, true, true}, {8, true, true}, true).find("mean"), std::string::npos);
 }

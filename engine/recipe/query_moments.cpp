@@ -1,0 +1,98 @@
+#include "engine/recipe/query_moments.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/model/rope.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+/// Of the mean of the diagonal: what is added to it. Directions that a few hundred tokens did not
+/// look in may be looked in later.
+constexpr double doubt = 0.02;
+
+}  // namespace
+
+query_moments::query_moments(int dim)
+    : dim_(dim), sums_(static_cast<std::size_t>(dim) * static_cast<std::size_t>(dim)) {}
+
+void query_moments::add(const float* query) {
+    for (int row = 0; row < dim_; ++row) {
+        const auto by = static_cast<double>(query[row]);
+        double* sums = &at(row, 0);
+        for (int column = 0; column <= row; ++column)
+            sums[column] += by * static_cast<double>(query[column]);
+    }
+}
+
+void query_moments::write_feedback(const rope_parameters& rope, int positions,
+                                   const kernel_table& kernels, std::span<float> out) {
+    for (int row = 0; row < dim_; ++row)
+        for (int column = 0; column < row; ++column) at(column, row) = at(row, column);
+    turn(rope, positions);
+    rotate(kernels);
+    double trace = 0.0;
+    for (int i = 0; i < dim_; ++i) trace += at(i, i);
+    for (int i = 0; i < dim_; ++i) at(i, i) += doubt * trace / dim_;
+    // C = U D U', from the last column on; a column of U replaces that of what is left of C.
+    for (int j = dim_ - 1; j >= 0; --j) {
+        const double inverse = at(j, j) > 0.0 ? 1.0 / at(j, j) : 0.0;
+        for (int row = 0; row < j; ++row) {
+            const double share = at(j, row) * inverse;
+            for (int column = 0; column <= row; ++column) at(row, column) -= share * at(j, column);
+        }
+        for (int row = 0; row < j; ++row) at(row, j) = at(j, row) * inverse;
+    }
+    auto to = out.begin();
+    for (int row = 0; row < dim_; ++row)
+        for (int column = row + 1; column < dim_; ++column) {
+            const double share = std::clamp(at(row, column), -65504.0, 65504.0);
+            *to++ = to_float(to_half(static_cast<float>(share)));
+        }
+}
+
+/// The moments behind rope. With z = x[i] + j x[i + dim / 2] for a pair, a turn multiplies z by
+/// e^(j f p): E[z z*] of two pairs by the difference of their frequencies, E[z z] by the sum.
+void query_moments::turn(const rope_parameters& rope, int positions) {
+    const std::vector<float> frequencies = rope_frequencies(rope, dim_);
+    const int pairs = dim_ / 2;
+    for (int a = 0; a < pairs; ++a) {
+        for (int b = 0; b < pairs; ++b) {
+            const auto fa = static_cast<double>(frequencies[static_cast<std::size_t>(a)]);
+            const auto fb = static_cast<double>(frequencies[static_cast<std::size_t>(b)]);
+            const auto [cos_less, sin_less] = mean_turn(fa - fb, positions);
+            const auto [cos_more, sin_more] = mean_turn(fa + fb, positions);
+            double &xx = at(a, b), &yy = at(a + pairs, b + pairs), &xy = at(a, b + pairs),
+                   &yx = at(a + pairs, b);
+            const double like = xx + yy, like_j = yx - xy, other = xx - yy, other_j = xy + yx;
+            const double like_re = like * cos_less - like_j * sin_less;
+            const double like_im = like * sin_less + like_j * cos_less;
+            const double other_re = other * cos_more - other_j * sin_more;
+            const double other_im = other * sin_more + other_j * cos_more;
+            xx = (like_re + other_re) / 2.0;
+            yy = (like_re - other_re) / 2.0;
+            xy = (other_im - like_im) / 2.0;
+            yx = (other_im + like_im) / 2.0;
+        }
+    }
+}
+
+/// The moments of rotated queries: rows, then columns.
+void query_moments::rotate(const kernel_table& kernels) {
+    std::vector<float> row(static_cast<std::size_t>(dim_));
+    for (const bool transposed : {false, true}) {
+        for (int i = 0; i < dim_; ++i) {
+            for (int k = 0; k < dim_; ++k)
+                row[static_cast<std::size_t>(k)] =
+                    static_cast<float>(transposed ? at(k, i) : at(i, k));
+            kernels.rotate(row.data(), dim_);
+            for (int k = 0; k < dim_; ++k)
+                (transposed ? at(k, i) : at(i, k)) =
+                    static_cast<double>(row[static_cast<std::size_t>(k)]);
+        }
+    }
+}
+
+}  // namespace semantic::engine
