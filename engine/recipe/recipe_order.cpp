@@ -1,20 +1,24 @@
 #include "engine/recipe/recipe_order.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace semantic::engine {
 
 namespace {
 
 /// A smallest size with this many candidates is a batch of its own; else two more sizes join it,
-/// since each batch reads the reference anew.
+/// since each batch reads the reference anew. No fewer are left by what may be settled.
 constexpr std::size_t batch_worth = 3;
 constexpr std::size_t sizes_of_batch = 3;
 
-/// Whether coarser forms of its kind need not be measured: a bit less diverges 2.0 to 3.5 times as
-/// much on published models.
-bool settles_coarser(const recipe_score& score, const recipe_bound& bound) {
-    return 2.0 * static_cast<double>(score.divergence_mean) > bound.divergence_limit();
+/// Whether a coarser one of its kind need not be measured. On published models a bit less of both K
+/// and V diverges 2.0 to 3.5 times as much; of one alone, by a share of the whole that is not known.
+bool settles(const recipe_score& finer, const storage::kv_recipe& its, const storage::kv_recipe& coarser,
+             const recipe_bound& bound) {
+    const bool fewer_of_both = its.k.bits > coarser.k.bits && its.v.bits > coarser.v.bits;
+    const double growth = fewer_of_both ? 2.0 : 1.0;
+    return growth * static_cast<double>(finer.divergence_mean) > bound.divergence_limit();
 }
 
 bool is_open(std::size_t candidate, std::span<const storage::named_kv_recipe> candidates,
@@ -25,9 +29,9 @@ bool is_open(std::size_t candidate, std::span<const storage::named_kv_recipe> ca
         if (!scores[other].is_measured()) continue;
         const bool holds = bound.holds(scores[other]);
         if (holds && scores[other].bytes_share <= own.bytes_share) return false;
-        if (settles_coarser(scores[other], bound) &&
-            is_finer(candidates[other].recipe, candidates[candidate].recipe))
-            return false;
+        const storage::kv_recipe &finer = candidates[other].recipe,
+                                 &coarser = candidates[candidate].recipe;
+        if (is_finer(finer, coarser) && settles(scores[other], finer, coarser, bound)) return false;
     }
     return true;
 }
@@ -58,13 +62,17 @@ std::vector<std::size_t> next_batch(std::span<const storage::named_kv_recipe> ca
     if (sizes.empty()) return {};
     std::vector<std::size_t> batch = sizes.front();
     if (batch.size() < batch_worth && sizes.size() > 1) {
-        std::erase_if(batch, [&](std::size_t small) {
+        const auto may_be_settled = [&](std::size_t small) {
             return std::ranges::any_of(sizes[1], [&](std::size_t next) {
                 return is_finer(candidates[next].recipe, candidates[small].recipe);
             });
-        });
+        };
+        std::vector<std::size_t> sure = batch;
+        std::erase_if(sure, may_be_settled);
         for (std::size_t size = 1; size < std::min(sizes.size(), sizes_of_batch); ++size)
-            batch.insert(batch.end(), sizes[size].begin(), sizes[size].end());
+            for (auto* const both : {&batch, &sure})
+                both->insert(both->end(), sizes[size].begin(), sizes[size].end());
+        if (sure.size() >= batch_worth) batch = std::move(sure);
     }
     std::ranges::sort(batch);
     return batch;

@@ -14,20 +14,22 @@ constexpr kv_form mean(int bits) { return {bits, true, true}; }
 constexpr kv_form rotated(int bits) { return {bits, true, false}; }
 constexpr kv_form plain(int bits) { return {bits, false, false}; }
 
-// Shaped keys have to be asked for: nothing bounds yet what a key with an outlier loses by them
-// (perf/README.md, Keys and values).
+// Of the same bytes shaped keys diverge least on published models, so a calibration measures no
+// others where there are such (perf/README.md, Keys and values).
 const std::array table{
     named_kv_recipe{"k4v4", {4}},
-    named_kv_recipe{"k4m-v4r", {mean(4), rotated(4)}},
-    named_kv_recipe{"k5m-v4r", {mean(5), rotated(4)}},
-    named_kv_recipe{"k5s-v5r", {shaped(5), rotated(5)}, false},
-    named_kv_recipe{"k6m-v5r", {mean(6), rotated(5)}},
-    named_kv_recipe{"k6s-v5r", {shaped(6), rotated(5)}, false},
-    named_kv_recipe{"k8v4", {plain(8), plain(4)}},
-    named_kv_recipe{"k8m-v4r", {mean(8), rotated(4)}},
-    named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}, false},  // k7m-v5r is closer to 16 bit
-    named_kv_recipe{"k7m-v5r", {mean(7), rotated(5)}},
-    named_kv_recipe{"k7s-v5r", {shaped(7), rotated(5)}, false},
+    named_kv_recipe{"k4m-v4r", {mean(4), rotated(4)}, false},
+    named_kv_recipe{"k4s-v4r", {shaped(4), rotated(4)}},
+    named_kv_recipe{"k5m-v4r", {mean(5), rotated(4)}, false},
+    named_kv_recipe{"k5s-v4r", {shaped(5), rotated(4)}},
+    named_kv_recipe{"k5s-v5r", {shaped(5), rotated(5)}},
+    named_kv_recipe{"k6m-v5r", {mean(6), rotated(5)}, false},
+    named_kv_recipe{"k6s-v5r", {shaped(6), rotated(5)}},
+    named_kv_recipe{"k8v4", {plain(8), plain(4)}, false},
+    named_kv_recipe{"k8m-v4r", {mean(8), rotated(4)}, false},
+    named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}, false},
+    named_kv_recipe{"k7m-v5r", {mean(7), rotated(5)}, false},
+    named_kv_recipe{"k7s-v5r", {shaped(7), rotated(5)}},
     named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}},
     named_kv_recipe{"k8v8", {8}},
     named_kv_recipe{"k16v16", {16}},

@@ -168,10 +168,11 @@ TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) 
         return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
                candidates.end();
     };
-    EXPECT_EQ(candidates.size() + 4, storage::kv_recipes().size());
-    EXPECT_TRUE(has("k7m-v5r"));
+    EXPECT_EQ(candidates.size() + 7, storage::kv_recipes().size());
+    EXPECT_TRUE(has("k7s-v5r"));
+    EXPECT_TRUE(has("k8m-v5r"));
+    EXPECT_FALSE(has("k7m-v5r"));
     EXPECT_FALSE(has("k6m-v6r"));
-    EXPECT_FALSE(has("k7s-v5r"));
     EXPECT_EQ(candidates.back().name, "k16v16");
 }
 
@@ -253,7 +254,7 @@ TEST(choose_for, measures_again_where_other_candidates_were_measured) {
     const tests::temp_dir dir;
     const std::string path = calibration_path(dir.path(), model.model->weights_hash());
     calibration of_others = model.measure();
-    const auto newest = std::ranges::find(of_others.scores, "k7m-v5r", &recipe_score::name);
+    const auto newest = std::ranges::find(of_others.scores, "k7s-v5r", &recipe_score::name);
     ASSERT_NE(newest, of_others.scores.end());
     newest->name = "k6m-v6r";
     ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, of_others));
