@@ -16,7 +16,8 @@ constexpr kv_form plain(int bits) { return {bits, false, false}; }
 
 // Of the same bytes shaped keys diverge least on published models, so a calibration measures no
 // others where there are such (perf/README.md, Keys and values).
-const std::array table{
+// constexpr: tables of options that other files make before main() name what is in it.
+constexpr std::array table{
     named_kv_recipe{"k4v4", {4}},
     named_kv_recipe{"k4m-v4r", {mean(4), rotated(4)}, false},
     named_kv_recipe{"k4s-v4r", {shaped(4), rotated(4)}},

@@ -30,11 +30,11 @@ struct kv_recipe {
     kv_form k, v;
     int group_size = 64;  // elements along head_dim that share one scale and one bias
 
-    kv_recipe() : kv_recipe(4) {}
-    kv_recipe(kv_form keys, kv_form values, int group = 64)
+    constexpr kv_recipe() : kv_recipe(4) {}
+    constexpr kv_recipe(kv_form keys, kv_form values, int group = 64)
         : k(keys), v(values), group_size(group) {}
     /// K and V alike, not rotated: at 4 and 8 bit MLX affine groups.
-    kv_recipe(int bits, int group = 64) : kv_recipe(kv_form{bits}, kv_form{bits}, group) {}
+    constexpr kv_recipe(int bits, int group = 64) : kv_recipe(kv_form{bits}, kv_form{bits}, group) {}
 
     /// K and V are kept alike, so that values may lie inside the keys.
     bool uniform() const noexcept { return k == v; }

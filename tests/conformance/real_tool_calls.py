@@ -1,7 +1,8 @@
 """Tool calls of a published model: how many required calls are of their schema, and how many calls
 are the right ones where the model decides. CALLS says how many of each, REAL_MODEL names the file.
 All replies are streamed: what is judged is what the pieces of the arguments make. Ends with 1 below
-100 % of required calls or 90 % of right ones."""
+100 % of required calls or 90 % of right ones. REAL_RECIPE: K and V in that form, instead of the
+measured one."""
 
 import json
 import os
@@ -278,13 +279,15 @@ def main():
         print(f"skipped: {model} is not there (bash etc/get-model.sh {model.stem} fetches it)")
         return 77
     program = os.environ["CONFORMANCE_SERVER"]
+    recipe = os.environ.get("REAL_RECIPE")
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as cache:
         # What the tests are told by variables is no option of the server's.
         told = {key: value for key, value in os.environ.items() if not key.startswith("SEMANTIC_")}
         server = subprocess.Popen(
-            [program, "--model", model, "--port", str(port), "--cache-dir", cache],
+            [program, "--model", model, "--port", str(port), "--cache-dir", cache]
+            + (["--kv-recipe", recipe] if recipe else []),
             stdout=subprocess.DEVNULL,
             env=told,
         )

@@ -1,4 +1,5 @@
 #include "server/config/config.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 #include <gtest/gtest.h>
 
@@ -398,6 +399,12 @@ TEST(config, help_names_every_option) {
     for (const config_option& option : config_options())
         EXPECT_NE(text.find("--" + std::string(option.name) + " "), std::string::npos)
             << option.name;
+}
+
+TEST(config, help_names_every_kv_recipe) {
+    const std::string text = help_text();
+    for (const storage::named_kv_recipe& each : storage::kv_recipes())
+        EXPECT_NE(text.find(each.name), std::string::npos) << each.name;
 }
 
 TEST(config, home_is_expanded_for_the_engine) {
