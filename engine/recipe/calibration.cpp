@@ -187,6 +187,10 @@ std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& conf
             continue;  // such as heads that no group of 64 divides
         }
     }
+    // Where keys can be shaped, 4 bits as they come are never the better ones of their size.
+    if (std::ranges::any_of(possible, [](const auto& each) { return each.recipe.k.shaped; }))
+        std::erase_if(possible,
+                      [](const auto& each) { return each.recipe == storage::kv_recipe(4); });
     return possible;
 }
 

@@ -67,7 +67,8 @@ const recipe_score& choose_recipe(std::span<const recipe_score> scores, const re
 /// "41 % of 16 bit, KL 0.0044, 97.8 ± 0.7 % same top": one standard error.
 std::string describe(const recipe_score& score);
 
-/// The recipes that are measured and that the model's geometry allows, 16 bit last. Requires: a
+/// The recipes that are measured and that the model's geometry allows, 16 bit last; k4v4 only where
+/// keys cannot be shaped. Requires: a
 /// valid config.
 std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config);
 

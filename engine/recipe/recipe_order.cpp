@@ -1,21 +1,21 @@
 #include "engine/recipe/recipe_order.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace semantic::engine {
 
 namespace {
 
 /// A smallest size with this many candidates is a batch of its own; else two more sizes join it,
-/// since each batch reads the reference anew. No fewer are left by what may be settled.
+/// since each batch reads the reference anew.
 constexpr std::size_t batch_worth = 3;
 constexpr std::size_t sizes_of_batch = 3;
 
 /// Whether a coarser one of its kind need not be measured. On published models a bit less of both K
-/// and V diverges 2.0 to 3.5 times as much; of one alone, by a share of the whole that is not known.
-bool settles(const recipe_score& finer, const storage::kv_recipe& its, const storage::kv_recipe& coarser,
-             const recipe_bound& bound) {
+/// and V diverges 2.0 to 3.5 times as much; of one alone, by a share of the whole that is not
+/// known.
+bool settles(const recipe_score& finer, const storage::kv_recipe& its,
+             const storage::kv_recipe& coarser, const recipe_bound& bound) {
     const bool fewer_of_both = its.k.bits > coarser.k.bits && its.v.bits > coarser.v.bits;
     const double growth = fewer_of_both ? 2.0 : 1.0;
     return growth * static_cast<double>(finer.divergence_mean) > bound.divergence_limit();
@@ -61,19 +61,9 @@ std::vector<std::size_t> next_batch(std::span<const storage::named_kv_recipe> ca
     }
     if (sizes.empty()) return {};
     std::vector<std::size_t> batch = sizes.front();
-    if (batch.size() < batch_worth && sizes.size() > 1) {
-        const auto may_be_settled = [&](std::size_t small) {
-            return std::ranges::any_of(sizes[1], [&](std::size_t next) {
-                return is_finer(candidates[next].recipe, candidates[small].recipe);
-            });
-        };
-        std::vector<std::size_t> sure = batch;
-        std::erase_if(sure, may_be_settled);
+    if (batch.size() < batch_worth)
         for (std::size_t size = 1; size < std::min(sizes.size(), sizes_of_batch); ++size)
-            for (auto* const both : {&batch, &sure})
-                both->insert(both->end(), sizes[size].begin(), sizes[size].end());
-        if (sure.size() >= batch_worth) batch = std::move(sure);
-    }
+            batch.insert(batch.end(), sizes[size].begin(), sizes[size].end());
     std::ranges::sort(batch);
     return batch;
 }

@@ -29,9 +29,11 @@ constexpr std::array table{
     named_kv_recipe{"k8v4", {plain(8), plain(4)}, false},
     named_kv_recipe{"k8m-v4r", {mean(8), rotated(4)}, false},
     named_kv_recipe{"k6m-v6r", {mean(6), rotated(6)}, false},
+    named_kv_recipe{"k6s-v6r", {shaped(6), rotated(6)}},
     named_kv_recipe{"k7m-v5r", {mean(7), rotated(5)}, false},
     named_kv_recipe{"k7s-v5r", {shaped(7), rotated(5)}},
-    named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}},
+    named_kv_recipe{"k7s-v6r", {shaped(7), rotated(6)}},
+    named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}, false},
     named_kv_recipe{"k8v8", {8}},
     named_kv_recipe{"k16v16", {16}},
 };

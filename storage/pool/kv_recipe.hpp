@@ -34,7 +34,8 @@ struct kv_recipe {
     constexpr kv_recipe(kv_form keys, kv_form values, int group = 64)
         : k(keys), v(values), group_size(group) {}
     /// K and V alike, not rotated: at 4 and 8 bit MLX affine groups.
-    constexpr kv_recipe(int bits, int group = 64) : kv_recipe(kv_form{bits}, kv_form{bits}, group) {}
+    constexpr kv_recipe(int bits, int group = 64)
+        : kv_recipe(kv_form{bits}, kv_form{bits}, group) {}
 
     /// K and V are kept alike, so that values may lie inside the keys.
     bool uniform() const noexcept { return k == v; }

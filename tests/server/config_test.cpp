@@ -1,5 +1,4 @@
 #include "server/config/config.hpp"
-#include "storage/pool/kv_recipe.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <set>
 #include <unistd.h>
 
+#include "storage/pool/kv_recipe.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace semantic::server {

@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,
     testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3", "gptoss"),
                      testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k5s-v5r",
-                                     "k6s-v5r", "k7s-v5r")),
+                                     "k6s-v5r", "k7s-v5r", "k4s-v4r", "k7s-v6r")),
     name_of);
 
 }  // namespace

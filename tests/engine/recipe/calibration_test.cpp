@@ -168,9 +168,9 @@ TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) 
         return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
                candidates.end();
     };
-    EXPECT_EQ(candidates.size() + 7, storage::kv_recipes().size());
+    EXPECT_EQ(candidates.size() + 9, storage::kv_recipes().size());
     EXPECT_TRUE(has("k7s-v5r"));
-    EXPECT_TRUE(has("k8m-v5r"));
+    EXPECT_TRUE(has("k6s-v6r"));
     EXPECT_FALSE(has("k7m-v5r"));
     EXPECT_FALSE(has("k6m-v6r"));
     EXPECT_EQ(candidates.back().name, "k16v16");
