@@ -119,8 +119,19 @@ struct kv_rows {
     int row_scales = 0;         // from one token to the next, at least dim / 64; unused at 16 bit
 };
 
-/// Longest row of kernel_table::quantize_kv_shaped.
+/// Longest row of kernel_table::quantize_kv_shaped, and how many it takes at once.
 inline constexpr int shaped_dim_max = 1024;
+inline constexpr int shaped_keys_max = 4;
+
+/// A row x [dim] of kernel_table::quantize_kv_shaped and where it goes. `feedback` [dim, dim]:
+/// [i][j] is what element j takes over of the error of i, 0 for j <= i.
+struct shaped_key {
+    const float* x;
+    const float* feedback;
+    std::byte* row;
+    half* scales;
+    half* biases;
+};
 
 /// How quantize_kv finds the scale and the bias of a group. mlx is for rows as they are; fitted
 /// errs less where a rotation has made the elements of a row alike.
@@ -225,11 +236,10 @@ struct kernel_table {
     /// nothing.
     void (*quantize_kv)(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                         half* scales, half* biases);
-    /// The same by (26): each element's error is made up for by the elements behind it, as far as
-    /// `feedback` [dim, dim] says: [i][j] is what j takes over of the error of i, 0 for j <= i.
-    /// Requires: bits 4 to 8, dim at most shaped_dim_max.
-    void (*quantize_kv_shaped)(const float* x, int dim, int bits, const float* feedback,
-                               std::byte* row, half* scales, half* biases);
+    /// The same of some rows by (26): each element's error is made up for by the elements behind
+    /// it. An element waits for the one before, so rows are rounded side by side. Requires: bits 4
+    /// to 8, dim at most shaped_dim_max, count at most shaped_keys_max.
+    void (*quantize_kv_shaped)(const shaped_key* keys, int count, int dim, int bits);
 
     /// Scores, softmax and weighted sum of one frame, merged into the running state. Requires:
     /// attends(k.bits, v.bits), and k.bits == v.bits where the values lie in the key rows.

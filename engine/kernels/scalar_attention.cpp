@@ -433,29 +433,32 @@ void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::b
 }
 
 /// (26)
-void quantize_kv_shaped(const float* x, int dim, int bits, const float* feedback, std::byte* row,
-                        half* scales, half* biases) {
+void quantize_shaped_key(const shaped_key& key, int dim, int bits) {
     const float steps = static_cast<float>((1 << bits) - 1);
     float wanted[shaped_dim_max];
     std::uint8_t q[shaped_dim_max];
-    std::transform(x, x + dim, wanted, clamp_to_half);
+    std::transform(key.x, key.x + dim, wanted, clamp_to_half);
     scale_and_bias lines[shaped_dim_max / group_size];
     for (index g = 0; g < dim / group_size; ++g)
-        lines[g] = round_fitted(x + g * group_size, steps, q + g * group_size);
+        lines[g] = round_fitted(key.x + g * group_size, steps, q + g * group_size);
     for (index i = 0; i < dim; ++i) {
         const scale_and_bias line = lines[i / group_size];
         const float level = std::nearbyint((wanted[i] - line.bias) * (1.0f / line.scale));
         const float code = std::fmin(std::fmax(level, 0.0f), steps);
         q[i] = static_cast<std::uint8_t>(code);
-        const float error = std::fma(line.scale, code, line.bias) - clamp_to_half(x[i]);
+        const float error = std::fma(line.scale, code, line.bias) - clamp_to_half(key.x[i]);
         for (index j = i + 1; j < dim; ++j)
-            wanted[j] = std::fma(-error, feedback[i * dim + j], wanted[j]);
+            wanted[j] = std::fma(-error, key.feedback[i * dim + j], wanted[j]);
     }
     for (index g = 0; g < dim / group_size; ++g) {
-        pack_group(q + g * group_size, bits, row + g * group_size * bits / 8);
-        scales[g] = to_finite_half(lines[g].scale);
-        biases[g] = to_finite_half(lines[g].bias);
+        pack_group(q + g * group_size, bits, key.row + g * group_size * bits / 8);
+        key.scales[g] = to_finite_half(lines[g].scale);
+        key.biases[g] = to_finite_half(lines[g].bias);
     }
+}
+
+void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits) {
+    for (int i = 0; i < count; ++i) quantize_shaped_key(keys[i], dim, bits);
 }
 
 /// (18)

@@ -14,8 +14,7 @@ void rotate(float* x, int dim);
 void rotate_back(float* x, int dim);
 void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, std::byte* row,
                  half* scales, half* biases);
-void quantize_kv_shaped(const float* x, int dim, int bits, const float* feedback, std::byte* row,
-                        half* scales, half* biases);
+void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits);
 void attend(const attention_block& block);
 void merge_softmax(softmax_state& into, float* into_out, const softmax_state& from,
                    const float* from_out, int dim);

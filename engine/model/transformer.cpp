@@ -53,7 +53,13 @@ struct transformer::impl {
                   float* x, int count);
     void place_query(int layer, int row, const float* q);
     void place_latent_queries(int layer, int begin, int end, const float* q);
-    void append(int layer, int row, float* k, float* v);
+    /// Of a key or value in a frame.
+    struct stored_row {
+        std::byte* packed;
+        half *scales, *biases;
+    };
+    stored_row place(int row, int layer, const storage::kv_region& region, int head) const;
+    void append(int layer, int begin, int end, float* k, float* v);
     void append_latent(int layer, int row, float* latent, float* key);
     void wait_for(int layer, std::span<const sequence_step> batch) const;
     void attend(int layer);
@@ -286,10 +292,17 @@ void transformer::impl::project_panel(int layer, int begin, int end, bool querie
         add_bias(w.k, k, count);
         add_bias(w.v, v, count);
     }
-    tasks.for_rows(begin, end, 4 * (q_width + kv_width), [&](int row) {
-        const int i = row - begin;
-        if (queries) place_query(layer, row, q + area(i, q_width));
-        if (keys_and_values) append(layer, row, k + area(i, k_width), v + area(i, k_width));
+    // Keys that are shaped are rounded some at a time, those of several rows where a row has few.
+    const int together =
+        layout.k(layer).shaped ? std::max(1, shaped_keys_max / config.kv_heads) : 1;
+    const int parts = (count + together - 1) / together;
+    tasks.for_rows(0, parts, 4 * together * (q_width + kv_width), [&](int part) {
+        const int first = part * together, last = std::min(first + together, count);
+        if (queries)
+            for (int i = first; i < last; ++i) place_query(layer, begin + i, q + area(i, q_width));
+        if (keys_and_values)
+            append(layer, begin + first, begin + last, k + area(first, k_width),
+                   v + area(first, k_width));
     });
 }
 
@@ -391,39 +404,62 @@ void transformer::impl::rotate(const storage::kv_region& region, float* x) const
     for (int i = 0; i < region.dim; i += step) kernels.rotate(x + i, step);
 }
 
-/// Quantised before anything reads them, so that a fresh token and a restored one are the same
-/// bytes. Overwrites `values`.
-void transformer::impl::store(int row, int layer, const storage::kv_region& region, int head,
-                              float* values) const {
-    rotate(region, values);
+/// Where a row of a head goes.
+transformer::impl::stored_row transformer::impl::place(int row, int layer,
+                                                       const storage::kv_region& region,
+                                                       int head) const {
     const int position = positions_[static_cast<std::size_t>(row)],
               block_tokens = layout.block_tokens();
     const auto block = static_cast<std::size_t>(position / block_tokens);
     const int token = position % block_tokens;
     std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
-    std::byte* packed = frame + region.row_at(block_tokens, head, token);
     std::byte* scale_at = frame + region.scale_at(block_tokens, head, token);
-    half* scales = reinterpret_cast<half*>(scale_at);
-    half* biases = reinterpret_cast<half*>(scale_at + (region.biases - region.scales));
-    if (region.shaped) {
-        kernels.quantize_kv_shaped(values, region.dim, region.bits, shaping->feedback(layer, head),
-                                   packed, scales, biases);
-        return;
-    }
-    const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
-    kernels.quantize_kv(values, region.dim, region.bits, rule, packed, scales, biases);
+    return {frame + region.row_at(block_tokens, head, token), reinterpret_cast<half*>(scale_at),
+            reinterpret_cast<half*>(scale_at + (region.biases - region.scales))};
 }
 
-void transformer::impl::append(int layer, int row, float* k, float* v) {
-    for (int head = 0; head < config.kv_heads; ++head) {
-        float* key = k + head * config.head_dim;
-        norm_in_place(key, config.head_dim, weights.layers[static_cast<std::size_t>(layer)].k_norm);
-        captured.take_key(config, layer, row, head, key);
-        kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row), config.head_dim);
-        if (means != nullptr) means->subtract(layer, head, key);
-        store(row, layer, layout.k(layer), head, key);
-        store(row, layer, layout.v(layer), head, v + head * config.head_dim);
+/// Quantised before anything reads them, so that a fresh token and a restored one are the same
+/// bytes. Overwrites `values`.
+void transformer::impl::store(int row, int layer, const storage::kv_region& region, int head,
+                              float* values) const {
+    rotate(region, values);
+    const stored_row to = place(row, layer, region, head);
+    const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
+    kernels.quantize_kv(values, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
+}
+
+/// Keys and values of the rows [begin, end).
+void transformer::impl::append(int layer, int begin, int end, float* k, float* v) {
+    const storage::kv_region& keys = layout.k(layer);
+    const std::vector<float>& norm_weight = weights.layers[static_cast<std::size_t>(layer)].k_norm;
+    shaped_key waiting[shaped_keys_max];
+    int count = 0;
+    const auto round_waiting = [&] {
+        kernels.quantize_kv_shaped(waiting, count, keys.dim, keys.bits);
+        count = 0;
+    };
+    for (int row = begin; row < end; ++row) {
+        for (int head = 0; head < config.kv_heads; ++head) {
+            float* key = k + area(row - begin, kv_width / 2) + head * config.head_dim;
+            norm_in_place(key, config.head_dim, norm_weight);
+            captured.take_key(config, layer, row, head, key);
+            kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row),
+                         config.head_dim);
+            if (means != nullptr) means->subtract(layer, head, key);
+            store(row, layer, layout.v(layer), head,
+                  v + area(row - begin, kv_width / 2) + head * config.head_dim);
+            if (!keys.shaped) {
+                store(row, layer, keys, head, key);
+                continue;
+            }
+            rotate(keys, key);
+            const stored_row to = place(row, layer, keys, head);
+            waiting[count++] = {key, shaping->feedback(layer, head), to.packed, to.scales,
+                                to.biases};
+            if (count == shaped_keys_max) round_waiting();
+        }
     }
+    round_waiting();
 }
 
 /// `latent`: the latent and the rotated piece of key, as projected. `key`: room for them as stored.

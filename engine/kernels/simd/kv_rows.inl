@@ -242,43 +242,56 @@ SIMD void quantize_kv(const float* x, int dim, int bits, kv_rounding rounding, s
     }
 }
 
-/// (26)
-SIMD void quantize_kv_shaped(const float* x, int dim, int bits, const float* feedback,
-                             std::byte* row, half* scales, half* biases) {
-    const float steps = static_cast<float>((1 << bits) - 1);
+/// A row of (26) on its way. The next element is kept by itself, as its lane will be: the chain
+/// from one to the next goes through no store and no load.
+struct shaped_row {
     alignas(64) float given[shaped_dim_max], wanted[shaped_dim_max];
     alignas(64) std::uint8_t levels[shaped_dim_max];
     scale_and_bias lines[shaped_dim_max / group_size];
+    float next;
+};
+
+SIMD void begin_shaped(const shaped_key& key, int dim, float steps, shaped_row& to) {
     for (index g = 0; g < dim / group_size; ++g) {
         v16 part[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
             const index at = g * group_size + i * lane_count;
-            part[i] = min(max(load(x + at), set1(-65504.0f)), set1(65504.0f));
-            store(given + at, part[i]);
-            store(wanted + at, part[i]);
+            part[i] = min(max(load(key.x + at), set1(-65504.0f)), set1(65504.0f));
+            store(to.given + at, part[i]);
+            store(to.wanted + at, part[i]);
         }
-        lines[g] = round_fitted(part, steps, levels + g * group_size);
+        to.lines[g] = round_fitted(part, steps, to.levels + g * group_size);
     }
-    // The next element is made ready by itself, as its lane will be: the chain from one to the next
-    // goes through no store and no load.
-    float next = x[0] > -65504.0f ? x[0] : -65504.0f;
-    next = next < 65504.0f ? next : 65504.0f;
-    for (index i = 0; i < dim; ++i) {
-        const scale_and_bias line = lines[i / group_size];
-        const float level = __builtin_nearbyintf((next - line.bias) * (1.0f / line.scale));
-        const float code = level > 0.0f ? (level < steps ? level : steps) : 0.0f;
-        levels[i] = static_cast<std::uint8_t>(code);
-        const float error = given[i] - __builtin_fmaf(line.scale, code, line.bias);
-        const float* shares = feedback + i * dim;
-        if (i + 1 < dim) next = __builtin_fmaf(error, shares[i + 1], wanted[i + 1]);
-        for (index j = i / lane_count * lane_count; j < dim; j += lane_count) {
-            store(wanted + j, fma(set1(error), load(shares + j), load(wanted + j)));
+    to.next = to.given[0];
+}
+
+/// Rounds element i and hands its error on.
+SIMD_INLINE void round_shaped(const float* feedback, int dim, float steps, index i,
+                              shaped_row& row) {
+    const scale_and_bias line = row.lines[i / group_size];
+    const float level = __builtin_nearbyintf((row.next - line.bias) * (1.0f / line.scale));
+    const float code = level > 0.0f ? (level < steps ? level : steps) : 0.0f;
+    row.levels[i] = static_cast<std::uint8_t>(code);
+    const float error = row.given[i] - __builtin_fmaf(line.scale, code, line.bias);
+    const float* shares = feedback + i * dim;
+    if (i + 1 < dim) row.next = __builtin_fmaf(error, shares[i + 1], row.wanted[i + 1]);
+    for (index j = i / lane_count * lane_count; j < dim; j += lane_count)
+        store(row.wanted + j, fma(set1(error), load(shares + j), load(row.wanted + j)));
+}
+
+/// (26)
+SIMD void quantize_kv_shaped(const shaped_key* keys, int count, int dim, int bits) {
+    const float steps = static_cast<float>((1 << bits) - 1);
+    shaped_row rows[shaped_keys_max];
+    for (int k = 0; k < count; ++k) begin_shaped(keys[k], dim, steps, rows[k]);
+    for (index i = 0; i < dim; ++i)
+        for (int k = 0; k < count; ++k) round_shaped(keys[k].feedback, dim, steps, i, rows[k]);
+    for (int k = 0; k < count; ++k)
+        for (index g = 0; g < dim / group_size; ++g) {
+            pack_group(rows[k].levels + g * group_size, bits,
+                       keys[k].row + g * group_size * bits / 8);
+            keys[k].scales[g] = to_finite_half(rows[k].lines[g].scale);
+            keys[k].biases[g] = to_finite_half(rows[k].lines[g].bias);
         }
-    }
-    for (index g = 0; g < dim / group_size; ++g) {
-        pack_group(levels + g * group_size, bits, row + g * group_size * bits / 8);
-        scales[g] = to_finite_half(lines[g].scale);
-        biases[g] = to_finite_half(lines[g].bias);
-    }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+
 #include "tests/engine/kernels/attention_case.hpp"
 #include "tests/engine/kernels/support.hpp"
 #include "tests/engine/kernels/table_under_test.hpp"
@@ -308,33 +310,59 @@ TEST_P(kernel_table_of, quantised_kv_equals_scalar) {
     }
 }
 
+/// What a table makes of rows side by side, each with a feedback of its own.
+struct shaped_rows {
+    shaped_rows(std::deque<buffer<float>>& x, std::deque<buffer<float>>& feedback, int dim,
+                int bits) {
+        const auto n = static_cast<std::size_t>(dim);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            packed.emplace_back(n * static_cast<std::size_t>(bits) / 8, 2);
+            scales.emplace_back(n / 64, 2);
+            biases.emplace_back(n / 64, 2);
+            keys.push_back({x[i].data(), feedback[i].data(), packed[i].data(), scales[i].data(),
+                            biases[i].data()});
+        }
+    }
+    std::deque<buffer<std::byte>> packed;
+    std::deque<buffer<half>> scales, biases;
+    std::vector<shaped_key> keys;
+};
+
+void expect_same_rows(shaped_rows& a, shaped_rows& b, const std::string& what) {
+    for (std::size_t i = 0; i < a.keys.size(); ++i) {
+        ASSERT_TRUE(same_bits(a.packed[i].data(), b.packed[i].data(), a.packed[i].size())) << what;
+        ASSERT_TRUE(same_bits(a.scales[i].data(), b.scales[i].data(), a.scales[i].size())) << what;
+        ASSERT_TRUE(same_bits(a.biases[i].data(), b.biases[i].data(), a.biases[i].size())) << what;
+    }
+}
+
 TEST_P(kernel_table_of, shaped_kv_equals_scalar) {
     for (const int bits : {4, 5, 6, 7, 8}) {
         for (int round = 0; round < 24; ++round) {
             const int dim = round == 0 ? shaped_dim_max : 64 * (1 + random_.below(5));
             const auto n = static_cast<std::size_t>(dim);
-            buffer<float> x(n, 4), feedback(n * n, 4);
-            random_.fill(x);
-            random_.fill(feedback);
-            for (float& value : x) value += round == 1 ? 1e5f : 0.0f;
-            for (std::size_t i = 0; i < n; ++i)
-                std::fill_n(feedback.begin() + static_cast<std::ptrdiff_t>(i * n), i + 1, 0.0f);
-            buffer<std::byte> a(n * static_cast<std::size_t>(bits) / 8, 2), b(a.size(), 2);
-            buffer<half> as(n / 64, 2), ab(n / 64, 2), bs(n / 64, 2), bb(n / 64, 2);
-            scalar_.quantize_kv_shaped(x.data(), dim, bits, feedback.data(), a.data(), as.data(),
-                                       ab.data());
-            table_->quantize_kv_shaped(x.data(), dim, bits, feedback.data(), b.data(), bs.data(),
-                                       bb.data());
-            ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << bits << ' ' << round;
-            ASSERT_TRUE(same_bits(as.data(), bs.data(), as.size())) << bits << ' ' << round;
-            ASSERT_TRUE(same_bits(ab.data(), bb.data(), ab.size())) << bits << ' ' << round;
+            const int count = 1 + round % shaped_keys_max;
+            std::deque<buffer<float>> x, feedback;
+            for (int row = 0; row < count; ++row) {
+                random_.fill(x.emplace_back(n, 4));
+                for (float& value : x.back()) value += round == 1 ? 1e5f : 0.0f;
+                auto& matrix = feedback.emplace_back(n * n, 4);
+                random_.fill(matrix);
+                for (std::size_t i = 0; i < n; ++i)
+                    std::fill_n(matrix.begin() + static_cast<std::ptrdiff_t>(i * n), i + 1, 0.0f);
+            }
+            shaped_rows a(x, feedback, dim, bits), b(x, feedback, dim, bits);
+            const std::string what = std::to_string(bits) + ' ' + std::to_string(round);
+            scalar_.quantize_kv_shaped(a.keys.data(), count, dim, bits);
+            table_->quantize_kv_shaped(b.keys.data(), count, dim, bits);
+            expect_same_rows(a, b, what);
             // Without feedback it is the fitted rounding.
-            std::fill(feedback.begin(), feedback.end(), 0.0f);
-            table_->quantize_kv_shaped(x.data(), dim, bits, feedback.data(), a.data(), as.data(),
-                                       ab.data());
-            table_->quantize_kv(x.data(), dim, bits, kv_rounding::fitted, b.data(), bs.data(),
-                                bb.data());
-            ASSERT_TRUE(same_bits(a.data(), b.data(), a.size())) << bits << ' ' << round;
+            for (auto& matrix : feedback) std::fill(matrix.begin(), matrix.end(), 0.0f);
+            table_->quantize_kv_shaped(a.keys.data(), count, dim, bits);
+            for (const shaped_key& key : b.keys)
+                table_->quantize_kv(key.x, dim, bits, kv_rounding::fitted, key.row, key.scales,
+                                    key.biases);
+            expect_same_rows(a, b, what);
         }
     }
 }

@@ -66,7 +66,8 @@ std::vector<float> whole(const std::vector<float>& feedback) {
 std::vector<float> error_of(const std::vector<float>& key, const std::vector<float>& feedback) {
     std::byte row[dim / 2];
     half scale, bias;
-    kernels().quantize_kv_shaped(key.data(), dim, 4, feedback.data(), row, &scale, &bias);
+    const shaped_key shaped = {key.data(), feedback.data(), row, &scale, &bias};
+    kernels().quantize_kv_shaped(&shaped, 1, dim, 4);
     std::vector<float> error;
     for (int i = 0; i < dim; ++i) {
         const int code = static_cast<int>(row[i / 2]) >> (i % 2 * 4) & 15;
