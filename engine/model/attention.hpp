@@ -16,7 +16,7 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_layout.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/kernels/kernels.hpp"
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 
 namespace semantic::engine {
 

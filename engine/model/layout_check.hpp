@@ -2,7 +2,7 @@
 // Whether a model can keep K and V as a layout says. Pure.
 
 #include "engine/model/config/model_config.hpp"
-#include "engine/model/key_shaping.hpp"
+#include "engine/model/heads/key_shaping.hpp"
 #include "storage/pool/kv_layout.hpp"
 #include "storage/types/errc.hpp"
 

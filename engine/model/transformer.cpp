@@ -9,12 +9,11 @@
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/attention.hpp"
 #include "engine/model/feed_forward.hpp"
-#include "engine/model/head_capture.hpp"
 #include "engine/model/head_products.hpp"
-#include "engine/model/key_means.hpp"
-#include "engine/model/key_shaping.hpp"
+#include "engine/model/heads/head_capture.hpp"
+#include "engine/model/heads/rope.hpp"
+#include "engine/model/heads/row_store.hpp"
 #include "engine/model/layout_check.hpp"
-#include "engine/model/rope.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "engine/model/weights/product_tape.hpp"
 #include "engine/model/weights/rounding_correction.hpp"
@@ -53,12 +52,6 @@ struct transformer::impl {
                   float* x, int count);
     void place_query(int layer, int row, const float* q);
     void place_latent_queries(int layer, int begin, int end, const float* q);
-    /// Of a key or value in a frame.
-    struct stored_row {
-        std::byte* packed;
-        half *scales, *biases;
-    };
-    stored_row place(int row, int layer, const storage::kv_region& region, int head) const;
     void append(int layer, int begin, int end, float* k, float* v);
     void append_latent(int layer, int row, float* latent, float* key);
     void wait_for(int layer, std::span<const sequence_step> batch) const;
@@ -80,8 +73,10 @@ struct transformer::impl {
     void rebuild_rows(int rows);
     void norm(int begin, int end, const std::vector<float>& weight);
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
-    void rotate(const storage::kv_region& region, float* x) const;
-    void store(int row, int layer, const storage::kv_region& region, int head, float* values) const;
+    row_store::token token_at(int row) const {
+        const auto i = static_cast<std::size_t>(row);
+        return {caches_[i], positions_[i]};
+    }
     void add_bias(const linear_weights& weights, float* y, int count);
     void add_to_hidden(int begin, int end, float* y, const std::vector<float>& post_norm);
 
@@ -103,8 +98,7 @@ struct transformer::impl {
     // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
     // smallest matrices. Where a router turns any error into other experts, all are compensated.
     const bool correct_all;
-    const std::unique_ptr<const key_means> means;      // null where keys keep theirs
-    const std::unique_ptr<const key_shaping> shaping;  // null where keys are not shaped
+    const row_store row_store_;
     head_capture captured;
     product_tape* tape = nullptr;
 
@@ -150,10 +144,7 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
       correct_all(config.mixture.experts > 0 || limits.compensated),
-      means(layout.recipe().k.centred ? std::make_unique<key_means>(config, kernels, keys_in.means)
-                                      : nullptr),
-      shaping(layout.recipe().k.shaped ? std::make_unique<key_shaping>(config, keys_in.feedback)
-                                       : nullptr),
+      row_store_(config, layout, kernels, keys_in),
       caches_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
@@ -161,7 +152,7 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       attended_(area(limits.rows_max, config.heads * value_dim)),
       angles_(config, limits.rows_max),
       attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max,
-                 means.get()),
+                 row_store_.means()),
       feed_forward_(config, kernels, tasks, panel_rows, correct_all),
       normed_(area(panel_rows, config.hidden)),
       branch_(area(panel_rows, config.hidden)),
@@ -368,7 +359,7 @@ void transformer::impl::place_query(int layer, int row, const float* q) {
             captured.take_query(config, layer, row, kv_head * group + head, query);
             kernels.rope(query, angles_.cosines(layer, row), angles_.sines(layer, row),
                          config.head_dim);
-            rotate(layout.k(layer), query);
+            row_store_.rotate(layout.k(layer), query);
         }
         queries_.quantize(kernels, kv_head, row);
     }
@@ -390,76 +381,30 @@ void transformer::impl::place_latent_queries(int layer, int begin, int end, cons
             std::fill(to + latent.rank, to + plain, 0.0f);
             angles_.turn_pairs(kernels, layer, row, from, latent.rope_dim, to + plain);
             std::fill(to + plain + latent.rope_dim, to + key_dim, 0.0f);
-            rotate(layout.k(layer), to);
+            row_store_.rotate(layout.k(layer), to);
         }
         queries_.quantize(kernels, 0, row);
     });
 }
 
-/// One query, key or value of a head, where the recipe has it rotated. Latents are rotated group by
-/// group, so that the values among a key's elements are rotated by themselves.
-void transformer::impl::rotate(const storage::kv_region& region, float* x) const {
-    if (!region.rotated) return;
-    const int step = config.latent.rank > 0 ? group_size : region.dim;
-    for (int i = 0; i < region.dim; i += step) kernels.rotate(x + i, step);
-}
-
-/// Where a row of a head goes.
-transformer::impl::stored_row transformer::impl::place(int row, int layer,
-                                                       const storage::kv_region& region,
-                                                       int head) const {
-    const int position = positions_[static_cast<std::size_t>(row)],
-              block_tokens = layout.block_tokens();
-    const auto block = static_cast<std::size_t>(position / block_tokens);
-    const int token = position % block_tokens;
-    std::byte* frame = caches_[static_cast<std::size_t>(row)]->frames(layer)[block];
-    std::byte* scale_at = frame + region.scale_at(block_tokens, head, token);
-    return {frame + region.row_at(block_tokens, head, token), reinterpret_cast<half*>(scale_at),
-            reinterpret_cast<half*>(scale_at + (region.biases - region.scales))};
-}
-
-/// Quantised before anything reads them, so that a fresh token and a restored one are the same
-/// bytes. Overwrites `values`.
-void transformer::impl::store(int row, int layer, const storage::kv_region& region, int head,
-                              float* values) const {
-    rotate(region, values);
-    const stored_row to = place(row, layer, region, head);
-    const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
-    kernels.quantize_kv(values, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
-}
-
 /// Keys and values of the rows [begin, end).
 void transformer::impl::append(int layer, int begin, int end, float* k, float* v) {
-    const storage::kv_region& keys = layout.k(layer);
     const std::vector<float>& norm_weight = weights.layers[static_cast<std::size_t>(layer)].k_norm;
-    shaped_key waiting[shaped_keys_max];
-    int count = 0;
-    const auto round_waiting = [&] {
-        kernels.quantize_kv_shaped(waiting, count, keys.dim, keys.bits);
-        count = 0;
-    };
+    row_store::key_batch keys(row_store_, layer);
     for (int row = begin; row < end; ++row) {
+        const row_store::token at = token_at(row);
         for (int head = 0; head < config.kv_heads; ++head) {
-            float* key = k + area(row - begin, kv_width / 2) + head * config.head_dim;
+            const std::size_t from = area(row - begin, kv_width / 2) + area(head, config.head_dim);
+            float* key = k + from;
             norm_in_place(key, config.head_dim, norm_weight);
             captured.take_key(config, layer, row, head, key);
             kernels.rope(key, angles_.cosines(layer, row), angles_.sines(layer, row),
                          config.head_dim);
-            if (means != nullptr) means->subtract(layer, head, key);
-            store(row, layer, layout.v(layer), head,
-                  v + area(row - begin, kv_width / 2) + head * config.head_dim);
-            if (!keys.shaped) {
-                store(row, layer, keys, head, key);
-                continue;
-            }
-            rotate(keys, key);
-            const stored_row to = place(row, layer, keys, head);
-            waiting[count++] = {key, shaping->feedback(layer, head), to.packed, to.scales,
-                                to.biases};
-            if (count == shaped_keys_max) round_waiting();
+            keys.add(at, head, key);
+            row_store_.store(at, layer, layout.v(layer), head, v + from);
         }
     }
-    round_waiting();
+    keys.finish();
 }
 
 /// `latent`: the latent and the rotated piece of key, as projected. `key`: room for them as stored.
@@ -470,7 +415,7 @@ void transformer::impl::append_latent(int layer, int row, float* latent, float* 
     kernels.rms_norm(latent, w.kv_down_norm.data(), key, rank, latent_config::norm_eps,
                      config.norm_one_plus);
     angles_.turn_pairs(kernels, layer, row, latent + rank, config.latent.rope_dim, key + plain);
-    store(row, layer, layout.k(layer), 0, key);
+    row_store_.store(token_at(row), layer, layout.k(layer), 0, key);
 }
 
 void transformer::impl::attend(int layer) {

@@ -12,7 +12,7 @@
 
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
-#include "engine/model/key_shaping.hpp"
+#include "engine/model/heads/key_shaping.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/errc.hpp"

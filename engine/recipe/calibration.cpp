@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "engine/kernels/task_runner.hpp"
-#include "engine/model/key_means.hpp"
-#include "engine/model/rope.hpp"
+#include "engine/model/heads/key_means.hpp"
+#include "engine/model/heads/rope.hpp"
 #include "engine/recipe/calibration_text.hpp"
 #include "engine/recipe/query_moments.hpp"
 #include "engine/recipe/recipe_comparison.hpp"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 #include "storage/files/checksum.hpp"
 #include "storage/files/strict_json.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/model/rope.hpp"
+#include "engine/model/heads/rope.hpp"
 
 namespace semantic::engine {
 

@@ -1,7 +1,8 @@
 #pragma once
 // Second moments of a model's queries, and from these how the rounding of keys is shaped
-// (engine/model/key_shaping.hpp). Pure arithmetic in a fixed order, so that every number of threads
-// and every table of kernels gives the same bits. Owner: a calibration. Thread: one for each head.
+// (engine/model/heads/key_shaping.hpp). Pure arithmetic in a fixed order, so that every number of
+// threads and every table of kernels gives the same bits. Owner: a calibration. Thread: one for
+// each head.
 
 #include <span>
 #include <vector>

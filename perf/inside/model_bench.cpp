@@ -21,7 +21,7 @@
 #include "engine/kernels/gemm.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/compute_arena.hpp"
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 #include "engine/model/transformer.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "perf/inside/kernel_roofs.hpp"

@@ -17,10 +17,10 @@ struct kv_form {
     /// large elements of a row over all of them (arXiv:2404.00456). Attention is computed on
     /// rotated rows, so nothing is turned back but its output.
     bool rotated = false;
-    /// Of keys: their static mean is taken away first (engine/model/key_means.hpp).
+    /// Of keys: their static mean is taken away first (engine/model/heads/key_means.hpp).
     bool centred = false;
     /// Of centred keys: an element's rounding error is made up for by those behind it, so that what
-    /// is left lies where the model's queries do not look (engine/model/key_shaping.hpp). It
+    /// is left lies where the model's queries do not look (engine/model/heads/key_shaping.hpp). It
     /// changes what is written and nothing of how it is read.
     bool shaped = false;
     bool operator==(const kv_form&) const = default;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 
 namespace semantic::tests {
 

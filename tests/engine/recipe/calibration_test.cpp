@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "engine/model/compute_arena.hpp"
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 #include "engine/recipe/calibration_file.hpp"
 #include "engine/recipe/calibration_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/model/key_shaping.hpp"
-#include "engine/model/rope.hpp"
+#include "engine/model/heads/key_shaping.hpp"
+#include "engine/model/heads/rope.hpp"
 
 namespace semantic::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/model/key_shaping.hpp"
+#include "engine/model/heads/key_shaping.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-#include "engine/model/key_means.hpp"
+#include "engine/model/heads/key_means.hpp"
 
-#include "engine/model/rope.hpp"
+#include "engine/model/heads/rope.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::engine {

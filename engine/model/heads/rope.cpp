@@ -1,4 +1,4 @@
-#include "engine/model/rope.hpp"
+#include "engine/model/heads/rope.hpp"
 
 #include <algorithm>
 #include <cmath>
