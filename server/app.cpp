@@ -13,6 +13,7 @@
 
 #include "server/coordination/session_keeper.hpp"
 #include "server/handlers/routes.hpp"
+#include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/tokens.hpp"
@@ -93,7 +94,8 @@ app::app(app_options options)
                 seed_,
                 bodies_,
                 coordination_,
-                runs_},
+                runs_,
+                responses_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);
@@ -165,11 +167,14 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
         if (loaded) {
             // Those of a server that runs are as they are, but what a model that comes remembers
             // of their agents is found anew, from their whole conversations.
-            if (started_.load())
+            if (started_.load()) {
                 coordination_.forget_all();
-            else
+            } else {
                 for (const std::string& fault : load_sessions(coordination_, runs_, **loaded))
                     log_event(log_level::warning, "not loaded: " + fault);
+                for (const std::string& fault : load_responses(responses_, **loaded))
+                    log_event(log_level::warning, "response not loaded: " + fault);
+            }
             models_.was_loaded(model, (*loaded)->info());
             return loaded;
         }

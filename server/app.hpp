@@ -19,6 +19,7 @@
 #include "server/http/services.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_switch.hpp"
+#include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
 #include "storage/files/worker_pool.hpp"
@@ -83,6 +84,7 @@ class app {
     waking_streams waking_;
     session_registry coordination_;
     run_registry runs_;
+    response_registry responses_;
     engine_slot engines_;
     known_models models_;
     model_switch switcher_;

@@ -69,6 +69,10 @@ class conversation_builder {
         chat_.messages.push_back({role::system, {engine::text_part{std::move(text)}}});
     }
 
+    void add_user(std::string text) {
+        chat_.messages.push_back({role::user, {engine::text_part{std::move(text)}}});
+    }
+
     void add(const json_cursor& item) {
         item.as_object();
         const std::string type = item.find("type") ? string_at(item, "type") : "message";
@@ -133,18 +137,22 @@ std::string text_arguments(std::string_view text) {
     return to_text(boost::json::object{{"input", text}});
 }
 
-engine::conversation parse_input(const json_cursor& root, const response_limits& limits) {
+engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
+                                 const response_limits& limits) {
     conversation_builder chat(limits);
     if (auto instructions = root.find("instructions"))
         chat.add_system(std::string(instructions->as_string()));
+    std::optional<failure> complaint;
+    for (const boost::json::value& each : earlier)
+        chat.add(json_cursor(each, "previous_response_id", complaint));
     const json_cursor input = root.at("input");
+    if (complaint) root.place("previous_response_id").fail(complaint->code, complaint->what);
     if (input.value().is_string()) {
-        engine::conversation asked = chat.take();
-        asked.messages.push_back({role::user, {engine::text_part{std::string(input.as_string())}}});
-        return asked;
+        chat.add_user(std::string(input.as_string()));
+    } else {
+        const std::size_t count = parse_count(input, limits.items_max);
+        for (std::size_t i = 0; i < count && input.ok(); ++i) chat.add(input.item(i));
     }
-    const std::size_t count = parse_count(input, limits.items_max);
-    for (std::size_t i = 0; i < count && input.ok(); ++i) chat.add(input.item(i));
     engine::conversation asked = chat.take();
     asked.system = without_billing_line(std::move(asked.system));
     if (asked.messages.empty()) input.fail(errc::bad_value, "at least one message is required");

@@ -1,7 +1,7 @@
 #pragma once
 // The items of a Responses request that become the prompt. Pure.
 
-#include <vector>
+#include <boost/json/array.hpp>
 
 #include "engine/types/conversation.hpp"
 #include "protocol/responses/request.hpp"
@@ -10,14 +10,15 @@
 namespace semantic::protocol::responses {
 
 /// `root` is the whole body: its `instructions` and `input`. Complains with missing_field,
-/// bad_value, unsupported.
+/// bad_value, unsupported. `earlier`: items that stand between the two.
 ///
 /// - `instructions` and the system and developer messages that open the input become the system
 ///   text, in that order, with an empty line between them; later ones stay where they are.
 /// - What a model said in several items (reasoning, text, calls) is one message again.
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
 ///   left out.
-engine::conversation parse_input(const json_cursor& root, const response_limits& limits);
+engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
+                                 const response_limits& limits);
 
 /// A call of a tool whose input is a text, as the model writes it: {"input": TEXT}.
 std::string text_arguments(std::string_view text);

@@ -12,6 +12,7 @@
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/responses/input_items.hpp"
+#include "protocol/responses/kept_response.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -21,12 +22,7 @@ namespace json = boost::json;
 
 namespace {
 
-void refuse_what_is_kept(const json_cursor& root) {
-    if (auto previous = root.find("previous_response_id"))
-        previous->fail(errc::not_found,
-                       "Previous response with id " + quoted(previous->as_string()) +
-                           " not found: this server keeps none; send the whole conversation",
-                       "previous_response_not_found");
+void refuse_what_is_not_kept(const json_cursor& root) {
     constexpr std::pair<std::string_view, std::string_view> unkept[]{
         {"conversation", "this server keeps no conversations; send the items as input"},
         {"prompt", "this server keeps no prompts; send the text"}};
@@ -194,10 +190,10 @@ json::object repeated_fields(const json_cursor& root) {
         {"max_tool_calls", said("max_tool_calls", nullptr)},
         {"metadata", said("metadata", json::object())},
         {"parallel_tool_calls", said("parallel_tool_calls", true)},
-        {"previous_response_id", nullptr},
+        {"previous_response_id", said("previous_response_id", nullptr)},
         {"reasoning", said("reasoning", json::object{{"effort", nullptr}, {"summary", nullptr}})},
         {"service_tier", "default"},
-        {"store", false},  // whatever was asked: nothing is kept by its id
+        {"store", said("store", true)},
         {"temperature", said("temperature", nullptr)},
         {"text", said("text", json::object{{"format", json::object{{"type", "text"}}}})},
         {"tool_choice", said("tool_choice", "auto")},
@@ -210,11 +206,27 @@ json::object repeated_fields(const json_cursor& root) {
     return fields;
 }
 
-response_request parse_root(const json_cursor& root, const response_limits& limits) {
+/// The items that stand before the request's own.
+json::array parse_previous(const json_cursor& root, const previous_items& before,
+                           response_request& request) {
+    auto field = root.find("previous_response_id");
+    if (!field) return {};
+    request.previous = std::string(field->as_string());
+    if (request.previous.empty()) return {};
+    result<json::array> items = before ? before(request.previous)
+                                       : result<json::array>(previous_not_found(request.previous));
+    if (items) return std::move(*items);
+    const failure& why = items.error();
+    field->fail(why.code, why.what, why.error_code);
+    return {};
+}
+
+response_request parse_root(const json_cursor& root, const response_limits& limits,
+                            const previous_items& before) {
     response_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
-    refuse_what_is_kept(root);
+    refuse_what_is_not_kept(root);
     constexpr const char* is_new = "an answer is a new message here";
     refuse_field(root, "continue_final_message", is_new);
     if (auto begins = root.find("add_generation_prompt"); begins && !begins->as_bool())
@@ -224,7 +236,10 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     request.stream = flag_at(root, "stream");
-    request.chat = parse_input(root, limits);
+    const json::array earlier = parse_previous(root, before, request);
+    request.chat = parse_input(root, earlier, limits);
+    request.is_kept = flag_at(root, "store", true);
+    if (request.is_kept) request.input = root.at("input").value();
     parse_tool_list(root, limits, request);
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);
@@ -239,9 +254,10 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
 
 }  // namespace
 
-result<response_request> parse_response(std::string_view body, const response_limits& limits) {
+result<response_request> parse_response(std::string_view body, const response_limits& limits,
+                                        const previous_items& before) {
     return read_object(body, limits.json,
-                       [&](const json_cursor& root) { return parse_root(root, limits); });
+                       [&](const json_cursor& root) { return parse_root(root, limits, before); });
 }
 
 }  // namespace semantic::protocol::responses

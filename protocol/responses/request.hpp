@@ -2,9 +2,12 @@
 // OpenAI Responses: request body to engine types. The reply is built in response_stream.hpp. Pure.
 // Source: the Responses API as the vendor's SDKs speak it (protocol/README.md).
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,14 +33,25 @@ struct response_request : answer_request {
     std::set<std::string> text_tools;
     /// Tools that only the vendor's own servers run, by type; the model is not told of them.
     std::vector<std::string> left_out;
+    /// The response that its input follows, or empty: it is all.
+    std::string previous;
+    /// The response can be continued, and read again, by its id. `input`: what is kept of the
+    /// request, as the client wrote it.
+    bool is_kept = false;
+    boost::json::value input;
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;
 };
 
-/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; not_found with
-/// the vendor's code for a previous response, of which this server keeps none. Each names the JSON
-/// path.
-result<response_request> parse_response(std::string_view body, const response_limits& limits = {});
+/// Asks for the conversation up to the end of the response with this id, as items. Errors:
+/// not_found, with the vendor's code.
+using previous_items = std::function<result<boost::json::array>(const std::string& id)>;
+
+/// `before`: asked when the request continues a response; without it there are none.
+/// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
+/// JSON path; those of `before`.
+result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
+                                        const previous_items& before = {});
 
 }  // namespace semantic::protocol::responses

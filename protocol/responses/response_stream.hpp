@@ -118,6 +118,9 @@ class response_collector final : public reply_collector {
     }
     result<std::string> on_finished(const engine::finished& event) override;
 
+    /// As response_stream::response().
+    const boost::json::object& response() const noexcept { return stream_.response(); }
+
   private:
     response_stream stream_;
 };

@@ -120,6 +120,7 @@ struct answer {
     answer(const answer_context& of, engine::generation_request wanted)
         : incoming(of.incoming),
           client(of.client),
+          at_end(of.at_end),
           probe(of.with.probe),
           tools(tools_of(wanted)),
           format(of.incoming.engine->info().answers),
@@ -132,6 +133,7 @@ struct answer {
 
     const request& incoming;
     client_link& client;
+    before_end* at_end;  // or null
     server_probe& probe;
     engine::offered_tools tools;
     engine::answer_format format;  // how the model writes calls
@@ -290,6 +292,7 @@ class streamed_answer {
             if (refusal_) break;
             if (batch.empty()) bytes = on_silence();
             if (bytes.empty()) continue;
+            if (stream_.ended() && answer_.at_end != nullptr) co_await answer_.at_end->run();
             last_write_ = clock::now();
             if (!co_await writer_.write(bytes)) break;
             count_first_byte();
@@ -397,6 +400,7 @@ class collected_answer {
                 std::visit([this](const auto& one) { on(one); }, event);
             if (batch.empty()) reply_ = error_response(answer_.incoming, too_late());
         }
+        if (is_complete_ && answer_.at_end != nullptr) co_await answer_.at_end->run();
         co_return std::move(reply_);
     }
 
@@ -424,6 +428,7 @@ class collected_answer {
         answer_.generation.ended();
         if (answer_.choices == 1) finish_text(0, event.why);
         protocol::result<std::string> body = collector_.on_finished(event);
+        is_complete_ = static_cast<bool>(body);
         reply_ =
             body ? json_response(std::move(*body)) : error_response(answer_.incoming, body.error());
         for (auto& field : fields_) reply_->fields.push_back(std::move(field));
@@ -445,6 +450,7 @@ class collected_answer {
     answer_log log_;
     std::vector<choice_text> texts_ = texts_of(answer_, false);
     std::vector<std::pair<std::string, std::string>> fields_;
+    bool is_complete_ = false;
     reply reply_;
 };
 

@@ -21,11 +21,20 @@
 
 namespace semantic::server {
 
+/// What is done when an answer is complete and its end has not gone out.
+class before_end {
+  public:
+    virtual ~before_end() = default;
+    /// Not called for an answer that failed before it began, or whose client is gone.
+    virtual net::awaitable<void> run() = 0;
+};
+
 /// A request and what answers it. Everything referred to outlives the handler.
 struct answer_context {
     const services& with;
     const request& incoming;
     client_link& client;
+    before_end* at_end = nullptr;
 };
 
 /// Sends the answer as server-sent events. Returns: a plain error reply when nothing was sent yet.

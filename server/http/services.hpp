@@ -22,6 +22,7 @@
 
 namespace semantic::server {
 
+class response_registry;
 class run_registry;
 class session_registry;
 
@@ -44,6 +45,7 @@ struct services {
     body_room& bodies;
     session_registry& sessions;
     run_registry& runs;
+    response_registry& responses;
 };
 
 }  // namespace semantic::server

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "protocol/responses/kept_response.hpp"
 #include "protocol/thinking_signature.hpp"
 #include "tests/protocol/outline.hpp"
 
@@ -43,7 +44,9 @@ TEST(parse_response, smallest_request_leaves_the_rest_to_the_model) {
     EXPECT_FALSE(request.stream);
     EXPECT_FALSE(request.top_scores);
     EXPECT_FALSE(request.tool_calls_max);
-    EXPECT_EQ(request.repeated.at("store"), false);
+    EXPECT_EQ(request.repeated.at("store"), true);
+    EXPECT_TRUE(request.is_kept);
+    EXPECT_EQ(request.previous, "");
     EXPECT_EQ(request.repeated.at("tool_choice"), "auto");
     EXPECT_TRUE(request.repeated.at("previous_response_id").is_null());
 }
@@ -188,10 +191,53 @@ TEST(parse_response, max_tool_calls_bounds_the_calls) {
     EXPECT_EQ(refused(body(R"(,"max_tool_calls":0)")).path, "max_tool_calls");
 }
 
+TEST(parse_response, what_follows_a_response_stands_behind_its_conversation) {
+    std::string asked_for;
+    const auto before = [&](const std::string& id) -> result<boost::json::array> {
+        asked_for = id;
+        return boost::json::parse(R"([{"role":"developer","content":"Early."},
+            {"role":"user","content":"One"},
+            {"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},
+            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])")
+            .as_array();
+    };
+    for (const char* input : {R"("Three")", R"([{"role":"user","content":"Three"}])"}) {
+        const auto request = parse_response(
+            body(R"(,"instructions":"Now.","previous_response_id":"resp_1")", input), {}, before);
+        ASSERT_TRUE(request) << request.error().what;
+        EXPECT_EQ(asked_for, "resp_1");
+        EXPECT_EQ(request->previous, "resp_1");
+        EXPECT_EQ(request->repeated.at("previous_response_id"), "resp_1");
+        EXPECT_EQ(request->chat.system, "Now.\n\nEarly.");
+        ASSERT_EQ(request->chat.messages.size(), 3u);
+        EXPECT_EQ(request->chat.messages[1].parts.size(), 2u) << "reasoning and text are one turn";
+        EXPECT_EQ(std::get<engine::text_part>(request->chat.messages[2].parts[0]).text, "Three");
+        EXPECT_TRUE(request->input == boost::json::parse(input)) << "and no more is kept of it";
+    }
+}
+
+TEST(parse_response, a_response_that_is_not_kept_is_a_404_that_clients_know) {
+    const auto none = [](const std::string& id) -> result<boost::json::array> {
+        return previous_not_found(id);
+    };
+    for (const previous_items& before : {previous_items(), previous_items(none)}) {
+        const auto previous =
+            parse_response(body(R"(,"previous_response_id":"resp_1")"), {}, before);
+        ASSERT_FALSE(previous);
+        EXPECT_EQ(previous.error().code, errc::not_found);
+        EXPECT_EQ(previous.error().error_code, "previous_response_not_found");
+        EXPECT_EQ(previous.error().path, "previous_response_id");
+    }
+}
+
+TEST(parse_response, store_false_keeps_nothing) {
+    const response_request request = parsed(body(R"(,"store":false)"));
+    EXPECT_FALSE(request.is_kept);
+    EXPECT_TRUE(request.input.is_null());
+    EXPECT_EQ(request.repeated.at("store"), false);
+}
+
 TEST(parse_response, what_this_server_does_not_keep_is_refused_by_name) {
-    const failure previous = refused(body(R"(,"previous_response_id":"resp_1")"));
-    EXPECT_EQ(previous.code, errc::not_found);
-    EXPECT_EQ(previous.error_code, "previous_response_not_found");
     EXPECT_EQ(refused(body(R"(,"conversation":"conv_1")")).path, "conversation");
     EXPECT_EQ(refused(body(R"(,"prompt":{"id":"p"})")).path, "prompt");
     EXPECT_EQ(refused(body(R"(,"background":true)")).path, "background");

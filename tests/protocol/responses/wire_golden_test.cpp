@@ -2,9 +2,12 @@
 
 #include "tests/protocol/wire_golden.hpp"
 
+#include <boost/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include "protocol/models.hpp"
+#include "protocol/responses/kept_response.hpp"
 #include "protocol/responses/request.hpp"
 #include "protocol/responses/response_stream.hpp"
 
@@ -16,10 +19,18 @@ using namespace wire_golden;
 id_maker stream_ids(counting());
 id_maker collector_ids(counting());
 
+/// The one response that is kept.
+result<boost::json::array> before(const std::string& id) {
+    if (id != "resp_before") return previous_not_found(id);
+    return boost::json::parse(R"([{"type":"message","role":"user","content":"Hi"},
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi."}]}])")
+        .as_array();
+}
+
 result<repliers> parse(const std::string& body) {
     stream_ids = id_maker(counting());
     collector_ids = id_maker(counting());
-    auto request = parse_response(body);
+    auto request = parse_response(body, {}, before);
     if (!request) return request.error();
     if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"resp_golden",
@@ -35,7 +46,7 @@ result<repliers> parse(const std::string& body) {
 }
 
 TEST(response_wire, golden_exchanges_are_reproduced_byte_for_byte) {
-    EXPECT_GE(run_all("responses", dialect::openai, parse), 10);
+    EXPECT_GE(run_all("responses", dialect::openai, parse), 16);
 }
 
 }  // namespace

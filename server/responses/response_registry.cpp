@@ -1,0 +1,112 @@
+#include "server/responses/response_registry.hpp"
+
+#include <algorithm>
+
+namespace semantic::server {
+
+namespace {
+
+std::size_t bytes_of(const protocol::responses::kept_response& one) {
+    // Its id stands in the key too.
+    return response_own_bytes + 2 * one.id.size() + one.previous.size() + one.input.size() +
+           one.body.size();
+}
+
+}  // namespace
+
+bool response_registry::has_room_for(const kept_response& one) const {
+    return bytes_of(one) <= bytes_max_ / 4;
+}
+
+std::vector<response_registry::entries::iterator> response_registry::followed(
+    const storage::tenant_id& tenant, std::string id) {
+    std::vector<entries::iterator> chain;
+    // Each was there when the next was made, so they lead to an end; records may be anybody's.
+    while (!id.empty() && chain.size() < all_.size()) {
+        const auto found = all_.find(key(tenant, id));
+        if (found == all_.end()) break;
+        chain.push_back(found);
+        id = found->second.what->previous;
+    }
+    return chain;
+}
+
+void response_registry::use(const std::vector<entries::iterator>& chain) {
+    // What is read by its id is mostly the latest.
+    for (auto each = chain.rbegin(); each != chain.rend(); ++each)
+        (*each)->second.last_used = ++uses_;
+}
+
+void response_registry::erase(entries::iterator which) {
+    total_ -= which->second.bytes;
+    auto tenant = bytes_.find(which->first.first);
+    tenant->second -= which->second.bytes;
+    if (tenant->second == 0) bytes_.erase(tenant);
+    all_.erase(which);
+}
+
+response_registry::entries::iterator response_registry::least_lately_used(
+    const storage::tenant_id& tenant) {
+    auto least = all_.lower_bound(key(tenant, ""));
+    for (auto each = least; each != all_.end() && each->first.first == tenant; ++each)
+        if (each->second.last_used < least->second.last_used) least = each;
+    return least;
+}
+
+std::vector<response_registry::key> response_registry::add(const storage::tenant_id& tenant,
+                                                           kept one) {
+    std::lock_guard lock(mutex_);
+    const key which(tenant, one->id);
+    if (auto former = all_.find(which); former != all_.end()) erase(former);
+    const std::size_t bytes = bytes_of(*one);
+    total_ += bytes;
+    bytes_[tenant] += bytes;
+    all_[which] = {std::move(one), bytes, 0};
+    use(followed(tenant, which.second));
+    std::vector<key> gone;
+    while (total_ > bytes_max_) {
+        const auto most =
+            std::max_element(bytes_.begin(), bytes_.end(),
+                             [](const auto& a, const auto& b) { return a.second < b.second; });
+        const auto least = least_lately_used(most->first);
+        gone.push_back(least->first);
+        erase(least);
+    }
+    return gone;
+}
+
+response_registry::kept response_registry::find(const storage::tenant_id& tenant,
+                                                const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const auto found = all_.find(key(tenant, id));
+    return found == all_.end() ? nullptr : found->second.what;
+}
+
+protocol::result<std::vector<response_registry::kept>> response_registry::chain(
+    const storage::tenant_id& tenant, const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = followed(tenant, id);
+    if (found.empty()) return protocol::responses::previous_not_found(id);
+    const std::string& missing = found.back()->second.what->previous;
+    if (!missing.empty()) return protocol::responses::previous_not_found(missing);
+    use(found);
+    std::vector<kept> chain;
+    for (auto each = found.rbegin(); each != found.rend(); ++each)
+        chain.push_back((*each)->second.what);
+    return chain;
+}
+
+bool response_registry::remove(const storage::tenant_id& tenant, const std::string& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = all_.find(key(tenant, id));
+    if (found == all_.end()) return false;
+    erase(found);
+    return true;
+}
+
+std::size_t response_registry::bytes() const {
+    std::lock_guard lock(mutex_);
+    return total_;
+}
+
+}  // namespace semantic::server

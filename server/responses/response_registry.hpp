@@ -1,0 +1,72 @@
+#pragma once
+// The responses of all tenants that can be continued or read by their id, in RAM. Beyond a bound on
+// their bytes, those that were used least lately are let go of, of the tenant that has most.
+// Owner: app. Thread: any; nothing waits under its lock.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/responses/kept_response.hpp"
+#include "protocol/wire/errc.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::server {
+
+/// Of all of them together, and what one takes beside its texts.
+inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
+inline constexpr std::size_t response_own_bytes = 512;
+
+class response_registry {
+  public:
+    using kept_response = protocol::responses::kept_response;
+    using kept = std::shared_ptr<const kept_response>;
+    using key = std::pair<storage::tenant_id, std::string>;
+
+    explicit response_registry(std::size_t bytes_max = responses_bytes_max)
+        : bytes_max_(bytes_max) {}
+
+    /// Whether it may be kept at all: one takes a quarter of the bound at most.
+    bool has_room_for(const kept_response& one) const;
+    /// Returns: what was let go of for it, whose records are to be removed. It is used now, and so
+    /// are those that it follows.
+    std::vector<key> add(const storage::tenant_id& tenant, kept one);
+    /// Null where there is none.
+    kept find(const storage::tenant_id& tenant, const std::string& id) const;
+    /// The conversation that ends with this response, the oldest first; all of it is used now.
+    /// Errors: not_found, with the vendor's code, also when one of it is not kept any more.
+    protocol::result<std::vector<kept>> chain(const storage::tenant_id& tenant,
+                                              const std::string& id);
+    /// Returns: whether there was one.
+    bool remove(const storage::tenant_id& tenant, const std::string& id);
+    /// Of all tenants.
+    std::size_t bytes() const;
+
+  private:
+    struct entry {
+        kept what;
+        std::size_t bytes = 0;
+        std::uint64_t last_used = 0;
+    };
+    using entries = std::map<key, entry>;
+
+    /// The response and those that it follows, as far as they are there.
+    std::vector<entries::iterator> followed(const storage::tenant_id& tenant, std::string id);
+    void use(const std::vector<entries::iterator>& chain);
+    void erase(entries::iterator which);
+    entries::iterator least_lately_used(const storage::tenant_id& tenant);
+
+    const std::size_t bytes_max_;
+    mutable std::mutex mutex_;
+    entries all_;                                      // guarded by mutex_
+    std::map<storage::tenant_id, std::size_t> bytes_;  // of each tenant; guarded by mutex_
+    std::size_t total_ = 0;                            // guarded by mutex_
+    std::uint64_t uses_ = 0;                           // guarded by mutex_
+};
+
+}  // namespace semantic::server
