@@ -36,6 +36,8 @@ struct memory {
     /// What the engine remembers of it is not known here: what comes is put behind that, and not
     /// kept as exchanges.
     bool has_older = false;
+    /// Of the parts that hold the first exchanges, where it is kept.
+    std::vector<std::string> part_names{};
 
     bool is_new() const noexcept { return exchanges.empty() && !has_older; }
 };

@@ -3,8 +3,10 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "protocol/coordination/floor.hpp"
 #include "protocol/coordination/opening.hpp"
@@ -60,10 +62,21 @@ json::object to_json(const exchange& e);
 json::object to_json(const kept_reply& r);
 
 template <class T>
-json::array objects_of(const std::vector<T>& items) {
+json::array objects_of(std::span<const T> items) {
     json::array out;
     for (const T& each : items) out.emplace_back(to_json(each));
     return out;
+}
+
+template <class T>
+json::array objects_of(const std::vector<T>& items) {
+    return objects_of(std::span<const T>(items));
+}
+
+/// What `parts` parts do not hold.
+template <class T>
+std::span<const T> rest_of(const std::vector<T>& items, std::size_t parts) {
+    return std::span(items).subspan(std::min(parts * part_items, items.size()));
 }
 
 json::object to_json(const question& q) {
@@ -79,7 +92,7 @@ json::object to_json(const kept_reply& r) {
     return {{"key", r.key}, {"what", r.what}, {"reply", r.reply}};
 }
 
-json::object to_json(const session& s) {
+json::object to_json(const session& s, std::size_t line_parts = 0) {
     const auto word = [](const auto& names, auto value) {
         return names[static_cast<std::size_t>(index_of(value))];
     };
@@ -90,7 +103,7 @@ json::object to_json(const session& s) {
             {"debate_format", word(format_names, s.format)},
             {"decision_mode", word(decision_names, s.decides)},
             {"agents", objects_of(s.agents)},
-            {"lines", objects_of(s.lines)},
+            {"lines", objects_of(rest_of(s.lines, line_parts))},
             {"questions", objects_of(s.questions)},
             {"prefix", s.prefix},
             {"max_turns", s.max_turns},
@@ -108,7 +121,7 @@ json::object to_json(const memory& m) {
             {"record", "memory"},
             {"system", m.system},
             {"has_older", m.has_older},
-            {"exchanges", objects_of(m.exchanges)}};
+            {"exchanges", objects_of(rest_of(m.exchanges, m.part_names.size()))}};
 }
 
 // Reading: every field must be there, as to_json() wrote it.
@@ -264,7 +277,9 @@ void check_whole(const json_cursor& root, const session& s) {
         root.place("owed_to").fail(errc::bad_value, "an answer is owed by somebody, to somebody");
 }
 
-session read_session(const json_cursor& root) {
+using more_lines = std::function<std::vector<line>(int agents)>;
+
+session read_session(const json_cursor& root, const more_lines& first = {}) {
     session s;
     check_format(root, "session");
     s.id = string_at(root, "id");
@@ -273,7 +288,10 @@ session read_session(const json_cursor& root) {
     s.decides = enum_at<decision_mode>(root, "decision_mode", decision_names);
     s.agents = list_at(root, "agents", read_agent);
     const auto agents = static_cast<int>(s.agents.size());
-    s.lines = list_at(root, "lines", [&](const json_cursor& c) { return read_line(c, agents); });
+    if (first) s.lines = first(agents);
+    for (line& each :
+         list_at(root, "lines", [&](const json_cursor& c) { return read_line(c, agents); }))
+        s.lines.push_back(std::move(each));
     s.questions =
         list_at(root, "questions", [&](const json_cursor& c) { return read_question(c, agents); });
     s.prefix = string_at(root, "prefix");
@@ -290,29 +308,73 @@ session read_session(const json_cursor& root) {
     return s;
 }
 
+exchange read_exchange(const json_cursor& c) {
+    exchange e;
+    e.read = string_at(c, "read");
+    e.said = string_at(c, "said");
+    return e;
+}
+
 memory read_memory(const json_cursor& root) {
     memory m;
     check_format(root, "memory");
     m.system = string_at(root, "system");
     m.has_older = bool_at(root, "has_older");
-    m.exchanges = list_at(root, "exchanges", [](const json_cursor& c) {
-        exchange e;
-        e.read = string_at(c, "read");
-        e.said = string_at(c, "said");
-        return e;
-    });
+    m.exchanges = list_at(root, "exchanges", read_exchange);
     return m;
 }
 
-kept_session read_kept(const json_cursor& root) {
+constexpr json_limits no_limits{.bytes_max = anything, .values_max = anything};
+
+/// What these parts hold, each read by `read`. Complains to `place`.
+template <class Read>
+auto parts_of(const json_cursor& place, const std::vector<std::string>& names,
+              const part_reader& part, Read read) {
+    std::vector<decltype(read(place))> all;
+    for (const std::string& name : names) {
+        if (!place.ok()) break;
+        const auto bytes = part ? part(name) : std::nullopt;
+        if (!bytes) {
+            place.fail(errc::bad_value, "part " + name + " is not there");
+            break;
+        }
+        auto items = read_object(*bytes, no_limits, [&](const json_cursor& root) {
+            check_format(root, "part");
+            return list_at(root, "items", read);
+        });
+        const bool is_whole = items && items->size() == part_items;
+        if (!is_whole) {
+            place.fail(errc::bad_value, "part " + name + " is not whole");
+            break;
+        }
+        std::ranges::move(*items, std::back_inserter(all));
+    }
+    return all;
+}
+
+std::vector<std::string> names_at(const json_cursor& object, std::string_view key) {
+    return object.find(key) ? strings_at(object, key) : std::vector<std::string>();
+}
+
+kept_session read_kept(const json_cursor& root, const part_reader& part) {
     kept_session s;
     check_format(root, "kept_session");
+    s.line_parts = names_at(root, "line_parts");
+    const auto first = [&](int agents) {
+        return parts_of(root, s.line_parts, part,
+                        [&](const json_cursor& c) { return read_line(c, agents); });
+    };
     const json_cursor now = root.at("session");
-    if (now.ok()) s.now = read_session(now);
-    s.memories = list_at(root, "memories", [](const json_cursor& one) {
+    if (now.ok()) s.now = read_session(now, first);
+    s.memories = list_at(root, "memories", [&](const json_cursor& one) {
         std::pair<std::string, memory> found{string_at(one, "agent"), {}};
         const json_cursor kept = one.at("memory");
-        if (kept.ok()) found.second = read_memory(kept);
+        if (!kept.ok()) return found;
+        found.second = read_memory(kept);
+        found.second.part_names = names_at(one, "parts");
+        auto all = parts_of(one, found.second.part_names, part, read_exchange);
+        std::ranges::move(found.second.exchanges, std::back_inserter(all));
+        found.second.exchanges = std::move(all);
         return found;
     });
     s.replies = list_at(root, "replies", [](const json_cursor& one) {
@@ -321,36 +383,63 @@ kept_session read_kept(const json_cursor& root) {
     return s;
 }
 
+template <class T>
+std::string part_text(const std::vector<T>& items, std::size_t before) {
+    const auto part = std::span(items).subspan(before * part_items, part_items);
+    return to_text(
+        json::object{{"format", record_format}, {"record", "part"}, {"items", objects_of(part)}});
+}
+
 }  // namespace
 
 std::string to_record(const session& s) { return to_text(to_json(s)); }
 
 std::string to_record(const memory& m) { return to_text(to_json(m)); }
 
+std::string lines_part(const session& now, std::size_t before) {
+    return part_text(now.lines, before);
+}
+
+std::string exchanges_part(const memory& of, std::size_t before) {
+    return part_text(of.exchanges, before);
+}
+
+std::string to_head(const session& now, const std::vector<std::string>& line_parts,
+                    const std::vector<std::pair<std::string, const memory*>>& memories,
+                    const std::vector<kept_reply>& replies) {
+    json::array kept;
+    for (const auto& [name, one] : memories) {
+        json::object object{{"agent", name}, {"memory", to_json(*one)}};
+        if (!one->part_names.empty()) object["parts"] = list_of(one->part_names);
+        kept.push_back(std::move(object));
+    }
+    json::object head{{"format", record_format},
+                      {"record", "kept_session"},
+                      {"session", to_json(now, line_parts.size())},
+                      {"memories", std::move(kept)},
+                      {"replies", objects_of(replies)}};
+    if (!line_parts.empty()) head["line_parts"] = list_of(line_parts);
+    return to_text(head);
+}
+
 std::string to_record(const kept_session& s) {
-    json::array memories;
-    for (const auto& [name, kept] : s.memories)
-        memories.push_back(json::object{{"agent", name}, {"memory", to_json(kept)}});
-    return to_text(json::object{{"format", record_format},
-                                {"record", "kept_session"},
-                                {"session", to_json(s.now)},
-                                {"memories", std::move(memories)},
-                                {"replies", objects_of(s.replies)}});
+    std::vector<std::pair<std::string, const memory*>> memories;
+    for (const auto& [name, kept] : s.memories) memories.emplace_back(name, &kept);
+    return to_head(s.now, s.line_parts, memories, s.replies);
 }
 
 result<session> session_of(std::string_view record) {
-    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
-                       read_session);
+    return read_object(record, no_limits,
+                       [](const json_cursor& root) { return read_session(root); });
 }
 
 result<memory> memory_of(std::string_view record) {
-    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
-                       read_memory);
+    return read_object(record, no_limits, read_memory);
 }
 
-result<kept_session> kept_session_of(std::string_view record) {
-    return read_object(record, json_limits{.bytes_max = anything, .values_max = anything},
-                       read_kept);
+result<kept_session> kept_session_of(std::string_view record, const part_reader& part) {
+    return read_object(record, no_limits,
+                       [&](const json_cursor& root) { return read_kept(root, part); });
 }
 
 }  // namespace semantic::protocol::coordination

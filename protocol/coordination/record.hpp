@@ -1,7 +1,9 @@
 #pragma once
-// A session, and an agent's memory, as one line of JSON each, and both together; and back: whole or
-// refused. Pure.
+// A session, and an agent's memory, as one line of JSON each, and both together, in parts where they
+// are long; and back: whole or refused. Pure.
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,12 +24,23 @@ struct kept_reply {
     std::string what;  // the request
     std::string reply;
 };
-/// All that is kept of a session.
+/// All that is kept of a session. What a long one has said, and its agents remember, is kept apart
+/// in parts of part_items each, which never change: a turn writes none of it again.
 struct kept_session {
     session now;
     std::vector<std::pair<std::string, memory>> memories{};  // of its agents, by memory_name()
     std::vector<kept_reply> replies{};                       // the latest last
+    std::vector<std::string> line_parts{};  // names of the parts that hold the first lines
 };
+inline constexpr std::size_t part_items = 64;
+
+/// A kept session without what its parts hold. `memories`: by memory_name().
+std::string to_head(const session& now, const std::vector<std::string>& line_parts,
+                    const std::vector<std::pair<std::string, const memory*>>& memories,
+                    const std::vector<kept_reply>& replies);
+/// The part behind `before` others. Requires: there are part_items more.
+std::string lines_part(const session& now, std::size_t before);
+std::string exchanges_part(const memory& of, std::size_t before);
 
 std::string to_record(const kept_session& s);
 std::string to_record(const session& s);
@@ -37,6 +50,9 @@ std::string to_record(const memory& m);
 /// have (an agent that is not there, a place outside of the round, ...) is refused as a whole.
 result<session> session_of(std::string_view record);
 result<memory> memory_of(std::string_view record);
-result<kept_session> kept_session_of(std::string_view record);
+/// The bytes of a part; nothing where there is none.
+using part_reader = std::function<std::optional<std::string>(const std::string& name)>;
+/// Errors: also for a part that is missing or is not whole.
+result<kept_session> kept_session_of(std::string_view record, const part_reader& part = {});
 
 }  // namespace semantic::protocol::coordination

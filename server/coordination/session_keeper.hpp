@@ -16,11 +16,11 @@ namespace semantic::server {
 
 /// Writes the session as it is now; of one that is no more, nothing. What is done afterwards lasts
 /// with a later call. Errors: those of keep_record(); the earlier version stays.
-protocol::result<void> keep_session(const session_registry& sessions, engine::engine& engine,
+protocol::result<void> keep_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
 /// Removes a session that the registry has let go of. `keeping`: its, from before that.
 protocol::result<void> drop_session(engine::engine& engine, const storage::tenant_id& tenant,
-                                    const std::string& id, std::mutex& keeping);
+                                    const std::string& id, session_registry::kept_parts& keeping);
 /// Errors: those of keep_record().
 protocol::result<void> keep_run(engine::engine& engine, const storage::tenant_id& tenant,
                                 const run_registry::kept_run& run);

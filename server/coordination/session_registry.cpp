@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "server/coordination/session_driver.hpp"
+
 namespace semantic::server {
 
 namespace coordination = protocol::coordination;
@@ -124,35 +126,67 @@ const session_registry::live* session_registry::find(const storage::tenant_id& t
     return found == sessions_.end() ? nullptr : &found->second;
 }
 
-std::optional<std::string> session_registry::record_of(const storage::tenant_id& tenant,
-                                                       const std::string& id) const {
-    std::lock_guard lock(mutex_);
-    const live* found = find(tenant, id);
-    if (found == nullptr) return std::nullopt;
-    coordination::kept_session all{found->now, {}, {found->replies.begin(), found->replies.end()}};
-    for (std::size_t i = 0; i < all.now.agents.size(); ++i) {
-        const auto known = memories_.find(agent_id(tenant, all.now, static_cast<int>(i)));
-        if (known != memories_.end()) all.memories.emplace_back(known->first.str(), known->second);
-    }
-    return coordination::to_record(all);
+namespace {
+
+/// Names the parts that are full and have no name yet.
+void name_parts(std::size_t items, std::vector<std::string>& names) {
+    while (items >= (names.size() + 1) * coordination::part_items) names.push_back(new_hex_id(""));
 }
 
-std::shared_ptr<std::mutex> session_registry::keeping(const storage::tenant_id& tenant,
-                                                      const std::string& id) const {
+}  // namespace
+
+std::optional<session_registry::record> session_registry::record_of(
+    const storage::tenant_id& tenant, const std::string& id, const std::set<std::string>& stored) {
+    std::lock_guard lock(mutex_);
+    live* found = find(tenant, id);
+    if (found == nullptr) return std::nullopt;
+    record made;
+    const auto add = [&](const std::vector<std::string>& names, auto bytes) {
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            made.parts.insert(names[i]);
+            if (!stored.contains(names[i])) made.fresh.emplace_back(names[i], bytes(i));
+        }
+    };
+    const session& now = found->now;
+    name_parts(now.lines.size(), found->line_parts);
+    add(found->line_parts, [&](std::size_t i) { return coordination::lines_part(now, i); });
+    std::vector<std::pair<std::string, const memory*>> memories;
+    for (std::size_t i = 0; i < now.agents.size(); ++i) {
+        const auto known = memories_.find(agent_id(tenant, now, static_cast<int>(i)));
+        if (known == memories_.end()) continue;
+        memory& of = known->second;
+        name_parts(of.exchanges.size(), of.part_names);
+        add(of.part_names,
+            [&](std::size_t part) { return coordination::exchanges_part(of, part); });
+        memories.emplace_back(known->first.str(), &of);
+    }
+    made.head = coordination::to_head(now, found->line_parts, memories,
+                                      {found->replies.begin(), found->replies.end()});
+    return made;
+}
+
+std::shared_ptr<session_registry::kept_parts> session_registry::keeping(
+    const storage::tenant_id& tenant, const std::string& id) const {
     std::lock_guard lock(mutex_);
     const live* found = find(tenant, id);
     return found == nullptr ? nullptr : found->keeping;
 }
 
 protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
-                                              std::string_view record) {
-    auto all = coordination::kept_session_of(record);
+                                              std::string_view head,
+                                              const coordination::part_reader& part) {
+    auto all = coordination::kept_session_of(head, part);
     if (!all) return all.error();
     std::lock_guard lock(mutex_);
     const std::string id = all->now.id;
     if (find(tenant, id) != nullptr) return fail(errc::conflict, "Session " + id + " is there");
-    for (std::size_t i = 0; i < all->now.agents.size(); ++i) {
-        const storage::agent_id agent = agent_id(tenant, all->now, static_cast<int>(i));
+    live made(std::move(all->now));
+    made.line_parts = std::move(all->line_parts);
+    made.keeping->stored.insert(made.line_parts.begin(), made.line_parts.end());
+    for (auto& [name, kept] : all->memories)
+        made.keeping->stored.insert(kept.part_names.begin(), kept.part_names.end());
+    for (std::size_t i = 0; i < made.now.agents.size(); ++i) {
+        const storage::agent_id agent = agent_id(tenant, made.now, static_cast<int>(i));
         for (auto& [name, kept] : all->memories) {
             if (name != agent.str()) continue;
             memory& known = memories_[agent];
@@ -160,7 +194,6 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
             if (known.is_new() || is_longer) known = std::move(kept);
         }
     }
-    live made(std::move(all->now));
     made.replies.assign(all->replies.begin(), all->replies.end());
     sessions_.emplace(key(tenant, id), std::move(made));
     return {};

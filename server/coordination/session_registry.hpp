@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -117,16 +118,27 @@ class session_registry {
     /// What is known of any memory is forgotten: another model has others.
     void forget_all();
 
-    /// A session as it is now. Nothing where there is none.
-    std::optional<std::string> record_of(const storage::tenant_id& tenant,
-                                         const std::string& id) const;
-    /// Whoever writes the session's record, or removes it, holds this as long: no record takes the
-    /// place of a later one. Null where there is no session.
-    std::shared_ptr<std::mutex> keeping(const storage::tenant_id& tenant,
+    /// A session as it is now: the head of its record, the parts that this needs, by name, and of
+    /// these the bytes of such as were not `stored`. Nothing where there is no session.
+    struct record {
+        std::string head;
+        std::set<std::string> parts{};
+        std::vector<std::pair<std::string, std::string>> fresh{};
+    };
+    std::optional<record> record_of(const storage::tenant_id& tenant, const std::string& id,
+                                    const std::set<std::string>& stored);
+    /// Whoever writes the session's record, or removes it, holds the mutex as long: no record takes
+    /// the place of a later one. Null where there is no session.
+    struct kept_parts {
+        std::mutex mutex;
+        std::set<std::string> stored{};  // parts; guarded by mutex
+    };
+    std::shared_ptr<kept_parts> keeping(const storage::tenant_id& tenant,
                                         const std::string& id) const;
     /// A session of a former time. Of an agent's memories, which several may bring, the longest
     /// counts. Errors: as kept_session_of(); conflict, when it is there.
-    protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);
+    protocol::result<void> load(const storage::tenant_id& tenant, std::string_view head,
+                                const protocol::coordination::part_reader& part = {});
 
     /// What was replied to a request with this key; nothing when there was none. `what`: a
     /// hash of path and body. Errors: not_found; conflict, when it was another request.
@@ -149,8 +161,9 @@ class session_registry {
         std::shared_ptr<std::vector<std::atomic<int>>> ahead;  // by agent
         bool is_running = false;
         std::vector<engine_run> runs{};
-        std::deque<kept_reply> replies{};  // the latest last
-        std::shared_ptr<std::mutex> keeping = std::make_shared<std::mutex>();
+        std::deque<kept_reply> replies{};       // the latest last
+        std::vector<std::string> line_parts{};  // those that hold the first lines
+        std::shared_ptr<kept_parts> keeping = std::make_shared<kept_parts>();
     };
     using key = std::pair<storage::tenant_id, std::string>;
 

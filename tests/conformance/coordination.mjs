@@ -2,6 +2,8 @@
 // by side, whispers, votes, urgency, streams, repeated requests, agents that come back, tenants.
 
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { main, make_folder, Server } from './harness.mjs';
@@ -184,6 +186,32 @@ await main({
     server = await Server.start({ cache });
     assert.deepEqual((await expect(200, server, 'GET', base)).sessions, []);
     assert.equal((await expect(200, server, 'GET', '/v1/agents')).total, 0);
+    await server.stop();
+  },
+
+  async 'a long session is kept in parts, is back after kill -9, and leaves nothing when deleted'() {
+    const cache = make_folder();
+    let server = await Server.start({ cache });
+    const { session_id } = await open(server, { agents: agents('Ada', 'Bob') });
+    const path = `${base}/${session_id}`;
+    const said = async () => (await expect(200, server, 'GET', `${path}/messages`)).messages;
+    const turns = async (count) => {
+      for (let i = 0; i < count; i++)
+        await expect(200, server, 'POST', `${path}/turn`, { ...greedy, max_tokens: 4 });
+    };
+    const records = () => readdirSync(join(cache, 'records')).length;
+    await turns(140);
+    // The session, two parts of 64 lines, and one of 64 exchanges of each agent.
+    assert.ok((await said()).length >= 128, 'as many as fill two parts');
+    assert.equal(records(), 5);
+    const before = await said();
+    await server.kill();
+    server = await Server.start({ cache });
+    assert.deepEqual(await said(), before);
+    const { semantic } = await expect(200, server, 'POST', `${path}/turn`, greedy);
+    assert.equal(semantic.match, 'extend');
+    await expect(204, server, 'DELETE', path);
+    assert.equal(records(), 0);
     await server.stop();
   },
 

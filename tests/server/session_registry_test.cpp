@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
+#include <set>
 
 #include "tests/protocol/coordination/sessions.hpp"
 
@@ -22,6 +24,12 @@ session named(const std::string& id) {
     session s = session_with({"participant", "participant"});
     s.id = id;
     return s;
+}
+
+/// Of a session that is too short for parts.
+std::string head_of(session_registry& of, const storage::tenant_id& tenant, const std::string& id) {
+    auto made = of.record_of(tenant, id, {});
+    return made ? made->head : "";
 }
 
 TEST(session_registry, a_tenant_has_so_many_sessions_and_not_one_more) {
@@ -118,16 +126,16 @@ TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents
     };
     ASSERT_TRUE(all.with(another, "s", remember));
     all.keep_reply(another, "s", "k", "turn", "reply");
-    const auto record = all.record_of(another, "s");
-    ASSERT_TRUE(record);
-    EXPECT_EQ(all.record_of(nobody_else, "s"), std::nullopt);
+    ASSERT_TRUE(all.record_of(another, "s", {}));
+    const std::string record = head_of(all, another, "s");
+    EXPECT_FALSE(all.record_of(nobody_else, "s", {}));
 
     session_registry later;
-    EXPECT_FALSE(later.load(another, record->substr(1)));
+    EXPECT_FALSE(later.load(another, record.substr(1)));
     EXPECT_EQ(later.count(another), 0u);
-    ASSERT_TRUE(later.load(another, *record));
-    EXPECT_EQ(later.load(another, *record).error().code, errc::conflict);
-    EXPECT_EQ(later.record_of(another, "s"), record);
+    ASSERT_TRUE(later.load(another, record));
+    EXPECT_EQ(later.load(another, record).error().code, errc::conflict);
+    EXPECT_EQ(head_of(later, another, "s"), record);
     EXPECT_EQ(later.reply_to(another, "s", "k", "turn").value(), "reply");
     EXPECT_EQ(later.count(nobody_else), 0u);
     // An older session of the permanent agent does not take away what it remembers since.
@@ -139,9 +147,73 @@ TEST(session_registry, a_session_comes_back_from_its_record_with_what_its_agents
         return true;
     };
     ASSERT_TRUE(before.with(another, "t", begin));
-    ASSERT_TRUE(later.load(another, *before.record_of(another, "t")));
+    ASSERT_TRUE(later.load(another, head_of(before, another, "t")));
     const auto exchanges = [](const room& in) { return in.memory_of(0).exchanges.size(); };
     EXPECT_EQ(later.with(another, "t", exchanges).value(), 2u);
+}
+
+TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_one) {
+    using namespace protocol::coordination;
+    session_registry all;
+    ASSERT_TRUE(all.add(nobody_else, named("s"), {}));
+    std::map<std::string, std::string> parts;
+    std::set<std::string> stored;
+    std::string head;
+    std::size_t most = 0;
+    const auto speak = [&](const room& in) {
+        auto plan = next_turn(in.now(), {});
+        memory& of = in.memory_of(plan->agent);
+        const prompt asked = prompt_of(in.now(), of, *plan);
+        remember(of, in.now().agents[static_cast<std::size_t>(plan->agent)], asked.reading, "Ahoy");
+        apply(in.now(), said{plan->agent, plan->to, plan->reads, "m", "Ahoy"});
+        return true;
+    };
+    for (int turn = 0; turn < 1'000; ++turn) {
+        ASSERT_TRUE(all.with(nobody_else, "s", speak));
+        auto made = all.record_of(nobody_else, "s", stored);
+        ASSERT_TRUE(made);
+        ASSERT_LE(made->fresh.size(), 3u) << turn;
+        for (auto& [name, bytes] : made->fresh) {
+            ASSERT_TRUE(parts.emplace(name, bytes).second) << "it was written before";
+            stored.insert(name);
+        }
+        head = made->head;
+        if (turn == 200) most = head.size();
+        if (turn > 200) ASSERT_LT(head.size(), 2 * most + 1'000) << turn;
+    }
+    EXPECT_EQ(stored.size(), 1'000 / part_items + 2 * (500 / part_items));
+    const auto part = [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = parts.find(name);
+        return found == parts.end() ? std::nullopt : std::optional(found->second);
+    };
+    session_registry later;
+    ASSERT_TRUE(later.load(nobody_else, head, part));
+    EXPECT_EQ(head_of(later, nobody_else, "s"), head);
+    const auto lines = [](const room& in) {
+        return std::pair(in.now().lines.size(), in.memory_of(1).exchanges.size());
+    };
+    EXPECT_EQ(later.with(nobody_else, "s", lines).value(), std::pair(1'000ul, 500ul));
+    EXPECT_TRUE(later.record_of(nobody_else, "s", stored)->fresh.empty()) << "all is there";
+    // One that is missing, or has less than it should, is no part.
+    for (const std::string& name : stored) {
+        session_registry none;
+        const auto but = [&](const std::string& each) {
+            return each == name ? std::nullopt : part(each);
+        };
+        EXPECT_FALSE(none.load(nobody_else, head, but));
+        const auto cut = [&](const std::string& each) {
+            auto bytes = part(each);
+            if (each == name) bytes->pop_back();
+            return bytes;
+        };
+        EXPECT_FALSE(none.load(nobody_else, head, cut));
+    }
+    EXPECT_FALSE(later.load(another, head)) << "without any";
+    // What is forgotten needs its parts no more.
+    const auto agent = [](const room& in) { return in.agent_id(0); };
+    later.forget(nobody_else, {later.with(nobody_else, "s", agent).value()});
+    EXPECT_EQ(later.record_of(nobody_else, "s", stored)->parts.size(),
+              stored.size() - 500 / part_items);
 }
 
 /// Two tenants whose sessions, agents and prefixes have the same names. What is said has the mark
@@ -192,7 +264,7 @@ class two_tenants {
             return true;
         };
         ASSERT_TRUE(all_.with(tenant(first), id, turn));
-        check(*all_.record_of(tenant(first), id), first);
+        check(head_of(all_, tenant(first), id), first);
     }
 
     void check(const std::string& text, bool first) {
@@ -205,10 +277,10 @@ class two_tenants {
         session_registry later;
         for (bool first : {true, false})
             for (const std::string& id : all_.ids(tenant(first)))
-                ASSERT_TRUE(later.load(tenant(first), *all_.record_of(tenant(first), id)));
+                ASSERT_TRUE(later.load(tenant(first), head_of(all_, tenant(first), id)));
         for (bool first : {true, false})
             for (const std::string& id : later.ids(tenant(first)))
-                check(*later.record_of(tenant(first), id), first);
+                check(head_of(later, tenant(first), id), first);
     }
 
     std::mt19937 random_;

@@ -156,7 +156,7 @@ class random_sessions {
     void check_ahead() {
         const int reader = anybody();
         const turn_plan plan{reader, nobody, below(2) == 0 ? "" : "Speak.", s_.lines.size()};
-        auto ahead = prompt_ahead(s_, memories_[memory_name(s_, at(reader))], plan);
+        auto ahead = prompt_ahead(s_, memories_[memory_name(s_, at(reader))], plan, below(2) == 0);
         if (ahead) check_prompt(*ahead, reader);
         check_prompt(prompt_aside(s_, memories_[memory_name(s_, at(reader))], reader, "Q?"),
                      reader);
