@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -178,8 +179,9 @@ TEST(session_registry, of_a_long_session_a_turn_writes_no_more_than_of_a_short_o
             stored.insert(name);
         }
         head = made->head;
-        if (turn == 200) most = head.size();
-        if (turn > 200) ASSERT_LT(head.size(), 2 * most + 1'000) << turn;
+        if (turn <= 200) most = std::max(most, head.size());
+        // Names of parts alone may add to it.
+        ASSERT_LT(head.size(), most + 2'000) << turn;
     }
     EXPECT_EQ(stored.size(), 1'000 / part_items + 2 * (500 / part_items));
     const auto part = [&](const std::string& name) -> std::optional<std::string> {
