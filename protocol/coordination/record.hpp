@@ -1,6 +1,6 @@
 #pragma once
-// A session, and an agent's memory, as one line of JSON each, and both together, in parts where they
-// are long; and back: whole or refused. Pure.
+// A session, and an agent's memory, as one line of JSON each, and both together, in parts where
+// they are long; and back: whole or refused. Pure.
 
 #include <functional>
 #include <optional>

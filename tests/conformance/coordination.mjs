@@ -189,7 +189,7 @@ await main({
     await server.stop();
   },
 
-  async 'a long session is kept in parts, is back after kill -9, and leaves nothing when deleted'() {
+  async 'a long session is kept in parts, is back after kill -9, and leaves nothing behind'() {
     const cache = make_folder();
     let server = await Server.start({ cache });
     const { session_id } = await open(server, { agents: agents('Ada', 'Bob') });

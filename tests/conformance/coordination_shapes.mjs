@@ -102,7 +102,7 @@ await main(
         debate_format: 'free_form',
         decision_mode: 'none',
         agents: [
-          { agent_id: null, display_name: 'Pilot', role: 'participant', system_prompt: 'You sail.' },
+          { agent_id: null, display_name: 'Pilot', role: 'participant', system_prompt: 'Sail.' },
           { agent_id: 'owner', display_name: 'Owner', lifecycle: 'permanent' },
         ],
         initial_prompt: 'Agree a fee.',
