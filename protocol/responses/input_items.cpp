@@ -58,7 +58,8 @@ std::string parse_reasoning(const json_cursor& item, const response_limits& limi
 /// Puts messages together from items.
 class conversation_builder {
   public:
-    explicit conversation_builder(const response_limits& limits) : limits_(limits) {}
+    conversation_builder(const response_limits& limits, const referenced_item& item_of)
+        : limits_(limits), item_of_(item_of) {}
 
     void add_system(std::string text) {
         if (opens_) {
@@ -77,6 +78,7 @@ class conversation_builder {
         item.as_object();
         const std::string type = item.find("type") ? string_at(item, "type") : "message";
         if (type == "message") return add_message(item);
+        if (type == "item_reference") return add_referenced(item);
         opens_ = false;
         if (type == "reasoning") return add_reasoning(item);
         if (type == "function_call")
@@ -86,15 +88,23 @@ class conversation_builder {
         if (type == "function_call_output" || type == "custom_tool_call_output")
             return add_output(item);
         const json_cursor place = item.at("type");
-        if (type == "item_reference")
-            place.fail(errc::not_found, "this server keeps no items; send the item itself",
-                       "item_not_found");
         place.fail(errc::unsupported, "items of type " + quoted(type) + " are not supported");
     }
 
     engine::conversation take() { return std::move(chat_); }
 
   private:
+    /// No item that can be referred to is a reference itself.
+    void add_referenced(const json_cursor& item) {
+        const std::string id = bounded_at(item, "id", limits_.id_bytes_max);
+        const boost::json::value found = item_of_ ? item_of_(id) : nullptr;
+        if (found.is_null())
+            return item.at("id").fail(errc::not_found, "Item with id " + quoted(id) + " not found.",
+                                      "item_not_found");
+        std::optional<failure> complaint;
+        add(json_cursor(found, item.path(), complaint));
+        if (complaint) item.fail(complaint->code, complaint->what);
+    }
     void add_message(const json_cursor& item) {
         const role from = parse_role(item);
         std::vector<std::string> texts = parse_content(item.at("content"), limits_);
@@ -127,6 +137,7 @@ class conversation_builder {
     }
 
     const response_limits& limits_;
+    const referenced_item& item_of_;
     engine::conversation chat_;
     bool opens_ = true;  // nothing but system texts so far
 };
@@ -138,8 +149,8 @@ std::string text_arguments(std::string_view text) {
 }
 
 engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
-                                 const response_limits& limits) {
-    conversation_builder chat(limits);
+                                 const referenced_item& item_of, const response_limits& limits) {
+    conversation_builder chat(limits, item_of);
     if (auto instructions = root.find("instructions"))
         chat.add_system(std::string(instructions->as_string()));
     std::optional<failure> complaint;

@@ -10,7 +10,7 @@
 namespace semantic::protocol::responses {
 
 /// `root` is the whole body: its `instructions` and `input`. Complains with missing_field,
-/// bad_value, unsupported. `earlier`: items that stand between the two.
+/// bad_value, unsupported. `earlier`: items that stand between the two. `item_of`: of references.
 ///
 /// - `instructions` and the system and developer messages that open the input become the system
 ///   text, in that order, with an empty line between them; later ones stay where they are.
@@ -18,7 +18,7 @@ namespace semantic::protocol::responses {
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
 ///   left out.
 engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
-                                 const response_limits& limits);
+                                 const referenced_item& item_of, const response_limits& limits);
 
 /// A call of a tool whose input is a text, as the model writes it: {"input": TEXT}.
 std::string text_arguments(std::string_view text);

@@ -59,6 +59,27 @@ failure unreadable(std::string_view what) {
     return fail(errc::bad_value, "the record of a response " + std::string(what));
 }
 
+/// What it was asked and what it said.
+result<json::array> own_items(const kept_response& kept) {
+    auto asked = parse_json(kept.input, json_limits{});
+    auto said = parse_json(kept.body, json_limits{});
+    json::value* output = said ? field_of(*said, "output") : nullptr;
+    if (!asked || !asked->is_array() || output == nullptr || !output->is_array())
+        return unreadable("cannot be read: " + kept.id);
+    json::array items = std::move(asked->get_array());
+    for (json::value& each : output->get_array())
+        if (!is_half_a_call(each)) items.push_back(std::move(each));
+    return items;
+}
+
+/// An item's id; null for one that refers to another itself.
+const json::value* referable_id(json::value& item) {
+    const json::value* type = field_of(item, "type");
+    const json::value* id = field_of(item, "id");
+    const bool refers = type != nullptr && *type == "item_reference";
+    return refers || id == nullptr || !id->is_string() ? nullptr : id;
+}
+
 }  // namespace
 
 std::string record_of(const kept_response& kept) {
@@ -107,16 +128,33 @@ json::array named_items(const json::value& input, id_maker& ids) {
 result<json::array> items_of(std::span<const std::shared_ptr<const kept_response>> chain) {
     json::array items;
     for (const auto& kept : chain) {
-        auto asked = parse_json(kept->input, json_limits{});
-        auto said = parse_json(kept->body, json_limits{});
-        json::value* output = said ? field_of(*said, "output") : nullptr;
-        if (!asked || !asked->is_array() || output == nullptr || !output->is_array())
-            return unreadable("cannot be read: " + kept->id);
-        for (json::value& each : asked->get_array()) items.push_back(std::move(each));
-        for (json::value& each : output->get_array())
-            if (!is_half_a_call(each)) items.push_back(std::move(each));
+        auto own = own_items(*kept);
+        if (!own) return own.error();
+        for (json::value& each : *own) items.push_back(std::move(each));
     }
     return items;
+}
+
+std::vector<std::string> item_ids(const kept_response& kept) {
+    std::vector<std::string> ids;
+    auto items = own_items(kept);
+    if (!items) return ids;
+    for (json::value& each : *items)
+        if (const json::value* id = referable_id(each)) ids.emplace_back(id->get_string());
+    return ids;
+}
+
+std::map<std::string, json::value> items_by_id(const kept_response& kept) {
+    std::map<std::string, json::value> found;
+    auto items = own_items(kept);
+    if (!items) return found;
+    for (json::value& each : *items) {
+        const json::value* id = referable_id(each);
+        if (id == nullptr) continue;
+        std::string name(id->get_string());
+        found.emplace(std::move(name), std::move(each));
+    }
+    return found;
 }
 
 failure previous_not_found(std::string_view id) {

@@ -5,15 +5,18 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
@@ -37,6 +40,11 @@ boost::json::array named_items(const boost::json::value& input, id_maker& ids);
 /// The items of a conversation, the oldest response first: what each was asked and what it said.
 /// Errors: bad_value, when one cannot be read.
 result<boost::json::array> items_of(std::span<const std::shared_ptr<const kept_response>> chain);
+
+/// The ids of its items, asked and said, that can be referred to.
+std::vector<std::string> item_ids(const kept_response& kept);
+/// Those items.
+std::map<std::string, boost::json::value> items_by_id(const kept_response& kept);
 
 /// The refusal of a response that is not kept, as `previous_response_id` and as the path's.
 failure previous_not_found(std::string_view id);

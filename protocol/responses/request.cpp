@@ -222,7 +222,7 @@ json::array parse_previous(const json_cursor& root, const previous_items& before
 }
 
 response_request parse_root(const json_cursor& root, const response_limits& limits,
-                            const previous_items& before) {
+                            const previous_items& before, const referenced_item& item_of) {
     response_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
@@ -237,7 +237,7 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     request.stream = flag_at(root, "stream");
     const json::array earlier = parse_previous(root, before, request);
-    request.chat = parse_input(root, earlier, limits);
+    request.chat = parse_input(root, earlier, item_of, limits);
     request.is_kept = flag_at(root, "store", true);
     if (request.is_kept) request.input = root.at("input").value();
     parse_tool_list(root, limits, request);
@@ -255,9 +255,11 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
 }  // namespace
 
 result<response_request> parse_response(std::string_view body, const response_limits& limits,
-                                        const previous_items& before) {
-    return read_object(body, limits.json,
-                       [&](const json_cursor& root) { return parse_root(root, limits, before); });
+                                        const previous_items& before,
+                                        const referenced_item& item_of) {
+    return read_object(body, limits.json, [&](const json_cursor& root) {
+        return parse_root(root, limits, before, item_of);
+    });
 }
 
 }  // namespace semantic::protocol::responses

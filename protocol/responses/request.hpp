@@ -48,10 +48,15 @@ struct response_request : answer_request {
 /// not_found, with the vendor's code.
 using previous_items = std::function<result<boost::json::array>(const std::string& id)>;
 
+/// Asks for the item that an item reference names; null where there is none.
+using referenced_item = std::function<boost::json::value(const std::string& id)>;
+
 /// `before`: asked when the request continues a response; without it there are none.
+/// `item_of`: likewise of items.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
 /// JSON path; those of `before`.
 result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
-                                        const previous_items& before = {});
+                                        const previous_items& before = {},
+                                        const referenced_item& item_of = {});
 
 }  // namespace semantic::protocol::responses

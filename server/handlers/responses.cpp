@@ -3,6 +3,8 @@
 #include <boost/json.hpp>
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "protocol/responses/request.hpp"
@@ -90,9 +92,24 @@ net::awaitable<protocol::result<responses::response_request>> parse(const servic
         if (!chain) return chain.error();
         return responses::items_of(*chain);
     };
-    auto read = [&] { return responses::parse_response(incoming.body, limits_of(with), before); };
-    const bool follows = incoming.body.find("previous_response_id") != std::string::npos;
-    if (follows) co_return co_await run_on(with.workers, read);
+    // Each response is read once, however many of its items are referred to.
+    std::map<std::string, boost::json::value> items;
+    std::set<std::string> was_read;
+    const auto item = [&](const std::string& id) -> boost::json::value {
+        const auto kept = with.responses.find_item(tenant_of(incoming), id);
+        if (!kept) return nullptr;
+        if (was_read.insert(kept->id).second) items.merge(responses::items_by_id(*kept));
+        const auto found = items.find(id);
+        return found == items.end() ? boost::json::value() : found->second;
+    };
+    auto read = [&] {
+        return responses::parse_response(incoming.body, limits_of(with), before, item);
+    };
+    const auto says = [&](const char* word) {
+        return incoming.body.find(word) != std::string::npos;
+    };
+    if (says("previous_response_id") || says("item_reference"))
+        co_return co_await run_on(with.workers, read);
     co_return co_await parse_body(with, incoming, read);
 }
 

@@ -6,16 +6,21 @@ namespace semantic::server {
 
 namespace {
 
-std::size_t bytes_of(const protocol::responses::kept_response& one) {
-    // Its id stands in the key too.
-    return response_own_bytes + 2 * one.id.size() + one.previous.size() + one.input.size() +
-           one.body.size();
+using protocol::responses::item_ids;
+
+std::size_t bytes_of(const protocol::responses::kept_response& one,
+                     const std::vector<std::string>& items) {
+    // Its id stands in the key too, and those of its items in two places.
+    std::size_t bytes = response_own_bytes + 2 * one.id.size() + one.previous.size() +
+                        one.input.size() + one.body.size();
+    for (const std::string& each : items) bytes += item_own_bytes + 2 * each.size();
+    return bytes;
 }
 
 }  // namespace
 
 bool response_registry::has_room_for(const kept_response& one) const {
-    return bytes_of(one) <= bytes_max_ / 4;
+    return bytes_of(one, item_ids(one)) <= bytes_max_ / 4;
 }
 
 std::vector<response_registry::entries::iterator> response_registry::followed(
@@ -41,6 +46,10 @@ void response_registry::erase(entries::iterator which) {
     total_ -= which->second.bytes;
     auto tenant = bytes_.find(which->first.first);
     tenant->second -= which->second.bytes;
+    for (const std::string& each : which->second.items) {
+        const auto item = items_.find(key(which->first.first, each));
+        if (item != items_.end() && item->second == which->first.second) items_.erase(item);
+    }
     if (tenant->second == 0) bytes_.erase(tenant);
     all_.erase(which);
 }
@@ -55,13 +64,15 @@ response_registry::entries::iterator response_registry::least_lately_used(
 
 std::vector<response_registry::key> response_registry::add(const storage::tenant_id& tenant,
                                                            kept one) {
+    std::vector<std::string> items = item_ids(*one);
     std::lock_guard lock(mutex_);
     const key which(tenant, one->id);
     if (auto former = all_.find(which); former != all_.end()) erase(former);
-    const std::size_t bytes = bytes_of(*one);
+    const std::size_t bytes = bytes_of(*one, items);
     total_ += bytes;
     bytes_[tenant] += bytes;
-    all_[which] = {std::move(one), bytes, 0};
+    for (const std::string& each : items) items_[key(tenant, each)] = which.second;
+    all_[which] = {std::move(one), bytes, 0, std::move(items)};
     use(followed(tenant, which.second));
     std::vector<key> gone;
     while (total_ > bytes_max_) {
@@ -79,6 +90,15 @@ response_registry::kept response_registry::find(const storage::tenant_id& tenant
                                                 const std::string& id) const {
     std::lock_guard lock(mutex_);
     const auto found = all_.find(key(tenant, id));
+    return found == all_.end() ? nullptr : found->second.what;
+}
+
+response_registry::kept response_registry::find_item(const storage::tenant_id& tenant,
+                                                     const std::string& item) const {
+    std::lock_guard lock(mutex_);
+    const auto of = items_.find(key(tenant, item));
+    if (of == items_.end()) return nullptr;
+    const auto found = all_.find(key(tenant, of->second));
     return found == all_.end() ? nullptr : found->second.what;
 }
 

@@ -21,6 +21,7 @@ namespace semantic::server {
 /// Of all of them together, and what one takes beside its texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t response_own_bytes = 512;
+inline constexpr std::size_t item_own_bytes = 128;
 
 class response_registry {
   public:
@@ -38,6 +39,8 @@ class response_registry {
     std::vector<key> add(const storage::tenant_id& tenant, kept one);
     /// Null where there is none.
     kept find(const storage::tenant_id& tenant, const std::string& id) const;
+    /// The latest response that was asked or said the item of this id. Null where there is none.
+    kept find_item(const storage::tenant_id& tenant, const std::string& item) const;
     /// The conversation that ends with this response, the oldest first; all of it is used now.
     /// Errors: not_found, with the vendor's code, also when one of it is not kept any more.
     protocol::result<std::vector<kept>> chain(const storage::tenant_id& tenant,
@@ -52,6 +55,7 @@ class response_registry {
         kept what;
         std::size_t bytes = 0;
         std::uint64_t last_used = 0;
+        std::vector<std::string> items{};
     };
     using entries = std::map<key, entry>;
 
@@ -64,6 +68,7 @@ class response_registry {
     const std::size_t bytes_max_;
     mutable std::mutex mutex_;
     entries all_;                                      // guarded by mutex_
+    std::map<key, std::string> items_;                 // the response of each; guarded by mutex_
     std::map<storage::tenant_id, std::size_t> bytes_;  // of each tenant; guarded by mutex_
     std::size_t total_ = 0;                            // guarded by mutex_
     std::uint64_t uses_ = 0;                           // guarded by mutex_

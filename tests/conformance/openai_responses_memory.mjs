@@ -99,6 +99,23 @@ await main(
       await server.stop();
     },
 
+    async 'a reference stands for the item that was said'() {
+      const server = await start(make_folder());
+      const client = client_of(server);
+      const said = await plain(client, { input: lines[0] });
+      const input = [
+        { role: 'user', content: lines[0] },
+        { type: 'item_reference', id: said.output[0].id },
+        { role: 'user', content: lines[2] },
+      ];
+      const answer = await plain(client, { input });
+      assert.match(answer.output_text, /Biscuit/);
+      assert.ok(cached(answer) >= stored(said), 'word for word what was said');
+      const lost = plain(client, { input: [{ type: 'item_reference', id: 'msg_none' }] });
+      await assert.rejects(lost, (error) => error.code === 'item_not_found');
+      await server.stop();
+    },
+
     async 'a tool loop goes on from the call'() {
       const server = await start(make_folder());
       const client = client_of(server);

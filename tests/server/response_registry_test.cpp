@@ -91,6 +91,22 @@ TEST(response_registry, who_floods_it_lets_go_of_what_is_his) {
     EXPECT_NE(all.find(tenant("quiet"), "resp_q"), nullptr);
 }
 
+TEST(response_registry, an_item_is_found_in_the_latest_response_that_has_it) {
+    response_registry all;
+    const std::string item = R"([{"id":"msg_1","type":"message"}])";
+    const std::string reference = R"([{"id":"msg_1","type":"item_reference"}])";
+    all.add(nobody, shared(one("resp_1", "", item)));
+    all.add(nobody, shared(one("resp_2", "", item)));
+    all.add(nobody, shared(one("resp_3", "", reference)));
+    EXPECT_EQ(all.find_item(nobody, "msg_1")->id, "resp_2") << "a reference is no item";
+    EXPECT_EQ(all.find_item(tenant("a"), "msg_1"), nullptr);
+    EXPECT_EQ(all.find_item(nobody, "msg_2"), nullptr);
+    all.remove(nobody, "resp_1");
+    EXPECT_NE(all.find_item(nobody, "msg_1"), nullptr);
+    all.remove(nobody, "resp_2");
+    EXPECT_EQ(all.find_item(nobody, "msg_1"), nullptr);
+}
+
 TEST(response_registry, one_takes_a_quarter_at_most) {
     const std::size_t quarter = 2 * bytes_of_one();
     response_registry all(4 * quarter);

@@ -230,6 +230,28 @@ TEST(parse_response, a_response_that_is_not_kept_is_a_404_that_clients_know) {
     }
 }
 
+TEST(parse_response, a_reference_stands_for_the_item_that_is_kept) {
+    const auto item_of = [](const std::string& id) -> boost::json::value {
+        if (id != "msg_1") return nullptr;
+        return boost::json::parse(
+            R"({"role":"assistant","content":[{"type":"output_text","text":"Two"}]})");
+    };
+    const auto ask = [&](const char* id) {
+        return parse_response(
+            body("", R"([{"role":"user","content":"One"},{"type":)"
+                     R"("item_reference","id":")" +
+                         std::string(id) + R"("},{"role":"user","content":"Three"}])"),
+            {}, {}, item_of);
+    };
+    const auto request = ask("msg_1");
+    ASSERT_TRUE(request) << request.error().what;
+    EXPECT_EQ(outline(request->chat), "user: [One]\nassistant: [Two]\nuser: [Three]\n");
+    const auto lost = ask("msg_2");
+    ASSERT_FALSE(lost);
+    EXPECT_EQ(lost.error().error_code, "item_not_found");
+    EXPECT_EQ(lost.error().path, "input.1.id");
+}
+
 TEST(parse_response, store_false_keeps_nothing) {
     const response_request request = parsed(body(R"(,"store":false)"));
     EXPECT_FALSE(request.is_kept);
