@@ -16,7 +16,8 @@ import math
 import pathlib
 import subprocess
 
-FORMS = '16,k8v8,k8m-v5r,k7m-v5r,k8m-v4r,k6m-v5r,k5m-v4r,k4m-v4r,k4v4'
+FORMS = ('16,k8v8,k7s-v6r,k8m-v5r,k7s-v5r,k7m-v5r,k6s-v6r,k8m-v4r,k6s-v5r,k6m-v5r,k5s-v5r,k5s-v4r,'
+         'k5m-v4r,k4s-v4r,k4m-v4r,k4v4')
 MODELS = ['semantic-tiny', 'smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b',
           'qwen2.5-coder-1.5b']
 
@@ -69,15 +70,17 @@ COLOURS = ['#9c6b4e', '#4269d0', '#efb118', '#ff725c', '#6cc5b0']
 
 
 def draw(rows, path):
-    """Bars of the mean KL divergence, on a logarithmic axis, a group for each form."""
+    """Bars of the mean KL divergence on the first text of each model, on a logarithmic axis, a group
+    for each form."""
     values = {}
-    for model, _, row in rows:
-        if row['kl_mean'] > 0:
-            values.setdefault(row['kv'], {}).setdefault(model, []).append(row['kl_mean'])
+    text_of = {}
+    for model, text, row in rows:
+        if row['kl_mean'] > 0 and text_of.setdefault(model, text) == text:
+            values.setdefault(row['kv'], {})[model] = row['kl_mean']
     forms = [f for f in FORMS.split(',') if f in values]
     models = [m for m in MODELS if any(m in values[f] for f in forms)]
     low, high = 1e-4, 10.0
-    left, top, width, height = 70, 40, 640, 300
+    left, top, width, height = 70, 40, 1000, 300
     group = width / len(forms)
 
     def y(value):
@@ -99,10 +102,9 @@ def draw(rows, path):
     for i, form in enumerate(forms):
         bar = group * 0.8 / len(models)
         for j, model in enumerate(models):
-            found = values[form].get(model)
-            if not found:
+            if model not in values[form]:
                 continue
-            at = y(sum(found) / len(found))
+            at = y(values[form][model])
             out.append(f'<rect x="{left + group * (i + 0.1) + bar * j:.1f}" y="{at:.1f}" '
                        f'width="{bar:.1f}" height="{top + height - at:.1f}" fill="{COLOURS[j]}"/>')
         name = {'4': 'k4v4'}.get(form, form)
