@@ -10,6 +10,10 @@ protocol::failure no_run(const std::string& id) {
     return fail(errc::not_found, "Run " + id + " not found");
 }
 
+std::size_t bytes_of(const protocol::scenarios::kept_run& run) {
+    return run.what.source.size() + run.request.size();
+}
+
 protocol::failure is_busy(const std::string& id) {
     return fail(errc::conflict, "Run " + id + " is under way");
 }
@@ -19,14 +23,18 @@ protocol::failure is_busy(const std::string& id) {
 protocol::result<run_registry::known_run> run_registry::add(const storage::tenant_id& tenant,
                                                             kept_run made) {
     std::lock_guard lock(mutex_);
-    std::size_t count = 0;
+    std::size_t count = 0, bytes = bytes_of(made);
     for (auto each = runs_.lower_bound(key(tenant, "")); each != runs_.end(); ++each) {
         if (each->first.first != tenant) break;
         ++count;
+        bytes += bytes_of(*each->second.what);
     }
     if (count >= runs_max)
         return fail(errc::conflict, "there may be " + std::to_string(runs_max) +
                                         " runs; delete some that are over");
+    if (bytes > runs_bytes_max)
+        return fail(errc::conflict, "runs keep at most " + std::to_string(runs_bytes_max) +
+                                        " bytes together; delete some that are over");
     return add_locked(tenant, std::move(made));
 }
 

@@ -19,7 +19,9 @@
 
 namespace semantic::server {
 
-inline constexpr std::size_t runs_max = 1'000;  // of a tenant
+// Of a tenant. A run keeps its scenario and the request that began it.
+inline constexpr std::size_t runs_max = 1'000;
+inline constexpr std::size_t runs_bytes_max = 64 << 20;
 
 class run_registry {
   public:
@@ -49,7 +51,8 @@ class run_registry {
         std::shared_ptr<std::atomic<bool>> stop_;
     };
 
-    /// Errors: conflict, when the tenant has runs_max, or the id is taken.
+    /// Errors: conflict, when the tenant has runs_max, they would keep more than runs_bytes_max
+    /// together, or the id is taken.
     protocol::result<known_run> add(const storage::tenant_id& tenant, kept_run made);
     /// Errors: as kept_run_of(), add().
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view record);

@@ -30,6 +30,18 @@ TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
     EXPECT_EQ(all.all(another).size(), 1u);
 }
 
+TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
+    run_registry runs;
+    run_registry::kept_run first = named("run_1"), second = named("run_2");
+    first.request.resize(runs_bytes_max - first.what.source.size() - second.what.source.size() -
+                         second.request.size());
+    run_registry::kept_run more = second;
+    more.request += ' ';
+    ASSERT_TRUE(runs.add(nobody_else, first));
+    EXPECT_EQ(runs.add(nobody_else, more).error().code, errc::conflict);
+    EXPECT_TRUE(runs.add(nobody_else, second));
+}
+
 TEST(run_registry, a_run_is_driven_by_one_at_a_time_and_stays_while_it_is) {
     run_registry all;
     ASSERT_TRUE(all.add(nobody_else, named("r")));
