@@ -14,8 +14,8 @@ constexpr kv_form mean(int bits) { return {bits, true, true}; }
 constexpr kv_form rotated(int bits) { return {bits, true, false}; }
 constexpr kv_form plain(int bits) { return {bits, false, false}; }
 
-// Of the same bytes shaped keys diverge least on published models, so a calibration measures no
-// others where there are such (perf/README.md, Keys and values).
+// Of the same bytes shaped keys diverge least on published models, so up to 41 % a calibration
+// measures no others (perf/README.md, Keys and values).
 // constexpr: tables of options that other files make before main() name what is in it.
 constexpr std::array table{
     named_kv_recipe{"k4v4", {4}},
@@ -32,8 +32,8 @@ constexpr std::array table{
     named_kv_recipe{"k6s-v6r", {shaped(6), rotated(6)}},
     named_kv_recipe{"k7m-v5r", {mean(7), rotated(5)}, false},
     named_kv_recipe{"k7s-v5r", {shaped(7), rotated(5)}},
-    named_kv_recipe{"k7s-v6r", {shaped(7), rotated(6)}},
-    named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}, false},
+    named_kv_recipe{"k7s-v6r", {shaped(7), rotated(6)}, false},
+    named_kv_recipe{"k8m-v5r", {mean(8), rotated(5)}},
     named_kv_recipe{"k8v8", {8}},
     named_kv_recipe{"k16v16", {16}},
 };
