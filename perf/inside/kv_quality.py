@@ -70,8 +70,8 @@ COLOURS = ['#9c6b4e', '#4269d0', '#efb118', '#ff725c', '#6cc5b0']
 
 
 def draw(rows, path):
-    """Bars of the mean KL divergence on the first text of each model, on a logarithmic axis, a group
-    for each form."""
+    """Bars of the mean KL divergence on the first text of each model, on a logarithmic axis, a
+    group for each form."""
     values = {}
     text_of = {}
     for model, text, row in rows:
