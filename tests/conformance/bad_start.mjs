@@ -43,6 +43,10 @@ function edit_config(folder, edit) {
   writeFileSync(path, JSON.stringify(config));
 }
 
+/** Lines but those of the log, which says before or behind them what goes on: other threads write
+ *  it. */
+const troubles_of = (err) => err.split('\n').filter((line) => !/^$|^\S+Z info /.test(line));
+
 /** The server must refuse to start with these arguments and name the culprit. */
 async function refused(args, culprit) {
   const port = String(await free_port());
@@ -52,8 +56,7 @@ async function refused(args, culprit) {
     .flat();
   const { code, signal, err } = await run_to_end([...rest, ...args]);
   assert.deepEqual({ code, signal }, { code: 1, signal: null }, err);
-  // The log may have said what goes on; the trouble itself is said once.
-  const lines = err.split('\n').filter((line) => !/^$|^\S+Z info /.test(line));
+  const lines = troubles_of(err);
   assert.equal(lines.length, 1, `stderr says why in ${lines.length} lines:\n${err}`);
   assert.match(lines[0], culprit);
 }
@@ -74,7 +77,7 @@ async function start_in_little_room(kilobytes) {
   assert.ok(!late, `with ulimit -v ${kilobytes} neither ready nor ended:\n${err}`);
   if (code === 0) return assert.match(output.out, /listening/);
   assert.equal(code, 1, `ulimit -v ${kilobytes}: ${err}`);
-  assert.match(err.trimEnd().split('\n').at(-1), /^semantic-server: .+/);
+  assert.match(troubles_of(err).at(-1) ?? err, /^semantic-server: .+/);
 }
 
 const refuses_model = (harm, culprit) => refused(['--model', harmed_model(harm)], culprit);

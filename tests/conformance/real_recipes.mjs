@@ -12,8 +12,8 @@ const few = ['k4v4', 'k4s-v4r', 'k16v16'];
 
 /** Every name that the server knows: its help lists them. */
 async function all_recipes() {
-  const { stdout } = await run_to_end(['--help']);
-  return [...new Set(stdout.match(/\bk\d+[ms]?-?v\d+r?\b/g))];
+  const { out } = await run_to_end(['--help']);
+  return [...new Set(out.match(/\bk\d+[ms]?-?v\d+r?\b/g))];
 }
 
 const listed = (names, all, without) =>
