@@ -180,6 +180,7 @@ std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& conf
     std::vector<storage::named_kv_recipe> possible;
     for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
         if (!each.is_candidate) continue;
+        if (each.recipe.k.shaped && config.head_dim > shaped_dim_max) continue;
         try {
             make_kv_layout(config, each.recipe, block_tokens);
             possible.push_back(each);

@@ -6,43 +6,15 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { call, events_of, expect } from './coordination_calls.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
 const base = '/v1/coordination/sessions';
-
-async function call(server, method, path, body, headers = {}) {
-  const answer = await fetch(server.url + path, {
-    method,
-    headers: { 'content-type': 'application/json', ...headers },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(120_000),
-  });
-  const text = await answer.text();
-  const is_json = (answer.headers.get('content-type') ?? '').startsWith('application/json');
-  return { status: answer.status, body: is_json && text ? JSON.parse(text) : text };
-}
-
-async function expect(status, ...request) {
-  const answer = await call(...request);
-  const [, method, path] = request;
-  assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
-  return answer.body;
-}
 
 const greedy = { temperature: 0, max_tokens: 16 };
 const agents = (...names) =>
   names.map((name) => ({ agent_id: name.toLowerCase(), display_name: name }));
 const open = (server, fields) => expect(201, server, 'POST', base, fields);
-
-/** [[name, data]] of a stream. */
-function events_of(text) {
-  return text
-    .split('\n\n')
-    .filter(Boolean)
-    .map((event) => event.match(/^event: (.*)\ndata: (.*)$/s).slice(1))
-    .map(([name, data]) => [name, JSON.parse(data)])
-    .filter(([name]) => name !== 'ping');
-}
 
 await main({
   async 'turns are taken in order, each goes on where its agent was, and the end is a 409'() {

@@ -4,29 +4,15 @@
 
 import assert from 'node:assert/strict';
 
+import { call as call_path, events_of, expect as expect_path } from './coordination_calls.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
 const base = '/v1/coordination';
 const greedy = { temperature: 0, max_tokens: 8 };
 
-async function call(server, method, path, body) {
-  const answer = await fetch(server.url + base + path, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(120_000),
-  });
-  const text = await answer.text();
-  const is_json = (answer.headers.get('content-type') ?? '').startsWith('application/json');
-  return { status: answer.status, body: is_json && text ? JSON.parse(text) : text };
-}
-
-async function expect(status, ...request) {
-  const answer = await call(...request);
-  const [, method, path] = request;
-  assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
-  return answer.body;
-}
+const call = (server, method, path, ...more) => call_path(server, method, base + path, ...more);
+const expect = (status, server, method, path, ...more) =>
+  expect_path(status, server, method, base + path, ...more);
 
 /** 'string', 'number', ...; [shape] for a list of one or more; {key: shape} for an object that has
  *  at least these; a list of several for one of them; a RegExp for a string. */
@@ -79,15 +65,6 @@ const status = {
     },
   ],
 };
-
-function events_of(text) {
-  return text
-    .split('\n\n')
-    .filter(Boolean)
-    .map((event) => event.match(/^event: (.*)\ndata: (.*)$/s).slice(1))
-    .map(([name, data]) => [name, JSON.parse(data)])
-    .filter(([name]) => name !== 'ping');
-}
 
 const names = ['Ada', 'Bob', 'Cid'];
 const agents = (roles) =>

@@ -5,22 +5,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { call as call_path } from './coordination_calls.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
 const base = '/v1/coordination';
 const scenario = 'prisoners-dilemma';
 const how = { temperature: 0, max_tokens: 16 };
 
-async function call(server, method, path, body) {
-  const answer = await fetch(server.url + base + path, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(120_000),
-  });
-  const text = await answer.text();
-  return { status: answer.status, body: text ? JSON.parse(text) : undefined };
-}
+const call = (server, method, path, ...more) => call_path(server, method, base + path, ...more);
 
 /** The events of a run, as they come; `seen(name, data)` may end them by returning false. Resolves
  *  with the last event's name, or with nothing when the server is gone. */

@@ -3,34 +3,20 @@
 
 import assert from 'node:assert/strict';
 
+import { call, events_of } from './coordination_calls.mjs';
 import { main, make_folder, Server } from './harness.mjs';
 
 const base = '/v1/coordination/scenarios';
 
-async function call(server, method, path, body) {
-  const answer = await fetch(server.url + path, {
-    method,
-    headers: { 'content-type': 'application/json' },
-    body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(240_000),
-  });
-  return { status: answer.status, text: await answer.text() };
-}
-
 /** [[name, data]] of a run's stream. */
 async function run(server, id, fields = {}) {
-  const { status, text } = await call(server, 'POST', `${base}/${id}/runs`, {
+  const { status, body } = await call(server, 'POST', `${base}/${id}/runs`, {
     temperature: 0,
     max_tokens: 24,
     ...fields,
   });
-  assert.equal(status, 200, text);
-  return text
-    .split('\n\n')
-    .filter(Boolean)
-    .map((event) => event.match(/^event: (.*)\ndata: (.*)$/s).slice(1))
-    .map(([name, data]) => [name, JSON.parse(data)])
-    .filter(([name]) => name !== 'ping');
+  assert.equal(status, 200, body);
+  return events_of(body);
 }
 
 /** What each phase's turns came to: {name, turns, computed, reused, matches}, these without the
@@ -61,7 +47,7 @@ const show = (phases) =>
 await main({
   async 'those that are shipped are listed and run, and who remembers reads only what is new'() {
     const server = await Server.start({ cache: make_folder() });
-    const listed = JSON.parse((await call(server, 'GET', base)).text).scenarios;
+    const listed = (await call(server, 'GET', base)).body.scenarios;
     const turns = {
       'prisoners-dilemma': [6, 6, 4, 6, 3],
       gossip: [6, 6, 6],
@@ -113,7 +99,7 @@ phases:
       yaml: yaml.replace('agents: [a, b]', 'agents: [a, c]'),
     });
     assert.equal(bad.status, 400);
-    assert.match(bad.text, /line 7: phases\[0\]\.agents\[1\]: there is no agent c/);
+    assert.match(JSON.stringify(bad.body), /line 7: phases\[0\]\.agents\[1\]: there is no agent c/);
     assert.equal((await call(server, 'POST', `${base}/three/runs`, { yaml })).status, 400);
     assert.equal((await call(server, 'POST', `${base}/three/runs`, {})).status, 404);
     await server.stop();

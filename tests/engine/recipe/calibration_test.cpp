@@ -174,6 +174,25 @@ TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) 
     EXPECT_EQ(candidates.back().name, "k16v16");
 }
 
+TEST(candidate_recipes, are_shaped_or_plain_4_bit_ones_as_the_keys_allow) {
+    const auto names = [](const model_config& config) {
+        std::string all;
+        for (const storage::named_kv_recipe& each : candidate_recipes(config))
+            all += std::string(all.empty() ? "" : " ") + std::string(each.name);
+        return all;
+    };
+    model_config config = taken(model_config::load(tiny));
+    config.head_dim = shaped_dim_max;
+    EXPECT_EQ(names(config).substr(0, 16), "k4s-v4r k5s-v4r ");
+    config.head_dim += 64;
+    EXPECT_EQ(names(config), "k4v4 k8m-v5r k8v8 k16v16");
+    config.head_dim = 72;  // no group of 64 divides it
+    EXPECT_EQ(names(config), "k16v16");
+    EXPECT_EQ(names(taken(model_config::load(SEMANTIC_SOURCE_DIR
+                                             "/tests/golden/configs/deepseek-v2-lite"))),
+              "k4v4 k8v8 k16v16");
+}
+
 TEST(calibration, is_read_back_as_it_was_written) {
     measured_model model(2);
     const tests::temp_dir dir;
