@@ -1,5 +1,6 @@
 #include "server/config/config.hpp"
 
+#include <boost/asio/ip/address.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
@@ -264,6 +265,10 @@ void check_together(const config& values) {
         throw config_error("prefill-min-chunk (" + std::to_string(values.prefill_min_chunk_tokens) +
                            ") is larger than prefill-max-chunk (" +
                            std::to_string(values.prefill_max_chunk_tokens) + ")");
+    if (!serves_this_machine_only(values) && !needs_key(values) && !values.insecure)
+        throw config_error("host " + values.host +
+                           " can be reached from other machines and there is no key: set api-key "
+                           "or api-key-file, listen on 127.0.0.1, or say --insecure on");
     if (values.kv_bits != "auto" && values.kv_recipe != "auto" &&
         storage::find_kv_recipe(values.kv_bits) != storage::find_kv_recipe(values.kv_recipe))
         throw config_error("kv-bits " + values.kv_bits + " and kv-recipe " + values.kv_recipe +
@@ -368,8 +373,9 @@ engine::engine_options make_engine_options(const config& from, std::string model
 }
 
 bool serves_this_machine_only(const config& from) {
-    const std::string& host = from.host;
-    return host == "localhost" || host == "::1" || host.starts_with("127.");
+    boost::system::error_code not_an_address;
+    const auto address = boost::asio::ip::make_address(from.host, not_an_address);
+    return not_an_address ? from.host == "localhost" : address.is_loopback();
 }
 
 }  // namespace semantic::server

@@ -34,6 +34,7 @@ struct config {
     std::string api_key_file;
     std::vector<tenant_key> file_keys;  // read from api_key_file
     std::string admin_key;
+    bool insecure = false;  // may listen beyond loopback without keys
     std::size_t body_limit_mb = 32;
     std::size_t max_connections = 1024;
     std::chrono::seconds request_timeout{600};

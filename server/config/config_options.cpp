@@ -1,266 +1,20 @@
-// The option table: names, meanings, bounds; and the variables that mean nothing here.
+// The option table: names, meanings, bounds.
 
 #include <array>
-#include <cctype>
-#include <charconv>
-#include <fstream>
-#include <sstream>
 
-#include "engine/text/template/chat_template.hpp"
-#include "engine/text/tokenizer/tokenizer.hpp"
 #include "server/config/config.hpp"
+#include "server/config/option_values.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
 
 namespace {
 
-using names = std::span<const std::string_view>;
-
-std::string lower(std::string_view text) {
-    std::string copy(text);
-    for (char& c : copy) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return copy;
-}
-
-std::string parse_number(std::string_view text, long long least, long long most, long long& value) {
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-        return "must be a whole number from " + std::to_string(least) + " to " +
-               std::to_string(most);
-    return {};
-}
-
-template <auto Member, long long Least, long long Most>
-std::string set_number(config& into, std::string_view text) {
-    long long value = 0;
-    std::string why = parse_number(text, Least, Most, value);
-    if (why.empty())
-        into.*Member = static_cast<std::remove_reference_t<decltype(into.*Member)>>(value);
-    return why;
-}
-
-template <auto Member>
-std::string print_number(const config& from) {
-    return std::to_string(from.*Member);
-}
-
-template <auto Member, long long Least, long long Most>
-std::string set_duration(config& into, std::string_view text) {
-    long long value = 0;
-    std::string why = parse_number(text, Least, Most, value);
-    if (why.empty()) into.*Member = std::remove_reference_t<decltype(into.*Member)>(value);
-    return why;
-}
-
-template <auto Member>
-std::string print_duration(const config& from) {
-    return std::to_string((from.*Member).count());
-}
-
-template <auto Member>
-std::string set_text(config& into, std::string_view text) {
-    if (text.empty()) return "must not be empty";
-    into.*Member = std::string(text);
-    return {};
-}
-
-template <auto Member>
-std::string print_text(const config& from) {
-    return from.*Member;
-}
-
-/// Empty is a value too: the default.
-template <auto Member>
-std::string set_any_text(config& into, std::string_view text) {
-    into.*Member = std::string(text);
-    return {};
-}
-
-std::string set_log_level(config& into, std::string_view text) {
-    std::string name = lower(text);
-    if (name == "critical") name = "error";
-    for (log_level level :
-         {log_level::debug, log_level::info, log_level::warning, log_level::error}) {
-        if (name != to_string(level)) continue;
-        into.log_from = level;
-        return {};
-    }
-    return "must be debug, info, warning or error";
-}
-
-std::string set_kernels(config& into, std::string_view text) {
-    for (std::string_view name : {"auto", "avx512", "avxvnni", "avx2", "portable", "scalar"}) {
-        if (text != name) continue;
-        into.kernels = text;
-        return {};
-    }
-    return "must be auto, avx512, avxvnni, avx2, portable or scalar";
-}
-
-std::string set_weights(config& into, std::string_view text) {
-    for (std::string_view name : {"native", "q8", "q4"}) {
-        if (text != name) continue;
-        into.weights = text;
-        return {};
-    }
-    return "must be native, q8 or q4";
-}
-
-std::string set_chat_template(config& into, std::string_view text) {
-    if (text != "auto" && text != engine::own_template_family && !engine::chat_template::make(text))
-        return "must be auto or one of: " + engine::chat_template::families();
-    into.chat_template = text;
-    return {};
-}
-
-std::string set_tokenizer_pre(config& into, std::string_view text) {
-    if (text != "auto" && !engine::tokenizer::is_gguf_pre(text))
-        return "must be auto or one of: " + engine::tokenizer::gguf_pres();
-    into.tokenizer_pre = text;
-    return {};
-}
-
-std::string set_kv_bits(config& into, std::string_view text) {
-    std::string name = lower(text);
-    if (name == "none" || name == "null" || name == "0") {
-        name = "16";  // how the earlier system spelled "not quantised"
-    } else if (name != "auto" && name != "4" && name != "8" && name != "16") {
-        return "must be auto, 4, 8 or 16";
-    }
-    into.kv_bits = name;
-    return {};
-}
+using namespace option_values;
 
 const std::string kv_recipe_meaning =
     "how keys and values are stored: " + storage::kv_recipe_names() +
     "; auto: the smallest that leaves this model as it is, measured at its first start";
-
-std::string set_kv_recipe(config& into, std::string_view text) {
-    if (text == "auto") {
-        into.kv_recipe = text;
-        return {};
-    }
-    const auto recipe = storage::find_kv_recipe(text);
-    if (!recipe) return "must be auto or one of: " + storage::kv_recipe_names();
-    into.kv_recipe = storage::name_of(*recipe);
-    return {};
-}
-
-// The earlier system took 16 to 256; the kernels here are made for groups of 64.
-std::string set_kv_group_size(config& into, std::string_view text) {
-    if (text != "64") return "must be 64, the only group size there is";
-    into.kv_group_size = 64;
-    return {};
-}
-
-template <auto Member>
-std::string set_switch(config& into, std::string_view text) {
-    std::string name = lower(text);
-    bool on = name == "on" || name == "true" || name == "yes" || name == "1";
-    bool off = name == "off" || name == "false" || name == "no" || name == "0";
-    if (!on && !off) return "must be on or off";
-    into.*Member = on;
-    return {};
-}
-
-template <auto Member>
-std::string print_switch(const config& from) {
-    return from.*Member ? "on" : "off";
-}
-
-std::string set_block_tokens(config& into, std::string_view text) {
-    long long value = 0;
-    std::string why = parse_number(text, 16, 4096, value);
-    if (!why.empty()) return why;
-    if (value % 16 != 0) return "must be a multiple of 16";
-    into.block_tokens = static_cast<int>(value);
-    return {};
-}
-
-/// "a, b" -> "a", "b".
-std::vector<std::string> items_of(std::string_view text) {
-    std::vector<std::string> items;
-    while (!text.empty()) {
-        std::size_t comma = std::min(text.find(','), text.size());
-        std::string_view item = text.substr(0, comma);
-        text.remove_prefix(std::min(comma + 1, text.size()));
-        while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
-        while (!item.empty() && item.back() == ' ') item.remove_suffix(1);
-        items.emplace_back(item);
-    }
-    return items;
-}
-
-std::string set_api_keys(config& into, std::string_view text) {
-    std::vector<std::string> keys = items_of(text);
-    for (const std::string& key : keys)
-        if (key.empty()) return "has an empty key in its comma list";
-    into.api_keys = std::move(keys);
-    return {};
-}
-
-// One line: a key, and perhaps the name of its tenant. Blocks.
-std::string set_api_key_file(config& into, std::string_view text) {
-    into.api_key_file = text;
-    into.file_keys.clear();
-    if (text.empty()) return {};
-    std::ifstream file(into.api_key_file);
-    if (!file) return "cannot be read";
-    std::string line;
-    for (int number = 1; std::getline(file, line); ++number) {
-        std::istringstream words(line);
-        tenant_key entry;
-        std::string rest;
-        words >> entry.key >> entry.tenant >> rest;
-        if (entry.key.empty() || entry.key.front() == '#') continue;
-        const std::string where = "line " + std::to_string(number);
-        if (!rest.empty()) return where + " has more than a key and the name of a tenant";
-        for (const tenant_key& other : into.file_keys)
-            if (other.key == entry.key) return where + " has a key that stands above it already";
-        into.file_keys.push_back(std::move(entry));
-    }
-    return into.file_keys.empty() ? "has no key in it" : std::string();
-}
-
-std::string print_api_keys(const config& from) {
-    std::string count = std::to_string(from.api_keys.size());
-    return from.api_keys.empty() ? std::string() : count + " set";
-}
-
-bool is_origin(std::string_view text) {
-    std::size_t scheme = text.find("://");
-    if (scheme == std::string_view::npos || scheme == 0) return false;
-    std::string_view host = text.substr(scheme + 3);
-    return !host.empty() && host.find_first_of("/ *") == std::string_view::npos;
-}
-
-std::string set_cors_origins(config& into, std::string_view text) {
-    constexpr const char* wanted =
-        "must be none, *, or a comma list of loopback and origins such as https://a.example";
-    std::vector<std::string> origins = items_of(text);
-    if (origins.empty()) return wanted;
-    bool is_alone = origins.size() == 1;
-    for (const std::string& one : origins)
-        if (one != "loopback" && !is_origin(one) && !(is_alone && (one == "*" || one == "none")))
-            return wanted;
-    if (origins.front() == "none") origins.clear();
-    into.cors_origins = std::move(origins);
-    return {};
-}
-
-std::string print_cors_origins(const config& from) {
-    std::string list;
-    for (const std::string& one : from.cors_origins)
-        list.append(list.empty() ? "" : ",").append(one);
-    return list.empty() ? "none" : list;
-}
-
-std::string set_admin_key(config& into, std::string_view text) {
-    if (text.find_first_of(" \t\r\n") != std::string_view::npos) return "has white space in it";
-    into.admin_key = text;
-    return {};
-}
 
 constexpr std::array<std::string_view, 1> host_names{"SEMANTIC_SERVER_HOST"};
 constexpr std::array<std::string_view, 1> port_names{"SEMANTIC_SERVER_PORT"};
@@ -298,6 +52,15 @@ const std::array options{
                   false,
                   set_api_key_file,
                   print_text<&config::api_key_file>},
+    config_option{"insecure",
+                  "Network",
+                  "on|off",
+                  "listen beyond this machine without any key, for whoever reaches the port; off: "
+                  "that is refused",
+                  {},
+                  false,
+                  set_switch<&config::insecure>,
+                  print_switch<&config::insecure>},
     config_option{
         "admin-key",
         "Network",
@@ -544,39 +307,8 @@ const std::array options{
         print_duration<&config::save_wait>},
 };
 
-constexpr std::array ignored{
-    ignored_variable{"SEMANTIC_SCHEDULER_ENABLED", "requests are always scheduled together"},
-    ignored_variable{"SEMANTIC_SCHEDULER_INTERLEAVE_THRESHOLD",
-                     "prefill always takes turns with the running answers"},
-    ignored_variable{"SEMANTIC_MAX_CONTEXT_LENGTH", "the model says it, or context-tokens"},
-    ignored_variable{"SEMANTIC_PREFILL_STEP_SIZE",
-                     "prefill-min-chunk and prefill-max-chunk bound a step"},
-    ignored_variable{"SEMANTIC_CHUNKED_PREFILL_ENABLED",
-                     "prompts longer than chunked-prefill-threshold always come in chunks"},
-    ignored_variable{"SEMANTIC_REASONING_EXTRA_TOKENS", "a request gets the tokens it asks for"},
-    ignored_variable{"SEMANTIC_DEFAULT_MAX_TOKENS", "a request says it"},
-    ignored_variable{"SEMANTIC_DEFAULT_TEMPERATURE",
-                     "a request or the model's generation_config.json says it"},
-    ignored_variable{"SEMANTIC_SERVER_WORKERS",
-                     "one process serves everyone; io-threads and compute-threads size it"},
-    ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
-                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
-    ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
-                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
-    ignored_variable{"SEMANTIC_AGENT_BATCH_WINDOW_MS", "a request joins the step that comes next"},
-    ignored_variable{"SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
-                     "memory that is short is always taken from the agent idle the longest"},
-    ignored_variable{"SEMANTIC_AGENT_EVICT_TO_DISK", "evicted memory is always on disk"},
-    ignored_variable{"SEMANTIC_AGENT_VALIDATE_MODEL_TAG", "memory of another model is never used"},
-    ignored_variable{"SEMANTIC_AUTH_DISABLED", "clients need a key when api-key is set"},
-    ignored_variable{"SEMANTIC_DISABLE_FUSED_ATTN", "kernels chooses how is computed"},
-    ignored_variable{"SEMANTIC_ENABLE_METAL_DECODE", "everything is computed on CPUs"},
-};
-
 }  // namespace
 
 std::span<const config_option> config_options() { return options; }
-
-std::span<const ignored_variable> ignored_variables() { return ignored; }
 
 }  // namespace semantic::server

@@ -1,5 +1,7 @@
 #include "server/http/response.hpp"
 
+#include <algorithm>
+
 namespace semantic::server {
 
 namespace {
@@ -13,6 +15,11 @@ void append_field(std::string& head, std::string_view name, std::string_view val
     for (char c : value)
         if (c != '\r' && c != '\n') head += c;
     head.append("\r\n");
+}
+
+bool has_field(const response& reply, std::string_view name) {
+    return std::any_of(reply.fields.begin(), reply.fields.end(),
+                       [&](const auto& field) { return field.first == name; });
 }
 
 }  // namespace
@@ -56,6 +63,13 @@ std::string response_head(const request& to, const response& reply, std::string_
         .append("\r\n");
     append_field(head, "server", "semantic-server");
     if (reply.status != no_content) append_field(head, "content-type", reply.content_type);
+    // What a browser is to make of it: that type and no other, in no frame, and nothing to run
+    // unless the reply itself says what its page may.
+    append_field(head, "x-content-type-options", "nosniff");
+    append_field(head, "x-frame-options", "DENY");
+    append_field(head, "referrer-policy", "no-referrer");
+    if (!has_field(reply, "content-security-policy"))
+        append_field(head, "content-security-policy", "default-src 'none'; frame-ancestors 'none'");
     append_field(head, "request-id", to.id);
     append_field(head, "x-request-id", to.id);
     if (!to.allow_origin.empty()) {

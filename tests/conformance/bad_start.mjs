@@ -116,7 +116,10 @@ await main({
     await refused(['--port', String(server.port)], new RegExp(`${server.port}`));
     await server.stop();
   },
-  'an address that is not of this machine': () => refused(['--host', '192.0.2.1'], /192\.0\.2\.1/),
+  'an address that is not of this machine': () =>
+    refused(['--host', '192.0.2.1', '--api-key', 'k'], /192\.0\.2\.1/),
+  'an address for other machines without a key': () =>
+    refused(['--host', '0.0.0.0'], /0\.0\.0\.0 can be reached from other machines.*--insecure on/),
   'an unknown flag': () => refused(['--colour', 'red'], /--colour/),
   'a bad value': () => refused(['--port', '70000'], /port.*70000/),
   async 'a system that refuses memory or threads'() {

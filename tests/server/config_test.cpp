@@ -92,11 +92,11 @@ TEST(config, defaults_are_those_of_the_design) {
 }
 
 TEST(config, flag_beats_environment_beats_file) {
-    config_file file("# comment\nport = 1001\n  max-batch=3\nhost = 10.0.0.1\n");
-    environment variables{{"SEMANTIC_PORT", "1002"}, {"SEMANTIC_HOST", "10.0.0.2"}};
+    config_file file("# comment\nport = 1001\n  max-batch=3\nhost = 127.0.0.1\n");
+    environment variables{{"SEMANTIC_PORT", "1002"}, {"SEMANTIC_HOST", "127.0.0.2"}};
     auto parsed = parse({"--config", file.path(), "--port=1003"}, variables);
     EXPECT_EQ(parsed.values.port, 1003);
-    EXPECT_EQ(parsed.values.host, "10.0.0.2");
+    EXPECT_EQ(parsed.values.host, "127.0.0.2");
     EXPECT_EQ(parsed.values.max_batch, 3);
     EXPECT_EQ(setting(parsed, "port").source, "flag --port");
     EXPECT_EQ(setting(parsed, "host").source, "SEMANTIC_HOST");
@@ -105,9 +105,9 @@ TEST(config, flag_beats_environment_beats_file) {
 }
 
 TEST(config, comments_may_follow_values) {
-    config_file file("host = a#b  # the host\n#port = 1\n");
+    config_file file("model = a#b  # the model\n#port = 1\n");
     config values = parse({"--config", file.path()}, {}).values;
-    EXPECT_EQ(values.host, "a#b");
+    EXPECT_EQ(values.model, "a#b");
     EXPECT_EQ(values.port, 8001);
 }
 
@@ -349,6 +349,24 @@ TEST(config, a_key_file_has_a_key_a_line_and_perhaps_its_tenant) {
               std::string::npos);
     EXPECT_EQ(fault({"--api-key-file", twice.path()}).find("quayside"), std::string::npos);
     EXPECT_NE(fault({"--api-key-file", "/no/such/file"}).find("cannot be read"), std::string::npos);
+}
+
+TEST(config, nobody_beyond_this_machine_is_served_without_a_key_unless_that_is_asked_for) {
+    config_file keys("k1\n");
+    for (const char* host : {"127.0.0.1", "127.8.9.10", "::1", "localhost"})
+        EXPECT_EQ(fault({"--host", host}), "no error") << host;
+    for (const char* host :
+         {"0.0.0.0", "::", "10.0.0.1", "128.0.0.1", "a.example", "127.0.0.1.a.example"}) {
+        EXPECT_EQ(fault({"--host", host}),
+                  std::string("host ") + host +
+                      " can be reached from other machines and there is no key: set api-key or "
+                      "api-key-file, listen on 127.0.0.1, or say --insecure on");
+        EXPECT_EQ(fault({"--host", host, "--insecure", "on"}), "no error") << host;
+        EXPECT_EQ(fault({"--host", host, "--api-key", "k"}), "no error") << host;
+        EXPECT_EQ(fault({"--host", host, "--api-key-file", keys.path()}), "no error") << host;
+        // An admin's key is none that clients must send.
+        EXPECT_NE(fault({"--host", host, "--admin-key", "k"}), "no error") << host;
+    }
 }
 
 TEST(config, printed_configuration_can_be_read_back) {

@@ -257,6 +257,26 @@ TEST(session, every_reply_has_a_request_id_under_both_names) {
     }
 }
 
+TEST(session, every_reply_tells_browsers_not_to_guess_frame_or_run_it) {
+    test_server server;
+    server.ready().engine().on_submit = tests::answer_with({"x"});
+    for (const std::string& asked :
+         {tests::get("/health"), tests::get("/nowhere"), tests::post("/v1/messages", "{"),
+          tests::post("/v1/messages", message_body(true)),
+          tests::post("/v1/messages", message_body(false)), std::string("nonsense\r\n\r\n")}) {
+        tests::http_client client(server.port());
+        auto fields = client.request(asked).fields;
+        EXPECT_EQ(fields["x-content-type-options"], "nosniff") << asked;
+        EXPECT_EQ(fields["x-frame-options"], "DENY") << asked;
+        EXPECT_EQ(fields["referrer-policy"], "no-referrer") << asked;
+        EXPECT_EQ(fields["content-security-policy"], "default-src 'none'; frame-ancestors 'none'");
+    }
+    response page;
+    page.fields.emplace_back("content-security-policy", "default-src 'self'");
+    const std::string head = response_head(request{}, page, {}, true);
+    EXPECT_EQ(head.find("default-src 'none'"), std::string::npos) << "the page's own counts";
+}
+
 TEST(session, target_with_a_host_in_front_finds_its_route) {
     test_server server;
     server.ready();

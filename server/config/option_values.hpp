@@ -1,0 +1,94 @@
+#pragma once
+// How the texts of options become values, and back: one pair of functions a kind of value. The
+// setters return what is wrong with a text, empty when nothing is. Thread: any, they are pure but
+// for set_api_key_file(), which blocks.
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "server/config/config.hpp"
+
+namespace semantic::server::option_values {
+
+std::string lower(std::string_view text);
+std::string parse_number(std::string_view text, long long least, long long most, long long& value);
+
+std::string set_log_level(config& into, std::string_view text);
+std::string set_kernels(config& into, std::string_view text);
+std::string set_weights(config& into, std::string_view text);
+std::string set_chat_template(config& into, std::string_view text);
+std::string set_tokenizer_pre(config& into, std::string_view text);
+std::string set_kv_bits(config& into, std::string_view text);
+std::string set_kv_recipe(config& into, std::string_view text);
+std::string set_kv_group_size(config& into, std::string_view text);
+std::string set_block_tokens(config& into, std::string_view text);
+std::string set_api_keys(config& into, std::string_view text);
+std::string set_api_key_file(config& into, std::string_view text);
+std::string print_api_keys(const config& from);
+std::string set_cors_origins(config& into, std::string_view text);
+std::string print_cors_origins(const config& from);
+std::string set_admin_key(config& into, std::string_view text);
+
+template <auto Member, long long Least, long long Most>
+std::string set_number(config& into, std::string_view text) {
+    long long value = 0;
+    std::string why = parse_number(text, Least, Most, value);
+    if (why.empty())
+        into.*Member = static_cast<std::remove_reference_t<decltype(into.*Member)>>(value);
+    return why;
+}
+
+template <auto Member>
+std::string print_number(const config& from) {
+    return std::to_string(from.*Member);
+}
+
+template <auto Member, long long Least, long long Most>
+std::string set_duration(config& into, std::string_view text) {
+    long long value = 0;
+    std::string why = parse_number(text, Least, Most, value);
+    if (why.empty()) into.*Member = std::remove_reference_t<decltype(into.*Member)>(value);
+    return why;
+}
+
+template <auto Member>
+std::string print_duration(const config& from) {
+    return std::to_string((from.*Member).count());
+}
+
+template <auto Member>
+std::string set_text(config& into, std::string_view text) {
+    if (text.empty()) return "must not be empty";
+    into.*Member = std::string(text);
+    return {};
+}
+
+template <auto Member>
+std::string print_text(const config& from) {
+    return from.*Member;
+}
+
+/// Empty is a value too: the default.
+template <auto Member>
+std::string set_any_text(config& into, std::string_view text) {
+    into.*Member = std::string(text);
+    return {};
+}
+
+template <auto Member>
+std::string set_switch(config& into, std::string_view text) {
+    std::string name = lower(text);
+    bool on = name == "on" || name == "true" || name == "yes" || name == "1";
+    bool off = name == "off" || name == "false" || name == "no" || name == "0";
+    if (!on && !off) return "must be on or off";
+    into.*Member = on;
+    return {};
+}
+
+template <auto Member>
+std::string print_switch(const config& from) {
+    return from.*Member ? "on" : "off";
+}
+
+}  // namespace semantic::server::option_values
