@@ -34,6 +34,18 @@ std::string seed_body(std::optional<std::uint64_t> seed) {
     return to_text(json::object{{"status", "ok"}, {"seed", std::move(shown)}});
 }
 
+result<swap_request> parse_unload(std::string_view body, const json_limits& limits) {
+    if (body.empty()) return swap_request();
+    return read_object(body, limits, [](const json_cursor& root) {
+        swap_request request;
+        for (const char* name : {"model", "model_id"})
+            if (root.find(name)) request.model = bounded_at(root, name, model_bytes_max);
+        if (auto field = root.find("timeout_seconds"))
+            request.timeout_seconds = field->as_number(1, 300);
+        return request;
+    });
+}
+
 result<swap_request> parse_swap(std::string_view body, const json_limits& limits) {
     return read_object(body, limits, [](const json_cursor& root) {
         swap_request request;
@@ -52,6 +64,19 @@ std::string current_body(const loaded_model& model) {
                                 {"n_kv_heads", model.kv_heads},
                                 {"head_dim", model.head_dim},
                                 {"block_tokens", model.block_tokens}});
+}
+
+std::string no_current_body() {
+    json::object body;
+    for (const char* name : {"model_id", "n_layers", "n_kv_heads", "head_dim", "block_tokens"})
+        body[name] = nullptr;
+    return to_text(body);
+}
+
+std::string unloaded_body(std::string_view model) {
+    const std::string message =
+        model.empty() ? "no model was loaded" : std::string(model) + " is unloaded";
+    return to_text(json::object{{"status", "success"}, {"model_id", model}, {"message", message}});
 }
 
 std::string available_body(const std::vector<std::string>& models) {

@@ -27,6 +27,10 @@ struct swap_request {
 /// Errors: malformed_json, missing_field, bad_value.
 result<swap_request> parse_swap(std::string_view body, const json_limits& limits = {});
 
+/// What an unloading says: nothing, or the same fields. `model` is empty where it is not named.
+/// Errors: malformed_json, bad_value.
+result<swap_request> parse_unload(std::string_view body, const json_limits& limits = {});
+
 struct loaded_model {
     std::string id;
     int layers = 0;
@@ -35,11 +39,16 @@ struct loaded_model {
     int block_tokens = 0;
 };
 std::string current_body(const loaded_model& model);
+/// All of it null: none is loaded.
+std::string no_current_body();
 /// {"models":[...]}: every one that can be loaded, as far as is known.
 std::string available_body(const std::vector<std::string>& models);
 
 /// The answer to a swap that has succeeded; where both names are one, to one that was not needed.
 std::string swapped_body(std::string_view old_model, std::string_view new_model);
+
+/// The answer to an unloading; an empty name: there was none.
+std::string unloaded_body(std::string_view model);
 
 /// Where a swap is.
 struct swap_step {

@@ -23,7 +23,7 @@ std::optional<failure> unfinished(const engine::finished& event) {
     std::string after = " after " + std::to_string(event.output_tokens) +
                         (event.output_tokens == 1 ? " token" : " tokens");
     if (event.why == engine::stop_reason::cancelled)
-        return failure{errc::cancelled, "the answer was stopped" + after};
+        return failure{errc::cancelled, "the answer was stopped" + after + "; ask again"};
     if (event.why == engine::stop_reason::deadline)
         return failure{errc::timeout, "the deadline passed" + after};
     return std::nullopt;

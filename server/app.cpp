@@ -78,12 +78,14 @@ app::app(app_options options)
       waking_(context_.get_executor()),
       models_(options_.models, options_.settings),
       switcher_(engines_, switching()),
+      queue_(make_queue()),
       services_{options_.settings,
                 options_.limits,
                 routes(),
                 engines_,
                 models_,
                 switcher_,
+                queue_.get(),
                 probe_,
                 stopping_,
                 workers_.get_executor(),
@@ -111,6 +113,7 @@ app::app(app_options options)
 }
 
 app::~app() {
+    if (queue_) queue_->close();
     switcher_.close(clock::now());
     switcher_.join();
     workers_.join();
@@ -153,6 +156,22 @@ switch_options app::switching() {
     how.on_settled = [this](const slot_state& now) { on_settled(now); };
     how.farewell = farewell;
     return how;
+}
+
+std::unique_ptr<model_queue> app::make_queue() {
+    const config& settings = options_.settings;
+    if (!settings.auto_swap) return nullptr;
+    queue_options how;
+    how.turn = settings.model_turn;
+    how.wait = settings.model_wait;
+    how.idle_max = settings.model_ttl;
+    how.waiting_max = static_cast<std::size_t>(settings.max_queued);
+    how.start = models_.list().start();
+    how.name_of = [this](std::size_t model) { return models_.list().at(model).name; };
+    how.fault_of = [this](std::size_t model) {
+        return read_facts(models_.list().at(model), models_.settings_of(model), 0).fault;
+    };
+    return std::make_unique<model_queue>(engines_, switcher_, probe_, std::move(how));
 }
 
 storage::result<std::unique_ptr<engine::engine>> app::load_engine(
@@ -272,12 +291,24 @@ void app::begin_stop() {
     listener_.stop();
     const clock::time_point until = clock::now() + options_.settings.shutdown_grace;
     const slot_phase phase = switcher_.close(until);
+    if (queue_) queue_->close();
     if (!has_engine(phase) && options_.handle_signals) {
-        // A load cannot be interrupted, and nothing is dirty while there is no engine that answers.
-        stop_logging();
-        std::_Exit(0);
+        tasks_.spawn(context_.get_executor(), leave_at_once(), "stopping");
+        return;
     }
     tasks_.spawn(context_.get_executor(), stop_in_order(until), "stopping");
+}
+
+/// A load cannot be interrupted, and nothing is dirty while there is no engine that answers. Only
+/// who has waited for a model is still told.
+net::awaitable<void> app::leave_at_once() {
+    constexpr std::chrono::milliseconds last_words{200};
+    if (queue_) {
+        net::steady_timer timer(co_await net::this_coro::executor, last_words);
+        [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
+    }
+    stop_logging();
+    std::_Exit(0);
 }
 
 net::awaitable<void> app::wait_for_answers(clock::time_point until) {

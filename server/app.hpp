@@ -18,6 +18,7 @@
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
 #include "server/models/known_models.hpp"
+#include "server/models/model_queue.hpp"
 #include "server/models/model_switch.hpp"
 #include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
@@ -54,6 +55,7 @@ class app {
 
   private:
     switch_options switching();
+    std::unique_ptr<model_queue> make_queue();
     storage::result<std::unique_ptr<engine::engine>> load_engine(
         std::size_t model, const std::function<void(engine::load_progress)>& report);
     void on_step(const slot_state& now);
@@ -64,6 +66,7 @@ class app {
     void wait_for_signal();
     void begin_stop();
     boost::asio::awaitable<void> stop_in_order(std::chrono::steady_clock::time_point until);
+    boost::asio::awaitable<void> leave_at_once();
     boost::asio::awaitable<void> wait_for_answers(std::chrono::steady_clock::time_point until);
 
     /// Destroyed last, because the engine may hold streams that refer to it; but what waits in it
@@ -88,6 +91,7 @@ class app {
     engine_slot engines_;
     known_models models_;
     model_switch switcher_;
+    std::unique_ptr<model_queue> queue_;  // with auto-swap
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};
     task_group sessions_;

@@ -63,8 +63,8 @@ const char* anthropic_type(errc code) {
             return "rate_limit_error";
         case errc::overloaded:
         case errc::shutting_down:
+        case errc::cancelled:  // the type that clients come back for
             return "overloaded_error";
-        case errc::cancelled:
         case errc::out_of_space:
         case errc::internal:
             return "api_error";
@@ -111,6 +111,7 @@ boost::json::value openai_code(const failure& f) {
         case errc::rate_limited:
             return "rate_limit_exceeded";
         case errc::overloaded:
+        case errc::cancelled:
             return "overloaded";
         case errc::shutting_down:
             return "shutting_down";
@@ -125,7 +126,6 @@ boost::json::value openai_code(const failure& f) {
         case errc::method_not_allowed:
         case errc::request_timeout:
         case errc::conflict:
-        case errc::cancelled:
         case errc::timeout:
         case errc::out_of_space:
         case errc::internal:

@@ -269,6 +269,8 @@ void check_together(const config& values) {
         throw config_error("host " + values.host +
                            " can be reached from other machines and there is no key: set api-key "
                            "or api-key-file, listen on 127.0.0.1, or say --insecure on");
+    if (values.model_ttl.count() > 0 && !values.auto_swap)
+        throw config_error("model-ttl needs auto-swap on: nothing else loads a model again");
     if (values.kv_bits != "auto" && values.kv_recipe != "auto" &&
         storage::find_kv_recipe(values.kv_bits) != storage::find_kv_recipe(values.kv_recipe))
         throw config_error("kv-bits " + values.kv_bits + " and kv-recipe " + values.kv_recipe +

@@ -68,7 +68,11 @@ struct config {
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};
-    bool strict_model_names = false;  // off: any unknown name means the loaded model
+    bool auto_swap = false;                // requests have their models loaded
+    std::chrono::seconds model_turn{30};   // see models/model_turns.hpp
+    std::chrono::seconds model_wait{300};  // of a request for its model
+    std::chrono::seconds model_ttl{0};     // without requests; 0: a model stays
+    bool strict_model_names = false;       // off: any unknown name means the loaded model
 };
 
 /// Whether clients must send a key.

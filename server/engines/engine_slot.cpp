@@ -8,11 +8,13 @@
 namespace semantic::server {
 
 struct engine_lease::hold {
-    hold(engine_slot& of, engine::engine* engine, std::size_t number)
-        : slot(of), held(engine), model(number) {}
+    hold(engine_slot& of, engine::engine* engine, std::size_t number, bool request)
+        : slot(of), held(engine), model(number), is_request(request) {}
     ~hold() {
         std::lock_guard lock(slot.mutex_);
         slot.holds_.erase(this);
+        if (is_request && --slot.requests_ == 0)
+            slot.last_request_ = std::chrono::steady_clock::now();
         // Under the lock: who waits may end the slot at once.
         slot.changed_.notify_all();
     }
@@ -22,6 +24,7 @@ struct engine_lease::hold {
     engine_slot& slot;
     engine::engine* const held;
     const std::size_t model;
+    const bool is_request;
     std::function<void()> cut;  // guarded by slot.mutex_
 };
 
@@ -41,20 +44,27 @@ void engine_lease::when_cut(std::function<void()> cut) const {
     hold_->cut = std::move(cut);
 }
 
-engine_lease engine_slot::lease_if(bool (*may)(slot_phase)) {
+engine_lease engine_slot::lease_if(bool (*may)(slot_phase), bool is_request) {
     std::lock_guard lock(mutex_);
     if (engine_ == nullptr || !may(state_.phase)) return {};
-    auto held =
-        std::make_shared<engine_lease::hold>(*this, engine_.get(), state_.model.value_or(0));
+    auto held = std::make_shared<engine_lease::hold>(*this, engine_.get(), state_.model.value_or(0),
+                                                     is_request);
     holds_.insert(held.get());
+    if (is_request) ++requests_;
     return engine_lease(std::move(held));
 }
 
 engine_lease engine_slot::lease() {
-    return lease_if([](slot_phase phase) { return phase == slot_phase::ready; });
+    return lease_if([](slot_phase phase) { return phase == slot_phase::ready; }, true);
 }
 
-engine_lease engine_slot::look() { return lease_if(has_engine); }
+engine_lease engine_slot::look() { return lease_if(has_engine, false); }
+
+std::optional<std::chrono::steady_clock::time_point> engine_slot::idle_since() const {
+    std::lock_guard lock(mutex_);
+    if (requests_ > 0) return std::nullopt;
+    return last_request_;
+}
 
 slot_state engine_slot::state() const {
     std::lock_guard lock(mutex_);

@@ -49,6 +49,8 @@ class engine_slot {
     /// Returns: the engine for a look at it, also while it drains and saves; else empty.
     engine_lease look();
     slot_state state() const;
+    /// Since when no request has had the engine; nothing while one has it. Looks do not count.
+    std::optional<std::chrono::steady_clock::time_point> idle_since() const;
     engine::load_progress progress() const;
     void report(engine::load_progress progress);
     std::size_t leases() const;
@@ -76,7 +78,7 @@ class engine_slot {
   private:
     friend class engine_lease;
     friend struct engine_lease::hold;
-    engine_lease lease_if(bool (*may)(slot_phase));
+    engine_lease lease_if(bool (*may)(slot_phase), bool is_request);
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
@@ -86,6 +88,8 @@ class engine_slot {
     engine::load_progress progress_{"starting", 0.0};
     std::unique_ptr<engine::engine> engine_;
     std::set<engine_lease::hold*> holds_;
+    std::size_t requests_ = 0;  // part of holds_
+    std::chrono::steady_clock::time_point last_request_;
 };
 
 }  // namespace semantic::server

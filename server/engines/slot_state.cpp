@@ -16,13 +16,14 @@ slot_state loading_of(std::size_t model, std::optional<std::size_t> former, std:
     return state;
 }
 
-std::optional<slot_state> asked(const slot_state& now, std::size_t wanted) {
-    if (now.phase == idle) {
-        slot_state first = loading_of(wanted, std::nullopt, {});
+std::optional<slot_state> asked(const slot_state& now, std::optional<std::size_t> wanted) {
+    if (now.phase == idle && wanted) {
+        slot_state first = loading_of(*wanted, std::nullopt, {});
         first.is_start = true;
         return first;
     }
-    if (now.phase == failed) return loading_of(wanted, std::nullopt, {});
+    if (now.phase == failed || now.phase == empty)
+        return wanted ? std::optional(loading_of(*wanted, std::nullopt, {})) : std::nullopt;
     if (now.phase != ready || now.model == wanted) return std::nullopt;
     slot_state state{draining};
     state.model = now.model;
@@ -48,12 +49,14 @@ std::optional<slot_state> done(const slot_state& now) {
             state.phase = releasing;
             return state;
         case releasing:
+            if (!now.target && now.why.empty()) return slot_state{empty};
             if (!now.target) return slot_state{failed, {}, {}, {}, false, now.why};
             // Behind a model that broke comes the former one, and none behind that.
             return loading_of(*now.target, now.why.empty() ? now.model : std::nullopt, now.why);
         case idle:
         case ready:
         case failed:
+        case empty:
             return std::nullopt;
     }
     return std::nullopt;
@@ -85,6 +88,7 @@ std::optional<slot_state> broke(const slot_state& now, const std::string& why) {
         case idle:
         case ready:
         case failed:
+        case empty:
             return std::nullopt;
     }
     return std::nullopt;
@@ -110,6 +114,8 @@ const char* to_string(slot_phase phase) noexcept {
             return "releasing";
         case failed:
             return "failed";
+        case empty:
+            return "empty";
     }
     return "unknown";
 }
@@ -121,7 +127,7 @@ std::optional<slot_state> next_state(const slot_state& now, const slot_event& ev
 }
 
 bool is_settled(slot_phase phase) noexcept {
-    return phase == idle || phase == ready || phase == failed;
+    return phase == idle || phase == ready || phase == failed || phase == empty;
 }
 
 bool has_engine(slot_phase phase) noexcept {

@@ -3,10 +3,12 @@
 // Pure values; models are numbers, as the registry counts them.
 //
 //   idle ─asked─► loading ─done─► ready ─asked─► draining ─► saving ─► releasing ─► loading ─► …
+//                                                                              └───► empty
 //
 // After the start, a model that is loaded is verified before it is ready. What breaks in loading or
 // verifying brings the former model back; when that breaks too, the slot has failed and says why,
-// and can be asked again. What breaks in saving or releasing leaves the model where it is.
+// and can be asked again. What breaks in saving or releasing leaves the model where it is. A slot
+// that is asked for no model is empty in the end.
 
 #include <cstddef>
 #include <optional>
@@ -15,21 +17,31 @@
 
 namespace semantic::server {
 
-enum class slot_phase { idle, loading, verifying, ready, draining, saving, releasing, failed };
+enum class slot_phase {
+    idle,
+    loading,
+    verifying,
+    ready,
+    draining,
+    saving,
+    releasing,
+    failed,
+    empty,
+};
 const char* to_string(slot_phase phase) noexcept;
 
 struct slot_state {
     slot_phase phase = slot_phase::idle;
     std::optional<std::size_t> model{};   // whose engine is there, or is being loaded
-    std::optional<std::size_t> target{};  // draining to releasing: which one comes next
+    std::optional<std::size_t> target{};  // draining to releasing: which one comes next, if any
     std::optional<std::size_t> former{};  // loading, verifying: which one comes back if this breaks
     bool is_start = false;                // loading: the server's first; nothing to go back to
     std::string why{};                    // what broke: in failed, and since the last swap
     bool operator==(const slot_state&) const = default;
 };
 
-struct slot_asked {  // somebody wants this model
-    std::size_t model = 0;
+struct slot_asked {  // somebody wants this model, or none
+    std::optional<std::size_t> model{};
 };
 struct slot_done {};  // the phase's work has succeeded
 struct slot_broke {   // it has not
@@ -41,7 +53,7 @@ using slot_event = std::variant<slot_asked, slot_done, slot_broke>;
 /// event is a whole sentence or its part; it is kept as it is.
 std::optional<slot_state> next_state(const slot_state& now, const slot_event& event);
 
-/// Whether nothing goes on by itself: idle, ready, failed.
+/// Whether nothing goes on by itself: idle, ready, failed, empty.
 bool is_settled(slot_phase phase) noexcept;
 /// Whether an engine is there that may be looked at: ready, draining, saving.
 bool has_engine(slot_phase phase) noexcept;

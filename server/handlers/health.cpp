@@ -60,6 +60,11 @@ readiness readiness_of(const services& with) {
     if (with.stopping.load()) return {false, {{"status", "stopping"}, {"reason", "shutting_down"}}};
     const slot_state now = with.engines.state();
     const engine_lease engine = with.engines.look();
+    if (now.phase == slot_phase::empty) {
+        json::object body{{"status", "ready"}, {"model", nullptr}};
+        if (with.queue == nullptr) body = {{"status", "unloaded"}, {"reason", "no_model"}};
+        return {with.queue != nullptr, std::move(body)};
+    }
     if (now.phase != slot_phase::ready || !engine) return {false, unready(with, now)};
     engine::pool_usage pool = engine->pool();
     std::int64_t running = engine->probe().running.load();

@@ -50,6 +50,8 @@ std::string name_of(const services& with, std::optional<std::size_t> model) {
 protocol::failure not_ready(const services& with, const slot_state& now) {
     if (now.phase == slot_phase::failed)
         return fail(errc::internal, "no model is loaded: " + now.why);
+    if (now.phase == slot_phase::empty)
+        return fail(errc::overloaded, "no model is loaded; POST /admin/models/load loads one");
     if (now.phase == slot_phase::ready)
         return fail(errc::overloaded, "the model was changed just now");
     protocol::failure wait = fail(errc::overloaded, {});
@@ -88,6 +90,13 @@ std::optional<response> refuse_without_engine(const services& with, const reques
     const slot_state now = with.engines.state();
     if (now.phase == slot_phase::ready) return std::nullopt;
     return error_response(incoming, not_ready(with, now), 503);
+}
+
+bool may_wait(const services& with, const route_match& match) {
+    if (with.queue == nullptr || with.stopping.load()) return false;
+    if (match.found->body == body_class::file) return false;
+    const slot_state now = with.engines.state();
+    return !now.is_start && now.phase != slot_phase::idle;
 }
 
 std::optional<response> take_engine(const services& with, request& incoming) {
@@ -133,7 +142,8 @@ std::optional<response> refuse_early(const services& with, const request& incomi
     }
     if (match.found->auth == auth_class::admin)
         if (auto refused = refuse_admin(with.settings, incoming)) return refused;
-    if (match.found->engine == engine_need::loaded) return refuse_without_engine(with, incoming);
+    if (match.found->engine != engine_need::none && !may_wait(with, match))
+        return refuse_without_engine(with, incoming);
     return std::nullopt;
 }
 

@@ -25,6 +25,9 @@ std::optional<response> refuse_early(const services& with, const request& incomi
 
 /// Returns: why no engine answers now, in the request's dialect; nothing when one does.
 std::optional<response> refuse_without_engine(const services& with, const request& incoming);
+/// Whether a request on this route waits for an engine where there is none now. Requires: a route
+/// was found.
+bool may_wait(const services& with, const route_match& match);
 /// Leases the engine for the request, unless it has it. Returns: why there is none.
 std::optional<response> take_engine(const services& with, request& incoming);
 

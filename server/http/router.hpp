@@ -29,10 +29,9 @@ using async_handler = boost::asio::awaitable<std::optional<response>> (*)(const 
 enum class auth_class { open, key, admin };  // admin: see refuse_admin()
 /// json: up to the configured body limit, in memory; file: up to what a memory can take, on disk.
 enum class body_class { none, json, file };
-enum class engine_need {
-    none,
-    loaded
-};  // loaded: refused while the model loads or the server stops
+/// loaded: refused while no model is there, or waits for one where requests may; named: its body
+/// says for which.
+enum class engine_need { none, loaded, named };
 
 struct route {
     std::string_view method;

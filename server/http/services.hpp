@@ -14,6 +14,7 @@
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
 #include "server/models/known_models.hpp"
+#include "server/models/model_queue.hpp"
 #include "server/models/model_switch.hpp"
 #include "server/runtime/default_seed.hpp"
 #include "server/runtime/metrics.hpp"
@@ -33,6 +34,7 @@ struct services {
     engine_slot& engines;  // the one that serves
     known_models& models;
     model_switch& switcher;
+    model_queue* queue;  // null: requests have the loaded model or none
     server_probe& probe;
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     boost::asio::any_io_executor

@@ -96,11 +96,14 @@ model_switch::~model_switch() {
     join();
 }
 
-protocol::result<void> model_switch::ask(std::size_t model, std::chrono::milliseconds drain) {
+protocol::result<void> model_switch::ask(std::optional<std::size_t> model,
+                                         std::chrono::milliseconds drain) {
     std::lock_guard lock(mutex_);
     if (closed_.load()) return fail(errc::shutting_down, "the server is shutting down");
     const slot_state now = slot_.state();
     if (now.phase == slot_phase::ready && now.model == model) return {};
+    const bool has_none = now.phase == slot_phase::empty || now.phase == slot_phase::failed;
+    if (!model && has_none) return {};
     if (!is_settled(now.phase)) {
         protocol::failure busy = fail(errc::conflict, "another model is being loaded already");
         busy.retry_after = std::chrono::seconds(5);
@@ -133,7 +136,8 @@ void model_switch::run(clock::time_point drain_until) {
         if (!next) return;  // the server stops
         now = std::move(*next);
     }
-    if (!is_start) (now.phase == slot_phase::ready && now.why.empty() ? done_ : failed_) += 1;
+    const bool is_done = now.phase != slot_phase::failed && now.why.empty();
+    if (!is_start) (is_done ? done_ : failed_) += 1;
     if (options_.on_step) options_.on_step(now);
     if (options_.on_settled) options_.on_settled(now);
 }
@@ -153,6 +157,7 @@ slot_event model_switch::work(const slot_state& now, clock::time_point drain_unt
         case slot_phase::idle:
         case slot_phase::ready:
         case slot_phase::failed:
+        case slot_phase::empty:
             break;
     }
     return slot_broke{"nothing to do"};

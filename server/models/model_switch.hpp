@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -45,10 +46,10 @@ class model_switch {
     model_switch(const model_switch&) = delete;
     model_switch& operator=(const model_switch&) = delete;
 
-    /// Begins to load, or to exchange: requests that run may go on for `drain`, then they are
-    /// cancelled. Returns at once. Errors: conflict while another exchange is under way;
-    /// shutting_down. Nothing happens when the model is there already.
-    protocol::result<void> ask(std::size_t model, std::chrono::milliseconds drain);
+    /// Begins to load, to exchange, or without a model to unload: requests that run may go on for
+    /// `drain`, then they are cancelled. Returns at once. Errors: conflict while another exchange
+    /// is under way; shutting_down. Nothing happens when it is so already.
+    protocol::result<void> ask(std::optional<std::size_t> model, std::chrono::milliseconds drain);
     /// No step is begun any more; waits for requests end at `until`. Returns: the phase that the
     /// slot stays in.
     slot_phase close(std::chrono::steady_clock::time_point until);

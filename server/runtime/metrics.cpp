@@ -214,6 +214,11 @@ std::string render_server_metrics(const server_probe& probe) {
             load(probe.connections_accepted));
     out.one("semantic_clients_gone_total", "counter", "Answers whose client left before the end.",
             load(probe.clients_gone));
+    out.one("semantic_model_waiting", "gauge", "Requests that wait for a model to be loaded.",
+            load(probe.model_waiting));
+    out.family("semantic_model_wait_seconds", "histogram",
+               "How long requests have waited for their model, those apart that had it at once.");
+    out.histogram(probe.model_wait, {}, {});
     out.family("semantic_first_byte_seconds", "histogram",
                "From a request's place in the batch to the first bytes of its streamed reply.");
     out.histogram(probe.first_byte, {}, {});
@@ -234,8 +239,13 @@ std::string render_server_metrics(const server_probe& probe) {
     return out.take();
 }
 
-std::string render_metrics(const server_probe& probe, const engine::engine* engine) {
+std::string render_metrics(const server_probe& probe, const model_changes& changes,
+                           const engine::engine* engine) {
     exposition out;
+    out.family("semantic_model_changes_total", "counter",
+               "Models that were loaded, exchanged or unloaded after the start, by outcome.");
+    out.sample({{"outcome", "done"}}, static_cast<double>(changes.done));
+    out.sample({{"outcome", "failed"}}, static_cast<double>(changes.failed));
     out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
     if (engine == nullptr) {
         out.sample({{"version", server_version}}, 1);

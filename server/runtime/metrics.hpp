@@ -25,7 +25,9 @@ class server_probe {
     std::atomic<std::uint64_t> connections_accepted{0};
     std::atomic<std::uint64_t> clients_gone{0};  // answers that nobody waited for to the end
     std::atomic<std::int64_t> answers_running{0};
-    std::atomic<std::int64_t> uploads{0};  // agents' files on disk that are not read yet
+    std::atomic<std::int64_t> model_waiting{0};  // requests in line for a model
+    engine::latency_histogram model_wait;        // of those that did not have it at once
+    std::atomic<std::int64_t> uploads{0};        // agents' files on disk that are not read yet
     /// Of streamed answers: from the request's place in the batch to the reply's first bytes.
     engine::latency_histogram first_byte;
 
@@ -37,8 +39,15 @@ class server_probe {
     std::map<std::string, engine::latency_histogram> durations_;  // by route
 };
 
+/// Changes of the loaded model since the start, which is none.
+struct model_changes {
+    std::uint64_t done = 0;
+    std::uint64_t failed = 0;
+};
+
 std::string render_server_metrics(const server_probe& probe);
 /// `engine` may be null: what it would report is then absent.
-std::string render_metrics(const server_probe& probe, const engine::engine* engine);
+std::string render_metrics(const server_probe& probe, const model_changes& changes,
+                           const engine::engine* engine);
 
 }  // namespace semantic::server

@@ -3,90 +3,13 @@
 // was.
 
 import assert from 'node:assert/strict';
-import { cpSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { assistant, main, make_folder, Server, text_of, user } from './harness.mjs';
+import { process_of, start, stream, swap, swapped } from './swapping.mjs';
 
-const tiny = process.env.CONFORMANCE_MODEL;
 const SWAPS = Number(process.env.MODELS_SWAPS ?? 12);
 const STREAMS = 8;
-
-/** The embedded model three times: K and V in two forms, and once with half of its weights gone. */
-function models_file() {
-  const folder = make_folder();
-  const torn = join(folder, 'torn');
-  cpSync(tiny, torn, { recursive: true });
-  for (const name of readdirSync(torn).filter((each) => each.endsWith('.safetensors')))
-    truncateSync(join(torn, name), statSync(join(torn, name)).size / 2);
-  const file = join(folder, 'models.yaml');
-  writeFileSync(
-    file,
-    `models:
-  - {name: wide, path: ${tiny}, kv-recipe: k16v16, aliases: [haiku]}
-  - {name: tight, path: ${tiny}, kv-recipe: k8v8}
-  - {name: torn, path: ${torn}}
-  - {name: missing, path: ${folder}/nowhere}
-`,
-  );
-  return file;
-}
-
-const start = (cache, more = []) =>
-  Server.start({ cache, args: ['--models-file', models_file(), '--admin-key', 'k', ...more] });
-
-async function swap(server, model_id, more = {}) {
-  const answer = await fetch(`${server.url}/admin/models/swap`, {
-    method: 'POST',
-    headers: { 'x-admin-key': 'k', 'content-type': 'application/json' },
-    body: JSON.stringify({ model_id, timeout_seconds: 1, ...more }),
-    signal: AbortSignal.timeout(60_000),
-  });
-  return { status: answer.status, text: await answer.text() };
-}
-
-async function swapped(server, model_id) {
-  const { status, text } = await swap(server, model_id);
-  assert.equal(status, 200, text);
-}
-
-/** What the process has open, and takes. */
-function process_of(server) {
-  const status = readFileSync(`/proc/${server.child.pid}/status`, 'utf8');
-  const number = (name) => Number(status.match(new RegExp(`${name}:\\s+(\\d+)`))[1]);
-  return {
-    threads: number('Threads'),
-    rss: number('VmRSS'),
-    files: readdirSync(`/proc/${server.child.pid}/fd`).length,
-  };
-}
-
-/** One streamed answer. Resolves with what became of it; a server that hangs is an error. */
-async function stream(server, session, content) {
-  const answer = await fetch(`${server.url}/v1/messages`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-session-id': session },
-    body: JSON.stringify({
-      model: 'any',
-      max_tokens: 60,
-      temperature: 0,
-      stream: true,
-      messages: [user(content)],
-    }),
-    signal: AbortSignal.timeout(20_000),
-  });
-  const text = await answer.text();
-  if (answer.status !== 200) {
-    assert.equal(answer.status, 503, text);
-    assert.ok(answer.headers.get('retry-after'), text);
-    return 'refused';
-  }
-  const last = text.trimEnd().split('\n\n').at(-1);
-  if (last.startsWith('event: message_stop')) return 'answered';
-  assert.match(last, /^event: error\n/);
-  return 'cut';
-}
 
 const lines = ['My dog is called Biscuit.', 'I live in Perth.', 'What is my dog called?'];
 
@@ -160,6 +83,7 @@ await main({
       tight: 'available',
       torn: 'failed',
       missing: 'failed',
+      huge: 'available',
     });
     for (const each of list.data.slice(0, 2)) {
       assert.ok(each.context_length > 0 && each.kv_bytes_per_token > 0, JSON.stringify(each));

@@ -145,7 +145,7 @@ TEST_F(admin_api, models_are_told_truly_and_another_one_is_refused) {
     EXPECT_EQ(other.status, 404);
     EXPECT_NE(other.body.find("this server runs"), std::string::npos) << other.body;
     EXPECT_EQ(ask(post("/admin/models/swap", "{}")).status, 400);
-    EXPECT_EQ(ask(post("/admin/models/offload", "")).status, 400);
+    EXPECT_EQ(ask(post("/admin/models/offload", R"({"model_id":"other"})")).status, 404);
     EXPECT_EQ(ask(get("/health/ready")).status, 200) << "and nothing has happened";
 }
 

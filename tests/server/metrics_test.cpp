@@ -38,9 +38,9 @@ TEST(metrics, text_is_well_formed_with_and_without_an_engine) {
     server_probe probe;
     probe.count_request("/v1/messages", "POST", 200, 0.5);
     probe.count_request("unmatched", "other", 404, 0.001);
-    EXPECT_EQ(fault_of(render_metrics(probe, nullptr)), "");
+    EXPECT_EQ(fault_of(render_metrics(probe, {}, nullptr)), "");
     tests::scripted_engine engine;
-    EXPECT_EQ(fault_of(render_metrics(probe, &engine)), "");
+    EXPECT_EQ(fault_of(render_metrics(probe, {}, &engine)), "");
 }
 
 TEST(metrics, histograms_are_cumulative_and_end_at_the_count) {
@@ -86,14 +86,14 @@ TEST(metrics, engine_counters_are_shown_by_source_and_reason) {
     tests::scripted_engine engine;
     engine.counters().tokens_reused_disk = 5;
     engine.counters().misses[static_cast<std::size_t>(engine::miss_reason::evicted)] = 2;
-    std::string text = render_metrics(server_probe{}, &engine);
+    std::string text = render_metrics(server_probe{}, {}, &engine);
     EXPECT_NE(text.find("semantic_tokens_reused_total{source=\"disk\"} 5\n"), std::string::npos);
     EXPECT_NE(text.find("semantic_cache_misses_total{reason=\"evicted\"} 2\n"), std::string::npos);
 }
 
 TEST(metrics, what_the_disk_holds_and_what_gave_way_is_shown) {
     tests::scripted_engine engine;
-    std::string text = render_metrics(server_probe{}, &engine);
+    std::string text = render_metrics(server_probe{}, {}, &engine);
     for (const char* name :
          {"semantic_disk_bytes", "semantic_disk_budget_bytes", "semantic_store_disk_removals_total",
           "semantic_store_incompatible_removals_total", "semantic_store_saves_out_of_space_total",

@@ -86,7 +86,27 @@ class swap_watch {
         co_return std::nullopt;
     }
 
+    /// The same, where no model comes. Without events.
+    net::awaitable<reply> run_to_none(std::string before) {
+        const slot_state now = co_await settled();
+        if (client_.is_gone()) co_return std::nullopt;
+        if (now.phase == slot_phase::ready)
+            co_return error_response(incoming_,
+                                     fail(errc::internal, before + " is not unloaded: " + now.why));
+        co_return json_response(admin::unloaded_body(before));
+    }
+
   private:
+    net::awaitable<slot_state> settled() {
+        net::steady_timer timer(client_.executor());
+        slot_state now = with_.engines.state();
+        while (!is_settled(now.phase) && !client_.is_gone() && !with_.stopping.load()) {
+            timer.expires_after(look_every);
+            [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
+            now = with_.engines.state();
+        }
+        co_return now;
+    }
     /// Returns: whether the client is there.
     net::awaitable<bool> tell(const slot_state& now) {
         std::string event = admin::step_event(step_of(with_, now));
@@ -113,6 +133,8 @@ class swap_watch {
 
 response get_current_model(const services& with, const request& incoming) {
     const engine_lease engine = with.engines.look();
+    if (with.engines.state().phase == slot_phase::empty)
+        return json_response(admin::no_current_body());
     if (!engine)
         if (auto refused = refuse_without_engine(with, incoming)) return std::move(*refused);
     if (!engine) return error_response(incoming, fail(errc::overloaded, "try again"));
@@ -125,8 +147,31 @@ response get_available_models(const services& with, const request&) {
     return json_response(admin::available_body(loadable_models(with)));
 }
 
-net::awaitable<reply> post_swap_model(const services& with, const request& incoming,
-                                      client_link& client) {
+namespace {
+
+/// What is certain to fail does so before anybody is disturbed. Returns: why.
+net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, std::size_t model) {
+    auto look = [&] {
+        return read_facts(with.models.list().at(model), with.models.settings_of(model), 0).fault;
+    };
+    const std::string fault = co_await run_on(with.workers, look);
+    if (fault.empty()) co_return std::nullopt;
+    with.models.has_failed(model, fault);
+    co_return fail(errc::conflict, model_name(with, model) + " cannot be loaded: " + fault);
+}
+
+std::chrono::milliseconds drain_of(const admin::swap_request& wanted) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::duration<double>(wanted.timeout_seconds));
+}
+
+bool is_loaded(const slot_state& now, std::size_t model) {
+    return now.phase == slot_phase::ready && now.model == model;
+}
+
+/// Changes to a model that the request names: to load one is to swap, where none is.
+net::awaitable<reply> change_model(const services& with, const request& incoming,
+                                   client_link& client, bool may_replace) {
     auto wanted = admin::parse_swap(incoming.body);
     if (!wanted) co_return error_response(incoming, wanted.error());
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
@@ -137,33 +182,54 @@ net::awaitable<reply> post_swap_model(const services& with, const request& incom
         co_return error_response(
             incoming, protocol::no_such_model(wanted->model, before, with.models.list().names()));
     const std::string name = model_name(with, model);
-    if (now.phase == slot_phase::ready && now.model == *model)
-        co_return json_response(admin::swapped_body(name, name));
-    // What is certain to fail does so before anybody is disturbed.
-    auto look = [&] {
-        return read_facts(with.models.list().at(*model), with.models.settings_of(*model), 0).fault;
-    };
-    const std::string fault = co_await run_on(with.workers, look);
-    if (!fault.empty()) {
-        with.models.has_failed(*model, fault);
-        co_return error_response(incoming,
-                                 fail(errc::conflict, name + " cannot be loaded: " + fault));
-    }
-    const auto drain = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::duration<double>(wanted->timeout_seconds));
-    if (auto asked = with.switcher.ask(*model, drain); !asked)
+    if (is_loaded(now, *model)) co_return json_response(admin::swapped_body(name, name));
+    if (!may_replace && now.model)
+        co_return error_response(
+            incoming,
+            fail(errc::conflict, before + " is loaded, and one model is at a time: POST "
+                                          "/admin/models/swap puts another in its place"));
+    auto fault = co_await fault_of(with, *model);
+    if (fault) co_return error_response(incoming, *fault);
+    if (auto asked = with.switcher.ask(model, drain_of(*wanted)); !asked)
         co_return error_response(incoming, asked.error());
     log_event(log_level::warning, incoming.id, "changing the model to " + name);
     swap_watch watch(with, incoming, client);
     co_return co_await watch.run(before, *model, wanted->stream);
 }
 
-response post_offload_model(const services& with, const request& incoming) {
-    const std::string runs = model_name(with, with.engines.state().model);
-    return error_response(
-        incoming,
-        fail(errc::unsupported, "this server always has a model, now " + runs +
-                                    "; POST /admin/models/swap puts another one in its place"));
+}  // namespace
+
+net::awaitable<reply> post_swap_model(const services& with, const request& incoming,
+                                      client_link& client) {
+    co_return co_await change_model(with, incoming, client, true);
+}
+
+net::awaitable<reply> post_load_model(const services& with, const request& incoming,
+                                      client_link& client) {
+    co_return co_await change_model(with, incoming, client, false);
+}
+
+net::awaitable<reply> post_unload_model(const services& with, const request& incoming,
+                                        client_link& client) {
+    auto wanted = admin::parse_unload(incoming.body);
+    if (!wanted) co_return error_response(incoming, wanted.error());
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    const slot_state now = with.engines.state();
+    const std::string before = model_name(with, now.model);
+    const auto model = with.models.list().find(wanted->model);
+    if (!wanted->model.empty() && !model)
+        co_return error_response(
+            incoming, protocol::no_such_model(wanted->model, before, with.models.list().names()));
+    if (model && !is_loaded(now, *model)) {
+        const std::string runs = before.empty() ? "none is" : before + " is";
+        co_return error_response(
+            incoming, fail(errc::conflict, model_name(with, model) + " is not loaded; " + runs));
+    }
+    if (auto asked = with.switcher.ask(std::nullopt, drain_of(*wanted)); !asked)
+        co_return error_response(incoming, asked.error());
+    log_event(log_level::warning, incoming.id, "unloading the model");
+    swap_watch watch(with, incoming, client);
+    co_return co_await watch.run_to_none(before);
 }
 
 }  // namespace semantic::server

@@ -20,7 +20,13 @@ response get_available_models(const services& with, const request& incoming);
 boost::asio::awaitable<std::optional<response>> post_swap_model(const services& with,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// Refused: a server has a model from its start on.
-response post_offload_model(const services& with, const request& incoming);
+/// Loads a model where none is. Beside another one none is loaded.
+boost::asio::awaitable<std::optional<response>> post_load_model(const services& with,
+                                                                const request& incoming,
+                                                                client_link& client);
+/// Saves all agents and takes the model out of memory; replies when that is over.
+boost::asio::awaitable<std::optional<response>> post_unload_model(const services& with,
+                                                                  const request& incoming,
+                                                                  client_link& client);
 
 }  // namespace semantic::server

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/agents/agents.hpp"
+#include "protocol/wire/named_model.hpp"
 #include "server/http/body_room.hpp"
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
@@ -32,6 +33,8 @@ using clock = std::chrono::steady_clock;
 
 // Of an upload that goes to disk; what memory one takes.
 constexpr std::size_t spool_piece_bytes = 256 * 1024;
+// A body beyond this takes longer to look through than an I/O thread may be held.
+constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 // What one read brings of another body at most.
 constexpr std::size_t body_piece_bytes = 64 * 1024;
 
@@ -161,6 +164,9 @@ class exchange {
     net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> read_file();
     std::optional<response> lease_engine();
+    void cut_with_lease();
+    net::awaitable<std::optional<std::size_t>> wanted_model();
+    net::awaitable<std::optional<response>> wait_for_engine();
     net::awaitable<void> answer();
     net::awaitable<std::optional<response>> call_handler();
     net::awaitable<bool> send(response reply);
@@ -368,22 +374,55 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
 /// For as long as the request is answered; whoever changes the model may cut it short.
 std::optional<response> exchange::lease_engine() {
     if (auto refused = take_engine(with_, incoming_)) return refused;
+    cut_with_lease();
+    return std::nullopt;
+}
+
+void exchange::cut_with_lease() {
     incoming_.engine.when_cut([weak = std::weak_ptr<connection>(link_)] {
         if (auto link = weak.lock()) link->leave();
     });
-    return std::nullopt;
+}
+
+/// The model that the request means; nothing: any.
+net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
+    if (match_.found->engine != engine_need::named) co_return std::nullopt;
+    auto look = [this] { return protocol::named_model(incoming_.body); };
+    std::optional<std::string> name;
+    if (incoming_.body.size() <= parse_here_bytes_max)
+        name = look();
+    else
+        name = co_await run_on(with_.workers, look);
+    if (!name) co_return std::nullopt;
+    co_return with_.models.list().find(*name);
+}
+
+/// Returns: why there is no engine. Without a client there is none either.
+net::awaitable<std::optional<response>> exchange::wait_for_engine() {
+    const std::optional<std::size_t> model = co_await wanted_model();
+    waiting_client client{
+        [this] { return link_->is_gone(); },
+        [this](std::function<void()> notify) { link_->when_gone(std::move(notify)); }};
+    auto lease = co_await with_.queue->lease(model, std::move(client));
+    if (!lease) co_return error_response(incoming_, lease.error());
+    incoming_.engine = std::move(*lease);
+    cut_with_lease();
+    co_return std::nullopt;
 }
 
 net::awaitable<void> exchange::answer() {
     std::optional<response> reply;
-    if (match_.found->engine == engine_need::loaded) reply = lease_engine();
+    const bool needs_engine = match_.found->engine != engine_need::none;
+    const bool queues = needs_engine && !incoming_.engine && may_wait(with_, match_);
+    if (needs_engine && !queues) reply = lease_engine();
     if (reply) {
         co_await send(std::move(*reply));
         co_return;
     }
-    bool waits = match_.found->async != nullptr;
+    const bool waits = queues || match_.found->async != nullptr;
     if (waits) link_->start_watching();
-    reply = co_await call_handler();
+    if (queues) reply = co_await wait_for_engine();
+    if (!reply && !link_->is_gone()) reply = co_await call_handler();
     if (waits) co_await link_->stop_watching();
     incoming_.file.reset();  // its room on the disk is the engine's
     incoming_.engine = {};

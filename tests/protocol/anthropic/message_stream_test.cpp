@@ -470,8 +470,8 @@ TEST(message_stream, answer_that_was_cut_off_is_an_error_and_no_message) {
         const char* type;
         const char* message;
     };
-    for (const row& expected : {row{stop_reason::cancelled, errc::cancelled, "api_error",
-                                    "the answer was stopped after 9 tokens"},
+    for (const row& expected : {row{stop_reason::cancelled, errc::cancelled, "overloaded_error",
+                                    "the answer was stopped after 9 tokens; ask again"},
                                 row{stop_reason::deadline, errc::timeout, "timeout_error",
                                     "the deadline passed after 9 tokens"}}) {
         reply r;

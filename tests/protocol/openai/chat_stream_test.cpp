@@ -494,7 +494,8 @@ TEST(chat_stream, answer_that_was_cut_off_is_an_error_and_no_completion) {
         const char* message;
     };
     for (const row& expected :
-         {row{stop_reason::cancelled, errc::cancelled, "the answer was stopped after 9 tokens"},
+         {row{stop_reason::cancelled, errc::cancelled,
+              "the answer was stopped after 9 tokens; ask again"},
           row{stop_reason::deadline, errc::timeout, "the deadline passed after 9 tokens"}}) {
         reply r;
         r.admitted();

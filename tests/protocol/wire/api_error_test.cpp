@@ -35,7 +35,7 @@ constexpr std::array<row, 19> table{{
     {errc::conflict, 409, "conflict_error", 409, "invalid_request_error", false},
     {errc::rate_limited, 429, "rate_limit_error", 429, "rate_limit_error", true},
     {errc::overloaded, 529, "overloaded_error", 503, "server_error", true},
-    {errc::cancelled, 503, "api_error", 503, "server_error", true},
+    {errc::cancelled, 503, "overloaded_error", 503, "server_error", true},
     {errc::timeout, 504, "timeout_error", 504, "server_error", false},
     {errc::shutting_down, 503, "overloaded_error", 503, "server_error", true},
     {errc::out_of_space, 507, "api_error", 507, "server_error", false},

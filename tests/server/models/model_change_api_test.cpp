@@ -148,8 +148,39 @@ TEST_F(model_change, a_swap_for_nonsense_changes_nothing) {
     EXPECT_EQ(swap("b", R"(,"timeout_seconds":301)").status, 400);
     EXPECT_EQ(swap("").status, 400);
     EXPECT_EQ(ask(post("/admin/models/swap", "{")).status, 400);
-    EXPECT_EQ(ask(post("/admin/models/offload", "")).status, 400);
     EXPECT_TRUE(has(ask(get("/health/ready")), R"("status":"ready","model":"a")"));
+}
+
+TEST_F(model_change, one_is_unloaded_and_loaded_again_by_request) {
+    start();
+    EXPECT_EQ(ask(post("/admin/models/unload", R"({"model_id":"b"})")).status, 409);
+    EXPECT_EQ(ask(post("/admin/models/load", R"({"model_id":"b"})")).status, 409);
+    http_reply done = ask(post("/admin/models/unload", R"({"model_id":"a"})"));
+    EXPECT_EQ(done.status, 200) << done.body;
+    EXPECT_TRUE(has(done, R"("model_id":"a","message":"a is unloaded")")) << done.body;
+    EXPECT_TRUE(has(ask(get("/v1/models/a")), R"("state":"available")"));
+    EXPECT_TRUE(has(ask(get("/admin/models/current")), R"("model_id":null)"));
+    EXPECT_EQ(ask(get("/health/ready")).status, 503);
+    EXPECT_EQ(ask(get("/metrics")).status, 200);
+    http_reply refused = message("a");
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_TRUE(has(refused, "POST /admin/models/load loads one")) << refused.body;
+    EXPECT_EQ(ask(post("/admin/models/unload", "")).status, 200) << "there is none already";
+    done = ask(post("/admin/models/load", R"({"model_id":"b"})"));
+    EXPECT_TRUE(has(done, R"("message":"b is loaded")")) << done.body;
+    EXPECT_EQ(message("b").status, 200);
+    EXPECT_EQ(ask(post("/admin/models/offload", "")).status, 200) << "the earlier system's name";
+    EXPECT_EQ(swap("a").status, 200) << "a swap loads, too";
+    EXPECT_EQ(message("a").status, 200);
+}
+
+TEST_F(model_change, one_whose_agents_cannot_be_saved_is_not_unloaded) {
+    start();
+    loads_->engines["a"]->usage.agents_dirty = 1;
+    http_reply kept = ask(post("/admin/models/unload", R"({"timeout_seconds":1})"));
+    EXPECT_EQ(kept.status, 500);
+    EXPECT_TRUE(has(kept, "could not be saved")) << kept.body;
+    EXPECT_EQ(message("a").status, 200);
 }
 
 TEST_F(model_change, a_running_answer_ends_while_new_requests_are_told_to_come_back) {

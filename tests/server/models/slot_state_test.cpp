@@ -72,6 +72,20 @@ TEST(slot_state, what_breaks_before_the_engine_is_gone_leaves_the_model_where_it
              state(releasing, b, a, {}, "mute")}});
 }
 
+TEST(slot_state, a_slot_that_is_asked_for_no_model_saves_and_is_empty) {
+    expect({{state(ready, a), slot_asked{}, state(draining, a)},
+            {state(draining, a), slot_done{}, state(saving, a)},
+            {state(saving, a), slot_broke{"disk full"}, state(ready, a, {}, {}, "disk full")},
+            {state(saving, a), slot_done{}, state(releasing, a)},
+            {state(releasing, a), slot_done{}, state(empty)},
+            {state(empty), slot_asked{}, {}},
+            {state(empty), slot_asked{b}, state(loading, b)},
+            {state(loading, b), slot_done{}, state(verifying, b)},
+            {state(loading, b), slot_broke{"torn"}, state(failed, {}, {}, {}, "torn")},
+            {state(failed, {}, {}, {}, "torn"), slot_asked{}, {}},
+            {state(idle), slot_asked{}, {}}});
+}
+
 TEST(slot_state, an_event_without_a_place_changes_nothing) {
     expect({{state(ready, a), slot_asked{a}, {}},
             {state(ready, a), slot_done{}, {}},

@@ -1,0 +1,108 @@
+#pragma once
+// Where requests wait for their model while another one is loaded, and who has models changed for
+// them: whose turn it is, model_turns says. Without it a request has the loaded model or none.
+// Owner: app. Thread: any; a thread of its own looks at the line while somebody is in it.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocol/wire/errc.hpp"
+#include "server/engines/engine_slot.hpp"
+#include "server/models/model_switch.hpp"
+#include "server/models/model_turns.hpp"
+#include "server/runtime/metrics.hpp"
+
+namespace semantic::server {
+
+struct queue_options {
+    std::chrono::milliseconds turn{30'000};
+    std::chrono::milliseconds wait{300'000};  // of a request at most
+    std::chrono::milliseconds idle_max{0};    // 0: a model is never unloaded for want of requests
+    std::size_t waiting_max = 256;
+    /// A model that could not be loaded is not tried again for so long.
+    std::chrono::milliseconds rest{30'000};
+    std::size_t start = 0;  // the model that requests without one mean before any was loaded
+    std::function<std::string(std::size_t)> name_of;
+    /// Blocks. Why a model certainly cannot be loaded; empty: it may.
+    std::function<std::string(std::size_t)> fault_of;
+};
+
+/// The client that waits. Both are called on the strand where it does.
+struct waiting_client {
+    std::function<bool()> is_gone;
+    /// Calls what it gets when the client leaves; an empty one takes that back.
+    std::function<void(std::function<void()>)> when_gone;
+};
+
+class model_queue {
+  public:
+    model_queue(engine_slot& slot, model_switch& switcher, server_probe& probe,
+                queue_options options);
+    ~model_queue();
+    model_queue(const model_queue&) = delete;
+    model_queue& operator=(const model_queue&) = delete;
+
+    /// Waits for an engine of `model`, or of whichever is loaded, in the order of asking. Returns
+    /// an empty lease when the client has left. Errors: overloaded, when the line is full, the wait
+    /// too long or the model cannot be loaded now; shutting_down.
+    boost::asio::awaitable<protocol::result<engine_lease>> lease(std::optional<std::size_t> model,
+                                                                 waiting_client client);
+    /// The model that is loaded, or was last: what requests mean that name none.
+    std::size_t usual_model() const;
+    /// Nobody gets an engine any more, and who waits is told so. Ends the thread.
+    void close();
+
+  private:
+    struct waiter;
+    using line = std::list<std::shared_ptr<waiter>>;
+
+    void work();
+    /// One look: serves whom it can, and says what is to be changed.
+    turn_decision look();
+    turn_decision look_at(const slot_state& now);
+    void notice_settled(const slot_state& now);
+    void change(std::unique_lock<std::mutex>& lock, const turn_decision& wanted);
+    std::vector<waiting_model> waiting_models(std::optional<std::size_t> loaded) const;
+    void serve(const slot_state& now);
+    void fail_all_of(std::size_t model, const std::string& why);
+    void answer(const std::shared_ptr<waiter>& one, protocol::result<engine_lease> outcome);
+    std::optional<protocol::failure> refusal(std::optional<std::size_t> model) const;
+    protocol::failure too_long(const waiter& one) const;
+    protocol::failure too_many() const;
+
+    engine_slot& slot_;
+    model_switch& switcher_;
+    server_probe& probe_;
+    const queue_options options_;
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    bool closed_ = false;  // guarded by mutex_, as is all below
+    line line_;
+    std::size_t usual_;
+    std::optional<std::size_t> asked_;  // the change that this has asked for last
+    std::chrono::steady_clock::time_point ready_since_;
+    std::optional<std::chrono::steady_clock::time_point> change_begun_;
+    bool was_ready_ = false;
+    std::chrono::milliseconds linger_{0};
+    struct load_fault {
+        std::string why;
+        std::chrono::steady_clock::time_point until;
+    };
+    std::map<std::size_t, load_fault> faults_;
+    std::thread thread_;
+};
+
+}  // namespace semantic::server
