@@ -168,9 +168,7 @@ std::unique_ptr<model_queue> app::make_queue() {
     how.waiting_max = static_cast<std::size_t>(settings.max_queued);
     how.start = models_.list().start();
     how.name_of = [this](std::size_t model) { return models_.list().at(model).name; };
-    how.fault_of = [this](std::size_t model) {
-        return read_facts(models_.list().at(model), models_.settings_of(model), 0).fault;
-    };
+    how.fault_of = [this](std::size_t model) { return models_.fault(model); };
     return std::make_unique<model_queue>(engines_, switcher_, probe_, std::move(how));
 }
 

@@ -5,6 +5,7 @@
 #include "server/app.hpp"
 #include "server/config/config.hpp"
 #include "server/config/model_path.hpp"
+#include "server/models/memory_plan.hpp"
 #include "server/models/registry.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
@@ -53,6 +54,19 @@ engine::engine_options engine_options_of(const server::config& settings,
     return options;
 }
 
+/// Takes no more memory than was planned, and nothing where that does not suffice.
+storage::result<std::unique_ptr<engine::engine>> load(
+    const server::config& settings, const server::registered_model& model,
+    const std::function<void(engine::load_progress)>& progress) {
+    engine::engine_options options = engine_options_of(settings, model);
+    const auto plan = server::plan_for(model.path, server::with_settings(settings, model.settings));
+    if (!plan) return plan.error();
+    server::log_event(server::log_level::info,
+                      "memory for " + model.name + ": " + server::to_text(*plan));
+    options.cache_budget_bytes = plan->pool;
+    return engine::load_engine(std::move(options), progress);
+}
+
 int serve(const server::config& settings, const char* argv0) {
     const server::registry models = find_models(settings, argv0);
     server::app_options options;
@@ -68,7 +82,7 @@ int serve(const server::config& settings, const char* argv0) {
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;
     options.load = [&](std::size_t model, const auto& progress) {
-        return engine::load_engine(engine_options_of(settings, models.at(model)), progress);
+        return load(settings, models.at(model), progress);
     };
     options.out = &std::cout;
     options.err = &std::cerr;

@@ -8,6 +8,7 @@
 #include "server/handlers/coordination.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
+#include "server/handlers/models/memory_report.hpp"
 #include "server/handlers/models/model_changes.hpp"
 #include "server/handlers/models/models.hpp"
 #include "server/handlers/openai.hpp"
@@ -116,6 +117,7 @@ constexpr std::array table{
     route{"DELETE", "/admin/caches", nullptr, delete_caches, admin, body_class::none,
           engine_need::loaded},
     route{"POST", "/admin/seed", post_seed, nullptr, admin, body_class::json, engine_need::none},
+    route{"GET", "/debug/memory", nullptr, get_memory, admin, body_class::none, engine_need::none},
     route{"GET", "/admin/models/current", get_current_model, nullptr, admin, body_class::none,
           engine_need::none},
     route{"GET", "/admin/models/available", get_available_models, nullptr, admin, body_class::none,

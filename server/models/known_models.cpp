@@ -9,6 +9,7 @@
 #include "engine/recipe/calibration.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_probe.hpp"
+#include "server/models/memory_plan.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
@@ -89,6 +90,15 @@ model_facts known_models::facts(std::size_t model, std::uint64_t pool_bytes) {
     if (!read.fault.empty() || pool_bytes == 0) return read;
     std::lock_guard lock(mutex_);
     return facts_.emplace(model, std::move(read)).first->second;
+}
+
+std::string known_models::fault(std::size_t model) const {
+    const registered_model& entry = models_.at(model);
+    const config settings = settings_of(model);
+    std::string why = read_facts(entry, settings, 0).fault;
+    if (!why.empty() || entry.path.empty()) return why;
+    const auto plan = plan_for(entry.path, settings);
+    return plan ? std::string() : plan.error().what;
 }
 
 void known_models::was_loaded(std::size_t model, const engine::model_info& info) {

@@ -31,6 +31,8 @@ class known_models {
     /// Blocks where the model's files were not read yet. `pool_bytes`: of the pool that it would
     /// have where its options do not say; 0: not known.
     model_facts facts(std::size_t model, std::uint64_t pool_bytes);
+    /// Blocks. Why the model certainly cannot be loaded, now; empty: it may.
+    std::string fault(std::size_t model) const;
     /// What its engine says from now on.
     void was_loaded(std::size_t model, const engine::model_info& info);
     void has_failed(std::size_t model, std::string why);

@@ -149,6 +149,13 @@ TEST_F(admin_api, models_are_told_truly_and_another_one_is_refused) {
     EXPECT_EQ(ask(get("/health/ready")).status, 200) << "and nothing has happened";
 }
 
+TEST_F(admin_api, memory_is_told_by_its_parts) {
+    const http_reply told = ask(get("/debug/memory"));
+    EXPECT_EQ(told.status, 200);
+    for (const char* part : {"limit_bytes", "process_bytes", "weights_bytes", "pool_held_bytes"})
+        EXPECT_NE(told.body.find(part), std::string::npos) << told.body;
+}
+
 TEST(admin_api_guard, every_admin_route_asks_for_the_key_before_anything_else) {
     app_options options = test_server::default_options();
     options.settings.admin_key = "s3cret";

@@ -151,9 +151,7 @@ namespace {
 
 /// What is certain to fail does so before anybody is disturbed. Returns: why.
 net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, std::size_t model) {
-    auto look = [&] {
-        return read_facts(with.models.list().at(model), with.models.settings_of(model), 0).fault;
-    };
+    auto look = [&] { return with.models.fault(model); };
     const std::string fault = co_await run_on(with.workers, look);
     if (fault.empty()) co_return std::nullopt;
     with.models.has_failed(model, fault);

@@ -1,0 +1,100 @@
+#include "server/models/memory_plan.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "engine/model/config/model_config.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+// What was measured of a server without a model's part, with room.
+constexpr std::uint64_t process_bytes = 64 * mib;
+// A token's texts, its place in the tokenizer and in the tries of grammars.
+constexpr std::uint64_t bytes_per_token_of_vocabulary = 512;
+// Of one connection: what is read ahead, its buffers and coroutines.
+constexpr std::uint64_t connection_bytes = 80 * 1024;
+// As http_limits::bodies_at_once, which is no model's.
+constexpr std::uint64_t bodies_read_at_once = 4;
+// Activations go through the layers in panels of so many rows.
+constexpr std::uint64_t panel_rows = 512;
+
+std::string in_mib(std::uint64_t bytes) { return std::to_string((bytes + mib / 2) / mib) + " MiB"; }
+
+bool is_weights(const fs::path& file) {
+    return file.extension() == ".safetensors" || file.extension() == ".gguf";
+}
+
+std::string without_part(const std::string& name) {
+    const std::size_t part = name.rfind("-of-");
+    return part == name.npos || part < 6 ? name : name.substr(0, part - 6);
+}
+
+std::uint64_t weight_file_bytes(const fs::path& path) {
+    std::uint64_t bytes = 0;
+    const bool is_folder = fs::is_directory(path);
+    const fs::path folder = is_folder ? path : path.parent_path();
+    const std::string stem = without_part(path.stem().string());
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+        const fs::path& file = entry.path();
+        const bool is_meant = is_folder || without_part(file.stem().string()) == stem;
+        if (is_meant && is_weights(file)) bytes += fs::file_size(file, ignored);
+    }
+    return bytes;
+}
+
+}  // namespace
+
+storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
+                                         std::uint64_t pool_wanted) {
+    memory_plan plan{limit, needs, pool_wanted > 0 ? pool_wanted : pool_bytes_least};
+    const std::uint64_t left = limit.bytes > needs.sum() ? limit.bytes - needs.sum() : 0;
+    const bool fits = plan.pool <= left;
+    if (fits && pool_wanted == 0) plan.pool = std::min(left, pool_bytes_most);
+    if (!fits)
+        return storage::failure{storage::errc::out_of_space,
+                                "the memory does not suffice: " + to_text(plan)};
+    return plan;
+}
+
+std::string to_text(const memory_plan& plan) {
+    return "weights " + in_mib(plan.needs.weights) + " + scratch " + in_mib(plan.needs.scratch) +
+           " + connections " + in_mib(plan.needs.connections) + " + process " +
+           in_mib(plan.needs.process) + " + pool " + in_mib(plan.pool) + " = " +
+           in_mib(plan.sum()) + " of " + in_mib(plan.limit.bytes) + ", " + plan.limit.name;
+}
+
+storage::result<memory_needs> needs_of(const std::string& path, const config& settings) {
+    const auto model = engine::model_config::load(path);
+    if (!model) return model.error();
+    const auto of = [](int number) { return static_cast<std::uint64_t>(std::max(number, 0)); };
+    memory_needs needs;
+    needs.weights = weight_file_bytes(path);
+    const std::uint64_t rows = of(settings.prefill_max_chunk_tokens) + of(settings.max_batch);
+    const std::uint64_t hidden = of(model->hidden);
+    const std::uint64_t widest = of(model->intermediate);
+    const std::uint64_t vocabulary = of(model->vocabulary);
+    needs.scratch =
+        4 * (rows * hidden * 4 + std::min(rows, panel_rows) * (3 * widest + 8 * hidden) +
+             (of(settings.max_batch) + 1) * vocabulary);
+    needs.process = process_bytes + vocabulary * bytes_per_token_of_vocabulary;
+    needs.connections =
+        settings.max_connections * connection_bytes +
+        bodies_read_at_once * (static_cast<std::uint64_t>(settings.body_limit_mb) << 20);
+    return needs;
+}
+
+storage::result<memory_plan> plan_for(const std::string& path, const config& settings) {
+    const auto needs = needs_of(path, settings);
+    if (!needs) return needs.error();
+    const auto mb = [](std::size_t number) { return static_cast<std::uint64_t>(number) << 20; };
+    return plan_memory(find_memory_limit(mb(settings.memory_limit_mb)), *needs,
+                       mb(settings.cache_budget_mb));
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,46 @@
+#pragma once
+// What a model will take together with the server, before it is loaded: what does not fit is
+// refused with the sum, and what is left is the pool's. Pure, but for needs_of().
+
+#include <cstdint>
+#include <string>
+
+#include "server/config/config.hpp"
+#include "server/runtime/memory_limits.hpp"
+#include "storage/types/errc.hpp"
+
+namespace semantic::server {
+
+struct memory_needs {
+    std::uint64_t weights = 0;
+    std::uint64_t scratch = 0;      // of one step: activations and logits
+    std::uint64_t connections = 0;  // with the bodies that are read at once
+    std::uint64_t process = 0;      // all else: tokenizer, indexes, threads
+    std::uint64_t sum() const { return weights + scratch + connections + process; }
+};
+
+struct memory_plan {
+    memory_limit limit;
+    memory_needs needs;
+    std::uint64_t pool = 0;
+    std::uint64_t sum() const { return needs.sum() + pool; }
+};
+
+// A pool that is not asked for is at least so large, or the model does not fit.
+constexpr std::uint64_t pool_bytes_least = std::uint64_t{64} << 20;
+// And at most so large.
+constexpr std::uint64_t pool_bytes_most = std::uint64_t{1} << 40;
+
+/// `pool_wanted`: 0 means all that is left. Errors: out_of_space, one sentence with the sum.
+storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
+                                         std::uint64_t pool_wanted);
+/// "weights 94 MiB + scratch 40 MiB + ... = 5,120 MiB of 21,012 MiB, what this machine can give".
+std::string to_text(const memory_plan& plan);
+
+/// Blocks. Of the model whose files are at `path`, with these settings: its files' sizes and its
+/// configuration. Errors: those of the configuration.
+storage::result<memory_needs> needs_of(const std::string& path, const config& settings);
+/// All of it together. Errors: also those of plan_memory().
+storage::result<memory_plan> plan_for(const std::string& path, const config& settings);
+
+}  // namespace semantic::server

@@ -1,0 +1,108 @@
+#include "server/models/memory_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "server/http/limits.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::server {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+const memory_needs needs{1000 * mib, 100 * mib, 200 * mib, 50 * mib};
+
+TEST(memory_plan, what_is_left_is_the_pools) {
+    const auto plan = plan_memory({2000 * mib, "the limit"}, needs, 0);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->pool, 650 * mib);
+    EXPECT_EQ(to_text(*plan),
+              "weights 1000 MiB + scratch 100 MiB + connections 200 MiB + process 50 MiB + pool "
+              "650 MiB = 2000 MiB of 2000 MiB, the limit");
+}
+
+TEST(memory_plan, a_pool_that_was_asked_for_fits_to_the_byte_and_not_one_more) {
+    const memory_limit limit{2000 * mib, "the limit"};
+    EXPECT_EQ(plan_memory(limit, needs, 650 * mib)->pool, 650 * mib);
+    EXPECT_EQ(plan_memory(limit, needs, 300 * mib)->pool, 300 * mib);
+    EXPECT_EQ(plan_memory(limit, needs, 1)->pool, 1u) << "however small";
+    const auto refused = plan_memory(limit, needs, 650 * mib + 1);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, storage::errc::out_of_space);
+}
+
+TEST(memory_plan, what_leaves_no_room_for_a_pool_is_refused_with_the_sum) {
+    const std::uint64_t least = needs.sum() + pool_bytes_least;
+    EXPECT_TRUE(plan_memory({least, "memory-limit-mb"}, needs, 0));
+    for (std::uint64_t bytes : {least - 1, std::uint64_t{5}}) {
+        const auto refused = plan_memory({bytes, "memory-limit-mb"}, needs, 0);
+        ASSERT_FALSE(refused);
+        EXPECT_NE(refused.error().what.find("+ pool 64 MiB = 1414 MiB of "), std::string::npos)
+            << refused.error().what;
+        EXPECT_NE(refused.error().what.find("memory-limit-mb"), std::string::npos);
+    }
+}
+
+TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
+    config settings;
+    settings.body_limit_mb = 32;
+    settings.max_connections = 0;
+    const auto of = needs_of(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny", settings);
+    ASSERT_TRUE(of) << of.error().what;
+    EXPECT_EQ(of->connections, http_limits().bodies_at_once * 32 * mib);
+    EXPECT_GT(of->weights, 5 * mib);
+    EXPECT_LT(of->weights, 20 * mib);
+    EXPECT_GT(of->scratch, mib);
+}
+
+TEST(memory_plan, a_model_whose_configuration_is_not_there_is_told) {
+    EXPECT_FALSE(needs_of("/nowhere/model", {}));
+}
+
+class cgroup_limit : public ::testing::Test {
+  protected:
+    void write(const std::string& path, const std::string& text) {
+        const std::filesystem::path file(root_.path() + path);
+        std::filesystem::create_directories(file.parent_path());
+        std::ofstream(file) << text;
+    }
+    std::optional<std::uint64_t> limit(const std::string& groups) {
+        return cgroup_memory_limit(root_.path(), groups);
+    }
+    tests::temp_dir root_;
+};
+
+TEST_F(cgroup_limit, of_version_2_is_the_smallest_from_the_group_up) {
+    write("/a/b/memory.max", "max\n");
+    write("/a/memory.max", "3000\n");
+    EXPECT_EQ(limit("0::/a/b\n"), 3000u);
+    write("/a/b/memory.max", "2000\n");
+    EXPECT_EQ(limit("0::/a/b\n"), 2000u);
+    EXPECT_EQ(limit("0::/other\n"), std::nullopt);
+}
+
+TEST_F(cgroup_limit, of_version_1_is_its_own_controllers) {
+    write("/memory/a/memory.limit_in_bytes", "4096\n");
+    write("/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    EXPECT_EQ(limit("5:cpu:/x\n4:memory:/a\n0::/\n"), 4096u);
+    EXPECT_EQ(limit("4:memory:/\n"), std::nullopt);
+}
+
+TEST_F(cgroup_limit, of_a_container_is_the_mounted_roots) {
+    write("/memory.max", "5000\n");
+    EXPECT_EQ(limit("0::/not/seen/from/here\n"), 5000u);
+    EXPECT_EQ(limit("nonsense\n\n:\n"), std::nullopt);
+}
+
+TEST(memory_limit, is_the_operators_where_that_is_the_smallest) {
+    const memory_limit own = find_memory_limit(1000);
+    EXPECT_EQ(own.bytes, 1000u);
+    EXPECT_EQ(own.name, "memory-limit-mb");
+    EXPECT_GT(find_memory_limit(0).bytes, 100 * mib);
+    EXPECT_GT(own_memory(), mib);
+}
+
+}  // namespace
+}  // namespace semantic::server
