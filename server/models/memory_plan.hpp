@@ -6,7 +6,7 @@
 #include <string>
 
 #include "server/config/config.hpp"
-#include "server/runtime/memory_limits.hpp"
+#include "server/models/memory_limits.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::server {

@@ -1,4 +1,4 @@
-#include "server/runtime/memory_limits.hpp"
+#include "server/models/memory_limits.hpp"
 
 #include <algorithm>
 #include <charconv>
