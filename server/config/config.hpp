@@ -60,7 +60,7 @@ struct config {
     std::chrono::milliseconds decode_latency{200};
 
     std::string cache_directory = "~/.semantic/caches";
-    std::size_t cache_budget_mb = 0;  // 0: what is left, see models/memory_plan.hpp
+    std::size_t cache_budget_mb = 0;  // 0: see models/memory_plan.hpp
     std::size_t memory_limit_mb = 0;  // of the process; 0: the machine's, and its group's
     std::size_t disk_budget_mb = 0;   // 0: min(10 % of the file system, 64 GiB)
     int max_hot_agents = 0;           // 0: as many as the pool holds

@@ -11,7 +11,8 @@ namespace semantic::server {
 
 struct memory_limit {
     std::uint64_t bytes = 0;
-    std::string name;  // "the memory of this machine": whose limit it is
+    std::string name;        // "what this machine can give": whose limit it is
+    bool is_shared = false;  // with other programs, which take of it as we do
 };
 
 /// The smallest of: what the machine can give (available now, and what this process has already,
@@ -19,10 +20,12 @@ struct memory_limit {
 /// `operator_bytes` unless that is 0.
 memory_limit find_memory_limit(std::uint64_t operator_bytes);
 
-/// Returns: the smallest limit of the groups that `proc_self_cgroup` names, of version 1 or 2,
-/// below `root` ("/sys/fs/cgroup"); nothing where none is set.
+/// Of the groups that `proc_self_cgroup` names, of version 1 or 2, below `root` ("/sys/fs/cgroup"):
+/// Returns: the least that is left of a limit when others than this process, which has `own_bytes`,
+/// keep what they have; nothing where no limit is set.
 std::optional<std::uint64_t> cgroup_memory_limit(const std::string& root,
-                                                 std::string_view proc_self_cgroup);
+                                                 std::string_view proc_self_cgroup,
+                                                 std::uint64_t own_bytes);
 
 /// Bytes of this process that are in RAM and no file's.
 std::uint64_t own_memory();

@@ -48,6 +48,11 @@ std::uint64_t weight_file_bytes(const fs::path& path) {
     return bytes;
 }
 
+std::uint64_t default_pool(const memory_limit& limit, std::uint64_t left) {
+    const std::uint64_t ours = limit.is_shared ? left / 2 : left;
+    return std::clamp(ours, pool_bytes_least, pool_bytes_most);
+}
+
 }  // namespace
 
 storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
@@ -55,7 +60,7 @@ storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory
     memory_plan plan{limit, needs, pool_wanted > 0 ? pool_wanted : pool_bytes_least};
     const std::uint64_t left = limit.bytes > needs.sum() ? limit.bytes - needs.sum() : 0;
     const bool fits = plan.pool <= left;
-    if (fits && pool_wanted == 0) plan.pool = std::min(left, pool_bytes_most);
+    if (fits && pool_wanted == 0) plan.pool = default_pool(limit, left);
     if (!fits)
         return storage::failure{storage::errc::out_of_space,
                                 "the memory does not suffice: " + to_text(plan)};

@@ -31,7 +31,10 @@ constexpr std::uint64_t pool_bytes_least = std::uint64_t{64} << 20;
 // And at most so large.
 constexpr std::uint64_t pool_bytes_most = std::uint64_t{1} << 40;
 
-/// `pool_wanted`: 0 means all that is left. Errors: out_of_space, one sentence with the sum.
+/// `pool_wanted`: 0 means all that is left of a limit that is this server's own, and half of what
+/// the machine has left: the rest is for the page cache, which models are loaded from, for other
+/// programs, and for a second server, which finds the memory free that this one has yet to use.
+/// Errors: out_of_space, one sentence with the sum.
 storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory_needs& needs,
                                          std::uint64_t pool_wanted);
 /// "weights 94 MiB + scratch 40 MiB + ... = 5,120 MiB of 21,012 MiB, what this machine can give".

@@ -15,7 +15,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 const memory_needs needs{1000 * mib, 100 * mib, 200 * mib, 50 * mib};
 
 TEST(memory_plan, what_is_left_is_the_pools) {
-    const auto plan = plan_memory({2000 * mib, "the limit"}, needs, 0);
+    const auto plan = plan_memory({2000 * mib, "the limit", false}, needs, 0);
     ASSERT_TRUE(plan);
     EXPECT_EQ(plan->pool, 650 * mib);
     EXPECT_EQ(to_text(*plan),
@@ -23,8 +23,28 @@ TEST(memory_plan, what_is_left_is_the_pools) {
               "650 MiB = 2000 MiB of 2000 MiB, the limit");
 }
 
+TEST(memory_plan, two_servers_that_need_a_ninth_each_fit_a_machine_whichever_fills_its_pool) {
+    const std::uint64_t machine = needs.sum() * 9;
+    const auto plan_of = [](std::uint64_t available) {
+        return plan_memory({available / 16 * 15, "the machine", true}, needs, 0);
+    };
+    const auto first = plan_of(machine);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->pool, (machine / 16 * 15 - needs.sum()) / 2);
+    // The second finds free what the first has planned and not yet used.
+    const auto second = plan_of(machine - needs.sum());
+    ASSERT_TRUE(second);
+    EXPECT_LE(first->sum() + second->sum(), machine);
+}
+
+TEST(memory_plan, of_a_shared_machine_the_least_pool_is_taken_where_half_is_less) {
+    const auto plan = plan_memory({needs.sum() + pool_bytes_least, "the machine", true}, needs, 0);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->pool, pool_bytes_least);
+}
+
 TEST(memory_plan, a_pool_that_was_asked_for_fits_to_the_byte_and_not_one_more) {
-    const memory_limit limit{2000 * mib, "the limit"};
+    const memory_limit limit{2000 * mib, "the limit", true};
     EXPECT_EQ(plan_memory(limit, needs, 650 * mib)->pool, 650 * mib);
     EXPECT_EQ(plan_memory(limit, needs, 300 * mib)->pool, 300 * mib);
     EXPECT_EQ(plan_memory(limit, needs, 1)->pool, 1u) << "however small";
@@ -35,9 +55,9 @@ TEST(memory_plan, a_pool_that_was_asked_for_fits_to_the_byte_and_not_one_more) {
 
 TEST(memory_plan, what_leaves_no_room_for_a_pool_is_refused_with_the_sum) {
     const std::uint64_t least = needs.sum() + pool_bytes_least;
-    EXPECT_TRUE(plan_memory({least, "memory-limit-mb"}, needs, 0));
+    EXPECT_TRUE(plan_memory({least, "memory-limit-mb", false}, needs, 0));
     for (std::uint64_t bytes : {least - 1, std::uint64_t{5}}) {
-        const auto refused = plan_memory({bytes, "memory-limit-mb"}, needs, 0);
+        const auto refused = plan_memory({bytes, "memory-limit-mb", false}, needs, 0);
         ASSERT_FALSE(refused);
         EXPECT_NE(refused.error().what.find("+ pool 64 MiB = 1414 MiB of "), std::string::npos)
             << refused.error().what;
@@ -69,8 +89,9 @@ class cgroup_limit : public ::testing::Test {
         std::ofstream(file) << text;
     }
     std::optional<std::uint64_t> limit(const std::string& groups) {
-        return cgroup_memory_limit(root_.path(), groups);
+        return cgroup_memory_limit(root_.path(), groups, own_);
     }
+    std::uint64_t own_ = 0;
     tests::temp_dir root_;
 };
 
@@ -94,6 +115,21 @@ TEST_F(cgroup_limit, of_a_container_is_the_mounted_roots) {
     write("/memory.max", "5000\n");
     EXPECT_EQ(limit("0::/not/seen/from/here\n"), 5000u);
     EXPECT_EQ(limit("nonsense\n\n:\n"), std::nullopt);
+}
+
+TEST_F(cgroup_limit, leaves_others_of_the_group_what_they_have) {
+    write("/a/memory.max", "5000\n");
+    write("/a/memory.stat", "file 4000\nanon 1700\nanon_thp 9000\n");
+    own_ = 700;
+    EXPECT_EQ(limit("0::/a\n"), 4000u) << "what is this process's own is not theirs";
+    own_ = 2000;
+    EXPECT_EQ(limit("0::/a\n"), 5000u);
+    own_ = 0;
+    write("/memory/b/memory.limit_in_bytes", "1000\n");
+    write("/memory/b/memory.stat", "rss 7\ntotal_rss_huge 1\ntotal_rss 400\n");
+    EXPECT_EQ(limit("4:memory:/b\n"), 600u);
+    write("/memory/b/memory.stat", "total_rss 1400\n");
+    EXPECT_EQ(limit("4:memory:/b\n"), 0u);
 }
 
 TEST(memory_limit, is_the_operators_where_that_is_the_smallest) {
