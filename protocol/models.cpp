@@ -3,10 +3,9 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/time_text.hpp"
 
 namespace semantic::protocol {
 
@@ -15,20 +14,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t limit_default = 20;
-
-/// RFC 3339 in UTC: "2026-11-20T12:00:00Z".
-std::string time_text(std::int64_t unix_seconds) {
-    using namespace std::chrono;
-    sys_seconds moment{seconds(unix_seconds)};
-    auto day = floor<days>(moment);
-    year_month_day date(day);
-    hh_mm_ss clock(moment - day);
-    char text[64];
-    std::snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02dZ", int(date.year()),
-                  unsigned(date.month()), unsigned(date.day()), int(clock.hours().count()),
-                  int(clock.minutes().count()), int(clock.seconds().count()));
-    return text;
-}
 
 json::object supported(bool is) { return {{"supported", is}}; }
 

@@ -19,11 +19,13 @@
 
 namespace semantic::protocol {
 
-/// State machine: every method returns the SSE bytes to send now, possibly none.
+/// State machine: every method returns the bytes to send now, possibly none.
 class reply_stream {
   public:
     virtual ~reply_stream() = default;
 
+    /// What the reply's head says of its body.
+    virtual const char* content_type() const { return "text/event-stream; charset=utf-8"; }
     virtual std::string on_admitted(const engine::admitted& event) = 0;
     /// What comes next, up to another call, is of this choice; at first it is of choice 0.
     virtual void on_choice(int /*choice*/) {}

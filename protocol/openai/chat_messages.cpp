@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "protocol/openai/common_fields.hpp"
-#include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::openai {
@@ -144,16 +143,6 @@ std::vector<engine::message> parse_message_list(const json_cursor& root,
     return messages;
 }
 
-engine::tool_definition parse_tool(const json_cursor& tool, const chat_limits& limits) {
-    const std::string type = string_at(tool, "type");
-    if (type != "function")
-        tool.at("type").fail(
-            errc::unsupported,
-            "only tools of type \"function\" are supported, found " + quoted(type));
-    return parse_function(tool.at("function"), "parameters", R"({"type":"object","properties":{}})",
-                          limits);
-}
-
 }  // namespace
 
 engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits) {
@@ -168,9 +157,7 @@ engine::conversation parse_conversation(const json_cursor& root, const chat_limi
             chat.messages.erase(chat.messages.begin());
         }
     }
-    const tool_form form{[&](const json_cursor& item) { return parse_tool(item, limits); },
-                         [](const json_cursor& item) { return item.at("function").at("name"); }};
-    chat.tools = parse_tools(root, limits, form);
+    chat.tools = parse_function_tools(root, limits);
     return chat;
 }
 

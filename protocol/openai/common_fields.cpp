@@ -2,9 +2,24 @@
 
 #include <string_view>
 
+#include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
 namespace semantic::protocol::openai {
+
+namespace {
+
+engine::tool_definition parse_tool(const json_cursor& tool, const request_limits& limits) {
+    const std::string type = string_at(tool, "type");
+    if (type != "function")
+        tool.at("type").fail(
+            errc::unsupported,
+            "only tools of type \"function\" are supported, found " + quoted(type));
+    return parse_function(tool.at("function"), "parameters", R"({"type":"object","properties":{}})",
+                          limits);
+}
+
+}  // namespace
 
 engine::thinking_params parse_effort(const json_cursor& field) {
     engine::thinking_params thinking;
@@ -24,6 +39,13 @@ engine::thinking_params parse_effort(const json_cursor& field) {
             R"(must be "none", "minimal", "low", "medium", "high" or "xhigh", is )" + quoted(text));
     }
     return thinking;
+}
+
+std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
+                                                          const request_limits& limits) {
+    const tool_form form{[&](const json_cursor& item) { return parse_tool(item, limits); },
+                         [](const json_cursor& item) { return item.at("function").at("name"); }};
+    return parse_tools(root, limits, form);
 }
 
 std::string parse_arguments(const json_cursor& field, const json_limits& limits) {

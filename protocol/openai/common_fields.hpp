@@ -1,6 +1,6 @@
 #pragma once
-// Fields that both of the vendor's APIs write alike. Pure. What parses complains of what it reads,
-// as json_cursor does.
+// Fields that both of the vendor's APIs, and others that follow them, write alike. Pure. What
+// parses complains of what it reads, as json_cursor does.
 
 #include <cstddef>
 #include <functional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/types/generation.hpp"
+#include "protocol/answer_request.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::openai {
@@ -19,6 +20,10 @@ engine::thinking_params parse_effort(const json_cursor& field);
 /// A call's arguments: a JSON object as text. Returns: compact JSON; "{}" for an empty text, which
 /// some clients send for a call without arguments.
 std::string parse_arguments(const json_cursor& field, const json_limits& limits);
+
+/// The body's `tools`, each {"type": "function", "function": {...}}.
+std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
+                                                          const request_limits& limits);
 
 /// A content: a string, or a list of at most `parts_max` parts, each of which `parse_part` reads.
 std::vector<std::string> parse_texts(

@@ -14,7 +14,7 @@
 
 namespace semantic::protocol {
 
-enum class dialect { anthropic, openai, native };
+enum class dialect { anthropic, openai, native, ollama };
 
 struct error_reply {
     int status = 500;
@@ -36,7 +36,7 @@ std::string error_body(dialect d, const failure& f, std::string_view request_id)
 error_reply make_error_reply(dialect d, const failure& f, std::string_view request_id,
                              std::chrono::seconds wait = std::chrono::seconds(1));
 /// An error after the 200 of an event stream, as SSE bytes: `event: error` for Anthropic and
-/// native, a data-only event for OpenAI.
+/// native, a data-only event for OpenAI. Ollama's streams have lines, not events: error_body().
 std::string error_event(dialect d, const failure& f, std::string_view request_id);
 
 }  // namespace semantic::protocol

@@ -278,7 +278,7 @@ class streamed_answer {
     streamed_answer(answer& of, protocol::reply_stream& as)
         : answer_(of),
           stream_(as),
-          writer_(of.client, of.incoming),
+          writer_(of.client, of.incoming, as.content_type()),
           log_(of.incoming, *of.events) {}
 
     net::awaitable<reply> run() {

@@ -4,15 +4,16 @@
 
 #include "server/handlers/admin.hpp"
 #include "server/handlers/agents.hpp"
-#include "server/handlers/anthropic.hpp"
 #include "server/handlers/coordination.hpp"
+#include "server/handlers/dialects/anthropic.hpp"
+#include "server/handlers/dialects/ollama.hpp"
+#include "server/handlers/dialects/openai.hpp"
+#include "server/handlers/dialects/responses.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
 #include "server/handlers/models/memory_report.hpp"
 #include "server/handlers/models/model_changes.hpp"
 #include "server/handlers/models/models.hpp"
-#include "server/handlers/openai.hpp"
-#include "server/handlers/responses.hpp"
 #include "server/handlers/scenario_runs.hpp"
 
 namespace semantic::server {
@@ -52,6 +53,24 @@ constexpr std::array table{
           body_class::none, engine_need::loaded},
     route{"POST", "/v1/responses/{id}/cancel", post_response_cancel, nullptr, key, body_class::json,
           engine_need::loaded},
+    route{"POST", "/api/chat", nullptr, post_ollama_chat, key, body_class::json,
+          engine_need::named},
+    route{"POST", "/api/generate", nullptr, post_ollama_generate, key, body_class::json,
+          engine_need::named},
+    route{"GET", "/api/tags", nullptr, get_ollama_tags, key, body_class::none, engine_need::none},
+    route{"GET", "/api/ps", nullptr, get_ollama_running, key, body_class::none, engine_need::none},
+    route{"POST", "/api/show", nullptr, post_ollama_show, key, body_class::json, engine_need::none},
+    route{"POST", "/api/pull", nullptr, post_ollama_pull, key, body_class::json, engine_need::none},
+    route{"GET", "/api/version", get_ollama_version, nullptr, key, body_class::none,
+          engine_need::none},
+    route{"POST", "/api/embed", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
+    route{"POST", "/api/embeddings", refuse_ollama, nullptr, key, body_class::json,
+          engine_need::none},
+    route{"POST", "/api/create", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
+    route{"POST", "/api/copy", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
+    route{"POST", "/api/push", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
+    route{"DELETE", "/api/delete", refuse_ollama, nullptr, key, body_class::json,
+          engine_need::none},
     route{"POST", "/v1/agents", nullptr, post_agents, key, body_class::json, engine_need::loaded},
     route{"GET", "/v1/agents", get_agents, nullptr, key, body_class::none, engine_need::loaded},
     // In front of {id}: agents of these two names can be reached by every other route.

@@ -62,6 +62,9 @@ protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version) 
     for (std::string_view prefix :
          {"/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings"})
         if (has_segment_prefix(path, prefix)) return protocol::dialect::openai;
+    // The other vendor's telemetry goes to /api too.
+    if (has_segment_prefix(path, "/api") && !has_segment_prefix(path, "/api/event_logging"))
+        return protocol::dialect::ollama;
     // What there is not, such as /v1/files, is asked for by clients of one vendor or another.
     const bool is_ours =
         has_segment_prefix(path, "/v1/agents") || has_segment_prefix(path, "/v1/coordination");

@@ -114,7 +114,10 @@ registry::registry(std::vector<registered_model> models, std::size_t start)
 }
 
 std::optional<std::size_t> registry::find(std::string_view name) const {
-    return find_in(models_, name);
+    constexpr std::string_view latest = ":latest";
+    const auto found = find_in(models_, name);
+    if (found || !name.ends_with(latest)) return found;
+    return find_in(models_, name.substr(0, name.size() - latest.size()));
 }
 
 std::optional<std::size_t> registry::resolve(std::string_view name, std::size_t otherwise,

@@ -33,7 +33,7 @@ class registry {
     std::size_t size() const noexcept { return models_.size(); }
     /// The model that the server starts with.
     std::size_t start() const noexcept { return start_; }
-    /// Returns: the model of that name or alias.
+    /// Returns: the model of that name or alias. Ollama's clients write "NAME:latest" for NAME.
     std::optional<std::size_t> find(std::string_view name) const;
     /// Returns: the model that a request means. One that nobody has heard of means `otherwise`,
     /// since clients send any name, unless names are `strict`: then nothing.

@@ -56,16 +56,17 @@ TEST(router, every_row_has_exactly_one_handler) {
 TEST(router, only_probes_and_the_front_page_are_open) {
     for (const route& row : routes()) {
         bool is_api = row.pattern.starts_with("/v1/");
-        bool is_log = row.pattern.starts_with("/api/");      // which takes no engine
+        bool is_other_api = row.pattern.starts_with("/api/");
         bool is_debug = row.pattern.starts_with("/debug/");  // looks, and takes no engine
         bool is_admin = row.pattern.starts_with("/admin/") || is_debug;
-        EXPECT_EQ(row.auth == auth_class::key, is_api || is_log) << row.pattern;
+        EXPECT_EQ(row.auth == auth_class::key, is_api || is_other_api) << row.pattern;
         EXPECT_EQ(row.auth == auth_class::admin, is_admin) << row.pattern;
         // Models are spoken of also while one takes another's place; a seed is no engine's.
         bool is_of_models = row.pattern.find("/models") != std::string_view::npos;
         bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug;
-        EXPECT_EQ(row.engine != engine_need::none, (is_api || is_admin) && !needs_none)
-            << row.pattern;
+        bool answers = row.pattern == "/api/chat" || row.pattern == "/api/generate";
+        bool is_with_engine = is_other_api ? answers : (is_api || is_admin) && !needs_none;
+        EXPECT_EQ(row.engine != engine_need::none, is_with_engine) << row.pattern;
     }
 }
 
@@ -78,6 +79,8 @@ TEST(router, errors_speak_the_dialect_of_the_path) {
     EXPECT_EQ(dialect_of("/v1/models/x", false), dialect::openai);
     EXPECT_EQ(dialect_of("/v1/models/x", true), dialect::anthropic);
     EXPECT_EQ(dialect_of("/health", false), dialect::native);
+    EXPECT_EQ(dialect_of("/api/chat", false), dialect::ollama);
+    EXPECT_EQ(dialect_of("/api/event_logging/batch", false), dialect::native);
     for (const char* path : {"/v1/files", "/v1/skills/x", "/v1", "/v1/nowhere/at/all"}) {
         EXPECT_EQ(dialect_of(path, true), dialect::anthropic) << path;
         EXPECT_EQ(dialect_of(path, false), dialect::native) << path;

@@ -28,8 +28,8 @@ model_state state_of(const services& with, const slot_state& now, std::size_t mo
 }
 
 /// Blocks: of models that were never loaded the files are read.
-protocol::model_card card_of(const services& with, const slot_state& now, std::size_t model,
-                             std::uint64_t pool_bytes) {
+described_model describe(const services& with, const slot_state& now, std::size_t model,
+                         std::uint64_t pool_bytes) {
     const registered_model& entry = with.models.list().at(model);
     const model_facts facts = with.models.facts(model, pool_bytes);
     const engine::model_info& info = facts.info;
@@ -53,18 +53,13 @@ protocol::model_card card_of(const services& with, const slot_state& now, std::s
     card.kv_bytes_per_token = info.kv_bytes_per_token;
     card.agents_4k = info.pool_agents_4k;
     card.agents_16k = info.pool_agents_16k;
-    return card;
+    return {std::move(card), info};
 }
 
-/// Blocks. What runs comes first, so that clients that take the first model take one that answers.
+/// Blocks.
 std::vector<protocol::model_card> cards(const services& with) {
-    const slot_state now = with.engines.state();
-    const engine_lease engine = with.engines.look();
-    const std::uint64_t pool_bytes = engine ? engine->info().pool_bytes : 0;
     std::vector<protocol::model_card> all;
-    if (now.model) all.push_back(card_of(with, now, *now.model, pool_bytes));
-    for (std::size_t i = 0; i < with.models.list().size(); ++i)
-        if (now.model != i) all.push_back(card_of(with, now, i, pool_bytes));
+    for (described_model& each : describe_models(with)) all.push_back(std::move(each.card));
     return all;
 }
 
@@ -73,6 +68,17 @@ response reply_with(const request& to, protocol::result<std::string> body) {
 }
 
 }  // namespace
+
+std::vector<described_model> describe_models(const services& with) {
+    const slot_state now = with.engines.state();
+    const engine_lease engine = with.engines.look();
+    const std::uint64_t pool_bytes = engine ? engine->info().pool_bytes : 0;
+    std::vector<described_model> all;
+    if (now.model) all.push_back(describe(with, now, *now.model, pool_bytes));
+    for (std::size_t i = 0; i < with.models.list().size(); ++i)
+        if (now.model != i) all.push_back(describe(with, now, i, pool_bytes));
+    return all;
+}
 
 // Clients that wait for a server ask for its models, so that this is no answer before the first one
 // is there.

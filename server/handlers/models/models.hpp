@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine.hpp"
+#include "protocol/models.hpp"
 #include "server/http/client_link.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
@@ -22,6 +24,15 @@ boost::asio::awaitable<std::optional<response>> get_models(const services& with,
 boost::asio::awaitable<std::optional<response>> get_model(const services& with,
                                                           const request& incoming,
                                                           client_link& client);
+
+/// What clients are told of a model, and all that is known of it.
+struct described_model {
+    protocol::model_card card;
+    engine::model_info info;
+};
+/// Blocks: of models that were never loaded the files are read. What runs comes first, so that
+/// clients that take the first model take one that answers.
+std::vector<described_model> describe_models(const services& with);
 
 /// A refusal while the server's first model loads, and when it stops.
 std::optional<response> refuse_before_start(const services& with, const request& incoming);

@@ -129,6 +129,8 @@ TEST(registry, a_name_or_alias_means_its_model_and_any_other_the_default_unless_
     for (const name_case& each : cases)
         EXPECT_EQ(models.resolve(each.name, 2, each.strict), each.meant) << each.name;
     EXPECT_EQ(models.find("z"), 1u);
+    EXPECT_EQ(models.find("z:latest"), 1u);
+    EXPECT_EQ(models.find("z:7b"), std::nullopt);
     EXPECT_EQ(models.find("zz"), std::nullopt);
 }
 

@@ -1,4 +1,4 @@
-#include "server/handlers/anthropic.hpp"
+#include "server/handlers/dialects/anthropic.hpp"
 
 #include "protocol/anthropic/message_stream.hpp"
 #include "protocol/anthropic/messages.hpp"

@@ -1,4 +1,4 @@
-#include "server/handlers/responses.hpp"
+#include "server/handlers/dialects/responses.hpp"
 
 #include <boost/json.hpp>
 

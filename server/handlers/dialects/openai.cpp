@@ -1,4 +1,4 @@
-#include "server/handlers/openai.hpp"
+#include "server/handlers/dialects/openai.hpp"
 
 #include <chrono>
 

@@ -1,0 +1,39 @@
+#pragma once
+// What the Ollama API says of models: GET /api/tags, GET /api/ps, POST /api/show. Pure.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "protocol/models.hpp"
+
+namespace semantic::protocol::ollama {
+
+/// A model, and what these clients ask of it beside its card. What is not known is 0 or empty.
+struct listed_model {
+    model_card card;
+    std::string family;       // "qwen2"
+    std::string fingerprint;  // hex digits
+    std::uint64_t weight_bytes = 0;
+    std::uint64_t memory_bytes = 0;  // of a loaded one: weights and pool
+    int layers = 0;
+    int kv_heads = 0;
+    int head_dim = 0;
+    int vocabulary = 0;
+
+    bool is_loaded() const { return card.state.empty() || card.state == "loaded"; }
+};
+
+/// Every model that can answer: those whose loading failed are left out.
+std::string tags_body(const std::vector<listed_model>& models);
+/// The loaded ones.
+std::string running_body(const std::vector<listed_model>& models);
+/// By name or alias, ":latest" behind it or not. Errors: not_found, in the words that clients look
+/// for.
+result<std::string> show_body(const std::vector<listed_model>& models, std::string_view name);
+/// Returns: the model of that name or alias, or null.
+const listed_model* find(const std::vector<listed_model>& models, std::string_view name);
+failure no_model(std::string_view name);
+
+}  // namespace semantic::protocol::ollama

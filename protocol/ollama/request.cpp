@@ -1,0 +1,245 @@
+#include "protocol/ollama/request.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <utility>
+
+#include "protocol/answer_form.hpp"
+#include "protocol/openai/common_fields.hpp"
+#include "protocol/prompt_form.hpp"
+#include "protocol/tools.hpp"
+#include "protocol/wire/fields.hpp"
+
+namespace semantic::protocol::ollama {
+
+namespace {
+
+constexpr std::string_view latest = ":latest";
+
+void refuse_images(const json_cursor& holder) {
+    auto images = holder.find("images");
+    if (images && parse_count(*images, 1'000) > 0)
+        images->fail(errc::unsupported, "Could not process image: this model takes text only");
+}
+
+/// Calls that wait for their results, oldest first. Older clients name no ids: then a result is of
+/// the oldest call of its tool, or of the oldest of all.
+class open_calls {
+  public:
+    /// Returns: the call's id.
+    std::string add(std::string id, std::string tool) {
+        if (id.empty()) id = "call_" + std::to_string(count_);
+        ++count_;
+        waiting_.push_back({id, std::move(tool)});
+        return id;
+    }
+    std::string take(const std::string& id, const std::string& tool) {
+        auto found = std::ranges::find_if(waiting_, [&](const call& each) {
+            return id.empty() ? tool.empty() || each.tool == tool : each.id == id;
+        });
+        if (found == waiting_.end()) return id.empty() ? tool : id;
+        std::string taken = std::move(found->id);
+        waiting_.erase(found);
+        return taken;
+    }
+
+  private:
+    struct call {
+        std::string id;
+        std::string tool;
+    };
+    std::deque<call> waiting_;
+    std::size_t count_ = 0;
+};
+
+engine::tool_call_part parse_call(const json_cursor& item, open_calls& calls,
+                                  const ollama_limits& limits) {
+    item.as_object();
+    const json_cursor function = item.at("function");
+    engine::tool_call_part call;
+    call.name = bounded_at(function, "name", limits.name_bytes_max);
+    auto id = item.find("id");
+    call.id = calls.add(id ? parse_bounded(*id, limits.id_bytes_max) : std::string(), call.name);
+    call.arguments_json = "{}";
+    if (auto arguments = function.find("arguments")) {
+        arguments->as_object();
+        call.arguments_json = to_text(arguments->value());
+    }
+    return call;
+}
+
+std::string optional_string(const json_cursor& object, std::string_view key) {
+    auto field = object.find(key);
+    return field ? std::string(field->as_string()) : std::string();
+}
+
+engine::message parse_assistant(const json_cursor& wire, open_calls& calls,
+                                const ollama_limits& limits) {
+    engine::message message{engine::role::assistant, {}};
+    if (std::string thinking = optional_string(wire, "thinking"); !thinking.empty())
+        message.parts.push_back(engine::thinking_part{std::move(thinking)});
+    auto list = wire.find("tool_calls");
+    const std::size_t count = list ? parse_count(*list, limits.tool_calls_per_message_max) : 0;
+    std::string text = optional_string(wire, "content");
+    if (!text.empty() || count == 0) message.parts.push_back(engine::text_part{std::move(text)});
+    for (std::size_t i = 0; i < count; ++i)
+        message.parts.push_back(parse_call(list->item(i), calls, limits));
+    return message;
+}
+
+engine::message parse_tool_result(const json_cursor& wire, open_calls& calls) {
+    const std::string id = optional_string(wire, "tool_call_id");
+    std::string tool = optional_string(wire, "tool_name");
+    if (tool.empty()) tool = optional_string(wire, "name");
+    return {engine::role::tool,
+            {engine::tool_result_part{calls.take(id, tool), string_at(wire, "content"), false}}};
+}
+
+engine::message parse_message(const json_cursor& wire, open_calls& calls,
+                              const ollama_limits& limits) {
+    wire.as_object();
+    refuse_images(wire);
+    const std::string role = string_at(wire, "role");
+    if (role == "assistant") return parse_assistant(wire, calls, limits);
+    if (role == "tool") return parse_tool_result(wire, calls);
+    if (role != "system" && role != "user")
+        wire.at("role").fail(
+            errc::bad_value,
+            R"(must be "system", "user", "assistant" or "tool", is )" + quoted(role));
+    const auto from = role == "system" ? engine::role::system : engine::role::user;
+    return {from, {engine::text_part{string_at(wire, "content")}}};
+}
+
+/// `format`: "json", a schema, or nothing.
+void parse_format(const json_cursor& root, ollama_request& request) {
+    auto format = root.find("format");
+    if (!format) return;
+    if (format->value().is_object()) return set_json_schema(request, *format, false);
+    const std::string_view text = format->as_string();
+    if (text == "json")
+        request.form.what = engine::output_form::kind::json;
+    else if (!text.empty())
+        format->fail(errc::bad_value, R"(must be "json" or a JSON schema, is )" + quoted(text));
+}
+
+engine::thinking_params parse_think(const json_cursor& root) {
+    engine::thinking_params thinking;
+    auto think = root.find("think");
+    if (!think) return thinking;
+    if (think->value().is_string()) return openai::parse_effort(*think);
+    thinking.enabled = think->as_bool();
+    return thinking;
+}
+
+/// -1 is no limit, -2 until the context is full: both are the limit of the limits.
+int parse_num_predict(const json_cursor& options, const ollama_limits& limits) {
+    auto field = options.find("num_predict");
+    if (!field) return limits.max_tokens_max;
+    const std::int64_t count = field->as_integer(-2, limits.max_tokens_max);
+    return count < 0 ? limits.max_tokens_max : static_cast<int>(count);
+}
+
+void parse_options(const json_cursor& root, ollama_request& request, const ollama_limits& limits) {
+    request.max_tokens = limits.max_tokens_max;
+    auto options = root.find("options");
+    if (!options) return;
+    options->as_object();
+    refuse_foreign_fields(*options);
+    request.max_tokens = parse_num_predict(*options, limits);
+    if (auto stop = options->find("stop")) request.stop_sequences = parse_stops(*stop, limits);
+    request.sampling = parse_sampling(*options, limits, std::numeric_limits<std::int64_t>::min());
+}
+
+ollama_request parse_common(const json_cursor& root, const ollama_limits& limits) {
+    ollama_request request;
+    request.model = bounded_at(root, "model", limits.id_bytes_max);
+    request.stream = flag_at(root, "stream", true);
+    request.thinking = parse_think(root);
+    parse_options(root, request, limits);
+    if (flag_at(root, "logprobs"))
+        root.at("logprobs")
+            .fail(errc::unsupported, "is not supported here; /v1/chat/completions has it");
+    return request;
+}
+
+void take_opening_system_text(engine::conversation& chat) {
+    if (chat.messages.size() < 2 || chat.messages.front().from != engine::role::system) return;
+    chat.system = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
+    if (!chat.system.empty()) chat.messages.erase(chat.messages.begin());
+}
+
+ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
+    ollama_request request = parse_common(root, limits);
+    auto list = root.find("messages");
+    const std::size_t count = list ? parse_count(*list, limits.messages_max) : 0;
+    request.is_empty = count == 0;
+    open_calls calls;
+    for (std::size_t i = 0; i < count && list->ok(); ++i)
+        request.chat.messages.push_back(parse_message(list->item(i), calls, limits));
+    if (!root.ok() || request.is_empty) return request;
+    take_opening_system_text(request.chat);
+    request.chat.tools = openai::parse_function_tools(root, limits);
+    parse_format(root, request);
+    set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+    if (root.ok()) parse_prompt_end(root, last_answer::goes_on, request.form, request.chat);
+    return request;
+}
+
+ollama_request read_generate(const json_cursor& root, const ollama_limits& limits) {
+    ollama_request request = parse_common(root, limits);
+    refuse_images(root);
+    refuse_field(root, "suffix", "this server continues texts; it does not fill them in");
+    refuse_field(root, "template", "the model's own chat template is used; send raw with a prompt");
+    if (auto context = root.find("context"); context && parse_count(*context, 1'000'000) > 0)
+        context->fail(errc::unsupported,
+                      "token ids are not taken back; send the messages to /api/chat, whose memory "
+                      "is found by them");
+    std::string prompt = optional_string(root, "prompt");
+    request.is_empty = prompt.empty();
+    parse_format(root, request);
+    if (flag_at(root, "raw")) {
+        if (!request.is_empty) request.text = std::move(prompt);
+        return request;
+    }
+    request.chat.system = optional_string(root, "system");
+    request.chat.messages.push_back({engine::role::user, {engine::text_part{std::move(prompt)}}});
+    set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+    return request;
+}
+
+}  // namespace
+
+engine::generation_request ollama_request::take_generation(
+    std::optional<storage::agent_id> agent,
+    std::optional<std::chrono::steady_clock::time_point> deadline) {
+    engine::generation_request wanted = answer_request::take_generation(std::move(agent), deadline);
+    wanted.text = std::move(text);
+    return wanted;
+}
+
+result<ollama_request> parse_chat(std::string_view body, const ollama_limits& limits) {
+    return read_object(body, limits.json,
+                       [&](const json_cursor& root) { return read_chat(root, limits); });
+}
+
+result<ollama_request> parse_generate(std::string_view body, const ollama_limits& limits) {
+    return read_object(body, limits.json,
+                       [&](const json_cursor& root) { return read_generate(root, limits); });
+}
+
+result<std::string> parse_model_name(std::string_view body, const ollama_limits& limits) {
+    return read_object(body, limits.json, [&](const json_cursor& root) {
+        const char* key = root.find("model") || !root.find("name") ? "model" : "name";
+        return bounded_at(root, key, limits.id_bytes_max);
+    });
+}
+
+std::string_view without_latest(std::string_view model) noexcept {
+    if (model.ends_with(latest)) model.remove_suffix(latest.size());
+    return model;
+}
+
+}  // namespace semantic::protocol::ollama

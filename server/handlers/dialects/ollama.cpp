@@ -1,0 +1,141 @@
+#include "server/handlers/dialects/ollama.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "protocol/ollama/models.hpp"
+#include "protocol/ollama/reply.hpp"
+#include "protocol/ollama/request.hpp"
+#include "protocol/wire/ids.hpp"
+#include "server/handlers/answer.hpp"
+#include "server/handlers/models/models.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace ollama = protocol::ollama;
+using protocol::errc;
+using reply = std::optional<response>;
+using parser = protocol::result<ollama::ollama_request> (*)(std::string_view,
+                                                            const ollama::ollama_limits&);
+
+/// Of the API, as clients compare it with the first that has what they need: thinking, tools while
+/// streaming and structured outputs are older than this one.
+constexpr const char* api_version = R"({"version":"0.12.0"})";
+
+ollama::ollama_limits limits_of(const services& with) {
+    ollama::ollama_limits limits;
+    limits.json.bytes_max = with.limits.body_bytes_max;
+    return limits;
+}
+
+ollama::listed_model listed(const described_model& model) {
+    const engine::model_info& info = model.info;
+    const bool has_engine = info.fingerprint != storage::block_hash{};
+    return {.card = model.card,
+            .family = info.family,
+            .fingerprint = has_engine ? info.fingerprint.hex() : std::string(),
+            .weight_bytes = info.weight_bytes,
+            .memory_bytes = info.weight_bytes + info.pool_bytes,
+            .layers = info.layers,
+            .kv_heads = info.kv_heads,
+            .head_dim = info.head_dim,
+            .vocabulary = info.vocabulary};
+}
+
+net::awaitable<std::vector<ollama::listed_model>> list_models(const services& with) {
+    auto read = [&] {
+        std::vector<ollama::listed_model> all;
+        for (const described_model& each : describe_models(with)) all.push_back(listed(each));
+        return all;
+    };
+    co_return co_await run_on(with.workers, read);
+}
+
+response reply_with(const request& to, protocol::result<std::string> body) {
+    return body ? json_response(std::move(*body)) : error_response(to, body.error());
+}
+
+net::awaitable<reply> answer(const services& with, const request& incoming, client_link& client,
+                             ollama::reply_kind kind, parser parse_as) {
+    running_answer counted(with.probe);
+    const auto asked_at = std::chrono::system_clock::now();
+    auto agent = agent_of_headers(incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    auto parse = [&] { return parse_as(incoming.body, limits_of(with)); };
+    auto parsed = co_await parse_body(with, incoming, parse);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+
+    ollama::reply_options options{kind, parsed->model, asked_at,
+                                  [] { return std::chrono::system_clock::now(); }};
+    if (parsed->is_empty) co_return json_response(ollama::empty_reply(options));
+    protocol::id_maker ids(random_bits);
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.agent_may_branch = true;
+    answer_context asked{with, incoming, client};
+    if (parsed->stream) {
+        ollama::answer_stream stream(std::move(options), ids);
+        co_return co_await stream_answer(asked, std::move(wanted), stream);
+    }
+    ollama::answer_collector collector(std::move(options), ids);
+    co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+}  // namespace
+
+net::awaitable<reply> post_ollama_chat(const services& with, const request& incoming,
+                                       client_link& client) {
+    return answer(with, incoming, client, ollama::reply_kind::chat, ollama::parse_chat);
+}
+
+net::awaitable<reply> post_ollama_generate(const services& with, const request& incoming,
+                                           client_link& client) {
+    return answer(with, incoming, client, ollama::reply_kind::generate, ollama::parse_generate);
+}
+
+net::awaitable<reply> get_ollama_tags(const services& with, const request& incoming, client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    co_return json_response(ollama::tags_body(co_await list_models(with)));
+}
+
+net::awaitable<reply> get_ollama_running(const services& with, const request& incoming,
+                                         client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    co_return json_response(ollama::running_body(co_await list_models(with)));
+}
+
+net::awaitable<reply> post_ollama_show(const services& with, const request& incoming,
+                                       client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    auto name = ollama::parse_model_name(incoming.body, limits_of(with));
+    if (!name) co_return error_response(incoming, name.error());
+    const auto models = co_await list_models(with);
+    co_return reply_with(incoming, ollama::show_body(models, *name));
+}
+
+net::awaitable<reply> post_ollama_pull(const services& with, const request& incoming,
+                                       client_link&) {
+    if (auto refused = refuse_before_start(with, incoming)) co_return refused;
+    auto name = ollama::parse_model_name(incoming.body, limits_of(with));
+    if (!name) co_return error_response(incoming, name.error());
+    const auto models = co_await list_models(with);
+    if (ollama::find(models, *name) == nullptr) {
+        protocol::failure none = ollama::no_model(*name);
+        none.what += "; this server fetches no models, it lists those in its models-dir";
+        co_return error_response(incoming, none);
+    }
+    co_return text_response("{\"status\":\"success\"}\n", "application/x-ndjson");
+}
+
+response get_ollama_version(const services&, const request&) { return json_response(api_version); }
+
+response refuse_ollama(const services&, const request& to) {
+    return error_response(
+        to, fail(errc::unsupported,
+                 "this server answers with the models it was started with: it gives no embeddings, "
+                 "and does not make, copy, delete or send models"));
+}
+
+}  // namespace semantic::server

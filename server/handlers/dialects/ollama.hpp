@@ -1,0 +1,33 @@
+#pragma once
+// The Ollama API: answers as lines of JSON, and what its clients ask of models. Each is a dialect
+// of what the other APIs do (protocol/README.md).
+// Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+using ollama_reply = boost::asio::awaitable<std::optional<response>>;
+
+/// Engine: loaded.
+ollama_reply post_ollama_chat(const services& with, const request& incoming, client_link& client);
+ollama_reply post_ollama_generate(const services& with, const request& incoming,
+                                  client_link& client);
+/// Engine: none.
+ollama_reply get_ollama_tags(const services& with, const request& incoming, client_link& client);
+ollama_reply get_ollama_running(const services& with, const request& incoming, client_link& client);
+ollama_reply post_ollama_show(const services& with, const request& incoming, client_link& client);
+/// Of a model that is here: success. Of any other: not_found, since the server fetches nothing.
+ollama_reply post_ollama_pull(const services& with, const request& incoming, client_link& client);
+response get_ollama_version(const services& with, const request& incoming);
+/// What is asked of other servers of this API: making, copying, deleting models, and embeddings.
+response refuse_ollama(const services& with, const request& incoming);
+
+}  // namespace semantic::server
