@@ -136,15 +136,19 @@ result<std::string> models_body(const std::vector<model_card>& models, const mod
         first = last > *limit ? last - *limit : 0;
         has_more = first > 0;
     }
-    json::array data;
-    for (std::size_t i = first; i < last; ++i) data.push_back(card(models[i]));
+    json::array data, names;
+    for (std::size_t i = first; i < last; ++i) {
+        data.push_back(card(models[i]));
+        names.push_back(json::object{{"name", models[i].id}, {"model", models[i].id}});
+    }
     json::value first_id = first < last ? json::value(models[first].id) : json::value();
     json::value last_id = first < last ? json::value(models[last - 1].id) : json::value();
     return json::serialize(json::object{{"object", "list"},
                                         {"data", std::move(data)},
                                         {"has_more", has_more},
                                         {"first_id", first_id},
-                                        {"last_id", last_id}});
+                                        {"last_id", last_id},
+                                        {"models", std::move(names)}});
 }
 
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id) {

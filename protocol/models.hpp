@@ -43,7 +43,8 @@ struct models_query {
     std::optional<std::string> before_id;  // the page in front of this model
 };
 
-/// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…}.
+/// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…,"models":[…]}. The
+/// last has the names alone, where clients of llama.cpp and Ollama look for them.
 /// Errors: bad_value naming the query parameter.
 result<std::string> models_body(const std::vector<model_card>& models, const models_query& query);
 /// Errors: not_found.

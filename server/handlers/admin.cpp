@@ -1,7 +1,7 @@
 #include "server/handlers/admin.hpp"
 
 #include "protocol/admin.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/handlers/memories.hpp"
 #include "server/runtime/logging.hpp"
 

@@ -7,7 +7,7 @@
 #include "protocol/agents/agents.hpp"
 #include "protocol/agents/generate.hpp"
 #include "protocol/wire/ids.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/handlers/memories.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/http/sse_writer.hpp"

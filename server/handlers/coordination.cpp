@@ -9,7 +9,7 @@
 #include "server/coordination/session_driver.hpp"
 #include "server/coordination/session_keeper.hpp"
 #include "server/coordination/session_registry.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/http/sse_writer.hpp"
 #include "storage/files/checksum.hpp"
 

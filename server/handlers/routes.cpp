@@ -11,6 +11,7 @@
 #include "server/handlers/dialects/responses.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
+#include "server/handlers/models/llama_cpp.hpp"
 #include "server/handlers/models/memory_report.hpp"
 #include "server/handlers/models/model_changes.hpp"
 #include "server/handlers/models/models.hpp"
@@ -35,6 +36,8 @@ constexpr std::array table{
     route{"GET", "/v1/models", nullptr, get_models, key, body_class::none, engine_need::none},
     route{"GET", "/v1/models/{id...}", nullptr, get_model, key, body_class::none,
           engine_need::none},
+    route{"GET", "/props", nullptr, get_props, key, body_class::none, engine_need::loaded},
+    route{"GET", "/slots", nullptr, get_slots, key, body_class::none, engine_need::loaded},
     route{"POST", "/v1/messages", nullptr, post_messages, key, body_class::json,
           engine_need::named},
     route{"POST", "/api/event_logging/batch", post_event_logging, nullptr, key, body_class::json,

@@ -8,7 +8,7 @@
 #include "server/coordination/run_registry.hpp"
 #include "server/coordination/scenario_run.hpp"
 #include "server/coordination/session_keeper.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/http/sse_writer.hpp"
 
 namespace semantic::server {

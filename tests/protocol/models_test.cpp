@@ -56,7 +56,8 @@ TEST(models, one_object_serves_both_vendors) {
         R"("thinking":{"supported":true,"types":{"adaptive":{"supported":true},)"
         R"("between_tools":{"supported":false},"disabled":{"supported":true},)"
         R"("enabled":{"supported":true}}}},"kv_bits":4,"kv_recipe":"k4v4"}],"has_more":false,)"
-        R"("first_id":"semantic-tiny","last_id":"semantic-tiny"})");
+        R"("first_id":"semantic-tiny","last_id":"semantic-tiny",)"
+        R"("models":[{"name":"semantic-tiny","model":"semantic-tiny"}]})");
 }
 
 TEST(models, bits_that_the_model_decided_on_come_with_the_reason) {
@@ -131,7 +132,8 @@ TEST(models, empty_page_has_no_first_or_last) {
     auto body = models_body({}, {});
     ASSERT_TRUE(body);
     EXPECT_EQ(*body,
-              R"({"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null})");
+              R"({"object":"list","data":[],"has_more":false,"first_id":null,"last_id":null,)"
+              R"("models":[]})");
 }
 
 TEST(models, bad_query_is_refused_by_name) {

@@ -3,7 +3,7 @@
 #include "protocol/anthropic/message_stream.hpp"
 #include "protocol/anthropic/messages.hpp"
 #include "protocol/wire/ids.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 
 namespace semantic::server {
 

@@ -7,7 +7,7 @@
 #include "protocol/ollama/reply.hpp"
 #include "protocol/ollama/request.hpp"
 #include "protocol/wire/ids.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/handlers/models/models.hpp"
 
 namespace semantic::server {

@@ -5,7 +5,7 @@
 #include "protocol/openai/chat.hpp"
 #include "protocol/openai/chat_stream.hpp"
 #include "protocol/wire/ids.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 
 namespace semantic::server {
 

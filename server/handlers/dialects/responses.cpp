@@ -11,7 +11,7 @@
 #include "protocol/responses/response_stream.hpp"
 #include "protocol/wire/ids.hpp"
 #include "protocol/wire/json.hpp"
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
 

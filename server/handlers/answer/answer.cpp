@@ -1,4 +1,4 @@
-#include "server/handlers/answer.hpp"
+#include "server/handlers/answer/answer.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,0 +1,36 @@
+#include "server/handlers/models/llama_cpp.hpp"
+
+#include <algorithm>
+
+#include "protocol/llama_cpp.hpp"
+#include "server/handlers/models/models.hpp"
+#include "server/runtime/version.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using reply = std::optional<response>;
+
+net::awaitable<protocol::model_card> loaded_card(const services& with) {
+    auto read = [&] { return describe_models(with).front().card; };  // what runs comes first
+    co_return co_await run_on(with.workers, read);
+}
+
+}  // namespace
+
+net::awaitable<reply> get_props(const services& with, const request&, client_link&) {
+    const protocol::model_card loaded = co_await loaded_card(with);
+    co_return json_response(protocol::props_body(loaded, with.settings.max_batch, server_version));
+}
+
+net::awaitable<reply> get_slots(const services& with, const request& incoming, client_link&) {
+    const protocol::model_card loaded = co_await loaded_card(with);
+    const auto running = incoming.engine->probe().running.load();
+    const int slots = with.settings.max_batch;
+    co_return json_response(protocol::slots_body(
+        loaded, slots, static_cast<int>(std::min<std::int64_t>(running, slots))));
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,24 @@
+#pragma once
+// GET /props and GET /slots, as llama.cpp's server has them: what clients look for to learn the
+// context length of the model that runs.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+/// Both are refused while no model is loaded.
+boost::asio::awaitable<std::optional<response>> get_props(const services& with,
+                                                          const request& incoming,
+                                                          client_link& client);
+boost::asio::awaitable<std::optional<response>> get_slots(const services& with,
+                                                          const request& incoming,
+                                                          client_link& client);
+
+}  // namespace semantic::server
