@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "protocol/openai/reply_fields.hpp"
 #include "protocol/openai/token_scores.hpp"
 #include "protocol/reply_parts.hpp"
 #include "protocol/wire/api_error.hpp"
@@ -15,33 +16,6 @@ namespace semantic::protocol::openai {
 namespace json = boost::json;
 
 namespace {
-
-json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
-                          int thinking_tokens) {
-    return {{"prompt_tokens", usage.prompt_tokens},
-            {"completion_tokens", output_tokens},
-            {"total_tokens", usage.prompt_tokens + output_tokens},
-            {"prompt_tokens_details", json::object{{"cached_tokens", usage.reused_tokens},
-                                                   {"cache_write_tokens", usage.created_tokens}}},
-            {"completion_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}}};
-}
-
-const char* finish_reason(engine::stop_reason why, bool has_tool_calls) {
-    switch (why) {
-        // Only a turn that the model ended itself may say tool_calls: a client runs them then.
-        case engine::stop_reason::end_turn:
-            return has_tool_calls ? "tool_calls" : "stop";
-        case engine::stop_reason::stop_sequence:
-            return "stop";
-        case engine::stop_reason::max_tokens:
-        case engine::stop_reason::context_full:
-            return "length";
-        case engine::stop_reason::cancelled:
-        case engine::stop_reason::deadline:
-            break;
-    }
-    return "stop";
-}
 
 json::object head_of(const reply_options& options, std::string_view object) {
     return {{"id", options.completion_id},

@@ -44,6 +44,8 @@ constexpr std::array table{
           engine_need::none},
     route{"POST", "/v1/chat/completions", nullptr, post_chat_completions, key, body_class::json,
           engine_need::named},
+    route{"POST", "/v1/completions", nullptr, post_completions, key, body_class::json,
+          engine_need::named},
     route{"POST", "/v1/responses", nullptr, post_responses, key, body_class::json,
           engine_need::named},
     route{"GET", "/v1/responses", get_responses, nullptr, key, body_class::none,

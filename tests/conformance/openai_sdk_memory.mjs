@@ -271,6 +271,37 @@ await main({
     });
   },
 
+  async 'a plain text goes on, whole and streamed, from memory the second time'() {
+    await with_server(async (server, client) => {
+      const asked = {
+        model: 'semantic-tiny',
+        prompt: 'User: My dog is called Biscuit.',
+        max_tokens: 12,
+        temperature: 0,
+      };
+      const whole = await client.completions.create({ ...asked, logprobs: 2, n: 2 });
+      assert.equal(whole.object, 'text_completion');
+      assert.equal(whole.choices[0].text, whole.choices[1].text);
+      const { tokens, text_offset, top_logprobs } = whole.choices[0].logprobs;
+      const begun = text_offset[3];
+      assert.equal(tokens.join('').slice(0, begun), whole.choices[0].text.slice(0, begun));
+      assert.equal(Object.keys(top_logprobs[0]).length, 2);
+      let text = '';
+      let last;
+      const options = { stream: true, stream_options: { include_usage: true } };
+      for await (const chunk of await client.completions.create({ ...asked, ...options })) {
+        text += chunk.choices[0]?.text ?? '';
+        last = chunk;
+      }
+      assert.equal(text, whole.choices[0].text);
+      const { prompt_tokens: prompt, prompt_tokens_details: of } = last.usage;
+      assert.equal(of.cached_tokens, prompt - 1);
+      const bad = sdk.BadRequestError;
+      const refused_suffix = client.completions.create({ ...asked, suffix: 'x' });
+      await refused(refused_suffix, bad, { param: 'suffix', code: 'unsupported_value' });
+    });
+  },
+
   async 'an aborted stream stops the work and leaves the server healthy'() {
     await with_server(async (server, client) => {
       const more = { max_completion_tokens: 4000, temperature: 1, session_id: 'aborted' };

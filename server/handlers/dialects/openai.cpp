@@ -4,6 +4,7 @@
 
 #include "protocol/openai/chat.hpp"
 #include "protocol/openai/chat_stream.hpp"
+#include "protocol/openai/completions.hpp"
 #include "protocol/wire/ids.hpp"
 #include "server/handlers/answer/answer.hpp"
 
@@ -65,6 +66,29 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
     openai::chat_collector collector(std::move(options), ids);
+    co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+net::awaitable<reply> post_completions(const services& with, const request& incoming,
+                                       client_link& client) {
+    running_answer counted(with.probe);
+    auto agent = agent_of_headers(incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    auto parse = [&] { return openai::parse_completion(incoming.body, limits_of(with)); };
+    auto parsed = co_await parse_body(with, incoming, parse);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+
+    protocol::id_maker ids(random_bits);
+    openai::reply_options options = options_of(*parsed, ids.make("cmpl-"), incoming.engine->info());
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.agent_may_branch = true;
+    answer_context asked{with, incoming, client};
+    if (parsed->stream) {
+        openai::completion_stream stream(std::move(options));
+        co_return co_await stream_answer(asked, std::move(wanted), stream);
+    }
+    openai::completion_collector collector(std::move(options));
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// POST /v1/chat/completions: parse, ask the engine, answer as one body or as a stream of chunks.
+// POST /v1/chat/completions and /v1/completions: parse, ask the engine, answer as one body or as a
+// stream of chunks.
 // Cancelled half-way (server stop): the engine request is cancelled, nothing more is sent.
 
 #include <boost/asio/awaitable.hpp>
@@ -16,5 +17,9 @@ namespace semantic::server {
 boost::asio::awaitable<std::optional<response>> post_chat_completions(const services& with,
                                                                       const request& incoming,
                                                                       client_link& client);
+
+boost::asio::awaitable<std::optional<response>> post_completions(const services& with,
+                                                                 const request& incoming,
+                                                                 client_link& client);
 
 }  // namespace semantic::server

@@ -1,0 +1,16 @@
+#pragma once
+// What the vendor's replies to chats and to plain completions have in common. Pure.
+
+#include <boost/json/object.hpp>
+
+#include "engine/types/generation.hpp"
+
+namespace semantic::protocol::openai {
+
+/// `usage`: counts of the prompt, with what of it was in memory, and of the answer.
+boost::json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+                                 int thinking_tokens);
+/// "tool_calls" only for a turn that the model ended itself: a client runs them then.
+const char* finish_reason(engine::stop_reason why, bool has_tool_calls);
+
+}  // namespace semantic::protocol::openai
