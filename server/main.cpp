@@ -9,6 +9,7 @@
 #include "server/models/registry.hpp"
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/runtime/memory.hpp"
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
 
@@ -113,6 +114,7 @@ int run(int argc, char** argv) try {
 }  // namespace
 
 int main(int argc, char** argv) {
+    server::bound_heaps();
     const int status = run(argc, argv);
     if (status == 0) return status;
     // What failed for want of memory may fail for ever in the exit handlers of libraries: OpenBLAS

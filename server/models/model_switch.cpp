@@ -176,6 +176,7 @@ slot_event model_switch::load(const slot_state& now) {
 
 slot_event model_switch::verify() {
     std::string why = prove_by_answer(*slot_.own(), options_.answer_time, closed_);
+    trim_memory();  // of what reading the files has left free
     if (!why.empty()) return slot_broke{slot_.own()->info().id + ": " + why};
     return slot_done{};
 }

@@ -2,10 +2,21 @@
 
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <malloc.h>
+#include <thread>
 
 namespace semantic::server {
+
+void bound_heaps() {
+    constexpr int kept_at_the_end = 128 * 1024;
+    constexpr int mapped_by_itself = 512 * 1024;
+    const unsigned cores = std::clamp(std::thread::hardware_concurrency(), 2u, 1024u);
+    ::mallopt(M_ARENA_MAX, static_cast<int>(cores));
+    ::mallopt(M_TRIM_THRESHOLD, kept_at_the_end);
+    ::mallopt(M_MMAP_THRESHOLD, mapped_by_itself);
+}
 
 void give_memory_back(const boost::asio::any_io_executor& workers) {
     static std::atomic<bool> is_due{false};
