@@ -109,6 +109,7 @@ async function at_rest(server) {
   for (let i = 0; i < 5; ++i) {
     await swapped(server, 'tight');
     await swapped(server, 'wide');
+    await sleep(100); // the thread that has swapped ends
     looks.push(process_of(server));
   }
   return looks.reduce((least, each) => (each.rss < least.rss ? each : least));
@@ -126,7 +127,7 @@ await main({
       assert.deepEqual(first, expected[model].slice(0, 2), model);
     }
     let storm = new Storm(server);
-    for (let i = 0; i < 20; ++i) {
+    for (let i = 0; i < 40; ++i) {
       await sleep(Math.random() * 200);
       await swapped(server, i % 2 === 0 ? 'tight' : 'wide');
     }
