@@ -14,6 +14,8 @@ const CLIENTS = Number(process.env.AUTO_SWAP_CLIENTS ?? 4); // of each model
 const TURN = Number(process.env.AUTO_SWAP_TURN ?? 2);
 // Two models' files, other than the embedded one in two forms.
 const MODELS = process.env.AUTO_SWAP_MODELS?.split(',');
+// A change of these takes so many seconds at most.
+const CHANGE = Number(process.env.AUTO_SWAP_CHANGE ?? (MODELS ? 5 : 1));
 const AGENTS = Number(process.env.AUTO_SWAP_AGENTS ?? 200);
 
 /** The same geometry, and one weight of the last tensor another. */
@@ -45,12 +47,13 @@ const middle = (sorted) => sorted[sorted.length >> 1] ?? 0;
 await main({
   async 'two models that are asked without a pause each have their turn, and nobody starves'() {
     const two = MODELS
-      ? MODELS.map((path, i) => ({ name: 'ab'[i], path }))
+      ? MODELS.map((path, i) => ({ name: 'ab'[i], path, recipe: 'k8v8' }))
       : [
           { name: 'a', path: tiny, recipe: 'k16v16' },
           { name: 'b', path: tiny, recipe: 'k8v8' },
         ];
     const server = await with_swaps(two, ['--model-turn-s', String(TURN)]);
+    if (MODELS) server.ask_ms = 600_000;
     const end = Date.now() + SECONDS * 1000;
     const took = { a: [], b: [] };
     const client = async (model, number) => {
@@ -74,7 +77,7 @@ await main({
     }
     console.log(`        ${JSON.stringify({ ...figures, ...process_of(server) })}`);
     // The other's turn, twice the time for answers to end, and two changes.
-    const bound = (3 * TURN + 2 * (MODELS ? 5 : 1)) * 1000;
+    const bound = (3 * TURN + 2 * CHANGE) * 1000;
     for (const model of ['a', 'b']) {
       assert.ok(figures[model].answers >= CLIENTS, model);
       assert.ok(figures[model].longest_ms < bound, `${model}: ${figures[model].longest_ms} ms`);

@@ -105,6 +105,8 @@ export function run_to_end(args, ms = START_MS) {
 }
 
 export class Server {
+  ask_ms = 60_000;
+
   /** Resolves when the server says that it is ready, within `patience` ms. */
   static async start({ cache, args = [], first, patience = START_MS }) {
     const server = new Server();
@@ -164,7 +166,7 @@ export class Server {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-session-id': session },
       body: JSON.stringify({ model: 'any', max_tokens: 80, temperature: 0, messages, ...more }),
-      signal: AbortSignal.timeout(60_000),
+      signal: AbortSignal.timeout(this.ask_ms),
     });
     const text = await answer.text();
     if (answer.status !== 200) throw new Error(`status ${answer.status}: ${text}`);

@@ -71,6 +71,24 @@ async function say(server, session, turns, messages = []) {
   return answers;
 }
 
+/** Begins a swap; resolves as soon as it is told of `phase`, with what follows. */
+async function swap_seen_in(server, model_id, phase) {
+  const answer = await fetch(`${server.url}/admin/models/swap`, {
+    method: 'POST',
+    headers: { 'x-admin-key': 'k' },
+    body: JSON.stringify({ model_id, timeout_seconds: 1, stream: true }),
+    signal: AbortSignal.timeout(60_000),
+  });
+  const reader = answer.body.getReader();
+  let text = '';
+  while (!text.includes(`"phase":"${phase}"`)) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += Buffer.from(value).toString();
+  }
+  return { was_seen: text.includes(`"phase":"${phase}"`), rest: reader.cancel() };
+}
+
 class Storm {
   ends = { answered: 0, refused: 0, cut: 0 };
   going = true;
@@ -214,5 +232,27 @@ await main({
       await Promise.all([...clients, other]);
     }
     console.log(`        ms to the end, by phase: ${JSON.stringify(late)}`);
+  },
+
+  async 'SIGTERM in each phase that a swap tells of ends the server in time'() {
+    const cache = make_folder();
+    const took = {};
+    // Saving and releasing take less than a look does; they are among the moments above.
+    for (const phase of ['draining', 'loading', 'verifying', 'ready']) {
+      const server = await start(cache, ['--shutdown-grace-s', '1']);
+      const clients = Array.from({ length: STREAMS }, (_, number) =>
+        stream(server, `s${number}`, `Tell me of ${number}.`, endless).catch(() => 'gone'),
+      );
+      await sleep(200);
+      const { was_seen, rest } = await swap_seen_in(server, 'tight', phase);
+      assert.ok(was_seen, phase);
+      const asked_at = Date.now();
+      const { code, signal, err } = await server.stop();
+      assert.deepEqual({ code, signal }, { code: 0, signal: null }, err);
+      took[phase] = Date.now() - asked_at;
+      assert.ok(took[phase] < 6000, `${phase}: ${took[phase]} ms`);
+      await Promise.all([...clients, rest.catch(() => {})]);
+    }
+    console.log(`        ms to the end, by phase: ${JSON.stringify(took)}`);
   },
 }, 280_000 * SLOWER);
