@@ -166,6 +166,49 @@ function check_completion_stream(text) {
   choices.forEach(check_choice);
 }
 
+function check_response(response) {
+  assert.equal(response.object, 'response');
+  assert.ok(['completed', 'incomplete'].includes(response.status), response.status);
+  assert.ok(is_count(response.usage.input_tokens) && is_count(response.usage.output_tokens));
+  for (const item of response.output) {
+    assert.ok(['message', 'reasoning', 'function_call'].includes(item.type), item.type);
+    // A call that the token limit cut is no JSON yet.
+    if (item.type === 'function_call' && item.status === 'completed') JSON.parse(item.arguments);
+  }
+}
+
+function check_response_stream(text) {
+  const events = text.split('\n\n').filter((event) => event && !event.startsWith(':'));
+  const said = events.map((event, i) => {
+    const [, name, json] = /^event: ([\w.]+)\ndata: (.*)$/.exec(event);
+    const data = JSON.parse(json);
+    assert.equal(data.type, name);
+    assert.equal(data.sequence_number, i);
+    return data;
+  });
+  assert.equal(said[0].type, 'response.created');
+  assert.match(said.at(-1).type, /^response\.(completed|incomplete)$/);
+  check_response(said.at(-1).response);
+}
+
+function check_completed_text({ object, choices }) {
+  assert.equal(object, 'text_completion');
+  for (const { text, index } of choices) assert.ok(typeof text === 'string' && is_count(index));
+}
+
+function check_completed_text_stream(text) {
+  const events = text.split('\n\n').filter((event) => event && !event.startsWith(':'));
+  assert.equal(events.pop(), 'data: [DONE]');
+  for (const event of events) check_completed_text(JSON.parse(event.slice(6)));
+}
+
+/** Lines of JSON, or one object: the last says that it is. */
+function check_ollama({ text }) {
+  const lines = text.trimEnd().split('\n').map((line) => JSON.parse(line));
+  for (const { message, error } of lines) assert.ok(!error && message.role === 'assistant', text);
+  assert.deepEqual(lines.map(({ done }) => done), lines.map((_, i) => i === lines.length - 1));
+}
+
 /** A refusal as the vendor's SDK reads it. */
 const refusals = {
   anthropic({ headers, text }) {
@@ -185,6 +228,9 @@ const refusals = {
     assert.ok(error.message.length > 0);
     assert.match(error.type, /_error$/);
     assert.ok('param' in error && 'code' in error);
+  },
+  ollama({ text }) {
+    assert.ok(JSON.parse(text).error.length > 0);
   },
 };
 
@@ -264,6 +310,24 @@ await main(
         'chat completions', post('/v1/chat/completions', bodies.chat), () => 'openai',
         by_type(check_completion, check_completion_stream),
       ); // prettier-ignore
+    },
+
+    async 'responses take or refuse whatever comes'() {
+      await fuzz(
+        'responses', post('/v1/responses', bodies.responses), () => 'openai',
+        by_type(check_response, check_response_stream),
+      ); // prettier-ignore
+    },
+
+    async 'completions take or refuse whatever comes'() {
+      await fuzz(
+        'completions', post('/v1/completions', bodies.completions), () => 'openai',
+        by_type(check_completed_text, check_completed_text_stream),
+      ); // prettier-ignore
+    },
+
+    async 'chats of the Ollama API take or refuse whatever comes'() {
+      await fuzz('ollama', post('/api/chat', bodies.ollama_chat), () => 'ollama', check_ollama);
     },
 
     async 'models answer or refuse whatever comes'() {

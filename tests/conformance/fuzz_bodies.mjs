@@ -234,6 +234,103 @@ export const chat = (r) => {
   };
 };
 
+const response_item = (r) =>
+  r.pick([
+    () => ({ role: r.pick(['user', 'system', 'developer']), content: r.pick(texts) }),
+    () => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'x' }] }),
+    () => ({ role: 'assistant', content: [{ type: 'output_text', text: r.pick(texts) }] }),
+    () => ({ type: 'function_call', call_id: 'call_1', name: r.pick(names), arguments: '{}' }),
+    () => ({ type: 'function_call_output', call_id: 'call_1', output: r.pick(texts) }),
+    () => ({ type: 'reasoning', id: 'rs_1', summary: [] }),
+  ])();
+
+/** A body of /v1/responses. */
+export const responses = (r) => {
+  const tools = tool_names(r).map((name) => ({
+    type: 'function',
+    name,
+    strict: false,
+    parameters: object_schema(r),
+  }));
+  const asked = { role: 'user', content: 'Hello.' };
+  return {
+    model: r.pick(['any', 'gpt-x', 'semantic-tiny']),
+    input: r.chance(0.3) ? 'Hello.' : [...r.list(4, () => response_item(r)), asked],
+    max_output_tokens: r.pick([1, 2, 8, 16]),
+    store: r.chance(0.1),
+    ...(tools.length > 0 && r.chance(0.5) ? { tools, tool_choice: r.pick(['auto', 'none']) } : {}),
+    ...r.some(0.2, {
+      stream: () => r.chance(0.8),
+      instructions: () => r.pick(texts),
+      temperature: () => r.pick([0, 1, 2]),
+      top_p: () => r.pick([0.1, 1]),
+      include: () => ['reasoning.encrypted_content'],
+      prompt_cache_key: () => r.pick(sessions),
+      metadata: () => ({ a: 'b' }),
+      truncation: () => 'disabled',
+      text: () => ({ format: { type: 'text' } }),
+      reasoning: () => ({ effort: r.pick(['low', 'high']) }),
+      user: () => r.pick(texts),
+      unknown_field: () => [r.pick(texts)],
+    }),
+  };
+};
+
+/** A body of /v1/completions. */
+export const completions = (r) => ({
+  model: r.pick(['any', 'semantic-tiny']),
+  prompt: r.chance(0.5) ? 'The dog' : ['The dog'],
+  max_tokens: r.pick([1, 2, 8, 16]),
+  ...r.some(0.3, {
+    stream: () => r.chance(0.8),
+    n: () => 1 + r.below(3),
+    logprobs: () => r.below(6),
+    temperature: () => r.pick([0, 1, 2]),
+    stop: () => (r.chance(0.5) ? 'END' : ['.', '\n']),
+    seed: () => r.below(1000),
+  }),
+});
+
+const ollama_message = (r) => {
+  const role = r.pick(['user', 'user', 'assistant', 'system', 'tool']);
+  const call = () => ({ function: { name: r.pick(names), arguments: { city: 'Bern' } } });
+  return {
+    role,
+    content: r.pick(texts),
+    ...(role === 'assistant' && r.some(0.3, { tool_calls: () => [call()], thinking: () => 'hm' })),
+    ...(role === 'tool' && r.some(0.7, { tool_name: () => r.pick(names) })),
+  };
+};
+
+/** A body of /api/chat. */
+export const ollama_chat = (r) => {
+  const tools = tool_names(r).map((name) => ({
+    type: 'function',
+    function: { name, parameters: object_schema(r) },
+  }));
+  return {
+    model: r.pick(['any', 'semantic-tiny', 'semantic-tiny:latest']),
+    messages: [...r.list(4, () => ollama_message(r)), { role: 'user', content: 'Hello.' }],
+    options: {
+      num_predict: r.pick([1, 2, 8, 16]),
+      ...r.some(0.3, {
+        temperature: () => r.pick([0, 0.8, 2]),
+        num_ctx: () => 4096,
+        seed: () => r.below(100),
+        stop: () => ['END'],
+      }),
+    },
+    ...(tools.length > 0 && r.chance(0.5)
+      ? { tools }
+      : r.some(0.3, { format: () => r.pick(['json', object_schema(r)]) })),
+    ...r.some(0.3, {
+      stream: () => r.chance(0.5),
+      think: () => r.pick([true, false, 'low']),
+      keep_alive: () => r.pick([0, -1, '5m']),
+    }),
+  };
+};
+
 /** Headers that any request may have. */
 export const headers = (r) =>
   r.some(0.15, {
