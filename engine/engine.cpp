@@ -71,6 +71,7 @@ class local_engine final : public engine {
           config_(std::move(config)),
           tokenizer_(std::move(words)),
           template_(std::move(chat)),
+          probe_(options.feed),
           arena_(std::move(arena)),
           model_(std::move(model)),
           pool_(std::move(pool)),
@@ -98,16 +99,22 @@ class local_engine final : public engine {
     memory_usage memory_of(const storage::tenant_id& tenant) const override;
     std::optional<agent_info> inspect(const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override {
-        return store_->create(agent);
+        auto done = store_->create(agent);
+        if (done) tell(agent, agent_changed::change::created);
+        return done;
     }
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override {
-        return store_->erase(agent);
+        auto done = store_->erase(agent);
+        if (done) tell(agent, agent_changed::change::erased);
+        return done;
     }
     storage::result<void> erase_memory(const storage::agent_id& agent,
                                        const storage::block_hash& fingerprint) override {
-        return store_->erase(agent, fingerprint);
+        auto done = store_->erase(agent, fingerprint);
+        if (done) tell(agent, agent_changed::change::erased);
+        return done;
     }
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
                                                        const std::string& id) const override {
@@ -148,6 +155,9 @@ class local_engine final : public engine {
     storage::kept_records records() override { return store_->records().read_all(); }
 
   private:
+    void tell(const storage::agent_id& agent, agent_changed::change what) {
+        probe_.feed->publish([&] { return agent_changed{agent, what}; });
+    }
     scheduler_options options_for_scheduler(engine_options options) const;
     std::vector<agent_info> infos_of(const std::vector<storage::agent_summary>& own,
                                      const std::vector<storage::other_memory>& others) const {
@@ -168,6 +178,14 @@ class local_engine final : public engine {
     resolver resolver_;
     scheduler scheduler_;
 };
+
+/// What the store says of memories that leave the pool or the disk, to who watches.
+std::function<void(const storage::agent_id&, storage::memory_fate)> telling(
+    const std::shared_ptr<activity_feed>& feed) {
+    return [feed](const storage::agent_id& agent, storage::memory_fate fate) {
+        feed->publish([&] { return memory_left{agent, fate}; });
+    };
+}
 
 std::vector<token_id> stop_tokens(const model_config& config, const chat_template& chat,
                                   const tokenizer& words) {
@@ -225,6 +243,7 @@ storage::result<void> local_engine::fork(const storage::agent_id& from,
     if (from.tenant() != to.tenant()) return unusable("agents of different tenants share nothing");
     storage::result<void> done;
     scheduler_.with_transient_hold([&] { done = store_->fork(from, to); });
+    if (done) tell(to, agent_changed::change::forked);
     return done;
 }
 
@@ -336,6 +355,7 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
         if (!tokens) return;
         if (auto saved = store_->save(agent); !saved) tokens = saved.error();
     });
+    if (tokens) tell(agent, agent_changed::change::imported);
     return tokens;
 }
 
@@ -521,6 +541,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     store_options.fingerprint = fingerprint;
     store_options.model = (*model)->weights_hash().hex();
     store_options.model_name = name_of_model(options);
+    if (options.feed) store_options.on_left = telling(options.feed);
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/text/output/answer_format.hpp"
+#include "engine/types/activity_feed.hpp"
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
 #include "engine/types/load_progress.hpp"
@@ -62,6 +63,8 @@ struct engine_options {
     /// Background trouble worth a log line (a failed save, a corrupt block). Called from any engine
     /// thread; may be empty.
     std::function<void(std::string)> on_warning;
+    /// Where what happens is told; null: nobody can watch.
+    std::shared_ptr<activity_feed> feed{};
 };
 
 struct model_info {

@@ -188,6 +188,7 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
     const std::size_t common = source_search::common_with(*own, asked);
     prompt.detail = "the prompt parts from the agent's memory at byte " + std::to_string(common) +
                     " of " + std::to_string(own->text.size());
+    prompt.difference = difference_at(own->text, prompt.text, common);
 }
 
 storage::result<int> resolver::count_continued(const generation_request& request) const {

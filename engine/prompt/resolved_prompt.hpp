@@ -32,6 +32,7 @@ struct resolved_prompt {
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;  // why no more was reused
     std::string detail{};
+    std::optional<text_difference> difference{};  // set where texts were compared for `why`
     /// Set: the text cannot fit whatever its tokens are (text_bound); none of them is here.
     std::optional<failed> refused{};
     std::map<std::string, std::string> notes{};    // what to remember with the agent

@@ -16,6 +16,7 @@
 
 #include "engine/scheduler/policy/wait_estimate.hpp"
 #include "engine/scheduler/save_gate.hpp"
+#include "engine/scheduler/telling.hpp"
 #include "storage/agents/agent_strands.hpp"
 
 namespace semantic::engine {
@@ -370,16 +371,7 @@ void scheduler::impl::on_emit(const emissions& messages) {
 
 void scheduler::impl::deliver(const emission& message) {
     bool last = is_last(message.event);
-    if (last) {
-        if (auto* end = std::get_if<finished>(&message.event)) {
-            bool cancelled = end->why == stop_reason::cancelled;
-            (cancelled ? probe.requests_cancelled : probe.requests_finished)
-                .fetch_add(1, std::memory_order_relaxed);
-            if (!end->saved && !cancelled) probe.saves_late.fetch_add(1, std::memory_order_relaxed);
-        } else {
-            probe.requests_failed.fetch_add(1, std::memory_order_relaxed);
-        }
-    }
+    if (last) tell_end(*message.work, message.event, probe);
     // Before its client can know: what it sends next must find the place and the agent free.
     if (last) {
         message.work->pins.clear();
@@ -471,8 +463,10 @@ void scheduler::impl::restore(const job_ptr& work) {
         auto begun = [&](storage::restored_prefix early) {
             step->try_put(prefix_arriving{work, std::move(early)});
         };
+        const auto began = std::chrono::steady_clock::now();
         auto restored = store.restore(*source, work->prompt->reuse_tokens, begun);
         auto found = restored ? std::move(*restored) : lost(restored.error().what);
+        tell_restore(work->prompt->agent, found, began, probe);
         if (found.why == storage::shortfall::corrupt) warn(found.detail);
         source.reset();
         files.reset();
@@ -486,7 +480,9 @@ void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
                            storage::save_extent extent) {
     transient_holds.fetch_add(1);
     bool queued = post(agent, [this, agent, waiting, extent] {
+        const auto began = std::chrono::steady_clock::now();
         auto report = store.save(agent, extent);
+        tell_save(agent, report, began, probe);
         if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
         if (waiting != 0) gate->saved(waiting, report.has_value());
         if (std::string what = store.take_warning(); !what.empty()) {
@@ -554,6 +550,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
             impl_->show_wait();
         }
     }
+    tell_arrival(*work, waits ? waits->ahead : 0, impl_->probe);
     if (waits) impl_->emit->try_put({{work, *waits}});
     if (refused)
         impl_->emit->try_put({{work, *refused}});

@@ -1,5 +1,7 @@
 #include "engine/types/generation.hpp"
 
+#include <algorithm>
+
 namespace semantic::engine {
 
 sampling_rules sampling_params::or_else(const sampling_rules& preferred) const {
@@ -13,6 +15,35 @@ sampling_rules sampling_params::or_else(const sampling_rules& preferred) const {
     rules.frequency_penalty = frequency_penalty.value_or(preferred.frequency_penalty);
     rules.biases = biases.empty() ? preferred.biases : biases;
     return rules;
+}
+
+namespace {
+
+// Enough to see what it is about on both sides of the place.
+constexpr std::size_t excerpt_before = 80;
+constexpr std::size_t excerpt_behind = 160;
+
+/// The nearest place at or before `at` where a character begins.
+std::size_t character_begin(std::string_view text, std::size_t at) {
+    const auto continues = [&] { return (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80; };
+    while (at > 0 && at < text.size() && continues()) --at;
+    return at;
+}
+
+std::string excerpt(std::string_view text, std::size_t begin, std::size_t end) {
+    end = character_begin(text, std::min(end, text.size()));
+    begin = std::min(begin, end);
+    return std::string(text.substr(begin, end - begin));
+}
+
+}  // namespace
+
+text_difference difference_at(std::string_view remembered, std::string_view sent, std::size_t at) {
+    at = std::min({at, remembered.size(), sent.size()});
+    const std::size_t begin =
+        character_begin(remembered, at - std::min(at, excerpt_before));  // the same text in both
+    const std::size_t end = at + excerpt_behind;
+    return {at, begin, excerpt(remembered, begin, end), excerpt(sent, begin, end)};
 }
 
 const char* to_string(match_kind match) noexcept {

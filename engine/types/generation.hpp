@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -172,6 +173,16 @@ enum class match_kind {
 };
 const char* to_string(match_kind match) noexcept;
 
+/// Where a prompt parts from what its agent remembers: both texts from a little before on, cut to
+/// whole characters.
+struct text_difference {
+    std::size_t at = 0;      // byte in both texts
+    std::size_t begins = 0;  // byte where the two excerpts begin
+    std::string remembered{};
+    std::string sent{};
+};
+text_difference difference_at(std::string_view remembered, std::string_view sent, std::size_t at);
+
 /// Where each prompt token came from; the three add up to prompt_tokens.
 struct prompt_usage {
     int prompt_tokens = 0;
@@ -183,6 +194,8 @@ struct prompt_usage {
     match_kind match = match_kind::miss;
     miss_reason why = miss_reason::none;
     std::string detail;  // for the log: file and fault, or the first differing position
+    /// For who owns the agent, and nobody else: never in the log.
+    std::optional<text_difference> difference{};
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
 };
 

@@ -1,9 +1,14 @@
 #pragma once
-// Counters that the engine keeps about itself. Written with relaxed atomics, rendered elsewhere.
+// Counters that the engine keeps about itself, and the feed of what happens in it. Written with
+// relaxed atomics, rendered elsewhere.
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/types/activity_feed.hpp"
 
 namespace semantic::engine {
 
@@ -24,6 +29,11 @@ struct latency_histogram {
 };
 
 struct engine_probe {
+    /// Null: nobody can watch.
+    explicit engine_probe(std::shared_ptr<activity_feed> to = nullptr)
+        : feed(to ? std::move(to) : std::make_shared<activity_feed>()) {}
+
+    const std::shared_ptr<activity_feed> feed;  // not null
     std::atomic<std::uint64_t> requests_submitted{0};
     std::atomic<std::uint64_t> requests_finished{0};
     std::atomic<std::uint64_t> requests_failed{0};

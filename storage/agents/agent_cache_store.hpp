@@ -26,6 +26,7 @@
 #include "storage/pool/prefix_arrival.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/memory_fate.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shortfall.hpp"
@@ -46,6 +47,9 @@ struct store_options {
     std::string model{};
     /// What clients call the model, for lists that another model shows. A note as well.
     std::string model_name{};
+    /// Told of each memory that leaves the pool or the disk without being asked for. May be empty;
+    /// called under the store's lock, so that it must not call the store.
+    std::function<void(const agent_id&, memory_fate)> on_left{};
 };
 
 enum class memory_tier {

@@ -19,6 +19,7 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
         const agent_index::lock locked(index);
         if ((former = index.evict_clean(locked, now, keep))) {
             ++parts_.probe.evictions;
+            tell(former->id, memory_fate::evicted);
             continue;
         }
         // What the disk did not take cannot wait for ever.
@@ -26,6 +27,7 @@ bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
         if (!(former = index.forget_failed(locked, keep)))
             return parts_.pool.free_count() >= frames;
         ++parts_.probe.agents_lost;
+        tell(former->id, memory_fate::lost);
     }
     return true;
 }
@@ -40,8 +42,15 @@ bool evictor::evict(const agent_id& id) {
     agent_record* agent = parts_.index.find(locked, id);
     if (agent == nullptr || agent->dirty) return false;
     former = parts_.index.drop_blocks(locked, *agent);
-    if (former) ++parts_.probe.evictions;
+    if (former) {
+        ++parts_.probe.evictions;
+        tell(id, memory_fate::evicted);
+    }
     return true;
+}
+
+void evictor::tell(const agent_id& id, memory_fate fate) const {
+    if (parts_.options.on_left) parts_.options.on_left(id, fate);
 }
 
 // --- the disk ---
@@ -109,6 +118,7 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     }
     parts_.blocks.release(dropped);
     ++parts_.probe.disk_removals;
+    tell(id, memory_fate::removed);
     return true;
 }
 

@@ -37,6 +37,7 @@ class evictor {
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
+    void tell(const agent_id& id, memory_fate fate) const;
     bool remove_foreign(const std::string& manifest);
     foreign_manifest forget_foreign(const std::string& manifest);
     std::vector<std::string> foreign_manifests_of(const std::string& own) const;

@@ -37,6 +37,7 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
              batch_outputs outputs)
     : options_(std::move(options)),
       outputs_(std::move(outputs)),
+      probe_(probe),
       waiting_(store, probe),
       delivery_(pool, store, options_.early_save_tokens, sequences_, open_choices_, outputs_,
                 probe),
@@ -76,10 +77,28 @@ bool batch::run_step() {
         // disk.
         return transient_holds ? false : relieve();
     }
+    const std::optional<step_run> watched = composition_of(rows);
+    const auto began = std::chrono::steady_clock::now();
     run_rows(rows);
+    if (watched) publish_step(*watched, std::chrono::steady_clock::now() - began);
     sequences_.remove_ended();
     begin_choices();
     return has_work();
+}
+
+// Before the step runs: who ends with it is still there, and who decodes is not decided anew.
+std::optional<step_run> batch::composition_of(std::span<const step_row> rows) const {
+    if (!probe_.feed->is_watched()) return std::nullopt;
+    step_run composed;
+    for (const auto& [run, tokens] : rows)
+        composed.shares.push_back(
+            {run->work().id, run->work().prompt->agent, tokens, run->view().decoding});
+    return composed;
+}
+
+void batch::publish_step(step_run composed, std::chrono::steady_clock::duration took) {
+    composed.took = std::chrono::duration_cast<std::chrono::microseconds>(took);
+    probe_.feed->publish([&] { return std::move(composed); });
 }
 
 // Requests that were cancelled or ran out of time leave before anything more is spent on them.

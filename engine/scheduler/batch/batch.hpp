@@ -48,6 +48,8 @@ class batch {
   private:
     void end_stopped();
     void begin_choices();
+    std::optional<step_run> composition_of(std::span<const step_row> rows) const;
+    void publish_step(step_run composed, std::chrono::steady_clock::duration took);
     void run_rows(std::span<const step_row> rows);
     void run_model(std::span<const step_row> rows);
     bool relieve();
@@ -57,6 +59,7 @@ class batch {
 
     const batch_options options_;
     const batch_outputs outputs_;
+    engine_probe& probe_;
 
     wait_queue waiting_;
     sequence_set sequences_;

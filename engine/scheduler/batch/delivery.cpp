@@ -24,13 +24,22 @@ void delivery::take_token(sequence& run, std::span<const float> logits) {
         if (!first)
             probe_.inter_token.observe(seconds_since(run.last_token_at));
         else if (run.choice() == 0)
-            probe_.time_to_first_token.observe(seconds_since(run.work().submitted));
+            first_token(run.work());
         run.last_token_at = clock::now();
         outputs_.emit(run.work_ptr(), token_text{std::move(out.text), run.last_token(),
                                                  run.choice(), std::move(out.scores)});
     }
     if (out.ended)
         end_choice(run, finished{*out.ended, run.stop_sequence(), run.output_tokens(), false});
+}
+
+void delivery::first_token(const job& work) {
+    const clock::duration after = clock::now() - work.submitted;
+    probe_.time_to_first_token.observe(std::chrono::duration<double>(after).count());
+    probe_.feed->publish([&] {
+        return first_token_made{work.id, work.prompt->agent,
+                                std::chrono::duration_cast<std::chrono::microseconds>(after)};
+    });
 }
 
 void delivery::prompt_finished(sequence& run, std::span<const float> logits) {

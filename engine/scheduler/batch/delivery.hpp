@@ -37,6 +37,7 @@ class delivery {
     void end_request(const job_ptr& work, generation_event last);
 
   private:
+    void first_token(const job& work);
     void prompt_finished(sequence& run, std::span<const float> logits);
     void remember(sequence& run, bool complete);
     void mark_ended(sequence& run);

@@ -25,11 +25,17 @@ prompt_usage usage_of(const job& work) {
     usage.match = restored.tokens == 0 ? match_kind::miss : prompt.match;
     usage.why = prompt.why;
     usage.detail = prompt.detail;
+    usage.difference = prompt.difference;
     if (restored.why != storage::shortfall::none) {
         usage.detail = restored.detail;
         usage.why = reason_of(restored.why);
     }
     return usage;
+}
+
+std::chrono::microseconds microseconds_between(std::chrono::steady_clock::time_point from,
+                                               std::chrono::steady_clock::time_point to) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(to - from);
 }
 
 void count_usage(const prompt_usage& usage, engine_probe& probe) {
@@ -112,6 +118,10 @@ void starter::announce(const job_ptr& work) {
     usage.not_held = work->form.not_held;
     count_usage(usage, probe_);
     work->prompt->source.reset();
+    probe_.feed->publish([&] {
+        return request_admitted{work->id, work->prompt->agent, usage,
+                                microseconds_between(work->submitted, *work->admitted)};
+    });
     outputs_.emit(work, admitted{work->prompt->agent, std::move(usage), *work->admitted,
                                  std::string(work->prompt->begun())});
 }

@@ -1,0 +1,21 @@
+#pragma once
+// What the scheduler tells of what happens to requests and memories: counters, and the feed for who
+// watches. Thread: any.
+
+#include <chrono>
+
+#include "engine/scheduler/batch/job.hpp"
+#include "engine/types/probe.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+
+namespace semantic::engine {
+
+void tell_arrival(const job& work, int ahead, engine_probe& probe);
+/// `last`: the request's last event.
+void tell_end(const job& work, const generation_event& last, engine_probe& probe);
+void tell_save(const storage::agent_id& agent, const storage::result<storage::save_report>& report,
+               std::chrono::steady_clock::time_point began, engine_probe& probe);
+void tell_restore(const storage::agent_id& agent, const storage::restored_prefix& found,
+                  std::chrono::steady_clock::time_point began, engine_probe& probe);
+
+}  // namespace semantic::engine

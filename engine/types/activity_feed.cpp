@@ -1,0 +1,50 @@
+#include "engine/types/activity_feed.hpp"
+
+namespace semantic::engine {
+
+const char* to_string(storage::memory_fate fate) noexcept {
+    switch (fate) {
+        case storage::memory_fate::evicted:
+            return "evicted";
+        case storage::memory_fate::lost:
+            return "lost";
+        case storage::memory_fate::removed:
+            return "removed";
+    }
+    return "evicted";
+}
+
+const char* to_string(agent_changed::change change) noexcept {
+    switch (change) {
+        case agent_changed::change::created:
+            return "created";
+        case agent_changed::change::forked:
+            return "forked";
+        case agent_changed::change::erased:
+            return "erased";
+        case agent_changed::change::imported:
+            return "imported";
+    }
+    return "created";
+}
+
+void activity_feed::watch(bool on) {
+    if (watchers_.fetch_add(on ? 1 : -1) + (on ? 1 : -1) > 0) return;
+    take();
+}
+
+void activity_feed::keep(activity_kind what) {
+    const auto now = std::chrono::system_clock::now();
+    std::lock_guard lock(mutex_);
+    if (waiting_.events.size() < events_max)
+        waiting_.events.push_back({now, std::move(what)});
+    else
+        ++waiting_.dropped;
+}
+
+activity_feed::batch activity_feed::take() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(waiting_, {});
+}
+
+}  // namespace semantic::engine
