@@ -76,6 +76,7 @@ app::app(app_options options)
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
               options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
+      live_(context_.get_executor(), options_.feed),
       models_(options_.models, options_.settings),
       switcher_(engines_, switching()),
       queue_(make_queue()),
@@ -97,7 +98,8 @@ app::app(app_options options)
                 bodies_,
                 coordination_,
                 runs_,
-                responses_},
+                responses_,
+                live_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     listener_.open(options_.settings.host, options_.settings.port);
@@ -287,6 +289,7 @@ void app::stop() {
 void app::begin_stop() {
     if (stopping_.exchange(true)) return;
     listener_.stop();
+    live_.stop();
     const clock::time_point until = clock::now() + options_.settings.shutdown_grace;
     const slot_phase phase = switcher_.close(until);
     if (queue_) queue_->close();

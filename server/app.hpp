@@ -17,6 +17,7 @@
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
+#include "server/live/live_hub.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
 #include "server/models/model_switch.hpp"
@@ -32,6 +33,8 @@ struct app_options {
     http_limits limits;  // body_bytes_max is taken from `settings`
     registry models{{{"model"}}, 0};
     model_loader load;
+    /// What the engines that `load` makes tell of what happens. Not null.
+    std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
     std::string cache_directory;  // for the line that says what runs
     bool handle_signals = true;   // SIGTERM, SIGINT and SIGHUP stop the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
@@ -88,6 +91,7 @@ class app {
     session_registry coordination_;
     run_registry runs_;
     response_registry responses_;
+    live_hub live_;
     engine_slot engines_;
     known_models models_;
     model_switch switcher_;

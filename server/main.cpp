@@ -58,8 +58,10 @@ engine::engine_options engine_options_of(const server::config& settings,
 /// Takes no more memory than was planned, and nothing where that does not suffice.
 storage::result<std::unique_ptr<engine::engine>> load(
     const server::config& settings, const server::registered_model& model,
+    const std::shared_ptr<engine::activity_feed>& feed,
     const std::function<void(engine::load_progress)>& progress) {
     engine::engine_options options = engine_options_of(settings, model);
+    options.feed = feed;
     const auto plan = server::plan_for(model.path, server::with_settings(settings, model.settings));
     if (!plan) return plan.error();
     server::log_event(server::log_level::info,
@@ -82,8 +84,8 @@ int serve(const server::config& settings, const char* argv0) {
     options.models = models;
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;
-    options.load = [&](std::size_t model, const auto& progress) {
-        return load(settings, models.at(model), progress);
+    options.load = [&, feed = options.feed](std::size_t model, const auto& progress) {
+        return load(settings, models.at(model), feed, progress);
     };
     options.out = &std::cout;
     options.err = &std::cerr;

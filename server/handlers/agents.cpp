@@ -16,17 +16,8 @@
 
 namespace semantic::server {
 
-namespace {
-
-namespace agents = protocol::agents;
-using protocol::errc;
-using reply = std::optional<response>;
-
-// Small writes of an export go out together.
-constexpr std::size_t export_piece_bytes = 256 * 1024;
-
-agents::agent_card card_of(const engine::agent_info& info) {
-    agents::agent_card card{
+protocol::agents::agent_card card_of(const engine::agent_info& info) {
+    protocol::agents::agent_card card{
         info.id.str(),   info.is_remembered, info.hot,        info.dirty,
         info.in_use,     info.tokens,        info.pool_bytes, info.pool_bytes_shared,
         info.disk_bytes, info.last_used};
@@ -35,6 +26,15 @@ agents::agent_card card_of(const engine::agent_info& info) {
                                  each.disk_bytes, each.last_used});
     return card;
 }
+
+namespace {
+
+namespace agents = protocol::agents;
+using protocol::errc;
+using reply = std::optional<response>;
+
+// Small writes of an export go out together.
+constexpr std::size_t export_piece_bytes = 256 * 1024;
 
 std::vector<agents::agent_card> cards_of(const request& incoming) {
     std::vector<agents::agent_card> cards;

@@ -7,12 +7,17 @@
 
 #include <optional>
 
+#include "engine/engine.hpp"
+#include "protocol/agents/agents.hpp"
 #include "server/http/client_link.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
 #include "server/http/services.hpp"
 
 namespace semantic::server {
+
+/// The agent as it is shown.
+protocol::agents::agent_card card_of(const engine::agent_info& info);
 
 response get_agents(const services& with, const request& incoming);
 response get_agent(const services& with, const request& incoming);

@@ -273,8 +273,7 @@ session opened(const services& with, const storage::tenant_id& tenant, coordinat
 
 }  // namespace
 
-response get_sessions(const services& with, const request& incoming) {
-    const storage::tenant_id tenant = tenant_of(incoming);
+std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant) {
     std::vector<std::string> statuses;
     // One after the other: whoever takes a turn waits for one at most.
     for (const std::string& id : with.sessions.ids(tenant)) {
@@ -282,7 +281,11 @@ response get_sessions(const services& with, const request& incoming) {
             tenant, id, [](const room& in) { return coordination::status_body(in.now()); });
         if (status) statuses.push_back(std::move(*status));
     }
-    return json_response(coordination::sessions_body(statuses));
+    return statuses;
+}
+
+response get_sessions(const services& with, const request& incoming) {
+    return json_response(coordination::sessions_body(session_statuses(with, tenant_of(incoming))));
 }
 
 response get_session(const services& with, const request& incoming) {

@@ -13,6 +13,9 @@
 
 namespace semantic::server {
 
+/// What each of the tenant's sessions is at, as GET /v1/coordination/sessions/{id} replies.
+std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant);
+
 response get_sessions(const services& with, const request& incoming);
 response get_session(const services& with, const request& incoming);
 /// `?agent_id=` adds the whispers that this agent may see.

@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 
 #include "protocol/wire/json.hpp"
+#include "server/dashboard/dashboard.hpp"
 #include "server/handlers/routes.hpp"
 #include "server/runtime/version.hpp"
 
@@ -126,7 +127,8 @@ response get_health(const services& with, const request&) {
     return status_reply(200, std::move(body));
 }
 
-response get_root(const services& with, const request&) {
+response get_root(const services& with, const request& incoming) {
+    if (is_browser(incoming)) return to_dashboard();
     json::array endpoints;
     for (const route& row : with.routes)
         endpoints.push_back(json::string(std::string(row.method) + " " + std::string(row.pattern)));

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "server/dashboard/dashboard.hpp"
 #include "server/handlers/admin.hpp"
 #include "server/handlers/agents.hpp"
 #include "server/handlers/coordination.hpp"
@@ -16,6 +17,7 @@
 #include "server/handlers/models/model_changes.hpp"
 #include "server/handlers/models/models.hpp"
 #include "server/handlers/scenario_runs.hpp"
+#include "server/http/live/live_socket.hpp"
 
 namespace semantic::server {
 
@@ -32,6 +34,10 @@ constexpr std::array table{
           engine_need::none},
     route{"GET", "/health/startup", get_health_startup, nullptr, open, body_class::none,
           engine_need::none},
+    route{"GET", "/dashboard", get_dashboard, nullptr, open, body_class::none, engine_need::none},
+    route{"GET", "/dashboard/{id}", get_dashboard_file, nullptr, open, body_class::none,
+          engine_need::none},
+    route{"GET", "/ws", nullptr, get_ws, open, body_class::none, engine_need::none},
     route{"GET", "/metrics", get_metrics, nullptr, open, body_class::none, engine_need::none},
     route{"GET", "/v1/models", nullptr, get_models, key, body_class::none, engine_need::none},
     route{"GET", "/v1/models/{id...}", nullptr, get_model, key, body_class::none,

@@ -110,6 +110,13 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
     co_return co_await drive(of, *driven, known, *wanted);
 }
 
+std::vector<std::string> run_states(const services& with, const storage::tenant_id& tenant) {
+    std::vector<std::string> states;
+    for (const auto& each : with.runs.all(tenant))
+        states.push_back(scenarios::run_body(state_of(with, tenant, *each)));
+    return states;
+}
+
 response get_runs(const services& with, const request& incoming) {
     const storage::tenant_id tenant = tenant_of(incoming);
     std::vector<scenarios::run_state> all;

@@ -20,6 +20,9 @@ awaited_reply get_scenarios(const services& with, const request& incoming, clien
 /// Drives all phases and streams what happens.
 awaited_reply post_scenario_run(const services& with, const request& incoming, client_link& client);
 
+/// How far each of the tenant's runs is, as GET /v1/coordination/runs/{id} replies.
+std::vector<std::string> run_states(const services& with, const storage::tenant_id& tenant);
+
 response get_runs(const services& with, const request& incoming);
 response get_run(const services& with, const request& incoming);
 /// Drives what is left of a run that has stopped, and streams it.

@@ -4,9 +4,11 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace semantic::server {
@@ -27,6 +29,9 @@ class client_link {
     virtual std::chrono::milliseconds ping_every() const = 0;
     /// Whether the connection can serve another request after this one.
     virtual bool keep_alive() const = 0;
+    /// The rest of the connection is the caller's, who speaks another protocol on it. Returns:
+    /// nothing when the client has sent more already than a client of that protocol may.
+    virtual boost::asio::awaitable<std::optional<boost::asio::ip::tcp::socket>> take_socket() = 0;
     /// The reply was, or is being, written piece by piece: the session only counts it.
     virtual void streamed(int status) = 0;
 };

@@ -46,6 +46,19 @@ std::optional<response> refuse_foreign_page(const config& settings, const reques
                                "origin"));
 }
 
+std::optional<response> refuse_foreign_socket(const config& settings, const request& incoming) {
+    const auto origin = incoming.field("origin");
+    if (!origin || !incoming.allow_origin.empty()) return std::nullopt;
+    const std::string host = incoming.field("host").value_or("");
+    const bool is_same = *origin == "http://" + host || *origin == "https://" + host;
+    if (is_same && (needs_key(settings) || names_this_server(settings, host))) return std::nullopt;
+    return error_response(incoming,
+                          fail(protocol::errc::forbidden,
+                               "pages of " + origin->substr(0, 200) +
+                                   " may not watch this server; --cors-origins says which may",
+                               "origin"));
+}
+
 response options_response(const request& incoming, const std::string& methods) {
     response reply;
     reply.status = 204;

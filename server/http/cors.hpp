@@ -24,6 +24,12 @@ std::string allowed_origin(std::span<const std::string> allowed, std::string_vie
 /// from a page of another origin that is not allowed. Requires: begin_request() has been there.
 std::optional<response> refuse_foreign_page(const config& settings, const request& incoming);
 
+/// Returns: why a WebSocket is not opened: browsers let every page open one, without asking first,
+/// and only `origin` tells whose page it is. The server's own pages may, and those that
+/// --cors-origins lets, whether or not there are keys.
+/// Requires: begin_request() has been there.
+std::optional<response> refuse_foreign_socket(const config& settings, const request& incoming);
+
 /// The reply to OPTIONS, which browsers ask before a page's request that no form could send.
 /// `methods`: those of the path, "GET, HEAD".
 response options_response(const request& incoming, const std::string& methods);

@@ -29,6 +29,9 @@ struct http_limits {
     // The engine ends a request at its deadline by itself; this much later the server no longer
     // believes that it will.
     std::chrono::milliseconds engine_lateness{10'000};
+    std::size_t watchers_max = 256;         // WebSockets at once
+    std::size_t watcher_messages_max = 64;  // that wait for one of them; beyond it, it is dropped
+    std::chrono::milliseconds farewell{3'000};    // for a WebSocket's last message and its close
     std::chrono::milliseconds ping_every{8'000};  // clients warn after 15 to 20 s without a byte
 };
 

@@ -163,9 +163,12 @@ std::optional<response> refuse_admin(const config& settings, const request& inco
     if (!key)
         return refused(errc::unauthorized,
                        "Admin authentication required (X-Admin-Key header missing)");
-    if (!equal_in_constant_time(*key, settings.admin_key))
-        return refused(errc::unauthorized, "Invalid admin key");
+    if (!is_admin_key(settings, *key)) return refused(errc::unauthorized, "Invalid admin key");
     return std::nullopt;
+}
+
+bool is_admin_key(const config& settings, std::string_view key) {
+    return !settings.admin_key.empty() && equal_in_constant_time(key, settings.admin_key);
 }
 
 std::optional<std::string> credential_of(const config& settings, const request& incoming) {

@@ -40,6 +40,8 @@ std::optional<std::string> credential_of(const config& settings, const request& 
 /// `x-admin-key: KEY`, compared in constant time. Without one, only the people of this machine may:
 /// when the server listens on loopback and has no api-key, which would say that others use it too;
 /// and no page in their browser may speak for them.
+/// Whether `key` is the admin's; never where the server was given none.
+bool is_admin_key(const config& settings, std::string_view key);
 std::optional<response> refuse_admin(const config& settings, const request& incoming);
 
 /// Counts the request and writes its line to the log. `status` 499: the client left before there

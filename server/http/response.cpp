@@ -99,6 +99,8 @@ std::string_view reason_phrase(int status) noexcept {
             return "OK";
         case 204:
             return "No Content";
+        case 303:
+            return "See Other";
         case 400:
             return "Bad Request";
         case 401:

@@ -23,6 +23,7 @@
 
 namespace semantic::server {
 
+class live_hub;
 class response_registry;
 class run_registry;
 class session_registry;
@@ -48,6 +49,7 @@ struct services {
     session_registry& sessions;
     run_registry& runs;
     response_registry& responses;
+    live_hub& live;
 };
 
 }  // namespace semantic::server

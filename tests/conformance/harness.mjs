@@ -107,10 +107,11 @@ export function run_to_end(args, ms = START_MS) {
 export class Server {
   ask_ms = 60_000;
 
-  /** Resolves when the server says that it is ready, within `patience` ms. */
-  static async start({ cache, args = [], first, patience = START_MS }) {
+  /** Resolves when the server says that it is ready, within `patience` ms; on a free port unless
+   *  one is given. */
+  static async start({ cache, args = [], first, port, patience = START_MS }) {
     const server = new Server();
-    server.port = await free_port();
+    server.port = port ?? (await free_port());
     server.url = `http://127.0.0.1:${server.port}`;
     const own = ['--port', String(server.port), '--cache-dir', cache, '--cache-budget-mb', '256'];
     Object.assign(server, launch([...own, ...args], first));

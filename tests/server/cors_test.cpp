@@ -113,6 +113,33 @@ TEST(cors, request_of_a_foreign_page_changes_nothing) {
     EXPECT_EQ(status(""), 200);
 }
 
+// A browser lets every page open a WebSocket, and asks nobody first.
+TEST(cors, socket_of_a_foreign_page_is_refused_with_keys_or_without) {
+    const auto status = [](bool has_keys, const std::string& origin, const std::string& host) {
+        config settings;
+        settings.cors_origins = {"https://a.example"};
+        if (has_keys) settings.api_keys = {"k1"};
+        request incoming;
+        incoming.method = "GET";
+        incoming.fields = {{"host", host}};
+        if (!origin.empty()) incoming.fields.emplace_back("origin", origin);
+        incoming.allow_origin = allowed_origin(settings.cors_origins, origin);
+        const auto refused = refuse_foreign_socket(settings, incoming);
+        return refused ? refused->status : 101;
+    };
+    for (const bool has_keys : {false, true}) {
+        EXPECT_EQ(status(has_keys, "https://evil.example", "localhost:8001"), 403);
+        EXPECT_EQ(status(has_keys, "null", "localhost:8001"), 403);
+        EXPECT_EQ(status(has_keys, "http://localhost:8002", "localhost:8001"), 403);
+        EXPECT_EQ(status(has_keys, "http://localhost:8001", "localhost:8001"), 101);
+        EXPECT_EQ(status(has_keys, "https://a.example", "localhost:8001"), 101);
+        EXPECT_EQ(status(has_keys, "", "localhost:8001"), 101);
+    }
+    // A name that was made to resolve to this machine; behind a proxy with keys, any name.
+    EXPECT_EQ(status(false, "http://rebound.example", "rebound.example"), 403);
+    EXPECT_EQ(status(true, "https://proxy.example", "proxy.example"), 101);
+}
+
 TEST(cors, page_with_a_key_may_ask_but_reads_nothing_unless_it_is_allowed) {
     app_options with_key = test_server::default_options();
     with_key.settings.api_keys = {"k1"};

@@ -124,6 +124,13 @@ net::awaitable<void> connection::stop_watching() {
     }
 }
 
+net::awaitable<std::optional<net::ip::tcp::socket>> connection::take_socket() {
+    co_await stop_watching();
+    if (gone_ || buffer_.size() > 0) co_return std::nullopt;
+    keep_alive_ = false;
+    co_return std::move(socket_);
+}
+
 net::awaitable<void> connection::close() {
     boost::system::error_code ignored;  // a socket that is already closed is what we want
     if (gone_) {

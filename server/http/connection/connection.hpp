@@ -31,6 +31,7 @@ class connection final : public client_link, public std::enable_shared_from_this
     void when_gone(std::function<void()> notify) override;
     std::chrono::milliseconds ping_every() const override { return limits_.ping_every; }
     bool keep_alive() const override { return keep_alive_; }
+    net::awaitable<std::optional<net::ip::tcp::socket>> take_socket() override;
     void streamed(int status) override { streamed_status_ = status; }
 
     void begin_request(bool keep_alive);

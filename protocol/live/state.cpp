@@ -1,0 +1,119 @@
+#include "protocol/live/state.hpp"
+
+#include <boost/json/object.hpp>
+
+#include "engine/types/generation.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::live {
+
+namespace {
+
+namespace json = boost::json;
+
+std::string opening(const char* type, std::uint64_t seq) {
+    return std::string("{\"type\":\"") + type + "\",\"seq\":" + std::to_string(seq);
+}
+
+void add(std::string& message, const char* name, const std::string& value) {
+    message.append(",\"").append(name).append("\":").append(value);
+}
+
+void add_item(std::string& list, const std::string& item) {
+    if (!list.empty()) list += ',';
+    list += item;
+}
+
+/// {"changed":[…],"gone":[…]}; empty where all are as they were.
+std::string changes(const shown_agents& before, const shown_agents& now) {
+    if (&before == &now) return {};
+    std::string changed;
+    std::string gone;
+    for (const auto& [name, agent] : now) {
+        const auto known = before.find(name);
+        if (known == before.end() || known->second != agent) add_item(changed, agent);
+    }
+    for (const auto& [name, agent] : before)
+        if (!now.contains(name)) add_item(gone, agent);
+    if (changed.empty() && gone.empty()) return {};
+    return "{\"changed\":[" + changed + "],\"gone\":[" + gone + "]}";
+}
+
+json::value load(const auto& counter) { return counter.load(std::memory_order_relaxed); }
+
+json::object histogram(const engine::latency_histogram& of) {
+    std::uint64_t count = 0;
+    for (const auto& bucket : of.buckets) count += bucket.load(std::memory_order_relaxed);
+    return {{"count", count},
+            {"sum_ms", static_cast<double>(of.sum_us.load(std::memory_order_relaxed)) / 1000}};
+}
+
+json::object misses_of(const engine::engine_probe& work) {
+    json::object misses;
+    for (std::size_t i = 1; i < work.misses.size(); ++i)
+        misses[to_string(static_cast<engine::miss_reason>(i))] = load(work.misses[i]);
+    return misses;
+}
+
+}  // namespace
+
+std::string snapshot_message(const shown_state& now, const json::array& recent, std::uint64_t seq) {
+    std::string agents;
+    for (const auto& [name, agent] : *now.agents) add_item(agents, agent);
+    std::string message = opening("snapshot", seq);
+    add(message, "model", now.model);
+    add(message, "gauges", now.gauges);
+    add(message, "agents", "[" + agents + "]");
+    add(message, "sessions", now.sessions);
+    add(message, "runs", now.runs);
+    add(message, "recent", to_text(recent));
+    return message + "}";
+}
+
+std::string delta_message(const shown_state& before, const shown_state& now, const happened& what,
+                          std::uint64_t seq) {
+    std::string message = opening("delta", seq);
+    const std::size_t empty = message.size();
+    const std::string agents = changes(*before.agents, *now.agents);
+    if (!agents.empty()) add(message, "agents", agents);
+    if (before.sessions != now.sessions) add(message, "sessions", now.sessions);
+    if (before.runs != now.runs) add(message, "runs", now.runs);
+    if (before.model != now.model) add(message, "model", now.model);
+    if (before.gauges != now.gauges) add(message, "gauges", now.gauges);
+    if (!what.step.is_null()) add(message, "step", to_text(what.step));
+    if (!what.events.empty()) add(message, "events", to_text(what.events));
+    if (what.missed > 0) add(message, "missed", std::to_string(what.missed));
+    return message.size() == empty ? std::string() : message + "}";
+}
+
+std::string gauges_text(const engine::engine_probe& work, const storage::store_probe& store,
+                        const pool_gauges& pool) {
+    json::object all{
+        {"running", load(work.running)},
+        {"waiting", load(work.waiting)},
+        {"wait_estimate_ms", load(work.wait_estimate_ms)},
+        {"requests_finished", load(work.requests_finished)},
+        {"requests_failed", load(work.requests_failed)},
+        {"requests_cancelled", load(work.requests_cancelled)},
+        {"tokens_computed", load(work.tokens_prefilled)},
+        {"tokens_decoded", load(work.tokens_decoded)},
+        {"tokens_reused_ram", load(work.tokens_reused_ram)},
+        {"tokens_reused_disk", load(work.tokens_reused_disk)},
+        {"steps", load(work.steps)},
+        {"first_token", histogram(work.time_to_first_token)},
+        {"inter_token", histogram(work.inter_token)},
+        {"misses", misses_of(work)},
+        {"pool_bytes", pool.bytes},
+        {"pool_held_bytes", pool.held_bytes},
+        {"agents_hot", pool.agents_hot},
+        {"agents_warm", pool.agents_warm},
+        {"agents_dirty", pool.agents_dirty},
+        {"disk_bytes", load(store.disk_bytes)},
+        {"disk_budget_bytes", load(store.disk_budget_bytes)},
+        {"evictions", load(store.evictions)},
+        {"save_failures", load(store.save_failures)},
+    };
+    return to_text(json::value(std::move(all)));
+}
+
+}  // namespace semantic::protocol::live

@@ -1,0 +1,137 @@
+// The table of agents: rows are kept and only what differs is written, so that 200 of them scroll
+// and change smoothly.
+
+import { agent_path, call } from './api.js';
+import { ago, at, bytes, count, h, notice, set_text } from './dom.js';
+import { key_of } from './state.js';
+
+const ROWS_MAX = 300; // more are found by their names
+
+export class AgentsView {
+  /** `chat_with(name)`: the reader wants to talk. */
+  constructor(state, chat_with) {
+    this.state = state;
+    this.chat_with = chat_with;
+    this.rows = new Map();
+    at('agent-filter').addEventListener('input', () => this.draw());
+    setInterval(() => this.draw(), 5000); // "1 min ago" becomes two
+  }
+
+  draw() {
+    const wanted = at('agent-filter').value.trim().toLowerCase();
+    const all = [...this.state.agents.values()];
+    const found = all
+      .filter((agent) => agent.agent_id.toLowerCase().includes(wanted))
+      .sort((a, b) => b.last_accessed - a.last_accessed || (a.agent_id < b.agent_id ? -1 : 1));
+    const shown = found.slice(0, ROWS_MAX);
+    const place = at('agent-rows');
+    const keep = new Set(shown.map(key_of));
+    for (const [key, row] of this.rows)
+      if (!keep.has(key)) {
+        row.remove();
+        this.rows.delete(key);
+      }
+    shown.forEach((agent, i) => {
+      const row = this.#row(agent);
+      if (place.children[i] !== row) place.insertBefore(row, place.children[i] ?? null);
+    });
+    set_text(at('agents-note'), this.#note(all.length, found.length, shown.length));
+    this.#draw_names(shown);
+  }
+
+  #note(all, found, shown) {
+    if (all === 0)
+      return 'No agent yet. Say something in the chat, or point a client at this server.';
+    if (found < all) return `${count(found)} of ${count(all)} agents`;
+    return shown < all
+      ? `${count(all)} agents, the ${count(shown)} used last`
+      : `${count(all)} agents`;
+  }
+
+  #draw_names(agents) {
+    const names = agents.slice(0, 50).map((agent) => agent.agent_id);
+    const key = names.join(' ');
+    if (key === this.names) return;
+    this.names = key;
+    at('agent-names').replaceChildren(...names.map((name) => h('option', { value: name })));
+  }
+
+  #row(agent) {
+    const key = key_of(agent);
+    const row = this.rows.get(key) ?? this.#make_row(agent);
+    this.rows.set(key, row);
+    row.dataset.running = agent.running;
+    const [, tier, tokens, ram, shared, disk, used] = row.children;
+    tier.firstChild.dataset.tier = agent.tier;
+    set_text(tier.firstChild, agent.tier + (agent.dirty ? ' · unsaved' : ''));
+    set_text(tokens, count(agent.tokens));
+    set_text(ram, bytes(agent.ram_bytes));
+    set_text(shared, bytes(agent.shared_bytes));
+    set_text(disk, bytes(agent.file_size_bytes));
+    set_text(used, ago(agent.last_accessed * 1000));
+    return row;
+  }
+
+  #make_row(agent) {
+    const name = agent.agent_id;
+    const whose = agent.tenant && agent.tenant !== 'default' ? ` (tenant ${agent.tenant})` : '';
+    const chat = () => this.chat_with(name);
+    const named = whose
+      ? h('span', {}, name + whose)
+      : h('button', { class: 'link', onclick: chat }, name);
+    const number = () => h('td', { class: 'number' });
+    return h(
+      'tr',
+      {},
+      h('td', { class: 'name' }, named),
+      h('td', {}, h('span', { class: 'tier' })),
+      number(),
+      number(),
+      number(),
+      number(),
+      h('td', {}),
+      h('td', { class: 'actions' }, ...(whose ? [] : this.#actions(name))),
+    );
+  }
+
+  #actions(name) {
+    const button = (text, act) =>
+      h(
+        'button',
+        { type: 'button', 'aria-label': `${text} ${name}`, onclick: () => attempt(act) },
+        text,
+      );
+    return [
+      button('Evict', async () => {
+        await call('POST', agent_path(name, '/evict'));
+        notice(`${name} is on disk only`);
+      }),
+      button('Fork', async () => {
+        const answer = await call('POST', agent_path(name, '/fork'), {});
+        notice(`${name} is forked: ${(await answer.json()).agent_id}`);
+      }),
+      button('Export', () => save_export(name)),
+      button('Delete', async () => {
+        if (!confirm(`Delete ${name} and all that it remembers?`)) return;
+        await call('DELETE', agent_path(name));
+        notice(`${name} is deleted`);
+      }),
+    ];
+  }
+}
+
+/** What an action throws is told. */
+export async function attempt(act) {
+  try {
+    await act();
+  } catch (error) {
+    notice(error.message);
+  }
+}
+
+async function save_export(name) {
+  const answer = await call('GET', agent_path(name, '/cache'));
+  const url = URL.createObjectURL(await answer.blob());
+  h('a', { href: url, download: `${name}.safetensors` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}

@@ -1,0 +1,106 @@
+// The tiles: what the server does now, and charts of the last minutes. Counters come with /ws; each
+// second the difference to the second before makes a point.
+
+import { at, bytes, count, milliseconds, set_text } from './dom.js';
+
+const SECONDS_SHOWN = 300;
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** A line of the last minutes; gaps where nothing was measured are left out. */
+class Chart {
+  constructor(id, label) {
+    this.svg = at(id);
+    this.label = label;
+    this.points = [];
+    this.svg.setAttribute('viewBox', `0 0 ${SECONDS_SHOWN} 100`);
+    this.svg.setAttribute('preserveAspectRatio', 'none');
+    this.line = document.createElementNS(SVG, 'polyline');
+    this.svg.append(this.line);
+    this.svg.setAttribute('aria-label', `${label}: nothing measured yet`);
+  }
+
+  add(value, shown) {
+    this.points.push(value);
+    if (this.points.length > SECONDS_SHOWN) this.points.shift();
+    const most = Math.max(...this.points.filter((each) => each !== null), 1e-9);
+    const left = SECONDS_SHOWN - this.points.length;
+    const places = this.points.flatMap((each, i) =>
+      each === null ? [] : [`${left + i},${(97 - (each / most) * 94).toFixed(1)}`],
+    );
+    this.line.setAttribute('points', places.join(' '));
+    this.svg.setAttribute('aria-label', `${this.label}, last five minutes: now ${shown}`);
+  }
+}
+
+/** Mean of what a histogram got since `before`; null where it got nothing. */
+function mean_since(before, now) {
+  const added = now.count - before.count;
+  return added > 0 ? (now.sum_ms - before.sum_ms) / added : null;
+}
+
+export class NumbersView {
+  constructor(state) {
+    this.state = state;
+    this.rate = new Chart('rate-chart', 'Tokens a second');
+    this.first = new Chart('first-chart', 'Time to the first token');
+    this.inter = new Chart('inter-chart', 'Time between tokens');
+    setInterval(() => this.#sample(), 1000);
+  }
+
+  #sample() {
+    const now = this.state.gauges;
+    if (!now) return (this.before = null);
+    const before = this.before;
+    const at_ms = performance.now();
+    // A restart or another model begins its counters anew.
+    if (before && now.steps >= before.steps) {
+      const seconds = (at_ms - this.before_ms) / 1000;
+      const rate = (now.tokens_decoded - before.tokens_decoded) / seconds;
+      set_text(at('rate'), count(rate));
+      this.rate.add(rate, count(rate));
+      this.#show_mean('first', this.first, mean_since(before.first_token, now.first_token));
+      this.#show_mean('inter', this.inter, mean_since(before.inter_token, now.inter_token));
+    }
+    this.before = now;
+    this.before_ms = at_ms;
+  }
+
+  #show_mean(id, chart, mean) {
+    if (mean !== null) set_text(at(id), milliseconds(mean));
+    chart.add(mean, at(id).textContent);
+  }
+
+  draw() {
+    const { gauges } = this.state;
+    if (!gauges) return;
+    const waiting = gauges.waiting ? `, ${count(gauges.waiting)} waiting` : '';
+    set_text(at('running'), `${count(gauges.running)}${waiting}`);
+    const reused = gauges.tokens_reused_ram + gauges.tokens_reused_disk;
+    const all = reused + gauges.tokens_computed;
+    set_text(at('reused'), all ? `${((100 * reused) / all).toFixed(1)} %` : '–');
+    set_text(
+      at('reused-hint'),
+      `${count(gauges.tokens_reused_ram)} prompt tokens from RAM, ` +
+        `${count(gauges.tokens_reused_disk)} from disk, ${count(gauges.tokens_computed)} computed`,
+    );
+    this.#meter('pool', gauges.pool_held_bytes, gauges.pool_bytes);
+    this.#meter('disk', gauges.disk_bytes, gauges.disk_budget_bytes);
+  }
+
+  #meter(id, held, most) {
+    at(id).value = most ? held / most : 0;
+    set_text(at(`${id}-text`), `${bytes(held)} of ${bytes(most)}`);
+  }
+
+  draw_step() {
+    const { step } = this.state;
+    if (!step) return;
+    const names = step.decoding.map((each) => each.agent);
+    const parts = [];
+    const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
+    if (names.length) parts.push(`${names.slice(0, 3).join(', ')}${more} decode`);
+    if (step.chunk) parts.push(`${count(step.chunk.tokens)} prompt tokens of ${step.chunk.agent}`);
+    if (step.others) parts.push(`${step.others} of others`);
+    set_text(at('step'), `Last step, ${milliseconds(step.took_ms)}: ${parts.join('; ')}`);
+  }
+}

@@ -1,0 +1,111 @@
+// Models with their exchange, coordination sessions with each agent's reuse, and scenario runs.
+
+import { call } from './api.js';
+import { attempt } from './agents_view.js';
+import { at, count, h, notice, set_text } from './dom.js';
+
+const SESSIONS_MAX = 20;
+
+export class ModelsView {
+  constructor(state) {
+    this.state = state;
+  }
+
+  draw() {
+    const { model } = this.state;
+    if (!model) return;
+    set_text(at('model'), model.running ?? '');
+    const target = model.target ? `, then ${model.target}` : '';
+    const part = model.phase === 'loading' ? ` ${Math.round(model.fraction * 100)} %` : '';
+    const why = model.why ? `. ${model.why}` : '';
+    const name = model.running ?? 'no model';
+    set_text(at('model-phase'), `${name}: ${model.phase}${part}${target}${why}`);
+    at('model-list').replaceChildren(...model.known.map((known) => this.#line(known, model)));
+  }
+
+  #line(known, model) {
+    if (known.id === model.running) return h('li', {}, h('strong', {}, known.id), 'runs');
+    const swap = () =>
+      attempt(async () => {
+        notice(`${known.id} is being loaded`);
+        await call('POST', '/admin/models/swap', { model_id: known.id }, { is_admin: true });
+        notice(`${known.id} runs`);
+      });
+    return h(
+      'li',
+      {},
+      known.id,
+      h('button', { type: 'button', 'aria-label': `Run ${known.id}`, onclick: swap }, 'Run'),
+      known.failure ? h('span', { class: 'hint' }, known.failure) : null,
+    );
+  }
+}
+
+export class SessionsView {
+  constructor(state) {
+    this.state = state;
+  }
+
+  draw() {
+    const { sessions, runs } = this.state;
+    at('run-list').replaceChildren(...runs.slice(-SESSIONS_MAX).reverse().map(run_of));
+    const shown = sessions
+      .slice(-SESSIONS_MAX)
+      .reverse()
+      .map((each) => this.#session(each));
+    const none = h('p', { class: 'hint' }, 'No session of several agents.');
+    at('session-list').replaceChildren(...(shown.length || runs.length ? shown : [none]));
+  }
+
+  #session(session) {
+    const next = session.next_speaker ? `, ${session.next_speaker} next` : '';
+    const state = session.is_active ? `turn ${session.current_turn}${next}` : 'over';
+    return h(
+      'div',
+      { class: 'session' },
+      h('h3', {}, `${session.session_id} · ${state}`),
+      h(
+        'div',
+        { class: 'columns', tabindex: '0' },
+        ...session.agent_states.map((agent) => this.#column(session, agent)),
+      ),
+    );
+  }
+
+  /** An agent, and how much of each of its last turns was in memory. */
+  #column(session, agent) {
+    const turns = this.#turns_of(session, agent.agent_id).map((turn) =>
+      h('li', {}, `${count(turn.reused_tokens)} of ${count(turn.prompt_tokens)} tokens`),
+    );
+    return h(
+      'div',
+      {},
+      h('strong', {}, agent.display_name),
+      h(
+        'p',
+        { class: 'hint' },
+        `${agent.role || 'no role'}, ${count(agent.message_count)} messages; from memory:`,
+      ),
+      turns.length ? h('ol', {}, ...turns) : h('p', { class: 'hint' }, 'no turn seen yet'),
+    );
+  }
+
+  /** Its memory is named after the session, or outlives it under a prefix. */
+  #turns_of(session, name) {
+    const own = this.state.turns.get(`coord_${session.session_id}_${name}`);
+    const lasting = [...this.state.turns].find(
+      ([memory]) => memory.startsWith('persist_') && memory.endsWith(`_${name}`),
+    );
+    return own ?? lasting?.[1] ?? [];
+  }
+}
+
+function run_of(run) {
+  const phases = run.phases.map((phase) => `${phase.phase}: ${phase.status}, ${phase.turns} turns`);
+  return h(
+    'div',
+    { class: 'run' },
+    h('h3', {}, `${run.scenario} · ${run.status}`),
+    h('ul', {}, ...phases.map((phase) => h('li', {}, phase))),
+  );
+}

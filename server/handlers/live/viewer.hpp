@@ -1,0 +1,34 @@
+#pragma once
+// Who watches the server, and what is shown to them.
+
+#include <chrono>
+#include <compare>
+#include <optional>
+#include <string>
+
+#include "protocol/live/events.hpp"
+#include "protocol/live/state.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+struct viewer {
+    bool is_admin = false;   // sees all tenants
+    std::string credential;  // else whose agents they see; see credential_of()
+    auto operator<=>(const viewer&) const = default;
+};
+
+/// Absent: no engine is there that could say whose tenant it is.
+std::optional<protocol::live::viewpoint> viewpoint_of(const viewer& who,
+                                                      const engine_lease& engine);
+
+/// The agents, sessions and runs that somebody with this viewpoint sees, into `now`. As much work
+/// as there are agents.
+void look_at_agents(const services& with, const protocol::live::viewpoint& from,
+                    const engine::engine& engine, protocol::live::shown_state& now);
+/// {"phase","running","target","why","fraction","known":[{"id","failure"}]}
+std::string model_text(const services& with);
+/// Counters, and what the pool holds. As much work as there are agents.
+protocol::live::pool_gauges pool_of(const engine::engine& engine);
+
+}  // namespace semantic::server

@@ -1,0 +1,267 @@
+#include "server/http/live/live_socket.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+
+#include "protocol/live/dialogue.hpp"
+#include "server/http/cors.hpp"
+#include "server/http/middleware.hpp"
+#include "server/live/live_hub.hpp"
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace http = boost::beast::http;
+namespace live = protocol::live;
+namespace websocket = boost::beast::websocket;
+using clock = std::chrono::steady_clock;
+using protocol::errc;
+using tcp = net::ip::tcp;
+
+// Proxies close what is silent for a minute. A client that is silent for half of this is pinged;
+// one that does not answer is gone.
+constexpr std::chrono::seconds silence_max{50};
+
+using upgrade_request = http::request<http::string_body>;
+
+upgrade_request as_beast(const request& incoming) {
+    upgrade_request made;
+    made.method(http::verb::get);
+    made.target(incoming.target);
+    made.version(incoming.http_1_0 ? 10 : 11);
+    for (const auto& [name, value] : incoming.fields) made.insert(name, value);
+    return made;
+}
+
+bool offers_subprotocol(const request& incoming) {
+    const std::string offered = incoming.field("sec-websocket-protocol").value_or("");
+    for (const auto& each : http::token_list(offered))
+        if (std::string_view(each.data(), each.size()) == live::subprotocol) return true;
+    return false;
+}
+
+/// One client. Thread: its connection's strand, but for take(). Kept by whatever waits for it.
+class live_socket : public std::enable_shared_from_this<live_socket> {
+  public:
+    live_socket(const services& with, const request& incoming, tcp::socket socket)
+        : with_(with),
+          credential_(incoming.credential),
+          stream_(std::move(socket)),
+          greeting_(stream_.get_executor()),
+          farewell_(stream_.get_executor()) {}
+
+    /// Until the client has gone.
+    net::awaitable<void> run(const upgrade_request* upgrade);
+
+  private:
+    void set_options();
+    void follow(live::answer what);
+    void judge(const live::shown_keys& keys);
+    void watch();
+    void take(live_hub::message what);
+    void queue(live_hub::message what);
+    void end(live::close_code why);
+    void write_next();
+    void close();
+    void hang_up();
+    net::awaitable<void> read();
+
+    const services& with_;
+    std::optional<std::string> credential_;  // absent: not known yet
+    websocket::stream<tcp::socket> stream_;
+    net::steady_timer greeting_;
+    net::steady_timer farewell_;
+    live::dialogue dialogue_;
+    viewer who_;
+    live_hub::subscription watching_;
+    int turn_ = 0;  // of subscriptions: what is still on its way for an earlier one counts no more
+    std::deque<live_hub::message> queue_;
+    std::optional<live::close_code> ending_;  // set: nothing more is taken or queued
+    bool is_writing_ = false;
+};
+
+void live_socket::set_options() {
+    websocket::stream_base::timeout limits{};
+    limits.handshake_timeout = with_.limits.farewell;
+    limits.idle_timeout = silence_max;
+    limits.keep_alive_pings = true;
+    stream_.set_option(limits);
+    stream_.set_option(websocket::stream_base::decorator([](websocket::response_type& reply) {
+        reply.set(http::field::sec_websocket_protocol,
+                  boost::beast::string_view(live::subprotocol.data(), live::subprotocol.size()));
+    }));
+    stream_.read_message_max(live::message_bytes_max);
+    stream_.text(true);
+}
+
+net::awaitable<void> live_socket::run(const upgrade_request* upgrade) {
+    set_options();
+    auto [error] = co_await stream_.async_accept(*upgrade, use_tuple);
+    if (error) co_return;
+    greeting_.expires_after(live::greeting_time);
+    greeting_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+        if (!cancelled) self->follow(self->dialogue_.waited());
+    });
+    who_.credential = credential_.value_or("");
+    follow(dialogue_.opened(credential_.has_value(), clock::now()));
+    co_await read();
+    watching_ = {};
+    greeting_.cancel();
+    farewell_.cancel();
+    hang_up();
+}
+
+net::awaitable<void> live_socket::read() {
+    boost::beast::flat_buffer buffer;
+    for (;;) {
+        auto [error, count] = co_await stream_.async_read(buffer, use_tuple);
+        if (error) co_return;  // to a message that is too long Beast has replied with a close
+        const auto bytes = buffer.cdata();
+        const std::string_view text(static_cast<const char*>(bytes.data()), count);
+        if (!ending_)
+            follow(stream_.got_text() ? dialogue_.said(text, clock::now())
+                                      : dialogue_.said_binary());
+        buffer.consume(count);
+    }
+}
+
+void live_socket::follow(live::answer what) {
+    if (!what.send.empty()) queue(std::make_shared<const std::string>(std::move(what.send)));
+    if (what.judge) judge(*what.judge);
+    if (what.wants_snapshot) watch();
+    if (what.close) end(*what.close);
+}
+
+void live_socket::judge(const live::shown_keys& keys) {
+    watching_ = {};
+    if (keys.admin_key) {
+        if (!is_admin_key(with_.settings, *keys.admin_key))
+            return follow(dialogue_.refused("Invalid admin key"));
+        who_ = {true, {}};
+        return follow(dialogue_.welcomed(true));
+    }
+    request shown;
+    if (keys.api_key) shown.fields = {{"x-api-key", *keys.api_key}};
+    const auto credential = credential_of(with_.settings, shown);
+    if (!credential) return follow(dialogue_.refused("this is no valid key"));
+    who_ = {false, *credential};
+    follow(dialogue_.welcomed(false));
+}
+
+void live_socket::watch() {
+    greeting_.cancel();
+    watching_ = {};
+    auto to = [weak = weak_from_this(), executor = stream_.get_executor(),
+               turn = ++turn_](live_hub::message what) {
+        net::post(executor, [weak, turn, what = std::move(what)] {
+            auto self = weak.lock();
+            if (self && self->turn_ == turn) self->take(what);
+        });
+    };
+    watching_ = with_.live.subscribe(with_, who_, std::move(to));
+}
+
+void live_socket::take(live_hub::message what) {
+    if (ending_) return;
+    if (what == nullptr) return end(live::close_code::going_away);
+    if (queue_.size() < with_.limits.watcher_messages_max) return queue(std::move(what));
+    // What is being written stays; of the rest the client learns when it connects again.
+    const std::size_t left = queue_.size();
+    queue_.erase(queue_.begin() + 1, queue_.end());
+    queue(std::make_shared<const std::string>(live::too_slow_message(left)));
+    end(live::close_code::try_again);
+}
+
+void live_socket::queue(live_hub::message what) {
+    if (ending_) return;
+    queue_.push_back(std::move(what));
+    if (!is_writing_) write_next();
+}
+
+/// What is queued goes out, if that can be done in time, then the close.
+void live_socket::end(live::close_code why) {
+    if (ending_) return;
+    ending_ = why;
+    watching_ = {};
+    farewell_.expires_after(with_.limits.farewell);
+    farewell_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
+        if (!cancelled) self->hang_up();
+    });
+    if (!is_writing_) close();
+}
+
+void live_socket::write_next() {
+    is_writing_ = true;
+    stream_.async_write(net::buffer(*queue_.front()),
+                        [self = shared_from_this()](boost::system::error_code error, std::size_t) {
+                            self->is_writing_ = false;
+                            self->queue_.pop_front();
+                            if (error) return self->hang_up();
+                            if (!self->queue_.empty()) return self->write_next();
+                            if (self->ending_) self->close();
+                        });
+}
+
+void live_socket::close() {
+    const auto code = static_cast<std::uint16_t>(*ending_);
+    is_writing_ = true;  // nothing goes out behind it
+    stream_.async_close(websocket::close_reason(code),
+                        [self = shared_from_this()](boost::system::error_code) {});
+}
+
+void live_socket::hang_up() {
+    boost::system::error_code ignored;  // a socket that is already closed is what we want
+    stream_.next_layer().close(ignored);
+}
+
+std::optional<response> refuse(const services& with, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
+    const auto refused = [&](errc code, const char* what, int status) {
+        return error_response(incoming, fail(code, what), status);
+    };
+    if (incoming.method != "GET" || !websocket::is_upgrade(as_beast(incoming))) {
+        response reply = refused(errc::bad_value, "/ws speaks WebSocket: ask for an upgrade", 426);
+        reply.fields.emplace_back("upgrade", "websocket");
+        return reply;
+    }
+    if (!offers_subprotocol(incoming))
+        return refused(errc::bad_value, "offer the subprotocol semantic.v1", 400);
+    const bool shows_key = incoming.field("x-api-key") || incoming.field("authorization");
+    if (shows_key && !incoming.credential)
+        return refused(errc::unauthorized, "this is no valid key", 401);
+    if (with.stopping.load())
+        return refused(errc::shutting_down, "the server is shutting down", 503);
+    if (with.live.count() >= with.limits.watchers_max)
+        return refused(errc::overloaded, "as many watch this server as may", 503);
+    return std::nullopt;
+}
+
+}  // namespace
+
+net::awaitable<std::optional<response>> get_ws(const services& with, const request& incoming,
+                                               client_link& client) {
+    if (auto refused = refuse(with, incoming)) co_return refused;
+    auto socket = co_await client.take_socket();
+    if (!socket)
+        co_return error_response(
+            incoming, fail(errc::bad_value, "nothing may follow before the server has switched"),
+            400);
+    client.streamed(101);
+    const upgrade_request upgrade = as_beast(incoming);
+    const auto one = std::make_shared<live_socket>(with, incoming, std::move(*socket));
+    co_await one->run(&upgrade);
+    co_return std::nullopt;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,21 @@
+#pragma once
+// GET /ws: the server as a WebSocket tells it (protocol/live). Everything of Beast's WebSockets
+// stands behind this.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+/// Ends when the client does, breaks a rule, reads too slowly, or the server stops.
+boost::asio::awaitable<std::optional<response>> get_ws(const services& with,
+                                                       const request& incoming,
+                                                       client_link& client);
+
+}  // namespace semantic::server

@@ -1,0 +1,165 @@
+#include "server/live/live_hub.hpp"
+
+#include <algorithm>
+
+#include "storage/files/utf8.hpp"
+
+namespace semantic::server {
+
+namespace live = protocol::live;
+
+namespace {
+
+// Looking at all agents takes as long as there are many, so that even the busiest server is not
+// looked at more often.
+constexpr std::chrono::seconds look_at_most_every{1};
+// What changes without an event (a session that nobody has talked in) is seen after so long.
+constexpr std::chrono::seconds look_at_least_every{5};
+
+/// Browsers end a connection on which text is no UTF-8. File names and what a model said may be
+/// none.
+std::string valid(std::string text) {
+    namespace utf8 = storage::utf8;
+    if (utf8::is_valid(text)) return text;
+    std::string whole;
+    for (std::string_view rest = text; !rest.empty();) {
+        const utf8::step next = utf8::next(rest);
+        whole += next.code < 0 ? "\xEF\xBF\xBD" : rest.substr(0, next.length);
+        rest.remove_prefix(next.length);
+    }
+    return whole;
+}
+
+live_hub::message made(std::string text) {
+    return std::make_shared<const std::string>(valid(std::move(text)));
+}
+
+}  // namespace
+
+live_hub::live_hub(boost::asio::any_io_executor executor,
+                   std::shared_ptr<engine::activity_feed> feed)
+    : feed_(std::move(feed)), timer_(std::move(executor)) {}
+
+live_hub::~live_hub() {
+    if (!views_.empty()) feed_->watch(false);
+}
+
+std::size_t live_hub::count() const {
+    std::lock_guard lock(mutex_);
+    std::size_t count = 0;
+    for (const auto& [who, of] : views_) count += of.receivers.size();
+    return count;
+}
+
+live_hub::subscription live_hub::subscribe(const services& with, viewer who, receiver to) {
+    std::vector<std::pair<receiver, message>> out;
+    std::lock_guard lock(mutex_);
+    if (stopped_) {
+        to(nullptr);
+        return {};
+    }
+    with_ = &with;
+    if (views_.empty()) feed_->watch(true);
+    view& of = views_[who];
+    // The others of this view are told of what has changed since, too, so that all are at one seq.
+    if (of.receivers.empty()) update(with, who, of, look(with, {}), out);
+    to(made(live::snapshot_message(of.state, of.recent, of.seq)));
+    const std::uint64_t id = next_id_++;
+    of.receivers.emplace(id, std::move(to));
+    wait();
+    return {*this, id};
+}
+
+void live_hub::leave(std::uint64_t id) {
+    std::lock_guard lock(mutex_);
+    for (auto each = views_.begin(); each != views_.end(); ++each) {
+        if (each->second.receivers.erase(id) == 0) continue;
+        if (each->second.receivers.empty()) views_.erase(each);
+        if (views_.empty()) feed_->watch(false);
+        return;
+    }
+}
+
+void live_hub::stop() {
+    std::vector<receiver> all;
+    {
+        std::lock_guard lock(mutex_);
+        stopped_ = true;
+        timer_.cancel();
+        for (auto& [who, of] : views_)
+            for (auto& [id, to] : of.receivers) all.push_back(std::move(to));
+        if (!views_.empty()) feed_->watch(false);
+        views_.clear();
+    }
+    for (const receiver& to : all) to(nullptr);
+}
+
+/// Requires: the mutex is held.
+void live_hub::wait() {
+    if (is_waiting_ || stopped_ || views_.empty()) return;
+    is_waiting_ = true;
+    timer_.expires_after(period);
+    timer_.async_wait([this](boost::system::error_code error) {
+        if (!error) tick();
+    });
+}
+
+void live_hub::tick() {
+    std::vector<std::pair<receiver, message>> out;
+    {
+        std::lock_guard lock(mutex_);
+        is_waiting_ = false;
+        if (stopped_ || views_.empty()) return;
+        const moment now = look(*with_, feed_->take());
+        for (auto& [who, of] : views_) update(*with_, who, of, now, out);
+        wait();
+    }
+    for (const auto& [to, what] : out) to(what);
+}
+
+live_hub::moment live_hub::look(const services& with, engine::activity_feed::batch told) {
+    moment now{with.engines.look(), model_text(with), "null", std::move(told)};
+    if (!now.engine) return now;
+    const bool is_due = clock::now() - pool_looked_ >= look_at_most_every;
+    if (is_due) {
+        pool_ = pool_of(*now.engine);
+        pool_looked_ = clock::now();
+    }
+    now.gauges = live::gauges_text(now.engine->probe(), now.engine->store_probe(), pool_);
+    return now;
+}
+
+void live_hub::update(const services& with, const viewer& who, view& of, const moment& now,
+                      std::vector<std::pair<receiver, message>>& out) {
+    live::shown_state next = of.state;
+    live::happened what;
+    what.missed = now.told.dropped;
+    next.model = now.model;
+    next.gauges = now.gauges;
+    if (const auto from = viewpoint_of(who, now.engine)) {
+        what.events = live::events_of(now.told.events, *from);
+        what.step = live::step_of(now.told.events, *from);
+        of.is_stale = of.is_stale || what.missed > 0 || of.state.model != now.model ||
+                      live::touches(now.told.events, *from);
+        const clock::duration since = clock::now() - of.looked;
+        const bool is_due =
+            of.is_stale ? since >= look_at_most_every : since >= look_at_least_every;
+        if (is_due && now.engine) {
+            look_at_agents(with, *from, *now.engine, next);
+            of.is_stale = false;
+            of.looked = clock::now();
+        }
+    }
+    const std::string delta = live::delta_message(of.state, next, what, of.seq + 1);
+    of.state = std::move(next);
+    for (auto& event : what.events) of.recent.push_back(std::move(event));
+    if (of.recent.size() > recent_max)
+        of.recent.erase(of.recent.begin(), of.recent.begin() + static_cast<std::ptrdiff_t>(
+                                                                   of.recent.size() - recent_max));
+    if (delta.empty()) return;
+    ++of.seq;
+    const message shared = made(delta);
+    for (const auto& [id, to] : of.receivers) out.emplace_back(to, shared);
+}
+
+}  // namespace semantic::server

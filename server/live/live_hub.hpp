@@ -1,0 +1,105 @@
+#pragma once
+// Gathers what happens for a while, and tells everybody who watches what has changed. What several
+// see in the same way is made once. While nobody watches it does nothing, and neither does the
+// engine for it.
+// Owner: app. Thread: any. Nothing waits here but for its lock, and the engine never does.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "engine/types/activity_feed.hpp"
+#include "server/handlers/live/viewer.hpp"
+
+namespace semantic::server {
+
+class live_hub {
+  public:
+    /// Between two messages: people see no difference, and a hundred dashboards cost little.
+    static constexpr std::chrono::milliseconds period{500};
+    static constexpr std::size_t recent_max = 100;  // events in a snapshot
+
+    using message = std::shared_ptr<const std::string>;
+    /// Takes one message; null when the server stops. Called from any thread; must not wait.
+    using receiver = std::function<void(message)>;
+
+    /// Ends with this.
+    class subscription {
+      public:
+        subscription() = default;
+        subscription(subscription&& other) noexcept
+            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
+        subscription& operator=(subscription&& other) noexcept {
+            std::swap(of_, other.of_);
+            std::swap(id_, other.id_);
+            return *this;
+        }
+        ~subscription() {
+            if (of_ != nullptr) of_->leave(id_);
+        }
+
+      private:
+        friend class live_hub;
+        subscription(live_hub& of, std::uint64_t id) : of_(&of), id_(id) {}
+        live_hub* of_ = nullptr;
+        std::uint64_t id_ = 0;
+    };
+
+    live_hub(boost::asio::any_io_executor executor, std::shared_ptr<engine::activity_feed> feed);
+    ~live_hub();
+    live_hub(const live_hub&) = delete;
+    live_hub& operator=(const live_hub&) = delete;
+
+    /// A snapshot comes before this returns, then what changes. `with` outlives the hub's use.
+    subscription subscribe(const services& with, viewer who, receiver to);
+    /// Tells everybody that the server stops. Nobody is told anything more.
+    void stop();
+    std::size_t count() const;
+
+  private:
+    using clock = std::chrono::steady_clock;
+    /// What all see who are the same viewer.
+    struct view {
+        protocol::live::shown_state state{};
+        protocol::live::event_list recent{};
+        std::uint64_t seq = 0;
+        bool is_stale = true;  // agents, sessions and runs are to be looked at again
+        clock::time_point looked{};
+        std::map<std::uint64_t, receiver> receivers{};
+    };
+    /// What is the same for all views of one moment.
+    struct moment {
+        engine_lease engine;
+        std::string model;
+        std::string gauges;
+        engine::activity_feed::batch told;
+    };
+
+    void leave(std::uint64_t id);
+    void wait();
+    void tick();
+    moment look(const services& with, engine::activity_feed::batch told);
+    void update(const services& with, const viewer& who, view& of, const moment& now,
+                std::vector<std::pair<receiver, message>>& out);
+
+    std::shared_ptr<engine::activity_feed> feed_;
+    boost::asio::steady_timer timer_;  // guarded by mutex_, as is all below
+    mutable std::mutex mutex_;
+    const services* with_ = nullptr;
+    std::map<viewer, view> views_;
+    std::uint64_t next_id_ = 1;
+    bool is_waiting_ = false;
+    bool stopped_ = false;
+    protocol::live::pool_gauges pool_;
+    clock::time_point pool_looked_{};
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,270 @@
+// The dashboard of the server binary in a real Chromium. Skipped where none is installed.
+// SCREENSHOTS=FOLDER keeps pictures of it, light and dark.
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+import { main, make_folder, require_sdk, Server, user } from './harness.mjs';
+
+const program = [process.env.CONFORMANCE_CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome']
+  .filter(Boolean)
+  .find(existsSync);
+if (!program) {
+  console.log('skipped: Chromium is not installed');
+  process.exit(77);
+}
+const { chromium } = require_sdk('playwright-core');
+const axe = readFileSync(
+  createRequire(join(process.env.CONFORMANCE_NPM, 'package.json')).resolve('axe-core/axe.min.js'),
+  'utf8',
+);
+
+const browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+process.on('exit', () => browser.process?.()?.kill());
+
+/** The page, with all that a test may find wrong with it: what it fetched, its complaints. */
+async function open(server, { path = '/', ...options } = {}) {
+  // axe is run by the test and not by the page, which may run nothing of others.
+  const context = await browser.newContext({ bypassCSP: options.bypassCSP ?? false, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10_000);
+  const found = { faults: [], fetched: [] };
+  page.on('console', (said) => {
+    if (['error', 'warning'].includes(said.type())) found.faults.push(said.text());
+  });
+  page.on('pageerror', (error) => found.faults.push(error.message));
+  page.on('dialog', (dialog) => dialog.accept());
+  page.on('request', (request) => found.fetched.push(request.url()));
+  page.on('websocket', (socket) => found.fetched.push(socket.url()));
+  await page.goto(server.url + path);
+  return { page, context, ...found };
+}
+
+const is_live = (page) => page.locator('#connection[data-state="live"]').waitFor();
+const row_of = (page, agent) => page.locator('#agent-rows tr', { hasText: agent });
+
+async function say(page, text) {
+  await page.fill('#chat-text', text);
+  await page.click('#chat-send');
+}
+const answer_is_there = (page, turn) =>
+  page.locator('.turn.assistant').nth(turn).locator('.usage button').waitFor();
+
+async function ask(server, agent, content, more = {}) {
+  const answer = await fetch(`${server.url}/v1/agents/${encodeURIComponent(agent)}/generate`, {
+    method: 'POST',
+    body: JSON.stringify({ messages: [user(content)], max_tokens: 12, temperature: 0, ...more }),
+  });
+  assert.equal(answer.status, 200, await answer.clone().text());
+  return answer.json();
+}
+
+await main(
+  {
+    async 'a newcomer is led to it, talks and forks; nothing is fetched elsewhere'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context, faults, fetched } = await open(server);
+      assert.equal(new URL(page.url()).pathname, '/dashboard');
+      await is_live(page);
+      await say(page, 'Hello, my dog is called Biscuit.');
+      await answer_is_there(page, 0);
+      await say(page, 'What is my dog called?');
+      await answer_is_there(page, 1);
+      assert.match(await page.locator('.turn.assistant').nth(1).innerText(), /Biscuit/);
+      const usage = await page.locator('.turn.assistant .usage').nth(1).innerText();
+      assert.match(usage, /^[1-9]\d* tokens from memory, [1-9]\d* computed · first after/);
+      await page.locator('.turn.assistant').nth(1).getByRole('button', { name: 'Fork' }).click();
+      const fork = await page.inputValue('#chat-agent');
+      await row_of(page, fork).waitFor();
+      await say(page, 'What is my dog called?');
+      await answer_is_there(page, 2);
+      assert.match(await page.locator('.turn.assistant').nth(2).innerText(), /Biscuit/);
+      assert.deepEqual(faults, []);
+      const other = fetched.filter((url) => new URL(url).host !== new URL(server.url).host);
+      assert.deepEqual(other, []);
+      await context.close();
+      await server.stop();
+    },
+
+    async 'agents appear while clients talk; evictions, misses and deletions show'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context, faults } = await open(server);
+      await is_live(page);
+      await ask(server, 'ada', 'Hello.', { system: 'You are a pirate.' });
+      await row_of(page, 'ada').getByText('hot').waitFor();
+      await ask(server, 'ada', 'Hello.', { system: 'You are a nurse.' });
+      await page.locator('.miss pre.remembered mark', { hasText: /^pirate/ }).waitFor();
+      await page.locator('.miss pre.sent mark', { hasText: /^nurse/ }).waitFor();
+      await page.getByRole('button', { name: 'Evict ada' }).click();
+      await row_of(page, 'ada').getByText('warm').waitFor();
+      await page.locator('#event-list', { hasText: 'ada left RAM' }).waitFor();
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name: 'Export ada' }).click(),
+      ]);
+      assert.equal(download.suggestedFilename(), 'ada.safetensors');
+      await page.getByRole('button', { name: 'Delete ada' }).click();
+      await row_of(page, 'ada').waitFor({ state: 'detached' });
+      assert.deepEqual(faults, []);
+      await context.close();
+      await server.stop();
+    },
+
+    async 'an answer is shown while it is written, and stops when it is told to'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context } = await open(server);
+      await is_live(page);
+      // An answer that would go on for long: the page asks as it does, the test makes it endless.
+      await page.route('**/generate', (route) => {
+        const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 8000 };
+        route.continue({ postData: JSON.stringify(body) });
+      });
+      await say(page, 'Tell me a long story.');
+      const body = page.locator('.turn.assistant .body');
+      await body.locator(':scope > *').first().waitFor();
+      const length = (await body.innerText()).length;
+      await page.waitForFunction(
+        (least) => document.querySelector('.turn.assistant .body').innerText.length > least,
+        length,
+      );
+      await page.click('#chat-stop');
+      await page.locator('.fault', { hasText: 'Stopped.' }).waitFor();
+      await context.close();
+      await server.stop();
+    },
+
+    async 'behind a restart it comes back by itself, with the state of then'() {
+      const cache = make_folder();
+      const server = await Server.start({ cache });
+      const { page, context } = await open(server);
+      await is_live(page);
+      await ask(server, 'ada', 'Hello.');
+      await row_of(page, 'ada').waitFor();
+      await server.kill();
+      await page
+        .locator('#connection[data-state="lost"], #connection[data-state="connecting"]')
+        .waitFor();
+      const again = await Server.start({ cache, port: server.port });
+      await is_live(page);
+      await row_of(page, 'ada').getByText('warm').waitFor();
+      await context.close();
+      await again.stop();
+    },
+
+    async 'a wrong key is told, a right one lets in'() {
+      const args = ['--api-key', 'right', '--admin-key', 'root'];
+      const server = await Server.start({ cache: make_folder(), args });
+      const { page, context } = await open(server);
+      await page.locator('#keys-why', { hasText: 'asks for a key' }).waitFor();
+      await page.fill('#api-key', 'wrong');
+      await page.getByRole('button', { name: 'Use' }).click();
+      await page.locator('#keys-why', { hasText: 'refused: this is no valid key' }).waitFor();
+      await page.fill('#api-key', 'right');
+      await page.getByRole('button', { name: 'Use' }).click();
+      await is_live(page);
+      await say(page, 'Hello.');
+      await answer_is_there(page, 0);
+      await page.click('#open-keys');
+      await page.fill('#admin-key', 'root');
+      await page.check('#watch-all');
+      await page.getByRole('button', { name: 'Use' }).click();
+      await page.locator('#connection', { hasText: 'all tenants' }).waitFor();
+      await page.locator('#agent-rows', { hasText: 'tenant' }).waitFor();
+      await context.close();
+      await server.stop();
+    },
+
+    async 'what agents, clients and models say is text, never markup'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context, faults } = await open(server);
+      await is_live(page);
+      const evil = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
+      // The server lets no such name in; should one come all the same, the page shows it.
+      await page.evaluate(async (name) => {
+        const { AgentsView } = await import('/dashboard/agents_view.js');
+        const agent = {
+          agent_id: name,
+          tier: name,
+          tokens: 1,
+          ram_bytes: 0,
+          shared_bytes: 0,
+          file_size_bytes: 0,
+          last_accessed: 0,
+        };
+        new AgentsView({ agents: new Map([[name, agent]]) }, () => {}).draw();
+      }, evil);
+      assert.ok((await page.locator('#agent-rows').innerText()).includes(evil));
+      for (const system of [`${evil} one`, `${evil} two`]) await ask(server, 'a', evil, { system });
+      await page.locator('.miss pre', { hasText: '<script>' }).first().waitFor();
+      const text = `# ${evil}\n\n- **${evil}**\n\n[a](javascript:1)\n\n~~~\n${evil}\n`;
+      const said = JSON.stringify({ text });
+      await page.route('**/generate', (route) =>
+        route.fulfill({
+          contentType: 'text/event-stream',
+          body: `event: token\ndata: ${said}\n\nevent: done\ndata: {}\n\n`,
+        }),
+      );
+      await say(page, evil);
+      await page.locator('.turn.assistant pre', { hasText: '<script>' }).waitFor();
+      const made = await page.evaluate(() => [
+        window.broken,
+        document.querySelectorAll('img, iframe, main script, main a').length,
+      ]);
+      assert.deepEqual(made, [undefined, 0]);
+      assert.deepEqual(faults, []);
+      await context.close();
+      await server.stop();
+    },
+
+    async '200 agents are shown and found; axe finds nothing serious, whatever the look'() {
+      const server = await Server.start({ cache: make_folder() });
+      const names = Array.from({ length: 200 }, (_, i) => `agent-${String(i).padStart(3, '0')}`);
+      for (const agent_id of names)
+        await fetch(`${server.url}/v1/agents`, {
+          method: 'POST',
+          body: JSON.stringify({ agent_id }),
+        });
+      await ask(server, 'planner', 'Plan a picnic.', { system: 'You plan, and it is Monday.' });
+      await ask(server, 'planner', 'Plan a picnic.', { system: 'You plan, and it is Tuesday.' });
+      const looks = [
+        { colorScheme: 'light', viewport: { width: 1360, height: 1000 } },
+        { colorScheme: 'dark', viewport: { width: 1360, height: 1000 } },
+        { colorScheme: 'light', viewport: { width: 390, height: 800 } },
+      ];
+      for (const look of looks) {
+        const { page, context, faults } = await open(server, { ...look, bypassCSP: true });
+        await is_live(page);
+        await page.locator('#agent-rows tr').nth(200).waitFor();
+        await say(page, 'Hello, my dog is called Biscuit.');
+        await answer_is_there(page, 0);
+        await say(page, 'What is my dog called?');
+        await answer_is_there(page, 1);
+        await ask(server, 'planner', 'Plan a picnic.', {
+          system: `You plan for ${look.colorScheme}`,
+        });
+        await page.locator('.miss').first().waitFor();
+        await page.evaluate(axe);
+        const { violations } = await page.evaluate(() => window.axe.run());
+        const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+        const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((each) => each.html)}`);
+        assert.deepEqual(told, []);
+        const is_wider = await page.evaluate(
+          () => document.documentElement.scrollWidth > document.documentElement.clientWidth,
+        );
+        assert.equal(is_wider, false, 'the page does not scroll sideways');
+        if (process.env.SCREENSHOTS) {
+          const name = `dashboard-${look.colorScheme}-${look.viewport.width}.png`;
+          await page.screenshot({ path: join(process.env.SCREENSHOTS, name), fullPage: true });
+        }
+        await page.fill('#agent-filter', 'agent-117');
+        await page.locator('#agents-note', { hasText: '1 of ' }).waitFor();
+        assert.deepEqual(faults, []);
+        await context.close();
+      }
+      await server.stop();
+    },
+  },
+  120_000,
+);
