@@ -276,10 +276,14 @@ export const responses = (r) => {
   };
 };
 
+// A text that the model ends by itself: others run until the context is full where damage leaves
+// them without a limit.
+const ended = 'My dog is called Biscuit and he likes to run along the beach in the morning.';
+
 /** A body of /v1/completions. */
 export const completions = (r) => ({
   model: r.pick(['any', 'semantic-tiny']),
-  prompt: r.chance(0.5) ? 'The dog' : ['The dog'],
+  prompt: r.chance(0.5) ? ended : [ended],
   max_tokens: r.pick([1, 2, 8, 16]),
   ...r.some(0.3, {
     stream: () => r.chance(0.8),
