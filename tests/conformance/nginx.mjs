@@ -2,75 +2,11 @@
 // where it should be. Only addresses and certificates are replaced.
 
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer, request } from 'node:http';
-import { join } from 'node:path';
+import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 
-import { free_port, main, make_folder, Server, user } from './harness.mjs';
-
-const unpacked = process.env.CONFORMANCE_NGINX ?? '';
-const nginx = existsSync(unpacked) ? unpacked : 'nginx';
-if (spawnSync(nginx, ['-v']).error) {
-  console.log('skipped: nginx is not installed');
-  process.exit(77);
-}
-
-const shipped = fileURLToPath(new URL('../../etc/nginx/semantic-server.conf', import.meta.url));
-
-/** The shipped file between two ports of this machine, without TLS, as a whole configuration. */
-function configuration(folder, port, server_port) {
-  const site = readFileSync(shipped, 'utf8')
-    .replace('server 127.0.0.1:8001;', `server 127.0.0.1:${server_port};`)
-    .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
-    .replace(/^ *ssl_certificate.*\n/gm, '');
-  assert.match(site, new RegExp(`127.0.0.1:${server_port};[^]*127.0.0.1:${port};`));
-  const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-    .map((name) => `${name}_temp_path ${join(folder, name)};`)
-    .join('\n');
-  const user_line = process.getuid() === 0 ? 'user root;' : '';
-  return `${user_line}
-daemon off;
-worker_processes 1;
-pid ${join(folder, 'nginx.pid')};
-error_log stderr;
-events { worker_connections 128; }
-http {
-access_log off;
-${folders}
-${site}
-}
-`;
-}
-
-/** Starts nginx in front of `server`; resolves with its URL and how to end it. */
-async function proxy(server) {
-  const folder = make_folder();
-  const port = await free_port();
-  const file = join(folder, 'nginx.conf');
-  writeFileSync(file, configuration(folder, port, server.port));
-  const child = spawn(nginx, ['-p', folder, '-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let complaints = '';
-  child.stderr.on('data', (bytes) => (complaints += bytes));
-  const ended = new Promise((resolve) => child.on('close', resolve));
-  const stop = () => {
-    child.kill('SIGTERM');
-    return ended;
-  };
-  process.on('exit', () => child.kill('SIGTERM'));
-  const url = `http://127.0.0.1:${port}`;
-  for (let i = 0; i < 100; ++i) {
-    try {
-      await (await fetch(`${url}/health/live`)).arrayBuffer();
-      return { url, stop };
-    } catch {
-      await sleep(50);
-    }
-  }
-  throw new Error(`nginx does not answer: ${complaints}`);
-}
+import { main, make_folder, Server, user } from './harness.mjs';
+import { proxy, start_slow_server } from './nginx_front.mjs';
 
 const post = (url, path, body, headers = {}) =>
   fetch(url + path, {
@@ -80,26 +16,6 @@ const post = (url, path, body, headers = {}) =>
   });
 
 const question = { model: 'any', temperature: 0, messages: [user('Tell me a long story.')] };
-
-/** A server that makes a token only when it is told to. */
-async function start_slow_server() {
-  let begin;
-  const begun = new Promise((resolve) => (begin = resolve));
-  const upstream = createServer((incoming, answer) => {
-    incoming.resume();
-    answer.writeHead(200, { 'content-type': 'text/event-stream' });
-    answer.flushHeaders();
-    if (incoming.method === 'POST') begin(answer);
-    else answer.end();
-  });
-  await new Promise((resolve) => upstream.listen(0, '127.0.0.1', resolve));
-  return {
-    port: upstream.address().port,
-    say: async (text) => (await begun).write(text),
-    end: async () => (await begun).end(),
-    stop: () => upstream.close(),
-  };
-}
 
 const server = await Server.start({ cache: make_folder() });
 const front = await proxy(server);
@@ -182,7 +98,8 @@ await main({
     for (const path of ['/health', '/health/live', '/health/ready', '/health/startup'])
       assert.equal((await fetch(front.url + path)).status, 200, path);
     assert.equal((await (await fetch(`${front.url}/health`)).json()).status, 'ok');
-    assert.equal((await fetch(`${front.url}/metrics`)).status, 404);
+    for (const path of ['/metrics', '/debug/memory'])
+      assert.equal((await fetch(front.url + path)).status, 404, path);
   },
 
   async 'the limit of the body is the same on both sides'() {
