@@ -394,10 +394,15 @@ class Llm:
                 yield piece
 
     async def with_tool(self, text, weather):
-        async for answer in self.talk.chain(
+        chain = self.talk.chain(
             text, system=INSTRUCTIONS, tools=[weather], options=self.drawn, chain_limit=STEPS
-        ).responses():
-            await answer.text()
+        )
+        try:
+            async for answer in chain.responses():
+                await answer.text()
+        except ValueError as error:  # the model would call for ever
+            if "Chain limit" not in str(error):
+                raise
 
     async def dog(self):
         said = self.model.prompt("Tell me of a dog.", schema=Dog, **self.drawn)
