@@ -197,8 +197,10 @@ class Answer {
       parts.push(`${count(reused_tokens)} tokens from memory, ${count(computed_tokens)} computed`);
     }
     if (this.first !== undefined) parts.push(`first after ${milliseconds(this.first)}`);
-    if (this.tokens > 1)
-      parts.push(`${Math.round((this.tokens - 1) / Math.max(seconds, 0.001))} tokens/s`);
+    // Of a short answer all tokens may be read from the network at once: that is no rate.
+    const long_enough = 0.2;
+    if (this.tokens > 1 && seconds > long_enough)
+      parts.push(`${Math.round((this.tokens - 1) / seconds)} tokens/s`);
     if (this.done?.finish_reason === 'length') parts.push('cut at its limit');
     this.usage.prepend(parts.join(' · '), ' ');
   }
