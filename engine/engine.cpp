@@ -272,7 +272,9 @@ pool_usage local_engine::pool() const {
         bool hot = agent.tier == storage::memory_tier::hot;
         (hot ? usage.agents_hot : usage.agents_warm) += 1;
         usage.agents_dirty += agent.dirty ? 1 : 0;
+        usage.frames_shared += agent.frames_shared;
     }
+    usage.disk_jobs = scheduler_.disk_jobs();
     return usage;
 }
 

@@ -144,6 +144,8 @@ struct pool_usage {
     std::uint64_t agents_hot = 0;
     std::uint64_t agents_warm = 0;
     std::uint64_t agents_dirty = 0;
+    std::uint64_t frames_shared = 0;  // places in agents' memories whose frame others have too
+    std::uint64_t disk_jobs = 0;      // saves and restores that wait or run
 };
 
 /// An agent's memory as one safetensors file (storage/FORMAT.md §8), on its way out and in.

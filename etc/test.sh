@@ -17,20 +17,22 @@ the tests whose names contain "tidy".
 $(packages_to_build | describe_packages)
 $(packages_to_test | describe_packages)
 
-Where nginx is missing, its package is unpacked into build/nginx and not installed, so that no
-service starts; without it the test behind nginx is skipped and says so.
+Where nginx or promtool is missing, its package is unpacked into build/ and not installed, so that
+no service starts; without it the tests that need it are skipped and say so.
 HELP
 }
 
-# The test behind nginx needs the program alone.
-unpack_nginx() {
-    if command -v nginx >/dev/null || [[ -x build/nginx/usr/sbin/nginx ]]; then
+# unpack_program PACKAGE PROGRAM PATH: the tests need the program alone.
+unpack_program() {
+    local package=$1 program=$2 path=$3
+    if command -v "$program" >/dev/null || [[ -x build/$package/$path ]]; then
         return
     fi
-    mkdir -p build/nginx
-    echo "unpacking nginx into build/nginx"
-    if ! (cd build/nginx && quietly apt-get -qq download nginx && dpkg -x nginx_*.deb .); then
-        echo "nginx could not be had: the test behind it will be skipped" >&2
+    mkdir -p "build/$package"
+    echo "unpacking $package into build/$package"
+    if ! (cd "build/$package" && quietly apt-get -qq download "$package" &&
+        dpkg -x "$package"_*.deb .); then
+        echo "$package could not be had: what needs $program will be skipped" >&2
     fi
 }
 
@@ -39,7 +41,8 @@ if [[ ${1:-} == --help || ${1:-} == -h ]]; then
     exit
 fi
 install_missing packages_to_build packages_to_test
-unpack_nginx
+unpack_program nginx nginx usr/sbin/nginx
+unpack_program prometheus promtool usr/bin/promtool
 configure -DSEMANTIC_TESTS:BOOL=ON -DSEMANTIC_BENCHMARKS:BOOL=ON
 build all all_verify_interface_header_sets
 exec ctest --test-dir build --output-on-failure --parallel 2 "$@"

@@ -77,6 +77,8 @@ app::app(app_options options)
               options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       live_(context_.get_executor(), options_.feed),
+      accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,
+                 options_.settings.concurrent_requests}),
       models_(options_.models, options_.settings),
       switcher_(engines_, switching()),
       queue_(make_queue()),
@@ -99,9 +101,11 @@ app::app(app_options options)
                 coordination_,
                 runs_,
                 responses_,
-                live_},
+                live_,
+                accounts_},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
+    accounts_.open_all(options_.settings);
     listener_.open(options_.settings.host, options_.settings.port);
     port_ = listener_.port();
     if (options_.handle_signals) {
@@ -131,6 +135,9 @@ int app::run() {
     log_event(log_level::info,
               "listening on " + authority(options_.settings.host, port_) + ", loading the model");
     tasks_.spawn(listener_.executor(), listener_.run(), "accepting connections");
+    if (options_.sign_of_life_every)
+        tasks_.spawn(context_.get_executor(), give_signs_of_life(*options_.sign_of_life_every),
+                     "signs of life");
     auto guard = net::make_work_guard(context_);
     std::vector<std::thread> threads;
     const auto join = [&] {
@@ -256,6 +263,7 @@ void app::on_loaded() {
                        authority(options_.settings.host, port_) + " (model " + info.id +
                        ", kernels " + info.kernels + ", " + kv + ", " + answers + ", " + size +
                        ", cache " + options_.cache_directory + ")";
+    options_.manager.tell("READY=1\nSTATUS=" + info.id + " is loaded");
     if (options_.out != nullptr) *options_.out << line << std::endl;
     log_event(log_level::info, "ready: " + line);
 }
@@ -269,17 +277,54 @@ void app::on_load_failed(const std::string& why) {
     context_.stop();
 }
 
+// From the threads that serve connections: while they hang, no sign is given.
+net::awaitable<void> app::give_signs_of_life(std::chrono::microseconds every) {
+    net::steady_timer timer(co_await net::this_coro::executor);
+    for (;;) {
+        options_.manager.tell("WATCHDOG=1");
+        timer.expires_after(every);
+        auto [error] = co_await timer.async_wait(use_tuple);
+        if (error) co_return;
+    }
+}
+
 void app::wait_for_signal() {
     signals_->set.async_wait([this](boost::system::error_code error, int number) {
         if (error) return;
+        if (number == SIGHUP && !options_.hangup_ends) {
+            net::post(workers_.get_executor(), [this] { reload(); });
+            wait_for_signal();
+            return;
+        }
+        log_event(log_level::info, std::string(name_of(number)) + ": stopping");
         if (++signals_->received > 1) {
             log_event(log_level::warning, "second signal: leaving at once");
             std::_Exit(128 + number);
         }
-        log_event(log_level::info, std::string(name_of(number)) + ": stopping");
         begin_stop();
         wait_for_signal();
     });
+}
+
+void app::reload() {
+    if (!options_.read_again) return;
+    std::string why;
+    try {
+        const config fresh = options_.read_again();
+        if (needs_key(fresh) == needs_key(options_.settings)) {
+            options_.settings.file_keys.replace(fresh.file_keys.now());
+            accounts_.open_all(options_.settings);
+            log_from(fresh.log_from);
+            log_event(log_level::info,
+                      "read again: " + std::to_string(fresh.file_keys.now().size()) +
+                          " keys of the key file, log level " + to_string(fresh.log_from));
+            return;
+        }
+        why = "a server with keys cannot become one without, nor the other way round";
+    } catch (const std::exception& error) {
+        why = error.what();
+    }
+    log_event(log_level::warning, "not read again, all is as before: " + why);
 }
 
 void app::stop() {
@@ -288,6 +333,7 @@ void app::stop() {
 
 void app::begin_stop() {
     if (stopping_.exchange(true)) return;
+    options_.manager.tell("STOPPING=1");
     listener_.stop();
     live_.stop();
     const clock::time_point until = clock::now() + options_.settings.shutdown_grace;

@@ -6,7 +6,10 @@
 #include <boost/asio/io_context.hpp>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -24,6 +27,8 @@
 #include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
+#include "server/service/service_manager.hpp"
+#include "server/usage/key_accounts.hpp"
 #include "storage/files/worker_pool.hpp"
 
 namespace semantic::server {
@@ -36,7 +41,12 @@ struct app_options {
     /// What the engines that `load` makes tell of what happens. Not null.
     std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
     std::string cache_directory;  // for the line that says what runs
-    bool handle_signals = true;   // SIGTERM, SIGINT and SIGHUP stop the server
+    bool handle_signals = true;   // SIGTERM and SIGINT stop the server; SIGHUP: see below
+    /// Reads the configuration anew, for SIGHUP. Blocks. Throws config_error. Empty: it is ignored.
+    std::function<config()> read_again;
+    service_manager manager{""};  // told when the server is ready, stops, and that it lives
+    std::optional<std::chrono::microseconds> sign_of_life_every;
+    bool hangup_ends = false;     // SIGHUP means that the terminal is gone, and stops the server
     std::ostream* out = nullptr;  // where the ready line goes; null: nowhere
     std::ostream* err = nullptr;  // where a failure goes; null: nowhere
     bool show_progress = false;   // `err` is a terminal
@@ -55,6 +65,9 @@ class app {
     /// As SIGTERM does: stops accepting, lets running answers end within the grace, saves, ends
     /// run().
     void stop();
+    /// As SIGHUP does: takes over the log level and the key file of a configuration that is read
+    /// anew; one with a fault changes nothing, and the log says why.
+    void reload();
 
   private:
     switch_options switching();
@@ -67,6 +80,7 @@ class app {
     void on_load_failed(const std::string& why);
     void show_progress(const engine::load_progress& progress);
     void wait_for_signal();
+    boost::asio::awaitable<void> give_signs_of_life(std::chrono::microseconds every);
     void begin_stop();
     boost::asio::awaitable<void> stop_in_order(std::chrono::steady_clock::time_point until);
     boost::asio::awaitable<void> leave_at_once();
@@ -92,6 +106,7 @@ class app {
     run_registry runs_;
     response_registry responses_;
     live_hub live_;
+    key_accounts accounts_;
     engine_slot engines_;
     known_models models_;
     model_switch switcher_;

@@ -70,8 +70,8 @@ storage::result<std::unique_ptr<engine::engine>> load(
     return engine::load_engine(std::move(options), progress);
 }
 
-int serve(const server::config& settings, const char* argv0) {
-    const server::registry models = find_models(settings, argv0);
+int serve(const server::config& settings, const std::vector<std::string>& arguments) {
+    const server::registry models = find_models(settings, arguments.at(0).c_str());
     server::app_options options;
     options.settings = settings;
     options.settings.max_connections = server::make_room_for_connections(settings.max_connections);
@@ -87,6 +87,13 @@ int serve(const server::config& settings, const char* argv0) {
     options.load = [&, feed = options.feed](std::size_t model, const auto& progress) {
         return load(settings, models.at(model), feed, progress);
     };
+    options.read_again = [&] {
+        return server::parse_config({arguments.begin() + 1, arguments.end()}).values;
+    };
+    options.hangup_ends = isatty(STDIN_FILENO) != 0 || isatty(STDERR_FILENO) != 0;
+    options.manager = server::service_manager::of_environment();
+    options.sign_of_life_every = server::service_manager::watchdog_every(
+        std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
     options.out = &std::cout;
     options.err = &std::cerr;
     options.show_progress = isatty(STDERR_FILENO) != 0;
@@ -94,17 +101,22 @@ int serve(const server::config& settings, const char* argv0) {
     return app.run();
 }
 
+server::log_options log_options_of(const server::config& settings) {
+    return {settings.log_from, settings.log_as, settings.log_file, settings.log_file_mb << 20,
+            static_cast<std::size_t>(settings.log_files)};
+}
+
 int run(int argc, char** argv) try {
     server::parsed_config parsed = server::parse_config({argv + 1, argv + argc});
     if (parsed.action == server::config_action::help) return std::cout << server::help_text(), 0;
     if (parsed.action == server::config_action::version)
-        return std::cout << "semantic-server " << server::server_version << "\n", 0;
+        return std::cout << server::version_text(), 0;
     if (parsed.action == server::config_action::print_config)
         return std::cout << server::print_config(parsed), 0;
-    server::start_logging(parsed.values.log_from, std::clog);
+    server::start_logging(log_options_of(parsed.values), std::clog);
     for (const std::string& warning : parsed.warnings)
         server::log_event(server::log_level::warning, warning);
-    int status = serve(parsed.values, argv[0]);
+    int status = serve(parsed.values, {argv, argv + argc});
     server::stop_logging();
     return status;
 } catch (const std::exception& error) {

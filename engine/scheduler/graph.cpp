@@ -581,8 +581,8 @@ void scheduler::with_transient_hold(const std::function<void()>& what) {
     what();
 }
 
+std::size_t scheduler::disk_jobs() const { return impl_->strands.pending(); }
 void scheduler::wait_for_saves() { impl_->strands.drain(); }
-
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
     impl_->end_all(deadline);
     for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);

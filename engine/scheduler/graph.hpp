@@ -47,6 +47,8 @@ class scheduler {
     /// blocks meanwhile.
     void with_transient_hold(const std::function<void()>& what);
     /// Blocks until no save or look-up is under way or waiting.
+    /// Saves and restores that wait or run.
+    std::size_t disk_jobs() const;
     void wait_for_saves();
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// what is dirty. Blocks.

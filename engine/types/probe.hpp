@@ -9,24 +9,11 @@
 #include <utility>
 
 #include "engine/types/activity_feed.hpp"
+#include "storage/types/latency_histogram.hpp"
 
 namespace semantic::engine {
 
-/// Cumulative histogram over fixed bounds in seconds; the last bucket is +Inf.
-struct latency_histogram {
-    static constexpr std::array<double, 16> bounds{
-        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120};
-    std::array<std::atomic<std::uint64_t>, bounds.size() + 1>
-        buckets{};  // not cumulative; the renderer adds up
-    std::atomic<std::uint64_t> sum_us{0};
-
-    void observe(double seconds) noexcept {
-        std::size_t i = 0;
-        while (i < bounds.size() && seconds > bounds[i]) ++i;
-        buckets[i].fetch_add(1, std::memory_order_relaxed);
-        sum_us.fetch_add(static_cast<std::uint64_t>(seconds * 1e6), std::memory_order_relaxed);
-    }
-};
+using storage::latency_histogram;
 
 struct engine_probe {
     /// Null: nobody can watch.
@@ -48,7 +35,9 @@ struct engine_probe {
     std::atomic<std::uint64_t> saves_late{0};  // answers that ended before their memory was on disk
     std::atomic<std::int64_t> running{0};      // sequences in prefill or decode
     std::atomic<std::int64_t> waiting{0};
-    std::atomic<std::int64_t> wait_estimate_ms{0};  // for a request that came now
+    std::atomic<std::int64_t> wait_estimate_ms{0};        // for a request that came now
+    std::array<std::atomic<std::uint64_t>, 4> matches{};  // prompts, by match_kind
+    latency_histogram queue_time;                         // from submit to a place
     latency_histogram time_to_first_token;
     latency_histogram inter_token;
     latency_histogram step_duration;

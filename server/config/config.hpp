@@ -8,10 +8,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -26,13 +30,45 @@ struct tenant_key {
     bool operator==(const tenant_key&) const = default;
 };
 
+/// The keys of the key file. Copies share them, so that they can be read anew while requests come.
+/// Thread: any.
+class live_keys {
+  public:
+    live_keys() = default;
+    live_keys(std::vector<tenant_key> keys) { replace(std::move(keys)); }  // NOLINT: a list is one
+    live_keys(std::initializer_list<tenant_key> keys) : live_keys(std::vector(keys)) {}
+    std::vector<tenant_key> now() const {
+        std::lock_guard lock(shared_->mutex);
+        return shared_->keys;
+    }
+    void replace(std::vector<tenant_key> keys) {
+        std::lock_guard lock(shared_->mutex);
+        shared_->keys = std::move(keys);
+    }
+    bool empty() const { return now().empty(); }
+
+  private:
+    struct shared {
+        std::mutex mutex;
+        std::vector<tenant_key> keys;  // guarded by mutex
+    };
+    std::shared_ptr<shared> shared_ = std::make_shared<shared>();
+};
+
+/// Who may read /metrics.
+enum class metrics_readers {
+    local,  // clients on this machine, and whoever has the admin key
+    admin,  // whoever has the admin key
+    all
+};
+
 struct config {
     std::string host = "127.0.0.1";
     std::uint16_t port = 8001;                          // 0: one that the system picks
     std::vector<std::string> cors_origins{"loopback"};  // see http/cors.hpp
     std::vector<std::string> api_keys;                  // each a tenant of its own
     std::string api_key_file;
-    std::vector<tenant_key> file_keys;  // read from api_key_file
+    live_keys file_keys;  // read from api_key_file
     std::string admin_key;
     bool insecure = false;  // may listen beyond loopback without keys
     std::size_t body_limit_mb = 32;
@@ -40,7 +76,17 @@ struct config {
     std::chrono::seconds request_timeout{600};
     std::chrono::seconds shutdown_grace{30};
     int io_threads = 1;
+    metrics_readers metrics_for = metrics_readers::local;
     log_level log_from = log_level::info;
+    log_format log_as = log_format::text;
+    std::string log_file;  // empty: stderr
+    std::size_t log_file_mb = 64;
+    int log_files = 8;         // kept beside the one that is written
+    bool log_prompts = false;  // the last message and the answer, in the log
+
+    std::uint64_t requests_per_minute = 0;  // of one tenant's keys; 0: no limit
+    std::uint64_t tokens_per_minute = 0;
+    std::uint64_t concurrent_requests = 0;
 
     std::string model;             // empty: see models/registry.hpp
     std::string models_directory;  // whose models can be asked for; empty: none

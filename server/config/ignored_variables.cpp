@@ -23,10 +23,12 @@ constexpr std::array ignored{
                      "a request or the model's generation_config.json says it"},
     ignored_variable{"SEMANTIC_SERVER_WORKERS",
                      "one process serves everyone; io-threads and compute-threads size it"},
-    ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
-                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
+    ignored_variable{
+        "SEMANTIC_SERVER_RATE_LIMIT_PER_AGENT",
+        "limits are those of a key: requests-per-minute, tokens-per-minute, concurrent-requests"},
     ignored_variable{"SEMANTIC_SERVER_RATE_LIMIT_GLOBAL",
-                     "max-batch and max-queued bound the load; a proxy can bound the rate"},
+                     "max-batch and max-queued bound the load of all; requests-per-minute, "
+                     "tokens-per-minute and concurrent-requests that of a key"},
     ignored_variable{"SEMANTIC_AGENT_BATCH_WINDOW_MS", "a request joins the step that comes next"},
     ignored_variable{"SEMANTIC_AGENT_LRU_EVICTION_ENABLED",
                      "memory that is short is always taken from the agent idle the longest"},

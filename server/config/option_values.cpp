@@ -141,13 +141,11 @@ std::string set_api_keys(config& into, std::string_view text) {
     return {};
 }
 
-// One line: a key, and perhaps the name of its tenant. Blocks.
-std::string set_api_key_file(config& into, std::string_view text) {
-    into.api_key_file = text;
-    into.file_keys.clear();
-    if (text.empty()) return {};
-    std::ifstream file(into.api_key_file);
+// One line: a key, and perhaps the name of its tenant.
+std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys) {
+    std::ifstream file(path);
     if (!file) return "cannot be read";
+    std::vector<tenant_key> found;
     std::string line;
     for (int number = 1; std::getline(file, line); ++number) {
         std::istringstream words(line);
@@ -157,11 +155,44 @@ std::string set_api_key_file(config& into, std::string_view text) {
         if (entry.key.empty() || entry.key.front() == '#') continue;
         const std::string where = "line " + std::to_string(number);
         if (!rest.empty()) return where + " has more than a key and the name of a tenant";
-        for (const tenant_key& other : into.file_keys)
+        for (const tenant_key& other : found)
             if (other.key == entry.key) return where + " has a key that stands above it already";
-        into.file_keys.push_back(std::move(entry));
+        found.push_back(std::move(entry));
     }
-    return into.file_keys.empty() ? "has no key in it" : std::string();
+    if (found.empty()) return "has no key in it";
+    keys = std::move(found);
+    return {};
+}
+
+std::string set_api_key_file(config& into, std::string_view text) {
+    into.api_key_file = text;
+    std::vector<tenant_key> keys;
+    std::string why = text.empty() ? std::string() : read_key_file(into.api_key_file, keys);
+    if (why.empty()) into.file_keys = live_keys(std::move(keys));
+    return why;
+}
+
+std::string set_log_format(config& into, std::string_view text) {
+    if (text != "text" && text != "json") return "must be text or json";
+    into.log_as = text == "json" ? log_format::json : log_format::text;
+    return {};
+}
+
+std::string set_metrics_readers(config& into, std::string_view text) {
+    if (text == "local")
+        into.metrics_for = metrics_readers::local;
+    else if (text == "admin")
+        into.metrics_for = metrics_readers::admin;
+    else if (text == "all")
+        into.metrics_for = metrics_readers::all;
+    else
+        return "must be local, admin or all";
+    return {};
+}
+
+std::string print_metrics_readers(const config& from) {
+    if (from.metrics_for == metrics_readers::local) return "local";
+    return from.metrics_for == metrics_readers::admin ? "admin" : "all";
 }
 
 std::string print_api_keys(const config& from) {

@@ -15,6 +15,11 @@ std::string lower(std::string_view text);
 std::string parse_number(std::string_view text, long long least, long long most, long long& value);
 
 std::string set_log_level(config& into, std::string_view text);
+std::string set_log_format(config& into, std::string_view text);
+std::string set_metrics_readers(config& into, std::string_view text);
+std::string print_metrics_readers(const config& from);
+/// Reads a key file anew. Blocks. Returns: what is wrong with it; `keys` is then as it was.
+std::string read_key_file(const std::string& path, std::vector<tenant_key>& keys);
 std::string set_kernels(config& into, std::string_view text);
 std::string set_weights(config& into, std::string_view text);
 std::string set_chat_template(config& into, std::string_view text);

@@ -27,8 +27,8 @@ client_streams::client_streams(client_link& client)
     });
 }
 
-std::shared_ptr<token_stream> client_streams::make(waking_streams& together) {
-    auto stream = std::make_shared<token_stream>(client_.executor(), together);
+std::shared_ptr<token_stream> client_streams::make(const session_client& of) {
+    auto stream = std::make_shared<token_stream>(client_.executor(), of.with.waking, of.account);
     if (client_.is_gone()) stream->interrupt();
     std::erase_if(*made_, [](const auto& each) { return each.expired(); });
     made_->push_back(stream);
@@ -42,7 +42,7 @@ agent_answer::agent_answer(const session_client& of, client_streams& streams,
       parser_(engine::make_output_parser(
           of.engine->info().answers, engine::offered_tools(std::vector<engine::tool_definition>()),
           {.thinks = wanted.thinking.enabled.value_or(true), .shows_progress = false})),
-      events_(streams.make(of.with.waking)),
+      events_(streams.make(of)),
       end_(std::make_shared<told_of_end>(events_)),
       generation_(of.engine, std::move(wanted), end_) {}
 

@@ -31,8 +31,9 @@ struct session_client {
     const services& with;
     client_link& link;
     storage::tenant_id tenant;
-    std::string request_id;  // for the log
-    engine_lease engine;     // of the request
+    std::string request_id;                  // for the log
+    engine_lease engine;                     // of the request
+    std::shared_ptr<key_account> account{};  // that pays; or null
 };
 
 /// The streams that one client waits for: all end when it leaves.
@@ -40,7 +41,7 @@ class client_streams {
   public:
     /// `client` outlives everything that is made here.
     explicit client_streams(client_link& client);
-    std::shared_ptr<token_stream> make(waking_streams& together);
+    std::shared_ptr<token_stream> make(const session_client& of);
 
   private:
     client_link& client_;

@@ -56,7 +56,7 @@ net::awaitable<std::optional<response>> delete_caches(const services& with, cons
     if (model && !cleared.found_any)
         co_return error_response(
             incoming, fail(errc::not_found, "no model " + *model + " remembers an agent", "model"));
-    log_event(log_level::warning, incoming.id,
+    log_event(log_level::warning, incoming.who(),
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
     if (cleared.fault) {
         protocol::failure told = protocol::from_storage(*cleared.fault);

@@ -110,7 +110,8 @@ net::awaitable<reply> once(const services& with, const request& incoming, const 
 }
 
 session_client client_of(const answer_context& of) {
-    return {of.with, of.client, tenant_of(of.incoming), of.incoming.id, of.incoming.engine};
+    return {of.with,        of.client,          tenant_of(of.incoming),
+            of.incoming.id, of.incoming.engine, account_of(of.incoming)};
 }
 
 /// One turn, round or decision, as one body. `run(driver)` is what to await, a result<text>.

@@ -1,12 +1,28 @@
 #include "server/handlers/metrics.hpp"
 
+#include "protocol/wire/usage.hpp"
+#include "server/usage/key_accounts.hpp"
+
 namespace semantic::server {
+
+response get_usage(const services& with, const request& incoming) {
+    const auto account = with.accounts.of(incoming.credential.value());
+    return json_response(protocol::usage_body(account->report(std::chrono::steady_clock::now())));
+}
+
+response get_all_usage(const services& with, const request&) {
+    std::vector<protocol::key_usage> all;
+    for (const auto& account : with.accounts.all())
+        all.push_back(account->report(std::chrono::steady_clock::now()));
+    return json_response(protocol::usage_list_body(all));
+}
 
 response get_metrics(const services& with, const request&) {
     const engine_lease engine = with.engines.look();
     const model_changes changes{with.switcher.exchanges_done(), with.switcher.exchanges_failed()};
-    return text_response(render_metrics(with.probe, changes, engine ? &*engine : nullptr),
-                         "text/plain; version=0.0.4; charset=utf-8");
+    return text_response(
+        render_metrics(with.probe, changes, engine ? &*engine : nullptr, &with.accounts),
+        "text/plain; version=0.0.4; charset=utf-8");
 }
 
 }  // namespace semantic::server

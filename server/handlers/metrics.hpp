@@ -1,5 +1,6 @@
 #pragma once
-// GET /metrics.
+// What the server says of itself: GET /metrics; and of keys: /v1/usage, of the one that asks, and
+// /admin/usage, of all.
 
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
@@ -9,5 +10,8 @@ namespace semantic::server {
 
 /// All counters as Prometheus text; those of the engine once it is loaded.
 response get_metrics(const services& with, const request& incoming);
+
+response get_usage(const services& with, const request& incoming);
+response get_all_usage(const services& with, const request& incoming);
 
 }  // namespace semantic::server

@@ -62,8 +62,8 @@ net::awaitable<reply> drive(const answer_context& of, const run_registry::driven
         if (driven.is_stopped()) co_return false;
         co_return co_await writer.write(events);
     };
-    const session_client asker{of.with, of.client, tenant_of(of.incoming), of.incoming.id,
-                               of.incoming.engine};
+    const session_client asker{of.with,        of.client,          tenant_of(of.incoming),
+                               of.incoming.id, of.incoming.engine, account_of(of.incoming)};
     scenario_run run(asker, what, wanted.what, wanted.how, send);
     auto last = co_await run.run();
     if (of.client.is_gone()) co_return std::nullopt;

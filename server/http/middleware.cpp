@@ -4,9 +4,12 @@
 #include <array>
 #include <cstdio>
 
+#include "server/config/option_values.hpp"
 #include "server/http/cors.hpp"
 #include "server/http/hosts.hpp"
+#include "server/log/log_line.hpp"
 #include "server/runtime/logging.hpp"
+#include "server/usage/key_accounts.hpp"
 
 namespace semantic::server {
 
@@ -25,14 +28,12 @@ bool equal_in_constant_time(std::string_view guess, std::string_view key) {
     return difference == 0;
 }
 
-// Names and keys are told apart, so that no key can be chosen to be another tenant's name.
 std::optional<std::string> tenant_of(const config& settings, std::string_view guess) {
     std::optional<std::string> found;
     for (const std::string& key : settings.api_keys)
-        if (equal_in_constant_time(guess, key)) found = "key " + key;
-    for (const tenant_key& each : settings.file_keys)
-        if (equal_in_constant_time(guess, each.key))
-            found = each.tenant.empty() ? "key " + each.key : "name " + each.tenant;
+        if (equal_in_constant_time(guess, key)) found = credential_of(tenant_key{key, {}});
+    for (const tenant_key& each : settings.file_keys.now())
+        if (equal_in_constant_time(guess, each.key)) found = credential_of(each);
     return found;
 }
 
@@ -111,6 +112,7 @@ route_match begin_request(const services& with, request& incoming) {
     incoming.path = path_of(incoming.target);
     incoming.dialect = dialect_of(incoming.path, incoming.field("anthropic-version").has_value());
     incoming.id = request_id_of(incoming);
+    incoming.trace_id = trace_id_of(incoming.field("traceparent").value_or(""));
     incoming.allow_origin =
         allowed_origin(with.settings.cors_origins, incoming.field("origin").value_or(""));
     incoming.credential = credential_of(with.settings, incoming);
@@ -142,9 +144,36 @@ std::optional<response> refuse_early(const services& with, const request& incomi
     }
     if (match.found->auth == auth_class::admin)
         if (auto refused = refuse_admin(with.settings, incoming)) return refused;
+    if (match.found->auth == auth_class::reader)
+        if (auto refused = refuse_reader(with.settings, incoming)) return refused;
     if (match.found->engine != engine_need::none && !may_wait(with, match))
         return refuse_without_engine(with, incoming);
     return std::nullopt;
+}
+
+std::optional<response> take_place(const services& with, request& incoming,
+                                   const route_match& match) {
+    if (!match.found->is_metered) return std::nullopt;
+    const auto account = with.accounts.of(incoming.credential.value());
+    const auto reached = account->begin(std::chrono::steady_clock::now());
+    incoming.limit_fields = protocol::rate_limit_fields(
+        incoming.dialect, account->left(std::chrono::steady_clock::now()),
+        std::chrono::system_clock::now());
+    if (reached) return error_response(incoming, protocol::refusal(*reached));
+    incoming.place = std::make_shared<key_place>(account);
+    return std::nullopt;
+}
+
+std::optional<response> refuse_reader(const config& settings, const request& incoming) {
+    if (settings.metrics_for == metrics_readers::all) return std::nullopt;
+    const auto key = incoming.field("x-admin-key");
+    const bool has_key =
+        key && !settings.admin_key.empty() && equal_in_constant_time(*key, settings.admin_key);
+    const bool is_near = settings.metrics_for == metrics_readers::local && incoming.is_local;
+    if (has_key || is_near) return std::nullopt;
+    return error_response(
+        incoming, fail(errc::forbidden, "send the admin-key as x-admin-key (metrics-for = " +
+                                            option_values::print_metrics_readers(settings) + ")"));
 }
 
 std::optional<response> refuse_admin(const config& settings, const request& incoming) {
@@ -192,9 +221,10 @@ void end_request(const services& with, const request& incoming, const route_matc
     std::snprintf(rest, sizeof rest, " %d %.3f s", status, seconds);
     std::string line = incoming.method + " " + incoming.path.substr(0, 200) + rest;
     // Probes come every few seconds; they are of interest only when something else is wrong too.
-    bool is_probe = match.found != nullptr && match.found->auth == auth_class::open;
+    bool is_probe = match.found != nullptr && (match.found->auth == auth_class::open ||
+                                               match.found->auth == auth_class::reader);
     log_level level = status >= 500 && status != 503 ? log_level::warning : log_level::info;
-    log_event(is_probe ? log_level::debug : level, incoming.id, line);
+    log_event(is_probe ? log_level::debug : level, incoming.who(), line);
 }
 
 }  // namespace semantic::server

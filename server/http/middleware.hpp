@@ -31,6 +31,11 @@ bool may_wait(const services& with, const route_match& match);
 /// Leases the engine for the request, unless it has it. Returns: why there is none.
 std::optional<response> take_engine(const services& with, request& incoming);
 
+/// Takes a place among those that the key's tenant may have at once, and one of its requests, where
+/// the route makes the model work. Returns: 429 in the request's dialect when it has no more.
+std::optional<response> take_place(const services& with, request& incoming,
+                                   const route_match& match);
+
 /// Returns: what stands for the tenant whose key was sent (`x-api-key: KEY` or `authorization:
 /// Bearer KEY`), empty when no keys are configured, nothing when the key is none of those. Takes
 /// the same time for every wrong key.
@@ -43,6 +48,9 @@ std::optional<std::string> credential_of(const config& settings, const request& 
 /// Whether `key` is the admin's; never where the server was given none.
 bool is_admin_key(const config& settings, std::string_view key);
 std::optional<response> refuse_admin(const config& settings, const request& incoming);
+
+/// Why a request may not read /metrics, if it may not: see metrics_readers.
+std::optional<response> refuse_reader(const config& settings, const request& incoming);
 
 /// Counts the request and writes its line to the log. `status` 499: the client left before there
 /// was a reply.

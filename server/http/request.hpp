@@ -11,9 +11,11 @@
 
 #include "protocol/wire/api_error.hpp"
 #include "server/engines/engine_slot.hpp"
+#include "server/runtime/logging.hpp"
 
 namespace semantic::server {
 
+class key_place;
 class spool_file;
 
 struct request {
@@ -31,10 +33,16 @@ struct request {
     std::string allow_origin;
     /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.
     std::optional<std::string> credential;
+    std::shared_ptr<key_place> place;  // where the route is metered, until its last bytes go out
+    std::vector<std::pair<std::string, std::string>> limit_fields;  // what is left to its key
+    bool is_local = false;  // the client is on this machine, or a proxy there
+    std::string trace_id;   // of a W3C traceparent; or empty
     protocol::dialect dialect = protocol::dialect::native;
     bool http_1_0 = false;
     bool keep_alive = true;  // what the client asks for
 
+    /// What its lines in the log stand under. Valid for as long as the request.
+    log_id who() const { return {id, trace_id}; }
     /// The first field of that name, whatever the case of its letters.
     std::optional<std::string> field(std::string_view name) const;
     /// A query parameter, percent-decoded; a malformed escape is left as it is.

@@ -77,6 +77,7 @@ std::string response_head(const request& to, const response& reply, std::string_
         append_field(head, "access-control-expose-headers", "*");
         if (to.allow_origin != "*") append_field(head, "vary", "origin");
     }
+    for (const auto& [name, value] : to.limit_fields) append_field(head, name, value);
     for (const auto& [name, value] : reply.fields) append_field(head, name, value);
     if (!framing.empty()) head.append(framing).append("\r\n");
     if (!keep_alive) append_field(head, "connection", "close");

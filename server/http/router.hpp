@@ -26,7 +26,7 @@ using async_handler = boost::asio::awaitable<std::optional<response>> (*)(const 
                                                                           const request&,
                                                                           client_link&);
 
-enum class auth_class { open, key, admin };  // admin: see refuse_admin()
+enum class auth_class { open, key, admin, reader };  // see refuse_admin(), refuse_reader()
 /// json: up to the configured body limit, in memory; file: up to what a memory can take, on disk.
 enum class body_class { none, json, file };
 /// loaded: refused while no model is there, or waits for one where requests may; named: its body
@@ -42,6 +42,7 @@ struct route {
     auth_class auth;
     body_class body;
     engine_need engine;
+    bool is_metered = false;  // counts for the limits of its key: it makes the model work
 };
 
 struct route_match {

@@ -23,6 +23,7 @@
 
 namespace semantic::server {
 
+class key_accounts;
 class live_hub;
 class response_registry;
 class run_registry;
@@ -50,6 +51,7 @@ struct services {
     run_registry& runs;
     response_registry& responses;
     live_hub& live;
+    key_accounts& accounts;
 };
 
 }  // namespace semantic::server

@@ -1,7 +1,9 @@
 #include "server/runtime/descriptors.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sys/resource.h>
+#include <system_error>
 
 namespace semantic::server {
 
@@ -15,6 +17,15 @@ std::size_t make_room_for_connections(std::size_t connections) {
     }
     if (limit.rlim_cur >= needed) return connections;
     return limit.rlim_cur > own_descriptors ? limit.rlim_cur - own_descriptors : 1;
+}
+
+std::size_t open_files() {
+    std::error_code unsaid;
+    std::size_t count = 0;
+    for (std::filesystem::directory_iterator each("/proc/self/fd", unsaid), end;
+         !unsaid && each != end; each.increment(unsaid))
+        ++count;
+    return count == 0 ? 0 : count - 1;  // without the folder itself
 }
 
 }  // namespace semantic::server

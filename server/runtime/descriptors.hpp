@@ -14,4 +14,7 @@ constexpr std::size_t own_descriptors = 320;
 /// connections there is room for, at least 1.
 std::size_t make_room_for_connections(std::size_t connections);
 
+/// Files and sockets that this process has open; 0 where the system does not say.
+std::size_t open_files();
+
 }  // namespace semantic::server

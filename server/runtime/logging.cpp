@@ -3,8 +3,10 @@
 #include <boost/core/null_deleter.hpp>
 #include <boost/log/core.hpp>
 #include <boost/log/sinks/async_frontend.hpp>
+#include <boost/log/sinks/basic_sink_backend.hpp>
 #include <boost/log/sinks/bounded_fifo_queue.hpp>
 #include <boost/log/sinks/drop_on_overflow.hpp>
+#include <boost/log/sinks/frontend_requirements.hpp>
 #include <boost/log/sinks/text_ostream_backend.hpp>
 #include <boost/log/sources/logger.hpp>
 #include <boost/log/sources/record_ostream.hpp>
@@ -12,13 +14,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <ctime>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 
-#include "storage/files/utf8.hpp"
-#include "storage/types/hex.hpp"
+#include "server/log/log_line.hpp"
+#include "server/log/rotating_file.hpp"
 
 namespace semantic::server {
 
@@ -30,50 +31,52 @@ namespace blog = boost::log;
 // person.
 constexpr std::size_t queued_lines_max = 8192;
 
-using sink = blog::sinks::asynchronous_sink<
-    blog::sinks::text_ostream_backend,
-    blog::sinks::bounded_fifo_queue<queued_lines_max, blog::sinks::drop_on_overflow>>;
+template <class Backend>
+using queued = blog::sinks::asynchronous_sink<
+    Backend, blog::sinks::bounded_fifo_queue<queued_lines_max, blog::sinks::drop_on_overflow>>;
 
-boost::shared_ptr<sink> active_sink;
+/// Lines for a file of bounded size. (Boost's own text_file_backend cannot keep FILE the name of
+/// the one that is written, nor its mode.)
+class file_backend
+    : public blog::sinks::basic_formatted_sink_backend<char, blog::sinks::synchronized_feeding> {
+  public:
+    explicit file_backend(const log_options& options)
+        : file_(storage::posix_file_system(), options.file, options.file_bytes_max,
+                options.files_kept) {}
+    void consume(const blog::record_view&, const std::string& line) { file_.write_line(line); }
+
+  private:
+    rotating_file file_;
+};
+
+/// Where the lines go, and how that ends.
+struct active_log {
+    boost::shared_ptr<blog::sinks::sink> sink;
+    void (*end)(blog::sinks::sink&) = nullptr;
+};
+
+active_log active;
 std::atomic<log_level> lowest{log_level::info};
+std::atomic<log_format> format{log_format::text};
 std::atomic<bool> running{false};
 
-std::string utc_now() {
-    auto now = std::chrono::system_clock::now();
-    std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-    auto millis =
-        std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()) % 1000;
-    std::tm parts{};
-    gmtime_r(&seconds, &parts);
-    char text[40];
-    std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
-    std::snprintf(text + length, sizeof text - length, ".%03dZ", static_cast<int>(millis.count()));
-    return text;
+template <class Backend>
+active_log begin(boost::shared_ptr<Backend> backend) {
+    active_log made;
+    made.sink = boost::make_shared<queued<Backend>>(backend);
+    made.end = [](blog::sinks::sink& sink) {
+        auto& own = static_cast<queued<Backend>&>(sink);
+        own.stop();
+        own.flush();
+    };
+    return made;
 }
 
-void append_byte(std::string& line, char c) {
-    line += "\\x";
-    storage::append_hex(line, c);
-}
-
-/// A terminal acts on control characters: those of ASCII, and U+0080 to U+009F, which are C2 80 to
-/// C2 9F in UTF-8 and bare bytes elsewhere. In what is not UTF-8 every byte beyond ASCII may be
-/// one.
-void append_escaped(std::string& line, std::string_view text) {
-    const bool is_text = storage::utf8::is_valid(text);
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        auto byte = static_cast<unsigned char>(text[i]);
-        const bool is_c1 =
-            byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-        if (is_text && is_c1) {
-            append_byte(line, text[i++]);
-            append_byte(line, text[i]);
-        } else if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) {
-            append_byte(line, text[i]);
-        } else {
-            line += text[i];
-        }
-    }
+active_log to_stream(std::ostream& stream) {
+    auto backend = boost::make_shared<blog::sinks::text_ostream_backend>();
+    backend->add_stream(boost::shared_ptr<std::ostream>(&stream, boost::null_deleter{}));
+    backend->auto_flush(true);
+    return begin(backend);
 }
 
 }  // namespace
@@ -92,33 +95,33 @@ const char* to_string(log_level level) noexcept {
     return "unknown";
 }
 
-void start_logging(log_level from, std::ostream& stream) {
+void start_logging(const log_options& options, std::ostream& stream) {
     stop_logging();
-    auto backend = boost::make_shared<blog::sinks::text_ostream_backend>();
-    backend->add_stream(boost::shared_ptr<std::ostream>(&stream, boost::null_deleter{}));
-    backend->auto_flush(true);
-    active_sink = boost::make_shared<sink>(backend);
-    blog::core::get()->add_sink(active_sink);
-    lowest.store(from);
+    active =
+        options.file.empty() ? to_stream(stream) : begin(boost::make_shared<file_backend>(options));
+    blog::core::get()->add_sink(active.sink);
+    lowest.store(options.from);
+    format.store(options.as);
     running.store(true);
 }
 
+void log_from(log_level level) noexcept { lowest.store(level); }
+
 void stop_logging() {
     running.store(false);
-    if (!active_sink) return;
-    blog::core::get()->remove_sink(active_sink);
-    active_sink->stop();
-    active_sink->flush();
-    active_sink.reset();
+    if (!active.sink) return;
+    blog::core::get()->remove_sink(active.sink);
+    active.end(*active.sink);
+    active = {};
 }
 
-void log_event(log_level level, std::string_view request_id, std::string_view text) {
+void log_event(log_level level, const log_id& who, std::string_view text) {
     if (!running.load(std::memory_order_relaxed) || level < lowest.load(std::memory_order_relaxed))
         return;
-    std::string line = utc_now();
-    line.append(" ").append(to_string(level)).append(" ");
-    line.append(request_id.empty() ? std::string_view("-") : request_id).append(" ");
-    append_escaped(line, text);
+    const log_entry entry{std::chrono::system_clock::now(), to_string(level), who.request,
+                          who.trace, text};
+    const bool as_json = format.load(std::memory_order_relaxed) == log_format::json;
+    const std::string line = as_json ? json_line(entry) : text_line(entry);
     // A logger of its own per thread: sources are not thread-safe, and this one has no state worth
     // sharing.
     thread_local blog::sources::logger source;

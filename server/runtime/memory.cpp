@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <malloc.h>
+#include <string>
 #include <thread>
 
 namespace semantic::server {
@@ -28,5 +30,17 @@ void give_memory_back(const boost::asio::any_io_executor& workers) {
 }
 
 void trim_memory() { ::malloc_trim(0); }
+
+process_memory memory_now() {
+    std::ifstream status("/proc/self/status");
+    process_memory now;
+    std::string word;
+    while (status >> word) {
+        std::uint64_t kilobytes = 0;
+        if (word == "VmHWM:" && status >> kilobytes) now.peak = kilobytes * 1024;
+        if (word == "VmRSS:" && status >> kilobytes) now.resident = kilobytes * 1024;
+    }
+    return now;
+}
 
 }  // namespace semantic::server

@@ -4,6 +4,7 @@
 #include <boost/asio/any_io_executor.hpp>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace semantic::server {
 
@@ -22,5 +23,12 @@ void give_memory_back(const boost::asio::any_io_executor& workers);
 
 /// The same here and now.
 void trim_memory();
+
+/// What the process has in RAM, in bytes; 0 where the system does not say.
+struct process_memory {
+    std::uint64_t resident = 0;
+    std::uint64_t peak = 0;  // the most that it ever was
+};
+process_memory memory_now();
 
 }  // namespace semantic::server

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdio>
 
+#include "server/runtime/descriptors.hpp"
+#include "server/runtime/memory.hpp"
 #include "server/runtime/version.hpp"
+#include "server/usage/key_accounts.hpp"
 
 namespace semantic::server {
 
@@ -102,6 +105,25 @@ void write_tokens(exposition& out, const engine::engine_probe& probe) {
                    load(probe.misses[i]));
 }
 
+void write_matches(exposition& out, const engine::engine_probe& probe) {
+    out.family("semantic_prompts_total", "counter",
+               "Prompts by how they stood to the memory that they continue furthest: all but "
+               "\"miss\" reused some of it.");
+    for (std::size_t i = 0; i < probe.matches.size(); ++i)
+        out.sample({{"match", to_string(static_cast<engine::match_kind>(i))}},
+                   load(probe.matches[i]));
+}
+
+void write_process(exposition& out) {
+    const process_memory memory = memory_now();
+    out.one("semantic_process_resident_bytes", "gauge", "RAM that the process has.",
+            static_cast<double>(memory.resident));
+    out.one("semantic_process_resident_peak_bytes", "gauge", "The most that it ever had.",
+            static_cast<double>(memory.peak));
+    out.one("semantic_process_open_files", "gauge", "Files and sockets that the process has open.",
+            static_cast<double>(open_files()));
+}
+
 void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.family("semantic_generations_total", "counter", "Generations by how they ended.");
     out.sample({{"outcome", "finished"}}, load(probe.requests_finished));
@@ -122,6 +144,9 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
             load(probe.early_starts));
     out.one("semantic_saves_late_total", "counter",
             "Answers that ended before their memory was on disk.", load(probe.saves_late));
+    out.family("semantic_queue_seconds", "histogram",
+               "From a request's submit to its place in the batch.");
+    out.histogram(probe.queue_time, {}, {});
     out.family("semantic_time_to_first_token_seconds", "histogram",
                "From submit to the first token.");
     out.histogram(probe.time_to_first_token, {}, {});
@@ -172,6 +197,12 @@ void write_store(exposition& out, const storage::store_probe& probe) {
     out.one("semantic_store_restore_seconds_total", "counter",
             "Time that bringing memory back from the cache directory took.",
             load(probe.restore_us) / 1e6);
+    out.family("semantic_store_save_seconds", "histogram",
+               "Saving an agent's memory, from end to end.");
+    out.histogram(probe.save_time, {}, {});
+    out.family("semantic_store_restore_seconds", "histogram",
+               "Bringing an agent's memory back from the cache directory, from end to end.");
+    out.histogram(probe.restore_time, {}, {});
     out.one("semantic_disk_bytes", "gauge", "Bytes of all files in the cache directory.",
             load(probe.disk_bytes));
     out.one("semantic_disk_budget_bytes", "gauge", "What they may take.",
@@ -191,8 +222,62 @@ void write_pool(exposition& out, const engine::pool_usage& pool) {
     out.family("semantic_agents", "gauge", "Agents that are remembered, by tier.");
     out.sample({{"tier", "hot"}}, static_cast<double>(pool.agents_hot));
     out.sample({{"tier", "warm"}}, static_cast<double>(pool.agents_warm));
+    out.one("semantic_pool_shared_bytes", "gauge",
+            "What agents' memories have in common, counted in each of them.",
+            bytes(pool.frames_shared));
+    out.one("semantic_store_queue", "gauge", "Saves and restores that wait or run.",
+            static_cast<double>(pool.disk_jobs));
     out.one("semantic_agents_dirty", "gauge", "Agents with memory that is not on disk yet.",
             static_cast<double>(pool.agents_dirty));
+}
+
+// A configuration with more keys than a scraper should keep apart gets the first of them, and one
+// series for the rest.
+constexpr std::size_t shown_keys_max = 100;
+
+std::vector<protocol::key_usage> shown_keys(const key_accounts& accounts) {
+    std::vector<protocol::key_usage> shown;
+    for (const auto& account : accounts.all()) {
+        protocol::key_usage one = account->report(std::chrono::steady_clock::now());
+        if (shown.size() < shown_keys_max) {
+            shown.push_back(std::move(one));
+            continue;
+        }
+        if (shown.size() == shown_keys_max) shown.emplace_back().name = "others";
+        protocol::key_usage& rest = shown.back();
+        rest.requests += one.requests;
+        for (std::size_t i = 0; i < rest.refused.size(); ++i) rest.refused[i] += one.refused[i];
+        rest.tokens_computed += one.tokens_computed;
+        rest.tokens_reused += one.tokens_reused;
+        rest.tokens_output += one.tokens_output;
+        rest.running += one.running;
+    }
+    return shown;
+}
+
+void write_keys(exposition& out, const key_accounts& accounts) {
+    const std::vector<protocol::key_usage> keys = shown_keys(accounts);
+    if (keys.empty()) return;
+    const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
+    out.family("semantic_key_requests_total", "counter",
+               "Requests that made the model work, by the tenant of their key.");
+    for (const auto& key : keys) out.sample({{"key", key.name}}, number(key.requests));
+    out.family("semantic_key_refusals_total", "counter",
+               "Requests beyond a limit of their key, by limit.");
+    for (const auto& key : keys)
+        for (std::size_t i = 0; i < key.refused.size(); ++i)
+            out.sample(
+                {{"key", key.name}, {"limit", to_string(static_cast<protocol::limit_kind>(i))}},
+                number(key.refused[i]));
+    out.family("semantic_key_tokens_total", "counter",
+               "Tokens of a key: of prompts computed or reused, of answers.");
+    for (const auto& key : keys) {
+        out.sample({{"key", key.name}, {"kind", "computed"}}, number(key.tokens_computed));
+        out.sample({{"key", key.name}, {"kind", "reused"}}, number(key.tokens_reused));
+        out.sample({{"key", key.name}, {"kind", "output"}}, number(key.tokens_output));
+    }
+    out.family("semantic_key_running", "gauge", "Requests of a key that run or wait.");
+    for (const auto& key : keys) out.sample({{"key", key.name}}, number(key.running));
 }
 
 }  // namespace
@@ -240,21 +325,24 @@ std::string render_server_metrics(const server_probe& probe) {
 }
 
 std::string render_metrics(const server_probe& probe, const model_changes& changes,
-                           const engine::engine* engine) {
+                           const engine::engine* engine, const key_accounts* accounts) {
     exposition out;
+    write_process(out);
+    if (accounts != nullptr) write_keys(out, *accounts);
     out.family("semantic_model_changes_total", "counter",
                "Models that were loaded, exchanged or unloaded after the start, by outcome.");
     out.sample({{"outcome", "done"}}, static_cast<double>(changes.done));
     out.sample({{"outcome", "failed"}}, static_cast<double>(changes.failed));
     out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
     if (engine == nullptr) {
-        out.sample({{"version", server_version}}, 1);
+        out.sample({{"version", server_version}, {"commit", server_commit()}}, 1);
         out.one("semantic_ready", "gauge", "1 once the model is loaded.", 0);
         return out.take() + render_server_metrics(probe);
     }
     const engine::model_info& model = engine->info();
     std::string bits = std::to_string(model.kv_bits);
     out.sample({{"version", server_version},
+                {"commit", server_commit()},
                 {"model", model.id},
                 {"kernels", model.kernels},
                 {"kv_bits", bits},
@@ -262,6 +350,7 @@ std::string render_metrics(const server_probe& probe, const model_changes& chang
                1);
     out.one("semantic_ready", "gauge", "1 once the model is loaded.", 1);
     write_tokens(out, engine->probe());
+    write_matches(out, engine->probe());
     write_scheduler(out, engine->probe());
     write_store(out, engine->store_probe());
     write_pool(out, engine->pool());

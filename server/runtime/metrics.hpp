@@ -14,6 +14,8 @@
 
 namespace semantic::server {
 
+class key_accounts;
+
 /// What the HTTP side counts. Thread: any.
 class server_probe {
   public:
@@ -46,8 +48,8 @@ struct model_changes {
 };
 
 std::string render_server_metrics(const server_probe& probe);
-/// `engine` may be null: what it would report is then absent.
+/// `engine` and `accounts` may be null: what they would report is then absent.
 std::string render_metrics(const server_probe& probe, const model_changes& changes,
-                           const engine::engine* engine);
+                           const engine::engine* engine, const key_accounts* accounts = nullptr);
 
 }  // namespace semantic::server

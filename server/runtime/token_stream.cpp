@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/runtime/tokens.hpp"
+#include "server/usage/key_account.hpp"
 
 namespace semantic::server {
 
@@ -29,10 +30,30 @@ void waking_streams::wake_all() {
     });
 }
 
-token_stream::token_stream(net::any_io_executor strand, waking_streams& together)
-    : strand_(strand), together_(together), timer_(strand) {}
+token_stream::token_stream(net::any_io_executor strand, waking_streams& together,
+                           std::shared_ptr<key_account> account)
+    : account_(std::move(account)), strand_(strand), together_(together), timer_(strand) {}
+
+/// Also of answers whose client has left: they were computed.
+void token_stream::charge(const engine::generation_event& event) noexcept {
+    const auto now = std::chrono::steady_clock::now();
+    if (const auto* begun = std::get_if<engine::admitted>(&event)) {
+        const engine::prompt_usage& usage = begun->usage;
+        account_->count_prompt(
+            static_cast<std::uint64_t>(usage.prompt_tokens - usage.reused_tokens),
+            static_cast<std::uint64_t>(usage.reused_tokens), now);
+    } else if (std::holds_alternative<engine::token_text>(event)) {
+        account_->count_output(1, now);
+        ++charged_;
+    } else if (const auto* end = std::get_if<engine::finished>(&event)) {
+        // Tokens that were sampled and gave no event: those of a choice that a stop string ended.
+        const auto all = static_cast<std::uint64_t>(end->output_tokens);
+        if (all > charged_) account_->count_output(all - charged_, now);
+    }
+}
 
 void token_stream::on_event(engine::generation_event event) noexcept {
+    if (account_) charge(event);
     {
         std::lock_guard lock(mutex_);
         if (interrupted_) return;

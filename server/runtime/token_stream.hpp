@@ -20,6 +20,7 @@
 
 namespace semantic::server {
 
+class key_account;
 class token_stream;
 
 /// The streams that a step of the engine gave something to. They are woken by one message to the
@@ -42,7 +43,9 @@ class token_stream final : public engine::generation_sink,
                            public std::enable_shared_from_this<token_stream> {
   public:
     /// `together`: outlives the stream.
-    token_stream(boost::asio::any_io_executor strand, waking_streams& together);
+    /// `account`: of the key that all this is computed for; or null.
+    token_stream(boost::asio::any_io_executor strand, waking_streams& together,
+                 std::shared_ptr<key_account> account = nullptr);
 
     void on_event(engine::generation_event event) noexcept override;
     void on_group_end() noexcept override;
@@ -62,7 +65,10 @@ class token_stream final : public engine::generation_sink,
   private:
     friend class waking_streams;
     void wake();
+    void charge(const engine::generation_event& event) noexcept;
 
+    const std::shared_ptr<key_account> account_;  // or null
+    std::uint64_t charged_ = 0;                   // tokens of the answer; engine's thread only
     boost::asio::any_io_executor strand_;
     waking_streams& together_;
     boost::asio::steady_timer timer_;  // strand only

@@ -113,6 +113,7 @@ result<restored_prefix> agent_restorer::restore(const agent_state& wanted, int t
     }
     if (work.found.bytes_read > 0) {
         const auto took = std::chrono::steady_clock::now() - start;
+        parts_.probe.restore_time.observe(std::chrono::duration<double>(took).count());
         parts_.probe.restore_us += static_cast<std::uint64_t>(
             std::chrono::duration_cast<std::chrono::microseconds>(took).count());
     }

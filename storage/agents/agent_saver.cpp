@@ -1,6 +1,7 @@
 #include "storage/agents/agent_saver.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "storage/disk/manifest.hpp"
@@ -29,8 +30,11 @@ result<save_report> agent_saver::save_once(const agent_id& id, const std::string
     snapshot what = take_snapshot(id, extent);
     if (what.state == nullptr) return save_report{};
     parts_.blocks.retain(what.names);
+    const auto start = std::chrono::steady_clock::now();
     auto plan = plan_manifest(what);
     auto report = plan ? write_out(path, what, *plan) : result<save_report>(plan.error());
+    parts_.probe.save_time.observe(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     std::vector<block_hash> dropped;
     state_ptr with_passed;  // ends behind the lock
     {

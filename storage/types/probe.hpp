@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "storage/types/latency_histogram.hpp"
+
 namespace semantic::storage {
 
 struct store_probe {
@@ -25,6 +27,8 @@ struct store_probe {
     std::atomic<std::uint64_t> disk_removals{0};  // memories, of any model, removed for the quota
     std::atomic<std::uint64_t> incompatible_removals{0};  // leftovers removed for it
     std::atomic<std::uint64_t> agents_lost{0};  // left the pool although they could not be saved
+    latency_histogram save_time;                // of saves that wrote something, failed ones too
+    latency_histogram restore_time;             // as restore_us
     // Gauges.
     std::atomic<std::uint64_t> disk_bytes{0};  // every file in the directory
     std::atomic<std::uint64_t> disk_budget_bytes{0};

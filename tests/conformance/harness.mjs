@@ -71,13 +71,17 @@ export function free_port() {
 }
 
 /** Starts the binary with these arguments and nothing of the caller's own configuration, behind a
- *  shell command where there is one (`ulimit -v 600000`). */
-export function launch(args, first) {
+ *  shell command where there is one (`ulimit -v 600000`), on a terminal of its own if that is
+ *  wanted: its process is then the only child of `child`. */
+export function launch(args, first, in_terminal = false) {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !/^(SEMANTIC_|ANTHROPIC_|OPENAI_)/.test(name)),
   );
   const shell = first ? ['bash', '-c', `${first}; exec "$0" "$@"`] : [];
-  const [command, ...rest] = [...shell, ...tied, binary, ...args];
+  const plain = [...shell, ...tied, binary, ...args];
+  const quoted = plain.map((word) => `'${word}'`).join(' ');
+  const terminal = ['script', '-qec', `exec ${quoted}`, '/dev/null'];
+  const [command, ...rest] = in_terminal ? terminal : plain;
   const child = spawn(command, rest, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const output = { out: '', err: '' };
   child.stdout.on('data', (bytes) => (output.out += bytes));
@@ -109,12 +113,12 @@ export class Server {
 
   /** Resolves when the server says that it is ready, within `patience` ms; on a free port unless
    *  one is given. */
-  static async start({ cache, args = [], first, port, patience = START_MS }) {
+  static async start({ cache, args = [], first, in_terminal, port, patience = START_MS }) {
     const server = new Server();
     server.port = port ?? (await free_port());
     server.url = `http://127.0.0.1:${server.port}`;
     const own = ['--port', String(server.port), '--cache-dir', cache, '--cache-budget-mb', '256'];
-    Object.assign(server, launch([...own, ...args], first));
+    Object.assign(server, launch([...own, ...args], first, in_terminal));
     const give_up = Date.now() + patience;
     while (!(await server.is_ready())) {
       if (!running.has(server.child) || Date.now() > give_up) {

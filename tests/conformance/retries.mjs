@@ -83,6 +83,35 @@ for (const [name, { client, ask, full }] of Object.entries(sdks)) {
     }
   };
 }
-cases['the server ends cleanly'] = async () => assert.equal((await server.stop()).code, 0);
+// One request a second comes back, within the SDKs' patience.
+const limited = await Server.start({
+  cache: make_folder(),
+  args: ['--api-key', 'k1', '--requests-per-minute', '60'],
+});
+for (const [name, { client, ask }] of Object.entries(sdks)) {
+  cases[`${name}: a key beyond its limit comes back by itself when it may`] = async () => {
+    const baseURL = `${limited.url}${name === 'openai' ? '/v1' : ''}`;
+    const tries = [];
+    let refused;
+    for (let asked = 0; !refused && asked < 80; ++asked) {
+      const seen = spy();
+      const answer = await ask(client({ fetch: seen.fetch, baseURL }), {});
+      assert.ok(answer.id, 'each of them is answered in the end');
+      refused = seen.answers.find(({ status }) => status === 429);
+      tries.push(...seen.answers);
+    }
+    assert.ok(refused, 'the limit was never reached');
+    assert.equal(refused.headers.get('retry-after'), '1');
+    assert.equal(refused.headers.get('x-should-retry'), 'true');
+    const limit =
+      name === 'openai' ? 'x-ratelimit-limit-requests' : 'anthropic-ratelimit-requests-limit';
+    for (const each of tries) assert.equal(each.headers.get(limit), '60');
+    assert.equal(tries.at(-1).status, 200);
+  };
+}
+cases['the server ends cleanly'] = async () => {
+  assert.equal((await limited.stop()).code, 0);
+  assert.equal((await server.stop()).code, 0);
+};
 
 await main(cases);

@@ -2,6 +2,10 @@
 // 0, and the memory is there after the restart.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { assistant, main, make_folder, Server, stored_tokens, text_of, user } from './harness.mjs';
 import { paste } from './text.mjs';
@@ -83,14 +87,44 @@ await main({
     await second.stop();
   },
 
-  async 'SIGHUP ends a server as SIGTERM does, but for one that was started to ignore it'() {
+  async 'SIGHUP reads the key file and the log level anew where there is no terminal'() {
+    const folder = make_folder();
+    const keys = join(folder, 'keys');
+    const config = join(folder, 'server.conf');
+    writeFileSync(keys, 'old team\n');
+    writeFileSync(config, `api-key-file = ${keys}\nlog-level = warning\n`);
+    const server = await Server.start({ cache: folder, args: ['--config', config] });
+    const status = async (key) =>
+      (await fetch(`${server.url}/v1/models`, { headers: { 'x-api-key': key } })).status;
+    assert.equal(await status('old'), 200);
+    assert.equal(await status('new'), 401);
+    writeFileSync(keys, 'new team\n');
+    writeFileSync(config, `api-key-file = ${keys}\nlog-level = info\n`);
+    server.child.kill('SIGHUP');
+    for (let i = 0; i < 100 && (await status('new')) !== 200; ++i) await sleep(50);
+    assert.equal(await status('new'), 200);
+    assert.equal(await status('old'), 401);
+    // A fault changes nothing, and the log says which.
+    writeFileSync(keys, '');
+    server.child.kill('SIGHUP');
+    for (let i = 0; i < 100 && !/not read again/.test(server.output.err); ++i) await sleep(50);
+    assert.match(server.output.err, /not read again, all is as before: .*has no key in it/);
+    assert.match(server.output.err, /read again: 1 keys of the key file, log level info/);
+    assert.equal(await status('new'), 200);
+    assert.equal((await server.stop()).code, 0);
+  },
+
+  async 'SIGHUP ends a server on a terminal as SIGTERM does, unless it was told to ignore it'() {
+    if (spawnSync('script', ['--version']).error) return console.log('skipped: no script(1)');
     const cache = make_folder();
-    const first = await Server.start({ cache });
+    // script gives the server a terminal of its own.
+    const first = await Server.start({ cache, in_terminal: true });
     const told = [user('My dog is called Biscuit.')];
     const answer = await first.ask('term', told);
-    const { code, signal, err } = await first.stop('SIGHUP');
-    assert.deepEqual({ code, signal }, { code: 0, signal: null }, err);
-    assert.match(err, /SIGHUP: stopping/);
+    const [pid] = spawnSync('pgrep', ['-P', String(first.child.pid)]).stdout.toString().split('\n');
+    process.kill(Number(pid), 'SIGHUP');
+    const { out } = await first.ended;
+    assert.match(out, /SIGHUP: stopping/);
 
     const second = await Server.start({ cache, first: 'trap "" HUP' });
     second.child.kill('SIGHUP');

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unistd.h>
@@ -337,7 +338,7 @@ TEST(config, keys_are_never_printed) {
 TEST(config, a_key_file_has_a_key_a_line_and_perhaps_its_tenant) {
     config_file keys("# ours\nk1\n\n  quarry team  \nk3\tteam\n");
     auto parsed = parse({"--api-key-file", keys.path()}, {});
-    EXPECT_EQ(parsed.values.file_keys,
+    EXPECT_EQ(parsed.values.file_keys.now(),
               (std::vector<tenant_key>{{"k1", ""}, {"quarry", "team"}, {"k3", "team"}}));
     EXPECT_TRUE(needs_key(parsed.values));
     EXPECT_FALSE(needs_key(parse({}, {}).values));
@@ -449,6 +450,20 @@ TEST(config, shipped_file_agrees_with_the_schema) {
     }
     for (const config_option& option : config_options())
         EXPECT_TRUE(seen.contains(std::string(option.name))) << option.name << " is missing";
+}
+
+TEST(config, the_manual_page_has_every_option_with_its_default) {
+    std::ifstream file(SEMANTIC_SOURCE_DIR "/etc/package/semantic-server.8");
+    ASSERT_TRUE(file);
+    std::string page(std::istreambuf_iterator<char>(file), {});
+    page.erase(std::remove(page.begin(), page.end(), '\\'), page.end());  // troff's, before dashes
+    for (const config_option& option : config_options()) {
+        const std::string value = option.print(config{});
+        const std::string line = "fB--" + std::string(option.name) + "fR fI" +
+                                 std::string(option.value) +
+                                 " (=" + (value.empty() ? "empty" : value) + ")fR\n";
+        EXPECT_NE(page.find(line), std::string::npos) << line;
+    }
 }
 
 }  // namespace

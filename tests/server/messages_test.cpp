@@ -463,5 +463,30 @@ TEST_F(messages, claude_codes_probe_and_its_event_log_are_answered) {
     EXPECT_EQ(logged.body, R"({"status":"ok"})");
 }
 
+TEST(messages_log, texts_are_logged_for_who_asks_for_that_alone_and_traces_go_along) {
+    const std::string trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for (bool wanted : {false, true}) {
+        std::ostringstream log;
+        start_logging(log_level::info, log);
+        {
+            app_options options = test_server::default_options();
+            options.settings.log_prompts = wanted;
+            test_server server(std::move(options));
+            server.ready().engine().on_submit = tests::answer_with({"Bis", "cuit"});
+            http_client client(server.port());
+            for (bool stream : {true, false})
+                client.request(post("/v1/messages", message_body(stream, "my dog"),
+                                    "traceparent: 00-" + trace + "-00f067aa0ba902b7-01\r\n"));
+        }
+        stop_logging();
+        const std::string text = log.str();
+        EXPECT_EQ(text.find("asked: my dog") != std::string::npos, wanted) << text;
+        EXPECT_EQ(text.find("answered: Biscuit") != std::string::npos, wanted) << text;
+        EXPECT_EQ(text.find("dog") != std::string::npos, wanted) << text;
+        EXPECT_NE(text.find("POST /v1/messages 200 "), std::string::npos) << text;
+        EXPECT_NE(text.find(" trace " + trace), std::string::npos) << text;
+    }
+}
+
 }  // namespace
 }  // namespace semantic::server

@@ -64,7 +64,10 @@ TEST(router, only_probes_and_the_front_page_are_open) {
         EXPECT_EQ(row.auth == auth_class::admin, is_admin) << row.pattern;
         // Models are spoken of also while one takes another's place; a seed is no engine's.
         bool is_of_models = row.pattern.find("/models") != std::string_view::npos;
-        bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug;
+        // Counters have readers of their own.
+        EXPECT_EQ(row.auth == auth_class::reader, row.pattern == "/metrics") << row.pattern;
+        bool is_usage = row.pattern.ends_with("/usage");
+        bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug || is_usage;
         bool answers = row.pattern == "/api/chat" || row.pattern == "/api/generate";
         bool is_with_engine = is_other_api ? answers : (is_api || is_admin) && !needs_none;
         EXPECT_EQ(row.engine != engine_need::none, is_with_engine) << row.pattern;

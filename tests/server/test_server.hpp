@@ -62,6 +62,7 @@ class test_server {
         }
         throw std::runtime_error("the server did not begin to stop");
     }
+    void reload() { app_->reload(); }
     bool has_ended_within(std::chrono::milliseconds time) {
         return status_.wait_for(time) == std::future_status::ready;
     }

@@ -44,6 +44,7 @@ void count_usage(const prompt_usage& usage, engine_probe& probe) {
     };
     add(probe.tokens_reused_disk, usage.restored_tokens);
     add(probe.tokens_reused_ram, usage.reused_tokens - usage.restored_tokens);
+    add(probe.matches[static_cast<std::size_t>(usage.match)], 1);
     if (usage.why != miss_reason::none) add(probe.misses[static_cast<std::size_t>(usage.why)], 1);
 }
 
@@ -117,6 +118,8 @@ void starter::announce(const job_ptr& work) {
     prompt_usage usage = usage_of(*work);
     usage.not_held = work->form.not_held;
     count_usage(usage, probe_);
+    probe_.queue_time.observe(
+        std::chrono::duration<double>(*work->admitted - work->submitted).count());
     work->prompt->source.reset();
     probe_.feed->publish([&] {
         return request_admitted{work->id, work->prompt->agent, usage,

@@ -10,6 +10,7 @@
 #include "server/http/sse_writer.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/token_stream.hpp"
+#include "server/usage/key_account.hpp"
 
 namespace semantic::server {
 
@@ -23,13 +24,35 @@ protocol::failure too_late() {
     return fail(errc::timeout, "the answer took longer than the server allows");
 }
 
-/// What the log says about one answer; numbers and ids only.
+// Of a text in the log; what lies beyond is cut off.
+constexpr std::size_t logged_text_bytes_max = 16 * 1024;
+
+std::string logged(const std::string& text) {
+    if (text.size() <= logged_text_bytes_max) return text;
+    return text.substr(0, logged_text_bytes_max) + " ...";
+}
+
+/// What a request asks last, for the log of an operator who wants that.
+void log_question(const request& of, const engine::generation_request& wanted) {
+    std::string text = wanted.text.value_or("");
+    if (!wanted.text && !wanted.chat.messages.empty())
+        for (const engine::content_part& part : wanted.chat.messages.back().parts)
+            if (const auto* said = std::get_if<engine::text_part>(&part)) text += said->text;
+    log_event(log_level::info, of.who(), "asked: " + logged(text));
+}
+
+/// What the log says about one answer; numbers and ids only, unless `shows_text`.
 class answer_log {
   public:
-    answer_log(const request& to, const token_stream& events) : request_(to), events_(events) {}
+    answer_log(const request& to, const token_stream& events, bool shows_text)
+        : request_(to), events_(events), shows_text_(shows_text) {}
+
+    void on(const engine::token_text& event) {
+        if (shows_text_ && text_.size() <= logged_text_bytes_max) text_ += event.text;
+    }
 
     void on(const engine::queued& event) {
-        log_event(log_level::debug, request_.id,
+        log_event(log_level::debug, request_.who(),
                   "queued behind " + std::to_string(event.ahead) + " others, for about " +
                       std::to_string(event.estimate.count()) + " s");
     }
@@ -44,7 +67,7 @@ class answer_log {
             if (!usage.detail.empty()) line_.append(" (").append(usage.detail).append(")");
         }
         for (const std::string& each : usage.not_held)
-            log_event(log_level::info, request_.id, "schema not held: " + each);
+            log_event(log_level::info, request_.who(), "schema not held: " + each);
     }
     void on(const engine::finished& event) {
         line_ += " output " + std::to_string(event.output_tokens);
@@ -53,14 +76,15 @@ class answer_log {
         line_.append(" stop ")
             .append(to_string(event.why))
             .append(event.saved ? " saved" : " not saved yet");
-        log_event(log_level::info, request_.id, line_);
+        log_event(log_level::info, request_.who(), line_);
+        if (shows_text_) log_event(log_level::info, request_.who(), "answered: " + logged(text_));
     }
     void on(const engine::failed& event) {
         log_event(event.kind == engine::failure_kind::internal ? log_level::error : log_level::info,
-                  request_.id, (line_.empty() ? "refused: " : line_ + " failed: ") + event.what);
+                  request_.who(), (line_.empty() ? "refused: " : line_ + " failed: ") + event.what);
     }
     void client_gone() {
-        log_event(log_level::info, request_.id, line_ + " client gone, cancelled");
+        log_event(log_level::info, request_.who(), line_ + " client gone, cancelled");
     }
 
   private:
@@ -72,7 +96,9 @@ class answer_log {
     }
     const request& request_;
     const token_stream& events_;
+    bool shows_text_;
     std::string line_;
+    std::string text_;
 };
 
 /// How much was remembered, for clients that look at headers.
@@ -93,9 +119,10 @@ std::vector<std::pair<std::string, std::string>> queue_fields(const engine::queu
 }
 
 /// The events of a request, which stop when the client leaves.
-std::shared_ptr<token_stream> events_for(client_link& client, const services& with) {
-    auto events = std::make_shared<token_stream>(client.executor(), with.waking);
-    client.when_gone([events] { events->interrupt(); });
+std::shared_ptr<token_stream> events_for(const answer_context& of) {
+    auto events = std::make_shared<token_stream>(of.client.executor(), of.with.waking,
+                                                 account_of(of.incoming));
+    of.client.when_gone([events] { events->interrupt(); });
     return events;
 }
 
@@ -127,8 +154,9 @@ struct answer {
           thinks(wanted.thinking.enabled.value_or(format.thinks_unless_said)),
           is_raw(wanted.text.has_value()),
           choices(wanted.choices),
+          logs_text(of.with.settings.log_prompts),
           deadline(wanted.deadline.value() + of.with.limits.engine_lateness),
-          events(events_for(of.client, of.with)),
+          events(events_for(of)),
           generation(of.incoming.engine, owned(of, std::move(wanted)), events) {}
 
     const request& incoming;
@@ -140,6 +168,7 @@ struct answer {
     bool thinks;
     bool is_raw;  // text goes in and text comes out, whatever the family would read in it
     int choices;
+    bool logs_text;
     clock::time_point deadline;
     std::shared_ptr<token_stream> events;
     running_request generation;
@@ -279,7 +308,7 @@ class streamed_answer {
         : answer_(of),
           stream_(as),
           writer_(of.client, of.incoming, as.content_type()),
-          log_(of.incoming, *of.events) {}
+          log_(of.incoming, *of.events, of.logs_text) {}
 
     net::awaitable<reply> run() {
         while (!stream_.ended() && !refusal_) {
@@ -326,6 +355,7 @@ class streamed_answer {
     }
     std::string on(const engine::token_text& event) {
         std::string bytes;
+        log_.on(event);
         stream_.on_choice(event.choice);
         text_of(event.choice).show(event, stream_, [&](auto send) { bytes += send(); });
         return bytes;
@@ -337,6 +367,7 @@ class streamed_answer {
     std::string on(const engine::finished& event) {
         log_.on(event);
         answer_.generation.ended();
+        if (answer_.incoming.place) answer_.incoming.place->release();
         std::string bytes;  // what was held back comes before the end
         if (answer_.choices == 1) bytes = rest_of(0, event.why);
         return bytes += stream_.on_finished(event);
@@ -387,7 +418,7 @@ class streamed_answer {
 class collected_answer {
   public:
     collected_answer(answer& of, protocol::reply_collector& as)
-        : answer_(of), collector_(as), log_(of.incoming, *of.events) {}
+        : answer_(of), collector_(as), log_(of.incoming, *of.events, of.logs_text) {}
 
     net::awaitable<reply> run() {
         while (!reply_) {
@@ -416,6 +447,7 @@ class collected_answer {
         collector_.on_admitted(event);
     }
     void on(const engine::token_text& event) {
+        log_.on(event);
         collector_.on_choice(event.choice);
         text_of(event.choice).show(event, collector_, [](auto keep) { keep(); });
     }
@@ -486,6 +518,10 @@ storage::tenant_id tenant_of(const request& incoming) {
     return credential.empty() ? storage::tenant_id() : incoming.engine->tenant(credential);
 }
 
+std::shared_ptr<key_account> account_of(const request& incoming) {
+    return incoming.place ? incoming.place->account() : nullptr;
+}
+
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming) {
     return protocol::agent_of(identity_of(incoming));
 }
@@ -496,6 +532,7 @@ protocol::result<std::optional<storage::agent_id>> parent_of_headers(const reque
 
 net::awaitable<reply> stream_answer(const answer_context& of, engine::generation_request wanted,
                                     protocol::reply_stream& as) {
+    if (of.with.settings.log_prompts) log_question(of.incoming, wanted);
     answer one(of, std::move(wanted));
     streamed_answer streamed(one, as);
     co_return co_await streamed.run();
@@ -503,6 +540,7 @@ net::awaitable<reply> stream_answer(const answer_context& of, engine::generation
 
 net::awaitable<reply> collect_answer(const answer_context& of, engine::generation_request wanted,
                                      protocol::reply_collector& as) {
+    if (of.with.settings.log_prompts) log_question(of.incoming, wanted);
     answer one(of, std::move(wanted));
     collected_answer collected(one, as);
     co_return co_await collected.run();

@@ -54,6 +54,8 @@ protocol::identity_headers identity_of(const request& incoming);
 /// The client's tenant: each key is one. Requires: the request has passed refuse_early(), the
 /// engine is loaded.
 storage::tenant_id tenant_of(const request& incoming);
+/// Who pays for what the request makes the model do; null where the route is not metered.
+std::shared_ptr<key_account> account_of(const request& incoming);
 /// Whose memory the request extends, as far as its headers say.
 protocol::result<std::optional<storage::agent_id>> agent_of_headers(const request& incoming);
 /// Whose memory a sub-agent starts from. Requires: agent_of_headers() had no error.

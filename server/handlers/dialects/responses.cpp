@@ -62,7 +62,8 @@ class response_keeping final : public before_end {
         auto keep = [this, &response] { return keep_now(response); };
         const storage::result<void> kept = co_await run_on(with_.workers, keep);
         if (!kept)
-            log_event(log_level::warning, incoming_.id, "response not kept: " + kept.error().what);
+            log_event(log_level::warning, incoming_.who(),
+                      "response not kept: " + kept.error().what);
     }
 
   private:

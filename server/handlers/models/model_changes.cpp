@@ -190,7 +190,7 @@ net::awaitable<reply> change_model(const services& with, const request& incoming
     if (fault) co_return error_response(incoming, *fault);
     if (auto asked = with.switcher.ask(model, drain_of(*wanted)); !asked)
         co_return error_response(incoming, asked.error());
-    log_event(log_level::warning, incoming.id, "changing the model to " + name);
+    log_event(log_level::warning, incoming.who(), "changing the model to " + name);
     swap_watch watch(with, incoming, client);
     co_return co_await watch.run(before, *model, wanted->stream);
 }

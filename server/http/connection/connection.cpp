@@ -44,6 +44,16 @@ void connection::when_gone(std::function<void()> notify) {
     if (gone_) mark_gone();
 }
 
+bool connection::is_from_here() const {
+    boost::system::error_code gone;
+    const auto peer = socket_.remote_endpoint(gone);
+    if (gone) return false;
+    const net::ip::address address = peer.address();
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+        return net::ip::make_address_v4(net::ip::v4_mapped, address.to_v6()).is_loopback();
+    return address.is_loopback();
+}
+
 void connection::begin_request(bool keep_alive) {
     keep_alive_ = keep_alive;
     streamed_status_ = 0;

@@ -34,6 +34,8 @@ class connection final : public client_link, public std::enable_shared_from_this
     net::awaitable<std::optional<net::ip::tcp::socket>> take_socket() override;
     void streamed(int status) override { streamed_status_ = status; }
 
+    /// Whether the client, or the proxy in front of it, is on this machine.
+    bool is_from_here() const;
     void begin_request(bool keep_alive);
     /// Closes at once, without a word. From any thread.
     void leave();

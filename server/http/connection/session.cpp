@@ -21,6 +21,7 @@
 #include "server/runtime/logging.hpp"
 #include "server/runtime/memory.hpp"
 #include "server/runtime/workers.hpp"
+#include "server/usage/key_account.hpp"
 
 namespace semantic::server {
 
@@ -220,6 +221,7 @@ net::awaitable<bool> exchange::read_header() {
     const bool is_folded = has_folded_line(bytes.substr(0, used));
     link_->buffer().consume(used);
     incoming_ = header_of(parser_);
+    incoming_.is_local = link_->is_from_here();
     match_ = begin_request(with_, incoming_);
     if (error) co_return co_await give_up(judged(error, late));
     std::string fault = is_folded ? "a field goes on in the next line" : fault_of_fields(incoming_);
@@ -339,6 +341,7 @@ net::awaitable<bool> exchange::run() {
     if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
     if (!refusal) refusal = refuse_upload();
+    if (!refusal) refusal = take_place(with_, incoming_, match_);
     if (refusal) {
         // The body that follows is not read; of one in an unknown coding nobody knows the end.
         if (has_body(parser_) || incoming_.field("transfer-encoding")) link_->end_keep_alive();
@@ -361,7 +364,8 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
     } catch (const std::exception& error) {
         fault = error.what();
     }
-    log_event(log_level::error, incoming_.id, incoming_.path.substr(0, 200) + " failed: " + fault);
+    log_event(log_level::error, incoming_.who(),
+              incoming_.path.substr(0, 200) + " failed: " + fault);
     if (link_->streamed_status() != 0) {
         link_->end_keep_alive();  // half a reply is out; only the end of the connection can say
                                   // that it is broken
@@ -426,6 +430,7 @@ net::awaitable<void> exchange::answer() {
     if (waits) co_await link_->stop_watching();
     incoming_.file.reset();  // its room on the disk is the engine's
     incoming_.engine = {};
+    if (incoming_.place) incoming_.place->release();
     if (reply) {
         co_await send(std::move(*reply));
         co_return;

@@ -1,0 +1,38 @@
+#pragma once
+// A file of bounded size for lines: beyond it FILE becomes FILE.1, that one FILE.2, and so on, and
+// the oldest is removed. Readable by its owner alone.
+// Owner: the log. Thread: one at a time. A write that fails loses its line: nobody is left to be
+// told.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "storage/files/file.hpp"
+
+namespace semantic::server {
+
+class rotating_file {
+  public:
+    /// Appends to what is there. `kept`: files beside that. `files` outlives it. Throws
+    /// std::runtime_error when it cannot be opened.
+    rotating_file(storage::file_system& files, std::string path, std::uint64_t bytes_max,
+                  std::size_t kept);
+    void write_line(std::string_view line);
+
+  private:
+    storage::result<void> open();
+    void rotate();
+    std::string aside(std::size_t number) const { return path_ + "." + std::to_string(number); }
+
+    storage::file_system& files_;
+    std::string path_;
+    std::uint64_t bytes_max_;
+    std::size_t kept_;
+    std::unique_ptr<storage::writable_file> file_;  // null: to be opened
+    std::uint64_t bytes_ = 0;
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,32 @@
+#pragma once
+// Tells the service manager how the server is, as systemd's sd_notify(3) does: a datagram to the
+// socket that NOTIFY_SOCKET names. Without one all of this does nothing.
+// Owner: app. Thread: any. Errors: none are told; the manager has its own time limits.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace semantic::server {
+
+class service_manager {
+  public:
+    /// `socket`: a path, or @NAME of an abstract one; empty: nobody listens.
+    explicit service_manager(std::string socket) : socket_(std::move(socket)) {}
+    /// Of NOTIFY_SOCKET, which children do not get.
+    static service_manager of_environment();
+
+    /// One or more lines NAME=VALUE: "READY=1", "STATUS=loading", "WATCHDOG=1".
+    void tell(std::string_view state) const noexcept;
+
+    /// Half of what WATCHDOG_USEC allows, for this process; nothing where there is no watchdog.
+    /// Parameters: the values of WATCHDOG_USEC and WATCHDOG_PID, or null.
+    static std::optional<std::chrono::microseconds> watchdog_every(const char* microseconds,
+                                                                   const char* process) noexcept;
+
+  private:
+    std::string socket_;
+};
+
+}  // namespace semantic::server
