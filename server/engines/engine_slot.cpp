@@ -71,6 +71,11 @@ slot_state engine_slot::state() const {
     return state_;
 }
 
+std::vector<slot_state> engine_slot::path() const {
+    std::lock_guard lock(mutex_);
+    return path_;
+}
+
 engine::load_progress engine_slot::progress() const {
     std::lock_guard lock(mutex_);
     return progress_;
@@ -93,6 +98,8 @@ std::optional<slot_state> engine_slot::step(const slot_event& event) {
     if (!next) return std::nullopt;
     if (next->phase == slot_phase::loading) progress_ = {"starting", 0.0};
     state_ = *next;
+    if (std::holds_alternative<slot_asked>(event)) path_.clear();
+    path_.push_back(state_);
     return next;
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "engine/engine.hpp"
 #include "server/engines/slot_state.hpp"
@@ -49,6 +50,9 @@ class engine_slot {
     /// Returns: the engine for a look at it, also while it drains and saves; else empty.
     engine_lease look();
     slot_state state() const;
+    /// Every state since the step that began the change which is under way, or was the last one:
+    /// for who looks now and then, and is to miss none.
+    std::vector<slot_state> path() const;
     /// Since when no request has had the engine; nothing while one has it. Looks do not count.
     std::optional<std::chrono::steady_clock::time_point> idle_since() const;
     engine::load_progress progress() const;
@@ -82,7 +86,8 @@ class engine_slot {
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    slot_state state_;  // guarded by mutex_, as is all below
+    slot_state state_;              // guarded by mutex_, as is all below
+    std::vector<slot_state> path_;  // its last is state_, once a model was asked for
     bool closed_ = false;
     std::optional<std::chrono::steady_clock::time_point> hurry_;
     engine::load_progress progress_{"starting", 0.0};

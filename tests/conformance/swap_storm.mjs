@@ -237,8 +237,7 @@ await main({
   async 'SIGTERM in each phase that a swap tells of ends the server in time'() {
     const cache = make_folder();
     const took = {};
-    // Saving and releasing take less than a look does; they are among the moments above.
-    for (const phase of ['draining', 'loading', 'verifying', 'ready']) {
+    for (const phase of ['draining', 'saving', 'releasing', 'loading', 'verifying', 'ready']) {
       const server = await start(cache, ['--shutdown-grace-s', '1']);
       const clients = Array.from({ length: STREAMS }, (_, number) =>
         stream(server, `s${number}`, `Tell me of ${number}.`, endless).catch(() => 'gone'),

@@ -28,12 +28,18 @@ constexpr std::chrono::milliseconds look_every{20};
 // Of a stage, as many steps are told.
 constexpr double steps_told = 20.0;
 
-admin::swap_step step_of(const services& with, const slot_state& now) {
+/// Without how far a load is, for a state that lies behind.
+admin::swap_step step_of(const services& with, const slot_state& state) {
     admin::swap_step step;
-    step.phase = to_string(now.phase);
-    step.model = model_name(with, now.model);
-    step.target = model_name(with, now.target);
-    step.why = now.why;
+    step.phase = to_string(state.phase);
+    step.model = model_name(with, state.model);
+    step.target = model_name(with, state.target);
+    step.why = state.why;
+    return step;
+}
+
+admin::swap_step step_now(const services& with, const slot_state& now) {
+    admin::swap_step step = step_of(with, now);
     if (now.phase != slot_phase::loading) return step;
     const engine::load_progress progress = with.engines.progress();
     step.stage = progress.stage;
@@ -59,17 +65,7 @@ class swap_watch {
         : with_(with), incoming_(incoming), client_(client), writer_(client, incoming) {}
 
     net::awaitable<reply> run(std::string before, std::size_t wanted, bool streams) {
-        net::steady_timer timer(client_.executor());
-        slot_state now = with_.engines.state();
-        while (!is_settled(now.phase) && !client_.is_gone() && !with_.stopping.load()) {
-            if (streams) {
-                const bool is_there = co_await tell(now);
-                if (!is_there) co_return std::nullopt;
-            }
-            timer.expires_after(look_every);
-            [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
-            now = with_.engines.state();
-        }
+        const slot_state now = co_await settled(streams);
         if (client_.is_gone()) co_return std::nullopt;
         const bool is_swapped = now.phase == slot_phase::ready && now.model == wanted;
         const std::string name = model_name(with_, wanted);
@@ -78,9 +74,9 @@ class swap_watch {
         if (!is_settled(now.phase))
             fault = fail(errc::shutting_down, "the server is shutting down");
         if (!streams) co_return error_response(incoming_, fault);
-        std::string last = admin::step_event(step_of(with_, now));
-        last += is_swapped ? admin::swapped_event(before, name)
-                           : protocol::error_event(incoming_.dialect, fault, incoming_.id);
+        const std::string last =
+            is_swapped ? admin::swapped_event(before, name)
+                       : protocol::error_event(incoming_.dialect, fault, incoming_.id);
         co_await writer_.write(last);
         co_await writer_.finish();
         co_return std::nullopt;
@@ -88,7 +84,7 @@ class swap_watch {
 
     /// The same, where no model comes. Without events.
     net::awaitable<reply> run_to_none(std::string before) {
-        const slot_state now = co_await settled();
+        const slot_state now = co_await settled(false);
         if (client_.is_gone()) co_return std::nullopt;
         if (now.phase == slot_phase::ready)
             co_return error_response(incoming_,
@@ -97,34 +93,46 @@ class swap_watch {
     }
 
   private:
-    net::awaitable<slot_state> settled() {
+    /// Returns: the state at the end, or when the client has gone, or the server stops.
+    net::awaitable<slot_state> settled(bool streams) {
         net::steady_timer timer(client_.executor());
-        slot_state now = with_.engines.state();
-        while (!is_settled(now.phase) && !client_.is_gone() && !with_.stopping.load()) {
+        while (true) {
+            if (streams) co_await tell_path();
+            const slot_state now = with_.engines.state();
+            const bool is_told = !streams || told_states_ == with_.engines.path().size();
+            const bool is_over = (is_settled(now.phase) && is_told) || with_.stopping.load();
+            if (is_over || client_.is_gone()) co_return now;
             timer.expires_after(look_every);
             [[maybe_unused]] auto [error] = co_await timer.async_wait(use_tuple);
-            now = with_.engines.state();
         }
-        co_return now;
     }
-    /// Returns: whether the client is there.
-    net::awaitable<bool> tell(const slot_state& now) {
-        std::string event = admin::step_event(step_of(with_, now));
+    /// Tells every phase that was entered since the last look, however short, and of the last one
+    /// how far its work is.
+    net::awaitable<void> tell_path() {
+        const std::vector<slot_state> path = with_.engines.path();
+        if (path.empty()) co_return;
+        // Another change may have begun meanwhile: its path is another one.
+        if (told_states_ > path.size()) told_states_ = 0;
+        for (; told_states_ < path.size() && !client_.is_gone(); ++told_states_)
+            co_await tell(admin::step_event(step_of(with_, path[told_states_])));
+        co_await tell(admin::step_event(step_now(with_, path.back())));
+    }
+    net::awaitable<void> tell(std::string event) {
         const bool is_silent = clock::now() - written_ >= client_.ping_every();
-        if (event == told_ && !is_silent) co_return true;
+        if (event == told_ && !is_silent) co_return;
         if (event == told_)
             event = protocol::sse_comment("ping");
         else
             told_ = event;
         written_ = clock::now();
-        const bool is_there = co_await writer_.write(event);
-        co_return is_there;
+        co_await writer_.write(event);
     }
 
     const services& with_;
     const request& incoming_;
     client_link& client_;
     sse_writer writer_;
+    std::size_t told_states_ = 0;  // of the path of the change
     std::string told_;
     clock::time_point written_ = clock::now();
 };

@@ -93,6 +93,26 @@ TEST_F(engine_slot_test, asks_for_leases_that_are_out_and_for_no_others) {
     engine_lease().when_cut([] {});  // an empty one has nobody to tell
 }
 
+TEST_F(engine_slot_test, keeps_every_state_of_a_change_until_the_next_one_begins) {
+    step_to(slot_phase::draining);
+    EXPECT_EQ(slot_.path().size(), 1u);
+    step_to(slot_phase::releasing);
+    const engine_lease none = slot_.lease();
+    EXPECT_FALSE(none);
+    ASSERT_NE(slot_.take(), nullptr);
+    step_to(slot_phase::loading);
+    slot_.put(std::make_unique<tests::scripted_engine>());
+    step_to(slot_phase::ready);
+    std::vector<slot_phase> phases;
+    for (const slot_state& each : slot_.path()) phases.push_back(each.phase);
+    const std::vector<slot_phase> all{slot_phase::draining,  slot_phase::saving,
+                                      slot_phase::releasing, slot_phase::loading,
+                                      slot_phase::verifying, slot_phase::ready};
+    EXPECT_EQ(phases, all);
+    slot_.step(slot_asked{0});
+    EXPECT_EQ(slot_.path().size(), 1u);
+}
+
 TEST_F(engine_slot_test, takes_no_step_once_it_is_closed) {
     step_to(slot_phase::saving);
     EXPECT_EQ(slot_.close(), slot_phase::saving);

@@ -256,6 +256,10 @@ TEST_F(model_change, the_phases_come_as_events) {
     start();
     http_reply events = swap("b", R"(,"stream":true)");
     EXPECT_EQ(events.status, 200);
+    // Each one, however short.
+    for (const char* phase : {"draining", "saving", "releasing", "loading", "verifying", "ready"})
+        EXPECT_TRUE(has(events, std::string("event: phase\ndata: {\"phase\":\"") + phase))
+            << phase << " in " << events.body;
     EXPECT_TRUE(has(events, "event: phase\ndata: {\"phase\":\"ready\",\"model\":\"b\"}"))
         << events.body;
     EXPECT_TRUE(has(events, "event: swapped\ndata: {\"status\":\"success\",\"old_model_id\":\"a\""))
