@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
 """What dashboards cost the streams beside them.
 
-watchers.py MODEL [--server build/bin/semantic-server] [--streams 16] [--rounds 6] [--seconds 6]
+watchers.py MODEL [--server build/bin/semantic-server] [--streams 16] [--blocks 12] [--seconds 3]
 
-Streams that do not end decode all the time. Rounds of nobody watching, a hundred WebSockets that
-are read, and a hundred of which fifty are not, come in turn. A line of the table: the median of a
-round's tokens a second, and of the processor time that the server's process took for a token; both
-also as a share of nobody's in the same turn, median. On a machine that others use too, the second
-is the one to believe. Nothing but 127.0.0.1 is asked.
+Streams decode all the time. Nobody watching, a hundred WebSockets that are read, and a hundred of
+which fifty are not, come in turn and then in turn backwards, so that contexts that grow and a
+machine that changes touch all alike; the streams of each such block are new. A line of the table:
+the median of the tokens a second, of the processor time that the server took for a token, and of
+what its threads beside the two that compute took for a second; then what of nobody's in the same
+block the first two are, median and the quartiles. What the machine itself and the readers lose is
+in the tokens a second alone. Nothing but 127.0.0.1 is asked.
 """
 
 import argparse
 import base64
 import json
 import os
-import selectors
+import select
 import socket
 import statistics
 import threading
@@ -24,7 +26,9 @@ import urllib.request
 
 from own_server import Server
 
-WATCHERS = 100
+# How many, and how many of them are read.
+WATCHING = {'nobody': (0, 0), '100 read': (100, 100), '50 read, 50 not': (100, 50)}
+COMPUTING = 2  # threads
 
 
 def address_of(server):
@@ -33,7 +37,8 @@ def address_of(server):
 
 
 class Watchers:
-    """Open connections to /ws; the first `read` of them are read, and what comes is thrown away."""
+    """Open connections to /ws; the first `read` of them are read. What comes is thrown away where
+    it lies, ten times a second, so that readers take next to nothing of the machine."""
 
     def __init__(self, server, count, read):
         host, port = address_of(server)
@@ -51,13 +56,17 @@ class Watchers:
         self.thread.start()
 
     def drain(self, sockets):
-        with selectors.DefaultSelector() as ready:
-            for one in sockets:
-                ready.register(one, selectors.EVENT_READ)
+        for one in sockets:
+            one.setblocking(False)
+        room = bytearray(1 << 20)
+        with select.epoll() as ready:
+            of = {one.fileno(): one for one in sockets}
+            for number in of:
+                ready.register(number, select.EPOLLIN)
             while not self.over:
-                for key, _ in ready.select(timeout=0.2) if sockets else []:
-                    self.bytes += len(key.fileobj.recv(1 << 16))
-                time.sleep(0.05)
+                for number, _ in ready.poll(timeout=0) if of else []:
+                    self.bytes += of[number].recv_into(room, len(room), socket.MSG_TRUNC)
+                time.sleep(0.1)
 
     def close(self):
         self.over = True
@@ -66,54 +75,104 @@ class Watchers:
             one.close()
 
 
-def begin_streams(server, count):
-    """Answers that go on for as long as the measurement. Their bytes wait in a buffer and are
-    thrown away now and then, so that the client takes next to nothing of the machine."""
-    host, port = address_of(server)
-    streams = []
-    for i in range(count):
-        body = json.dumps({'messages': [{'role': 'user', 'content': f'Write, number {i}.'}],
-                           'stream': True, 'ignore_eos': True, 'max_tokens': 1000000}).encode()
-        one = socket.create_connection((host, port))
-        one.sendall(f'POST /v1/agents/stream-{i}/generate HTTP/1.1\r\nhost: {host}:{port}\r\n'
-                    f'content-length: {len(body)}\r\n\r\n'.encode() + body)
-        one.setblocking(False)
-        streams.append(one)
+class Streams:
+    """Answers that go on for as long as the measurement. Their bytes are thrown away now and then,
+    so that the client takes next to nothing of the machine."""
 
-    def drain():
-        while True:
-            for one in streams:
+    def __init__(self, server, count):
+        host, port = address_of(server)
+        self.sockets = []
+        for i in range(count):
+            body = json.dumps({'messages': [{'role': 'user', 'content': f'Write, number {i}.'}],
+                               'stream': True, 'ignore_eos': True, 'max_tokens': 100000}).encode()
+            one = socket.create_connection((host, port))
+            one.sendall(f'POST /v1/agents/stream-{i}/generate HTTP/1.1\r\nhost: {host}:{port}\r\n'
+                        f'content-length: {len(body)}\r\n\r\n'.encode() + body)
+            one.setblocking(False)
+            self.sockets.append(one)
+        self.over = False
+        self.ended = 0
+        self.thread = threading.Thread(target=self.drain)
+        self.thread.start()
+
+    def drain(self):
+        room = bytearray(1 << 20)
+        while not self.over:
+            for one in self.sockets:
                 try:
-                    while one.recv(1 << 20):
-                        pass
+                    if one.recv_into(room, len(room), socket.MSG_TRUNC) == 0:
+                        self.ended += 1
                 except BlockingIOError:
                     pass
-                except OSError:
-                    return
             time.sleep(0.1)
-    threading.Thread(target=drain, daemon=True).start()
-    return streams
+
+    def close(self):
+        self.over = True
+        self.thread.join()
+        for one in self.sockets:
+            one.close()
+        if self.ended:
+            raise SystemExit('streams ended while they were measured: take fewer seconds')
+
+
+def sample(server, name):
+    with urllib.request.urlopen(server.url + '/metrics', timeout=30) as reply:
+        for line in reply.read().decode().splitlines():
+            if line.startswith(name):
+                return float(line.split()[-1])
+    raise SystemExit(f'the server has no {name}')
 
 
 def tokens_decoded(server):
-    with urllib.request.urlopen(server.url + '/metrics', timeout=30) as reply:
-        for line in reply.read().decode().splitlines():
-            if line.startswith('semantic_tokens_decoded_total'):
-                return float(line.split()[-1])
-    raise SystemExit('the server counts no tokens')
+    return sample(server, 'semantic_tokens_decoded_total')
+
+
+def running(server):
+    return sample(server, 'semantic_sequences_running')
 
 
 def processor_seconds(server):
-    with open(f'/proc/{server.process.pid}/stat') as stat:
-        fields = stat.read().rsplit(')', 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+    """Of each thread."""
+    used = {}
+    for thread in os.listdir(f'/proc/{server.process.pid}/task'):
+        try:
+            with open(f'/proc/{server.process.pid}/task/{thread}/schedstat') as stat:
+                used[thread] = int(stat.read().split()[0]) / 1e9
+        except OSError:
+            pass  # it has just ended
+    return used
 
 
 def measure(server, seconds):
-    tokens, used, begun = tokens_decoded(server), processor_seconds(server), time.monotonic()
+    tokens, before, begun = tokens_decoded(server), processor_seconds(server), time.monotonic()
     time.sleep(seconds)
     made = tokens_decoded(server) - tokens
-    return made / (time.monotonic() - begun), 1e6 * (processor_seconds(server) - used) / made
+    after, took = processor_seconds(server), time.monotonic() - begun
+    used = sorted(after[thread] - before.get(thread, 0) for thread in after)
+    return made, took, sum(used), sum(used[:-COMPUTING])
+
+
+def block(server, how):
+    """{who watches: (tokens/s, processor µs a token, ms a second beside what computes)}"""
+    streams = Streams(server, how.streams)
+    time.sleep(2)
+    sums = {name: [0, 0, 0, 0] for name in WATCHING}
+    for name in [*WATCHING, *reversed(WATCHING)]:
+        watching = Watchers(server, *WATCHING[name])
+        time.sleep(0.5)
+        found = measure(server, how.seconds)
+        watching.close()
+        sums[name] = [a + b for a, b in zip(sums[name], found)]
+    streams.close()
+    while running(server):
+        time.sleep(0.05)
+    return {name: (made / took, 1e6 * used / made, 1e3 * beside / took)
+            for name, (made, took, used, beside) in sums.items()}
+
+
+def spread(values):
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f'{middle:.2f} ({low:.2f} to {high:.2f})'
 
 
 def main():
@@ -121,31 +180,19 @@ def main():
     parser.add_argument('model')
     parser.add_argument('--server', default='build/bin/semantic-server')
     parser.add_argument('--streams', type=int, default=16)
-    parser.add_argument('--rounds', type=int, default=6)
-    parser.add_argument('--seconds', type=float, default=6)
+    parser.add_argument('--blocks', type=int, default=12)
+    parser.add_argument('--seconds', type=float, default=3)
     how = parser.parse_args()
     server = Server(how.server, how.model, ['--max-batch', str(how.streams)])
-    streams = begin_streams(server, how.streams)
-    time.sleep(3)
-    found = {'nobody': [], '100 read': [], '50 read, 50 not': []}
-    for _ in range(how.rounds):
-        for name, watchers, read in (('nobody', 0, 0), ('100 read', WATCHERS, WATCHERS),
-                                     ('50 read, 50 not', WATCHERS, WATCHERS // 2)):
-            watching = Watchers(server, watchers, read)
-            time.sleep(0.5)
-            found[name].append(measure(server, how.seconds))
-            watching.close()
-    print('| who watches | tokens/s | of nobody, % | µs of processor a token | of nobody, % |')
-    print('|---|---|---|---|---|')
-    for name, rounds in found.items():
-        rate, cost = ([one[k] for one in rounds] for k in (0, 1))
-        shares = [statistics.median(100 * one[k] / alone[k]
-                                    for one, alone in zip(rounds, found['nobody']))
-                  for k in (0, 1)]
-        print(f'| {name} | {statistics.median(rate):.0f} | {shares[0]:.1f} | '
-              f'{statistics.median(cost):.0f} | {shares[1]:.1f} |')
-    for one in streams:
-        one.close()
+    blocks = [block(server, how) for _ in range(how.blocks)]
+    print('| who watches | tokens/s | µs of processor a token | ms/s beside computing '
+          '| tokens/s, % of nobody | µs a token, % of nobody |')
+    print('|---|---|---|---|---|---|')
+    for name in WATCHING:
+        rate, cost, beside = (statistics.median(one[name][k] for one in blocks) for k in range(3))
+        shares = [[100 * one[name][k] / one['nobody'][k] for one in blocks] for k in range(2)]
+        print(f'| {name} | {rate:.0f} | {cost:.0f} | {beside:.1f} | {spread(shares[0])} '
+              f'| {spread(shares[1])} |')
     server.stop()
 
 

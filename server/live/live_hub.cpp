@@ -46,6 +46,11 @@ live_hub::~live_hub() {
 
 std::size_t live_hub::count() const {
     std::lock_guard lock(mutex_);
+    return watchers();
+}
+
+/// Requires: the mutex is held.
+std::size_t live_hub::watchers() const {
     std::size_t count = 0;
     for (const auto& [who, of] : views_) count += of.receivers.size();
     return count;
@@ -63,7 +68,9 @@ live_hub::subscription live_hub::subscribe(const services& with, viewer who, rec
     view& of = views_[who];
     // The others of this view are told of what has changed since, too, so that all are at one seq.
     if (of.receivers.empty()) update(with, who, of, look(with, {}), out);
-    to(made(live::snapshot_message(of.state, of.recent, of.seq)));
+    if (of.snapshot == nullptr)
+        of.snapshot = made(live::snapshot_message(of.state, of.recent, of.seq));
+    to(of.snapshot);
     const std::uint64_t id = next_id_++;
     of.receivers.emplace(id, std::move(to));
     wait();
@@ -98,7 +105,7 @@ void live_hub::stop() {
 void live_hub::wait() {
     if (is_waiting_ || stopped_ || views_.empty()) return;
     is_waiting_ = true;
-    timer_.expires_after(period);
+    timer_.expires_after(period_for(watchers()));
     timer_.async_wait([this](boost::system::error_code error) {
         if (!error) tick();
     });
@@ -158,6 +165,7 @@ void live_hub::update(const services& with, const viewer& who, view& of, const m
                                                                    of.recent.size() - recent_max));
     if (delta.empty()) return;
     ++of.seq;
+    of.snapshot = nullptr;
     const message shared = made(delta);
     for (const auto& [id, to] : of.receivers) out.emplace_back(to, shared);
 }

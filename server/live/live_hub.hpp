@@ -23,8 +23,15 @@ namespace semantic::server {
 
 class live_hub {
   public:
-    /// Between two messages: people see no difference, and a hundred dashboards cost little.
-    static constexpr std::chrono::milliseconds period{500};
+    /// Between two messages to everybody. To few it is what people do not notice; to many it grows
+    /// with their number, so that all of them together are told no more than so often.
+    static constexpr std::chrono::milliseconds period_min{500};
+    static constexpr std::size_t messages_a_second_max = 50;
+    static constexpr std::chrono::milliseconds period_for(std::size_t watchers) {
+        using std::chrono::milliseconds;
+        const milliseconds shared(1000 * watchers / messages_a_second_max);
+        return shared < period_min ? period_min : shared;
+    }
     static constexpr std::size_t recent_max = 100;  // events in a snapshot
 
     using message = std::shared_ptr<const std::string>;
@@ -71,6 +78,7 @@ class live_hub {
         protocol::live::shown_state state{};
         protocol::live::event_list recent{};
         std::uint64_t seq = 0;
+        message snapshot;      // of this seq, once somebody has asked for it
         bool is_stale = true;  // agents, sessions and runs are to be looked at again
         clock::time_point looked{};
         std::map<std::uint64_t, receiver> receivers{};
@@ -84,6 +92,7 @@ class live_hub {
     };
 
     void leave(std::uint64_t id);
+    std::size_t watchers() const;
     void wait();
     void tick();
     moment look(const services& with, engine::activity_feed::batch told);

@@ -12,6 +12,9 @@ const seconds = Number(process.env.LOAD_SECONDS ?? 20);
 const streams = Number(process.env.LOAD_STREAMS ?? 200);
 const silent = Number(process.env.LOAD_SILENT ?? 500);
 
+// Each is a conversation of its own, which is remembered: with more of them memories would grow.
+const QUESTIONS = 5;
+
 let seed = Number(process.env.LOAD_SEED ?? 1);
 /** [0, 1), the same in every run. */
 function random() {
@@ -32,7 +35,7 @@ async function one_stream(client, turn, patience) {
     headers: { 'content-type': 'application/json', 'x-session-id': `load-${client}` },
     body: JSON.stringify({
       ...{ model: 'any', max_tokens: 24, stream: true },
-      messages: [user(`Client ${client} asks for the ${turn}th time: what is new?`)],
+      messages: [user(`Client ${client} asks for the ${turn % QUESTIONS}th time: what is new?`)],
     }),
     signal: abort.signal,
   });

@@ -10,7 +10,16 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connect_tls } from 'node:tls';
 
-import { endless, far_sighted_model, main, make_folder, Server, user } from './harness.mjs';
+import {
+  assistant,
+  endless,
+  far_sighted_model,
+  main,
+  make_folder,
+  Server,
+  text_of as text_of_answer,
+  user,
+} from './harness.mjs';
 import { proxy, start_slow_server } from './nginx_front.mjs';
 
 const authority_of = ({ folder }) => readFileSync(join(folder, 'tls.crt'));
@@ -41,6 +50,76 @@ async function text_of(stream) {
   return text;
 }
 
+/** A WebSocket to /ws of `front`: RFC 6455 as far as this needs it, so that Node is enough. */
+async function open_live(front) {
+  const socket = connect_tls({
+    ...{ host: '127.0.0.1', port: front.port, ca: authority_of(front) },
+    ALPNProtocols: ['http/1.1'],
+  });
+  const live = { messages: [], pings: 0, waiting: () => {} };
+  let bytes = Buffer.alloc(0);
+  let is_open = false;
+  /** A client's frame: whole, masked with zeros. */
+  const send = (opcode, payload) => {
+    assert.ok(payload.length < 126);
+    const head = [0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0];
+    socket.write(Buffer.concat([Buffer.from(head), payload]));
+  };
+  const take = () => {
+    if (!is_open) {
+      const end = bytes.indexOf('\r\n\r\n');
+      if (end < 0) return false;
+      live.head = String(bytes.subarray(0, end));
+      bytes = bytes.subarray(end + 4);
+      return (is_open = true);
+    }
+    if (bytes.length < 2) return false;
+    const extra = { 126: 2, 127: 8 }[bytes[1]] ?? 0;
+    if (bytes.length < 2 + extra) return false;
+    const size = extra === 0 ? bytes[1] : parseInt(bytes.toString('hex', 2, 2 + extra), 16);
+    if (bytes.length < 2 + extra + size) return false;
+    const payload = bytes.subarray(2 + extra, 2 + extra + size);
+    const opcode = bytes[0] & 0x0f;
+    if (opcode === 1) live.messages.push(JSON.parse(payload));
+    if (opcode === 9) {
+      live.pings += 1;
+      send(10, payload);
+    }
+    bytes = bytes.subarray(2 + extra + size);
+    return true;
+  };
+  socket.on('data', (more) => {
+    bytes = Buffer.concat([bytes, more]);
+    while (take());
+    live.waiting();
+  });
+  socket.on('close', () => {
+    live.is_over = true;
+    live.waiting();
+  });
+  socket.on('error', () => {});
+  live.say = (message) => send(1, Buffer.from(JSON.stringify(message)));
+  live.close = () => socket.destroy();
+  const until = (found) =>
+    new Promise((resolve, reject) => {
+      live.waiting = () => {
+        if (found()) resolve(found());
+        else if (live.is_over) reject(new Error('the WebSocket has ended'));
+      };
+      live.waiting();
+    });
+  live.until = (takes) => until(() => live.messages.find(takes));
+  socket.write(
+    'GET /ws HTTP/1.1\r\nhost: semantic.example\r\nupgrade: websocket\r\n' +
+      'connection: Upgrade\r\nsec-websocket-version: 13\r\n' +
+      'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n' +
+      'sec-websocket-protocol: semantic.v1\r\n\r\n',
+  );
+  await until(() => live.head);
+  assert.match(live.head, /^HTTP\/1\.1 101 /);
+  return live;
+}
+
 const question = {
   model: 'any',
   temperature: 0,
@@ -50,6 +129,7 @@ const question = {
 const server = await Server.start({ cache: make_folder(), args: ['--api-key', 'k1'] });
 const front = await proxy(server, { tls: true });
 const key = { 'x-api-key': 'k1' };
+const silence = Number(process.env.NGINX_SILENCE_MS ?? 2000);
 
 /** A server that says its name. */
 async function start_named_server(name) {
@@ -140,35 +220,23 @@ await main(
       client.close();
     },
 
-    async 'a WebSocket is let through, both ways and as long as it is silent'() {
-      const upstream = createServer();
-      upstream.on('upgrade', (incoming, socket) => {
-        assert.equal(incoming.headers.connection.toLowerCase(), 'upgrade');
-        socket.write(
-          'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n',
-        );
-        socket.on('data', (bytes) => socket.write(bytes)).on('error', () => {});
-      });
-      await new Promise((resolve) => upstream.listen(0, '127.0.0.1', resolve));
-      const ws_front = await proxy(upstream.address(), { tls: true });
-      const socket = connect_tls({
-        ...{ host: '127.0.0.1', port: ws_front.port, ca: authority_of(ws_front) },
-        ALPNProtocols: ['http/1.1'],
-      });
-      const next = () => new Promise((resolve) => socket.once('data', (b) => resolve(String(b))));
-      socket.write(
-        'GET /ws HTTP/1.1\r\nhost: semantic.example\r\n' +
-          'upgrade: websocket\r\nconnection: Upgrade\r\n\r\n',
+    async '/ws lives through TLS for as long as it is silent, and tells what happens behind it'() {
+      const socket = await open_live(front);
+      socket.say({ type: 'authenticate', api_key: 'k1' });
+      await socket.until((message) => message.type === 'snapshot');
+      await sleep(silence);
+      const client = client_of(front);
+      await text_of(
+        (await post(client, '/v1/messages', question, { ...key, 'x-session-id': 'seen' })).stream,
       );
-      assert.match(await next(), /^HTTP\/1\.1 101 /);
-      await sleep(Number(process.env.NGINX_SILENCE_MS ?? 2000));
-      for (const text of ['one', 'two']) {
-        socket.write(text);
-        assert.equal(await next(), text);
-      }
-      socket.destroy();
-      assert.equal(await ws_front.stop(), 0);
-      upstream.close();
+      client.close();
+      const told = (message) => message.events?.some(({ event }) => event === 'finished');
+      await socket.until(told);
+      socket.say({ type: 'ping' });
+      await socket.until((message) => message.type === 'pong');
+      const heard = `${silence / 1000} s of silence and ${socket.pings} pings`;
+      console.log(`        told behind ${heard}`);
+      socket.close();
     },
 
     async 'several instances keep sessions in place, and losing one moves its share alone'() {
@@ -201,6 +269,45 @@ await main(
       for (const each of named) each.stop();
     },
 
+    async 'servers behind one nginx keep each its agents, which go on where they were'() {
+      const two = [];
+      for (let i = 0; i < 2; ++i)
+        two.push(await Server.start({ cache: make_folder(), args: ['--api-key', 'k1'] }));
+      const both = await proxy(two, { tls: true });
+      const client = client_of(both);
+      const ask = async (session, messages) => {
+        const headers = { ...key, 'x-session-id': session };
+        const body = { ...question, max_tokens: 8, messages };
+        const answer = await post(client, '/v1/messages', body, headers);
+        const text = await text_of(answer.stream);
+        assert.equal(answer.status, 200, text);
+        return JSON.parse(text);
+      };
+      const prompts = async () => {
+        const samples = await Promise.all(two.map((each) => each.metrics()));
+        return samples.map((each) => each.semantic_generations_submitted_total);
+      };
+      let count = 0;
+      // Ports, and with them the ring, are others in every run.
+      while (count < 12 || (count < 100 && (await prompts()).includes(0))) {
+        const session = `place-${++count}`;
+        const messages = [user(`Hello, I am number ${count}.`)];
+        const first = await ask(session, messages);
+        messages.push(assistant(text_of_answer(first)), user('Who am I?'));
+        const { usage } = await ask(session, messages);
+        // All of the first turn is there: its prompt, and its answer but for the last token.
+        const known = first.usage.cache_creation_input_tokens + first.usage.output_tokens - 1;
+        assert.ok(usage.cache_read_input_tokens >= known, `${session}: ${JSON.stringify(usage)}`);
+      }
+      client.close();
+      const [one, other] = await prompts();
+      console.log(`        ${count} sessions of two turns: ${one} and ${other} prompts`);
+      assert.equal(one + other, 2 * count);
+      assert.ok(one > 0 && other > 0 && one % 2 === 0, `${one} and ${other}`);
+      assert.equal(await both.stop(), 0);
+      for (const each of two) assert.equal((await each.stop()).code, 0);
+    },
+
     async 'a prompt of 32K tokens passes'() {
       const far = await Server.start({
         cache: make_folder(),
@@ -230,5 +337,5 @@ await main(
       assert.equal((await server.stop()).code, 0);
     },
   },
-  240_000,
+  480_000 + silence,
 );

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/live/live_hub.hpp"
 #include "tests/server/test_server.hpp"
 
 namespace semantic::server {
@@ -82,6 +83,28 @@ TEST(live_socket, nobody_is_watched_for_when_the_last_has_left) {
     EXPECT_TRUE(feed->is_watched());
     client.close(true);
     EXPECT_TRUE(becomes_true([&] { return !feed->is_watched(); }));
+}
+
+TEST(live_hub, tells_few_twice_a_second_and_many_no_more_than_fifty_times_a_second_in_all) {
+    for (const std::size_t few : {0u, 1u, 25u}) EXPECT_EQ(live_hub::period_for(few), 500ms) << few;
+    for (const std::size_t many : {26u, 100u, 256u}) {
+        const double a_second = 1000.0 / static_cast<double>(live_hub::period_for(many).count());
+        EXPECT_LE(static_cast<double>(many) * a_second, 50.0) << many;
+    }
+    EXPECT_EQ(live_hub::period_for(26), 520ms);
+    EXPECT_EQ(live_hub::period_for(256), 5120ms);
+}
+
+TEST(live_socket, gets_a_long_message_as_one_frame) {
+    app_options options = test_server::default_options();
+    test_server server(std::move(options));
+    server.ready().engine().remember(large_agent(0));
+    http_client client(server.port());
+    client.send(upgrade());
+    // Text, whole (0x81), with a length of 8 bytes (127), of which a megabyte sets the sixth.
+    const std::string frame{"\x81\x7F\0\0\0\0\0\x10", 8};
+    const std::string read = client.read_until("\"snapshot\"");
+    EXPECT_NE(read.find(frame), std::string::npos);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ void live_socket::set_options() {
                   boost::beast::string_view(live::subprotocol.data(), live::subprotocol.size()));
     }));
     stream_.read_message_max(live::message_bytes_max);
+    stream_.auto_fragment(false);  // a message is one frame, uncopied, in one system call
     stream_.text(true);
 }
 
