@@ -24,9 +24,9 @@ install(CODE [[
   string(REPLACE " /etc/semantic/semantic-server.conf" " ${sysconf}/semantic/semantic-server.conf"
     unit "${unit}")
   file(WRITE "${root}${prefix}/lib/systemd/system/semantic-server.service" "${unit}")
-  # A configuration that somebody has changed stays.
+  # A configuration that somebody has changed stays. file(INSTALL) puts DESTDIR in front by itself.
   if(NOT EXISTS "${root}${sysconf}/semantic/semantic-server.conf")
-    file(INSTALL "${etc}/semantic-server.conf" DESTINATION "${root}${sysconf}/semantic")
+    file(INSTALL "${etc}/semantic-server.conf" DESTINATION "${sysconf}/semantic")
   endif()
   foreach(page semantic-server.8 semantic-eval.1)
     string(REGEX REPLACE ".*\\." "man" section ${page})
@@ -34,7 +34,7 @@ install(CODE [[
     execute_process(COMMAND gzip -9nc "${etc}/package/${page}"
       OUTPUT_FILE "${root}${prefix}/share/man/${section}/${page}.gz" COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
-  file(INSTALL "${etc}/package/copyright" DESTINATION "${root}${prefix}/share/doc/semantic-server")
+  file(INSTALL "${etc}/package/copyright" DESTINATION "${prefix}/share/doc/semantic-server")
   execute_process(COMMAND gzip -9nc "${etc}/package/changelog"
     OUTPUT_FILE "${root}${prefix}/share/doc/semantic-server/changelog.gz" COMMAND_ERROR_IS_FATAL ANY)
 ]])

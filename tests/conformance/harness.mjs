@@ -118,6 +118,8 @@ export class Server {
     server.port = port ?? (await free_port());
     server.url = `http://127.0.0.1:${server.port}`;
     const own = ['--port', String(server.port), '--cache-dir', cache, '--cache-budget-mb', '256'];
+    // An end says that its memory is on the disk, however busy that is, unless a test is about it.
+    if (!args.includes('--save-wait-ms')) own.push('--save-wait-ms', '30000');
     Object.assign(server, launch([...own, ...args], first, in_terminal));
     const give_up = Date.now() + patience;
     while (!(await server.is_ready())) {

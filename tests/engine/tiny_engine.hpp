@@ -17,6 +17,8 @@ inline engine::engine_options options_in(const std::string& directory) {
     options.cache_budget_bytes = std::size_t{64} << 20;
     options.compute_threads = 2;
     options.kv_recipe = "4";  // no measurement at every start
+    // An end says that its tokens are on the disk, however busy that is.
+    options.save_wait = std::chrono::seconds(30);
     return options;
 }
 
