@@ -112,7 +112,10 @@ inside() {
 }
 inside apt-get -qq update >"$work/update.log" 2>&1 ||
     skip "no list of packages there: $(tail -1 "$work/update.log")"
-inside apt-get -qq -y install --no-install-recommends /tmp/first.deb >"$work/install.log" 2>&1 || { tail -20 "$work/install.log"; broken "it installs"; }
+inside apt-get -qq -y install --no-install-recommends /tmp/first.deb >"$work/install.log" 2>&1 || {
+    tail -20 "$work/install.log"
+    broken "it installs"
+}
 holds "it installs"
 
 start_server() {

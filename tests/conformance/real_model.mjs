@@ -91,6 +91,22 @@ async function hot(args = []) {
   return talk;
 }
 
+/** How many of an answer's last tokens show nothing, because its limit cut it inside a character:
+ *  an answer that is shorter by them has the same text. No later prompt can say them. */
+async function tokens_without_text(turn) {
+  const server = await start(new_cache());
+  const before = reference.messages.slice(0, 2 * turn + 1);
+  const limit = reference.answers[turn].usage.output_tokens;
+  let without = 0;
+  for (; without < 3; ++without) {
+    const max_tokens = limit - without - 1;
+    const shorter = await server.ask(`limit-${without}`, before, { max_tokens });
+    if (text_of(shorter) !== reference.texts[turn]) break;
+  }
+  await server.stop();
+  return without;
+}
+
 const reference = await hot();
 
 await main(
@@ -124,7 +140,8 @@ await main(
     async 'ten turns of code, five scripts, emoji and long numbers: nothing is read again'() {
       for (let turn = 1; turn < lines.length; ++turn) {
         const read = reference.answers[turn].usage.cache_read_input_tokens;
-        const stored = stored_tokens(reference.answers[turn - 1]);
+        const told = stored_tokens(reference.answers[turn - 1]);
+        const stored = read >= told ? told : told - (await tokens_without_text(turn - 1));
         assert.ok(read >= stored, `turn ${turn + 1}: ${read} of ${stored} tokens were reused`);
       }
     },

@@ -1,6 +1,7 @@
 #pragma once
 // The whole engine on the model that comes with the tree, and prompts for it.
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <stdexcept>
