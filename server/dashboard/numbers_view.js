@@ -4,6 +4,7 @@
 import { at, bytes, count, milliseconds, set_text } from './dom.js';
 
 const SECONDS_SHOWN = 300;
+const PATIENCE_MAX_MS = 12_000;
 const SVG = 'http://www.w3.org/2000/svg';
 
 /** A line of the last minutes; gaps where nothing was measured are left out. */
@@ -19,7 +20,12 @@ class Chart {
     this.svg.setAttribute('aria-label', `${label}: nothing measured yet`);
   }
 
+  repeat() {
+    if (this.points.length) this.add(this.points.at(-1), this.shown);
+  }
+
   add(value, shown) {
+    this.shown = shown;
     this.points.push(value);
     if (this.points.length > SECONDS_SHOWN) this.points.shift();
     const most = Math.max(...this.points.filter((each) => each !== null), 1e-9);
@@ -44,6 +50,7 @@ export class NumbersView {
     this.rate = new Chart('rate-chart', 'Tokens a second');
     this.first = new Chart('first-chart', 'Time to the first token');
     this.inter = new Chart('inter-chart', 'Time between tokens');
+    this.patience_ms = 0;
     setInterval(() => this.#sample(), 1000);
   }
 
@@ -52,17 +59,24 @@ export class NumbersView {
     if (!now) return (this.before = null);
     const before = this.before;
     const at_ms = performance.now();
+    const took_ms = at_ms - this.before_ms;
+    if (now === before && took_ms < this.patience_ms) return this.#repeat();
     // A restart or another model begins its counters anew.
     if (before && now.steps >= before.steps) {
-      const seconds = (at_ms - this.before_ms) / 1000;
-      const rate = (now.tokens_decoded - before.tokens_decoded) / seconds;
+      const rate = ((now.tokens_decoded - before.tokens_decoded) * 1000) / took_ms;
       set_text(at('rate'), count(rate));
       this.rate.add(rate, count(rate));
       this.#show_mean('first', this.first, mean_since(before.first_token, now.first_token));
       this.#show_mean('inter', this.inter, mean_since(before.inter_token, now.inter_token));
+      if (now !== before) this.patience_ms = Math.min(2.5 * took_ms, PATIENCE_MAX_MS);
     }
     this.before = now;
     this.before_ms = at_ms;
+  }
+
+  /** Where many watch the server tells less often: what it has not told yet has not become 0. */
+  #repeat() {
+    for (const chart of [this.rate, this.first, this.inter]) chart.repeat();
   }
 
   #show_mean(id, chart, mean) {

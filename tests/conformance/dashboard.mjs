@@ -6,7 +6,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
+import { expect } from './coordination_calls.mjs';
 import { main, make_folder, require_sdk, Server, user } from './harness.mjs';
+import { start as start_swapping } from './swapping.mjs';
 
 const program = [process.env.CONFORMANCE_CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome']
   .filter(Boolean)
@@ -29,7 +31,7 @@ async function open(server, { path = '/', ...options } = {}) {
   // axe is run by the test and not by the page, which may run nothing of others.
   const context = await browser.newContext({ bypassCSP: options.bypassCSP ?? false, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const found = { faults: [], fetched: [] };
   page.on('console', (said) => {
     if (['error', 'warning'].includes(said.type())) found.faults.push(said.text());
@@ -59,6 +61,58 @@ async function ask(server, agent, content, more = {}) {
   });
   assert.equal(answer.status, 200, await answer.clone().text());
   return answer.json();
+}
+
+/** How long each frame takes while the table of agents is scrolled to its end and back. */
+async function frames_while_scrolling(page) {
+  const took = await page.evaluate(async () => {
+    const table = document.querySelector('#agents .scroll');
+    table.scrollIntoView();
+    const frame = () => new Promise(requestAnimationFrame);
+    const took = [];
+    let before = await frame();
+    for (let i = 0; i < 120; ++i) {
+      const there = 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / 119);
+      table.scrollTop = there * (table.scrollHeight - table.clientHeight);
+      const now = await frame();
+      took.push(now - before);
+      before = now;
+    }
+    return table.scrollHeight > table.clientHeight ? took : [];
+  });
+  took.sort((a, b) => a - b);
+  const at = (part) => `${took[Math.floor(part * (took.length - 1))]?.toFixed(1)} ms`;
+  const late = took.filter((each) => each > 34).length;
+  const told = `${at(0.5)} median, ${at(0.95)} p95, ${at(1)} at most, ${late} late`;
+  return { count: took.length, told: `${took.length} frames, ${told}` };
+}
+
+/** In the page: the rate shown second by second, of a server that makes 100 tokens in each, tells
+ *  it in every other one, and ends behind the eighth. */
+async function rates_of_a_busy_server() {
+  const { NumbersView } = await import('/dashboard/numbers_view.js');
+  const [now, later] = [performance.now, window.setInterval];
+  let second = 0;
+  let sample;
+  performance.now = () => 1000 * second;
+  window.setInterval = (each_second) => (sample = each_second);
+  const none = { count: 0, sum_ms: 0 };
+  const state = {};
+  new NumbersView(state);
+  const rates = [];
+  for (; second < 20; ++second) {
+    if (second % 2 === 0 && second <= 8)
+      state.gauges = {
+        steps: second,
+        tokens_decoded: 100 * second,
+        first_token: none,
+        inter_token: none,
+      };
+    sample();
+    rates.push(document.getElementById('rate').textContent);
+  }
+  [performance.now, window.setInterval] = [now, later];
+  return rates;
 }
 
 await main(
@@ -218,6 +272,88 @@ await main(
       await server.stop();
     },
 
+    async 'a model is exchanged from there, and the page says how far that is'() {
+      const server = await start_swapping(make_folder());
+      const { page, context, faults } = await open(server);
+      await is_live(page);
+      await page.locator('#model-list strong', { hasText: 'wide' }).waitFor();
+      await page.getByRole('button', { name: 'Run tight' }).click();
+      await page.locator('#notice', { hasText: 'admin' }).waitFor(); // without the key
+      assert.ok(faults.length > 0, 'the browser, too, tells of the refusal');
+      await page.click('#open-keys');
+      await page.fill('#admin-key', 'k');
+      await page.getByRole('button', { name: 'Use' }).click();
+      await is_live(page);
+      await page.getByRole('button', { name: 'Run tight' }).click();
+      await page.locator('#notice', { hasText: 'tight runs' }).waitFor();
+      await page.locator('#model-list strong', { hasText: 'tight' }).waitFor();
+      await page.locator('#model-phase', { hasText: 'tight: ready' }).waitFor();
+      // What does not load says why, and the former one goes on.
+      await page.getByRole('button', { name: 'Run torn' }).click();
+      await page.locator('#notice', { hasText: /torn/ }).waitFor();
+      await page.locator('#model-phase', { hasText: 'tight: ready' }).waitFor();
+      await context.close();
+      await server.stop();
+    },
+
+    async 'a session is a column for each agent, with what each of its turns had in memory'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context, faults } = await open(server);
+      await is_live(page);
+      const { session_id } = await expect(201, server, 'POST', '/v1/coordination/sessions', {
+        agents: ['Ada', 'Bob'].map((name) => ({
+          agent_id: name.toLowerCase(),
+          display_name: name,
+          role: `${name}'s`,
+        })),
+        initial_prompt: 'You meet at the harbour.',
+        max_turns: 4,
+      });
+      const turn = `/v1/coordination/sessions/${session_id}/turn`;
+      const columns = page.locator('.session .columns > div');
+      let last;
+      for (let i = 0; i < 4; ++i) {
+        const sent = { temperature: 0, max_tokens: 8 };
+        const { reused_tokens, prompt_tokens } = (await expect(200, server, 'POST', turn, sent))
+          .semantic;
+        last = reused_tokens;
+        // What an agent reads while the other speaks stands there, too.
+        const shown = `${reused_tokens} of ${prompt_tokens} tokens`;
+        await columns.nth(i % 2).locator('li', { hasText: shown }).first().waitFor();
+      }
+      assert.deepEqual(await columns.locator('strong').allInnerTexts(), ['Ada', 'Bob']);
+      assert.ok(last > 0);
+      await page.locator('.session h3', { hasText: `${session_id} · over` }).waitFor();
+      assert.deepEqual(faults, []);
+      await context.close();
+      await server.stop();
+    },
+
+    async 'the tiles tell what is in memory, how fast it goes and what was reused'() {
+      const server = await Server.start({ cache: make_folder() });
+      const { page, context } = await open(server);
+      await is_live(page);
+      await page.locator('#reused', { hasText: '–' }).waitFor();
+      const messages = [user('Hello, my dog is called Biscuit.')];
+      for (let i = 0; i < 2; ++i) await server.ask('ada', messages);
+      await page.locator('#reused', { hasText: /^[1-9][\d.]* %$/ }).waitFor();
+      await page.locator('#reused-hint', { hasText: /^[1-9]\d* prompt tokens from RAM/ }).waitFor();
+      await page.locator('#pool-text', { hasText: /^[1-9].* of [1-9]/ }).waitFor();
+      await page.locator('#step', { hasText: /^Last step, / }).waitFor();
+      // Means are of what comes between two samples, so that something has to.
+      for (let i = 0; i < 100 && !/\d/.test(await page.locator('#first').innerText()); ++i)
+        await server.ask(`other-${i}`, messages);
+      await page.locator('#first', { hasText: /\d/ }).waitFor();
+      await page.locator('#inter', { hasText: /\d/ }).waitFor();
+      await page.locator('#rate-chart[aria-label*="now "]').waitFor();
+      await page.locator('#running', { hasText: /^0$/ }).waitFor();
+      const rates = await page.evaluate(rates_of_a_busy_server);
+      assert.deepEqual(rates.slice(4, 13), Array(9).fill('100'), `${rates}`);
+      assert.equal(rates.at(-1), '0');
+      await context.close();
+      await server.stop();
+    },
+
     async '200 agents are shown and found; axe finds nothing serious, whatever the look'() {
       const server = await Server.start({ cache: make_folder() });
       const names = Array.from({ length: 200 }, (_, i) => `agent-${String(i).padStart(3, '0')}`);
@@ -258,6 +394,9 @@ await main(
           const name = `dashboard-${look.colorScheme}-${look.viewport.width}.png`;
           await page.screenshot({ path: join(process.env.SCREENSHOTS, name), fullPage: true });
         }
+        const frames = await frames_while_scrolling(page);
+        console.log(`        ${look.viewport.width} px wide, 200 agents scroll: ${frames.told}`);
+        assert.ok(frames.count >= 20, frames.told);
         await page.fill('#agent-filter', 'agent-117');
         await page.locator('#agents-note', { hasText: '1 of ' }).waitFor();
         assert.deepEqual(faults, []);
@@ -266,5 +405,5 @@ await main(
       await server.stop();
     },
   },
-  120_000,
+  400_000,
 );
