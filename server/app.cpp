@@ -243,7 +243,8 @@ void app::show_progress(const engine::load_progress& progress) {
         files =
             ", " + std::to_string(done) + " of " + std::to_string(progress.files.size()) + " files";
     }
-    *options_.err << line << files << (progress.fraction >= 1.0 ? erase_line : "") << std::flush;
+    const char* end = progress.fraction >= 1.0 ? erase_line : "";
+    *options_.err << line + files + end << std::flush;
 }
 
 void app::on_loaded() {
@@ -264,14 +265,15 @@ void app::on_loaded() {
                        ", kernels " + info.kernels + ", " + kv + ", " + answers + ", " + size +
                        ", cache " + options_.cache_directory + ")";
     options_.manager.tell("READY=1\nSTATUS=" + info.id + " is loaded");
-    if (options_.out != nullptr) *options_.out << line << std::endl;
+    if (options_.out != nullptr) *options_.out << line + '\n' << std::flush;
     log_event(log_level::info, "ready: " + line);
 }
 
 void app::on_load_failed(const std::string& why) {
-    if (options_.err != nullptr)
-        *options_.err << (options_.show_progress ? erase_line : "") << "semantic-server: " << why
-                      << std::endl;
+    // In one piece: the log may write there too.
+    const std::string line =
+        (options_.show_progress ? erase_line : "") + ("semantic-server: " + why);
+    if (options_.err != nullptr) *options_.err << line + '\n' << std::flush;
     exit_status_.store(1);
     listener_.stop();
     context_.stop();

@@ -121,7 +121,7 @@ int run(int argc, char** argv) try {
     return status;
 } catch (const std::exception& error) {
     server::stop_logging();
-    std::cerr << "semantic-server: " << server::start_failure(error) << std::endl;
+    std::cerr << "semantic-server: " + server::start_failure(error) + '\n' << std::flush;
     return 1;
 }
 

@@ -1,13 +1,11 @@
 #include "server/runtime/logging.hpp"
 
-#include <boost/core/null_deleter.hpp>
 #include <boost/log/core.hpp>
 #include <boost/log/sinks/async_frontend.hpp>
 #include <boost/log/sinks/basic_sink_backend.hpp>
 #include <boost/log/sinks/bounded_fifo_queue.hpp>
 #include <boost/log/sinks/drop_on_overflow.hpp>
 #include <boost/log/sinks/frontend_requirements.hpp>
-#include <boost/log/sinks/text_ostream_backend.hpp>
 #include <boost/log/sources/logger.hpp>
 #include <boost/log/sources/record_ostream.hpp>
 #include <boost/smart_ptr/make_shared.hpp>
@@ -49,6 +47,20 @@ class file_backend
     rotating_file file_;
 };
 
+/// Lines for a stream, each in one piece: what others write there stands before or behind a line,
+/// never in it. (Boost's own text_ostream_backend writes a line and its end apart.)
+class stream_backend
+    : public blog::sinks::basic_formatted_sink_backend<char, blog::sinks::synchronized_feeding> {
+  public:
+    explicit stream_backend(std::ostream& stream) : stream_(stream) {}
+    void consume(const blog::record_view&, const std::string& line) {
+        stream_ << line + '\n' << std::flush;
+    }
+
+  private:
+    std::ostream& stream_;
+};
+
 /// Where the lines go, and how that ends.
 struct active_log {
     boost::shared_ptr<blog::sinks::sink> sink;
@@ -72,13 +84,6 @@ active_log begin(boost::shared_ptr<Backend> backend) {
     return made;
 }
 
-active_log to_stream(std::ostream& stream) {
-    auto backend = boost::make_shared<blog::sinks::text_ostream_backend>();
-    backend->add_stream(boost::shared_ptr<std::ostream>(&stream, boost::null_deleter{}));
-    backend->auto_flush(true);
-    return begin(backend);
-}
-
 }  // namespace
 
 const char* to_string(log_level level) noexcept {
@@ -97,8 +102,8 @@ const char* to_string(log_level level) noexcept {
 
 void start_logging(const log_options& options, std::ostream& stream) {
     stop_logging();
-    active =
-        options.file.empty() ? to_stream(stream) : begin(boost::make_shared<file_backend>(options));
+    active = options.file.empty() ? begin(boost::make_shared<stream_backend>(stream))
+                                  : begin(boost::make_shared<file_backend>(options));
     blog::core::get()->add_sink(active.sink);
     lowest.store(options.from);
     format.store(options.as);

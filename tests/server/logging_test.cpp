@@ -10,6 +10,9 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <streambuf>
+#include <string>
+#include <vector>
 
 #include "server/log/log_line.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -43,6 +46,35 @@ TEST(logging, other_text_stays_as_it_is) {
     // characters.
     const std::string text = "a\xc2\xa0 \xc3\xa9 \xe5\xad\x97 \xf0\x9f\x98\x80";
     EXPECT_EQ(logged(text), text + "\n");
+}
+
+/// Keeps what it is given, call by call.
+class pieces : public std::streambuf {
+  public:
+    std::vector<std::string> given;
+
+  protected:
+    std::streamsize xsputn(const char* text, std::streamsize size) override {
+        given.emplace_back(text, static_cast<std::size_t>(size));
+        return size;
+    }
+    int_type overflow(int_type one) override {
+        given.emplace_back(1, traits_type::to_char_type(one));
+        return one;
+    }
+};
+
+// stderr is others' too: what they write stands before or behind a line, never in it.
+TEST(logging, a_line_and_its_end_are_written_in_one_piece) {
+    pieces written;
+    std::ostream stream(&written);
+    start_logging(log_level::info, stream);
+    log_event(log_level::info, "one");
+    log_event(log_level::info, "two");
+    stop_logging();
+    ASSERT_EQ(written.given.size(), 2u);
+    EXPECT_EQ(written.given[0].substr(written.given[0].size() - 6), "- one\n");
+    EXPECT_EQ(written.given[1].substr(written.given[1].size() - 6), "- two\n");
 }
 
 // 2026-01-02T03:04:05.006Z
