@@ -4,17 +4,20 @@
 watchers.py MODEL [--server build/bin/semantic-server] [--streams 16] [--blocks 12] [--seconds 3]
 
 Streams decode all the time. Nobody watching, a hundred WebSockets that are read, and a hundred of
-which fifty are not, come in turn and then in turn backwards, so that contexts that grow and a
-machine that changes touch all alike; the streams of each such block are new. A line of the table:
-the median of the tokens a second, of the processor time that the server took for a token, and of
-what its threads beside the two that compute took for a second; then what of nobody's in the same
-block the first two are, median and the quartiles. What the machine itself and the readers lose is
-in the tokens a second alone. Nothing but 127.0.0.1 is asked.
+which fifty are not, come in turn and then in turn backwards, each six blocks in all six orders, so
+that contexts that grow and a machine that changes touch all alike; the streams of a block are new.
+A line of the table: tokens a second, processor time that the server took for a token, and what its
+threads beside the two that compute took for a second, medians of the blocks; then what of nobody's
+in the same block the first two are, geometric mean and standard error. What the machine itself and
+the readers lose is in the tokens a second alone; on a machine that others use too, it is the other
+two that say something. Nothing but 127.0.0.1 is asked.
 """
 
 import argparse
 import base64
+import itertools
 import json
+import math
 import os
 import select
 import socket
@@ -152,12 +155,12 @@ def measure(server, seconds):
     return made, took, sum(used), sum(used[:-COMPUTING])
 
 
-def block(server, how):
+def block(server, how, order):
     """{who watches: (tokens/s, processor µs a token, ms a second beside what computes)}"""
     streams = Streams(server, how.streams)
     time.sleep(2)
     sums = {name: [0, 0, 0, 0] for name in WATCHING}
-    for name in [*WATCHING, *reversed(WATCHING)]:
+    for name in [*order, *reversed(order)]:
         watching = Watchers(server, *WATCHING[name])
         time.sleep(0.5)
         found = measure(server, how.seconds)
@@ -170,9 +173,11 @@ def block(server, how):
             for name, (made, took, used, beside) in sums.items()}
 
 
-def spread(values):
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f'{middle:.2f} ({low:.2f} to {high:.2f})'
+def of_nobody(ratios):
+    """In percent, with its standard error."""
+    logs = [math.log(each) for each in ratios]
+    mean = 100 * math.exp(statistics.mean(logs))
+    return f'{mean:.2f} ± {mean * statistics.stdev(logs) / math.sqrt(len(logs)):.2f}'
 
 
 def main():
@@ -184,15 +189,16 @@ def main():
     parser.add_argument('--seconds', type=float, default=3)
     how = parser.parse_args()
     server = Server(how.server, how.model, ['--max-batch', str(how.streams)])
-    blocks = [block(server, how) for _ in range(how.blocks)]
+    orders = list(itertools.permutations(WATCHING))
+    blocks = [block(server, how, orders[i % len(orders)]) for i in range(how.blocks)]
+    print(f'load average at the end: {os.getloadavg()[1]:.1f}\n')
     print('| who watches | tokens/s | µs of processor a token | ms/s beside computing '
           '| tokens/s, % of nobody | µs a token, % of nobody |')
     print('|---|---|---|---|---|---|')
     for name in WATCHING:
         rate, cost, beside = (statistics.median(one[name][k] for one in blocks) for k in range(3))
-        shares = [[100 * one[name][k] / one['nobody'][k] for one in blocks] for k in range(2)]
-        print(f'| {name} | {rate:.0f} | {cost:.0f} | {beside:.1f} | {spread(shares[0])} '
-              f'| {spread(shares[1])} |')
+        shares = [of_nobody([one[name][k] / one['nobody'][k] for one in blocks]) for k in range(2)]
+        print(f'| {name} | {rate:.0f} | {cost:.0f} | {beside:.1f} | {shares[0]} | {shares[1]} |')
     server.stop()
 
 

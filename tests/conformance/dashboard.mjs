@@ -18,6 +18,7 @@ if (!program) {
   process.exit(77);
 }
 const { chromium } = require_sdk('playwright-core');
+const { Anthropic } = require_sdk('@anthropic-ai/sdk');
 const axe = readFileSync(
   createRequire(join(process.env.CONFORMANCE_NPM, 'package.json')).resolve('axe-core/axe.min.js'),
   'utf8',
@@ -151,6 +152,14 @@ await main(
       await ask(server, 'ada', 'Hello.', { system: 'You are a nurse.' });
       await page.locator('.miss pre.remembered mark', { hasText: /^pirate/ }).waitFor();
       await page.locator('.miss pre.sent mark', { hasText: /^nurse/ }).waitFor();
+      const sdk = new Anthropic({ apiKey: 'none', baseURL: server.url, maxRetries: 0 });
+      await sdk.messages
+        .stream(
+          { model: 'any', max_tokens: 12, messages: [user('Hello.')] },
+          { headers: { 'X-Session-ID': 'of-an-sdk' } },
+        )
+        .finalMessage();
+      await row_of(page, 'of-an-sdk').waitFor();
       await page.getByRole('button', { name: 'Evict ada' }).click();
       await row_of(page, 'ada').getByText('warm').waitFor();
       await page.locator('#event-list', { hasText: 'ada left RAM' }).waitFor();
@@ -248,8 +257,23 @@ await main(
           last_accessed: 0,
         };
         new AgentsView({ agents: new Map([[name, agent]]) }, () => {}).draw();
+        const { SessionsView } = await import('/dashboard/others_view.js');
+        const phases = [{ phase: name, status: name, turns: 1 }];
+        new SessionsView({
+          sessions: [],
+          runs: [{ scenario: name, status: name, phases }],
+          turns: new Map(),
+        }).draw();
       }, evil);
       assert.ok((await page.locator('#agent-rows').innerText()).includes(evil));
+      assert.ok((await page.locator('#run-list').innerText()).includes(evil));
+      // A session's agents are called whatever their client says.
+      await expect(201, server, 'POST', '/v1/coordination/sessions', {
+        agents: [{ agent_id: 'mallory', display_name: evil.slice(-32), role: evil.slice(-32) }],
+        initial_prompt: evil,
+        max_turns: 1,
+      });
+      await page.locator('.session strong', { hasText: '<script>' }).waitFor();
       for (const system of [`${evil} one`, `${evil} two`]) await ask(server, 'a', evil, { system });
       await page.locator('.miss pre', { hasText: '<script>' }).first().waitFor();
       const text = `# ${evil}\n\n- **${evil}**\n\n[a](javascript:1)\n\n~~~\n${evil}\n`;
