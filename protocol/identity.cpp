@@ -29,6 +29,15 @@ result<std::optional<storage::agent_id>> named(const char* header, const std::st
     return bad_header(header, "too long: " + parsed.error().what);
 }
 
+/// Of the names that one vendor's client gives its conversation, if it can be one here.
+std::optional<storage::agent_id> thread_of(const identity_headers& headers) {
+    for (const auto& value : {headers.thread_id, headers.session_id}) {
+        if (!value || !check("thread-id", *value, false)) continue;
+        if (auto parsed = storage::agent_id::parse("codex_" + *value)) return *parsed;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 result<std::optional<storage::agent_id>> agent_of(const identity_headers& headers) {
@@ -36,7 +45,7 @@ result<std::optional<storage::agent_id>> agent_of(const identity_headers& header
         if (auto ok = check("X-Session-ID", *headers.x_session_id, true); !ok) return ok.error();
         return named("X-Session-ID", "sess_" + *headers.x_session_id);
     }
-    if (!headers.x_claude_code_session_id) return std::optional<storage::agent_id>();
+    if (!headers.x_claude_code_session_id) return thread_of(headers);
     constexpr const char* session_header = "x-claude-code-session-id";
     constexpr const char* agent_header = "x-claude-code-agent-id";
     std::string id = "cc_" + *headers.x_claude_code_session_id;
@@ -55,8 +64,13 @@ bool is_side_request(const identity_headers& headers, bool has_tools) {
 }
 
 result<std::optional<storage::agent_id>> parent_of(const identity_headers& headers) {
-    if (headers.x_session_id || !headers.x_claude_code_session_id ||
-        !headers.x_claude_code_agent_id)
+    if (headers.x_session_id) {
+        if (!headers.x_parent_session_id) return std::optional<storage::agent_id>();
+        if (auto ok = check("x-parent-session-id", *headers.x_parent_session_id, true); !ok)
+            return ok.error();
+        return named("x-parent-session-id", "sess_" + *headers.x_parent_session_id);
+    }
+    if (!headers.x_claude_code_session_id || !headers.x_claude_code_agent_id)
         return std::optional<storage::agent_id>();
     constexpr const char* parent_header = "x-claude-code-parent-agent-id";
     std::string id = "cc_" + *headers.x_claude_code_session_id;

@@ -19,6 +19,13 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
     return object;
 }
 
+boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
+                                  bool is_saved) {
+    boost::json::object object = memory_object(agent, usage);
+    object["saved"] = is_saved;
+    return object;
+}
+
 std::optional<failure> unfinished(const engine::finished& event) {
     std::string after = " after " + std::to_string(event.output_tokens) +
                         (event.output_tokens == 1 ? " token" : " tokens");

@@ -14,6 +14,9 @@ namespace semantic::protocol {
 
 /// What this server alone can say, for a field of its own that other clients skip.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage);
+/// The same at the end of an answer: also whether the agent's memory is on disk.
+boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
+                                  bool is_saved);
 
 /// The failure that an unfinished answer is, or nothing for a finished one.
 std::optional<failure> unfinished(const engine::finished& event);

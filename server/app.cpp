@@ -379,8 +379,10 @@ net::awaitable<void> app::stop_in_order(clock::time_point until) {
         co_await run_on(workers_.get_executor(), drain);
     }
     co_await wait_for_answers(clock::now() + farewell);
+    responses_.tasks.cancel();
     sessions_.cancel();
-    if (!co_await sessions_.wait(clock::now() + farewell))
+    const bool is_quiet = co_await responses_.tasks.wait(clock::now() + farewell);
+    if (!co_await sessions_.wait(clock::now() + farewell) || !is_quiet)
         log_event(log_level::warning, "connections were still open at the end");
     log_event(log_level::info, "stopped");
     context_.stop();

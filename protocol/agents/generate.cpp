@@ -197,8 +197,7 @@ result<std::string> generate_collector::on_finished(const engine::finished& even
     }
     for (auto& [key, value] : ending(event, usage_.prompt_tokens, !calls_.empty()))
         body.emplace(key, std::move(value));
-    json::object memory = memory_object(agent_, usage_);
-    memory["saved"] = event.saved;
+    json::object memory = memory_object(agent_, usage_, event.saved);
     body["semantic"] = std::move(memory);
     return to_text(body);
 }

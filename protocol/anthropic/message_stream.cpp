@@ -289,8 +289,7 @@ result<std::string> message_collector::on_finished(const engine::finished& event
                                        {"input", input ? std::move(*input) : json::object()}});
     }
     stop_fields stop = stop_of(event, tool_calls_ > 0);
-    json::object memory = memory_object(agent_, usage_);
-    memory["saved"] = event.saved;
+    json::object memory = memory_object(agent_, usage_, event.saved);
     json::object message{{"id", options_.message_id},
                          {"type", "message"},
                          {"role", "assistant"},

@@ -90,12 +90,6 @@ std::string chunk_of(const reply_options& options, json::array choices, json::va
     return sse_event("", to_text(std::move(chunk)));
 }
 
-json::object memory_of(const std::string& agent, const engine::prompt_usage& usage, bool saved) {
-    json::object memory = memory_object(agent, usage);
-    memory["saved"] = saved;
-    return memory;
-}
-
 }  // namespace
 
 engine::generation_request completion_request::take_generation(
@@ -164,7 +158,7 @@ std::string completion_stream::on_finished(const engine::finished& event) {
     if (std::exchange(ended_, true)) return {};
     std::string bytes =
         chunk_of(options_, {choice_object(0, {}, nullptr, finish_reason(event.why, false))},
-                 nullptr, memory_of(agent_, usage_, event.saved));
+                 nullptr, memory_object(agent_, usage_, event.saved));
     if (options_.include_usage)
         bytes += chunk_of(options_, {}, usage_object(usage_, event.output_tokens, 0));
     return bytes + sse_event("", "[DONE]");
@@ -203,7 +197,7 @@ result<std::string> completion_collector::on_finished(const engine::finished& ev
     json::object body = head_of(options_);
     body["choices"] = std::move(choices);
     body["usage"] = usage_object(usage_, event.output_tokens, 0);
-    body["semantic"] = memory_of(agent_, usage_, event.saved);
+    body["semantic"] = memory_object(agent_, usage_, event.saved);
     return to_text(std::move(body));
 }
 

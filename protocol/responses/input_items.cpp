@@ -16,6 +16,10 @@ namespace {
 
 using engine::role;
 
+// In front of a summary that stands for a conversation.
+constexpr std::string_view compaction_head =
+    "This is a summary of our conversation up to here:\n\n";
+
 role parse_role(const json_cursor& item) {
     const json_cursor field = item.at("role");
     const std::string_view text = field.as_string();
@@ -85,11 +89,15 @@ class conversation_builder {
             return add_call(item, openai::parse_arguments(item.at("arguments"), limits_.json));
         if (type == "custom_tool_call")
             return add_call(item, text_arguments(item.at("input").as_string()));
+        if (type == "compaction") return add_compaction(item);
         if (type == "function_call_output" || type == "custom_tool_call_output")
             return add_output(item);
         const json_cursor place = item.at("type");
         place.fail(errc::unsupported, "items of type " + quoted(type) + " are not supported");
     }
+
+    /// System texts that follow stay where they are.
+    void end_opening() { opens_ = false; }
 
     engine::conversation take() { return std::move(chat_); }
 
@@ -117,6 +125,14 @@ class conversation_builder {
     void add_reasoning(const json_cursor& item) {
         std::string text = parse_reasoning(item, limits_);
         if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
+    }
+    /// What this server made of a conversation stands for it.
+    void add_compaction(const json_cursor& item) {
+        const auto text = carried_by(item.at("encrypted_content").as_string());
+        if (!text)
+            return item.at("encrypted_content")
+                .fail(errc::bad_value, "no compaction of this server's, or damaged");
+        add_user(std::string(compaction_head) + *text);
     }
     void add_call(const json_cursor& item, std::string arguments_json) {
         said().parts.push_back(engine::tool_call_part{
@@ -149,24 +165,30 @@ std::string text_arguments(std::string_view text) {
 }
 
 engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
-                                 const referenced_item& item_of, const response_limits& limits) {
+                                 const referenced_item& item_of, bool is_asked,
+                                 const response_limits& limits) {
     conversation_builder chat(limits, item_of);
     if (auto instructions = root.find("instructions"))
         chat.add_system(std::string(instructions->as_string()));
     std::optional<failure> complaint;
     for (const boost::json::value& each : earlier)
         chat.add(json_cursor(each, "previous_response_id", complaint));
-    const json_cursor input = root.at("input");
+    // What was read before stays as it was: a text that was warmed up may be followed by others.
+    if (!earlier.empty()) chat.end_opening();
     if (complaint) root.place("previous_response_id").fail(complaint->code, complaint->what);
-    if (input.value().is_string()) {
-        chat.add_user(std::string(input.as_string()));
-    } else {
-        const std::size_t count = parse_count(input, limits.items_max);
-        for (std::size_t i = 0; i < count && input.ok(); ++i) chat.add(input.item(i));
+    const auto input = root.find("input");
+    // Behind what was said before nothing need be said.
+    if (!input && earlier.empty()) root.at("input");
+    if (input && input->value().is_string()) {
+        chat.add_user(std::string(input->as_string()));
+    } else if (input) {
+        const std::size_t count = parse_count(*input, limits.items_max);
+        for (std::size_t i = 0; i < count && input->ok(); ++i) chat.add(input->item(i));
     }
     engine::conversation asked = chat.take();
     asked.system = without_billing_line(std::move(asked.system));
-    if (asked.messages.empty()) input.fail(errc::bad_value, "at least one message is required");
+    if (is_asked && asked.messages.empty())
+        root.place("input").fail(errc::bad_value, "at least one message is required");
     return asked;
 }
 

@@ -157,6 +157,42 @@ std::map<std::string, json::value> items_by_id(const kept_response& kept) {
     return found;
 }
 
+result<void> check_has_ended(const kept_response& kept) {
+    auto body = parse_json(kept.body, json_limits{});
+    const json::value* status = body ? field_of(*body, "status") : nullptr;
+    if (status == nullptr || !status->is_string()) return unreadable("has no status");
+    const auto& word = status->get_string();
+    if (word != "queued" && word != "in_progress" && word != "failed") return {};
+    failure f = fail(errc::bad_value, "Previous response with id " + quoted(kept.id) +
+                                          " cannot be continued: it is " + std::string(word) + ".");
+    f.path = "previous_response_id";
+    return f;
+}
+
+bool end_broken_off(kept_response& kept) {
+    auto body = parse_json(kept.body, json_limits{});
+    json::value* status = body ? field_of(*body, "status") : nullptr;
+    if (status == nullptr || (*status != "queued" && *status != "in_progress")) return false;
+    *status = "failed";
+    body->get_object()["error"] =
+        json::object{{"code", "server_error"},
+                     {"message", "the server stopped before the response was complete"}};
+    kept.body = to_text(*body);
+    return true;
+}
+
+bool was_in_background(const kept_response& kept) {
+    auto body = parse_json(kept.body, json_limits{});
+    const json::value* flag = body ? field_of(*body, "background") : nullptr;
+    return flag != nullptr && *flag == true;
+}
+
+failure conversation_not_found(std::string_view id) {
+    failure f = fail(errc::not_found, "Conversation with id " + quoted(id) + " not found.");
+    f.error_code = "conversation_not_found";
+    return f;
+}
+
 failure previous_not_found(std::string_view id) {
     failure f = fail(errc::not_found, "Previous response with id " + quoted(id) + " not found.");
     f.path = "previous_response_id";

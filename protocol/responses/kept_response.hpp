@@ -46,6 +46,18 @@ std::vector<std::string> item_ids(const kept_response& kept);
 /// Those items.
 std::map<std::string, boost::json::value> items_by_id(const kept_response& kept);
 
+/// Whether it may be followed: one that has not ended, or failed, has said nothing. Errors:
+/// bad_value.
+result<void> check_has_ended(const kept_response& kept);
+/// One that the server was still making when it stopped has failed. Returns: whether it was.
+bool end_broken_off(kept_response& kept);
+/// Whether it was made in the background.
+bool was_in_background(const kept_response& kept);
+
+/// A conversation is kept as a response is: its items are the input, its body is the conversation
+/// itself, {"id", "object", "created_at", "metadata"}, with an output that is always empty.
+failure conversation_not_found(std::string_view id);
+
 /// The refusal of a response that is not kept, as `previous_response_id` and as the path's.
 failure previous_not_found(std::string_view id);
 failure response_not_found(std::string_view id);

@@ -23,13 +23,8 @@ namespace json = boost::json;
 namespace {
 
 void refuse_what_is_not_kept(const json_cursor& root) {
-    constexpr std::pair<std::string_view, std::string_view> unkept[]{
-        {"conversation", "this server keeps no conversations; send the items as input"},
-        {"prompt", "this server keeps no prompts; send the text"}};
-    for (const auto& [key, why] : unkept)
-        if (auto field = root.find(key)) field->fail(errc::unsupported, why);
-    if (flag_at(root, "background"))
-        root.at("background").fail(errc::unsupported, "answers are not made in the background");
+    if (auto prompt = root.find("prompt"))
+        prompt->fail(errc::unsupported, "this server keeps no prompts; send the text");
     auto truncation = root.find("truncation");
     if (truncation && truncation->as_string() != "disabled")
         truncation->fail(errc::unsupported,
@@ -221,8 +216,40 @@ json::array parse_previous(const json_cursor& root, const previous_items& before
     return {};
 }
 
+/// Likewise of a conversation, named by its id or as {"id"}.
+json::array parse_conversation(const json_cursor& root, const previous_items& in_conversation,
+                               response_request& request) {
+    auto field = root.find("conversation");
+    if (!field) return {};
+    request.conversation =
+        std::string(field->value().is_string() ? field->as_string() : field->at("id").as_string());
+    if (!request.previous.empty())
+        field->fail(errc::bad_value, "goes with no previous_response_id: each is a conversation");
+    if (request.conversation.empty()) field->fail(errc::bad_value, "must not be empty");
+    if (!field->ok()) return {};
+    result<json::array> items =
+        in_conversation ? in_conversation(request.conversation)
+                        : result<json::array>(conversation_not_found(request.conversation));
+    if (items) return std::move(*items);
+    const failure& why = items.error();
+    field->fail(why.code, why.what, why.error_code);
+    return {};
+}
+
+/// Whether it is kept, and made while nobody waits for it.
+void parse_keeping(const json_cursor& root, response_request& request) {
+    request.is_kept = flag_at(root, "store", true);
+    if (auto input = root.find("input")) request.input = input->value();
+    request.in_background = flag_at(root, "background");
+    if (request.in_background && !request.is_kept)
+        root.at("background")
+            .fail(errc::bad_value, "needs store: true, for the response is asked for by its id");
+    request.generates = flag_at(root, "generate", true);
+}
+
 response_request parse_root(const json_cursor& root, const response_limits& limits,
-                            const previous_items& before, const referenced_item& item_of) {
+                            const previous_items& before, const referenced_item& item_of,
+                            const previous_items& in_conversation) {
     response_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
@@ -236,10 +263,11 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     request.stream = flag_at(root, "stream");
-    const json::array earlier = parse_previous(root, before, request);
-    request.chat = parse_input(root, earlier, item_of, limits);
-    request.is_kept = flag_at(root, "store", true);
-    if (request.is_kept) request.input = root.at("input").value();
+    json::array earlier = parse_previous(root, before, request);
+    json::array said = parse_conversation(root, in_conversation, request);
+    if (!said.empty()) earlier = std::move(said);
+    parse_keeping(root, request);
+    request.chat = parse_input(root, earlier, item_of, request.generates, limits);
     parse_tool_list(root, limits, request);
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);
@@ -256,10 +284,20 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
 
 result<response_request> parse_response(std::string_view body, const response_limits& limits,
                                         const previous_items& before,
-                                        const referenced_item& item_of) {
+                                        const referenced_item& item_of,
+                                        const previous_items& in_conversation) {
     return read_object(body, limits.json, [&](const json_cursor& root) {
-        return parse_root(root, limits, before, item_of);
+        return parse_root(root, limits, before, item_of, in_conversation);
     });
+}
+
+std::string message_type(std::string_view message) {
+    json_limits limits;
+    limits.bytes_max = message.size();
+    const auto read = parse_json(message, limits);
+    const json::object* object = read ? read->if_object() : nullptr;
+    const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
+    return type == nullptr || !type->is_string() ? std::string() : std::string(type->get_string());
 }
 
 }  // namespace semantic::protocol::responses

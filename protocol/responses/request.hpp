@@ -39,6 +39,12 @@ struct response_request : answer_request {
     /// request, as the client wrote it.
     bool is_kept = false;
     boost::json::value input;
+    /// It goes on when the client has left, and is asked for by its id.
+    bool in_background = false;
+    /// False: the prompt is read and remembered, and nothing is answered.
+    bool generates = true;
+    /// The conversation that its input follows, and that it is added to; or empty.
+    std::string conversation;
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;
@@ -52,11 +58,16 @@ using previous_items = std::function<result<boost::json::array>(const std::strin
 using referenced_item = std::function<boost::json::value(const std::string& id)>;
 
 /// `before`: asked when the request continues a response; without it there are none.
-/// `item_of`: likewise of items.
+/// `item_of`: likewise of items. `in_conversation`: as `before`, of a conversation.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
 /// JSON path; those of `before`.
 result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
                                         const previous_items& before = {},
-                                        const referenced_item& item_of = {});
+                                        const referenced_item& item_of = {},
+                                        const previous_items& in_conversation = {});
+
+/// What a client sends over a WebSocket (`{"type": "response.create", ...}`) is a request whose
+/// `generate` may be false. Returns: its type; empty for what is no JSON object or has none.
+std::string message_type(std::string_view message);
 
 }  // namespace semantic::protocol::responses

@@ -17,15 +17,6 @@ namespace json = boost::json;
 
 namespace {
 
-json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
-                          int thinking_tokens) {
-    return {{"input_tokens", usage.prompt_tokens},
-            {"input_tokens_details", json::object{{"cached_tokens", usage.reused_tokens}}},
-            {"output_tokens", output_tokens},
-            {"output_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}},
-            {"total_tokens", usage.prompt_tokens + output_tokens}};
-}
-
 bool is_cut(engine::stop_reason why) {
     return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
 }
@@ -42,6 +33,15 @@ std::string input_of(std::string_view arguments_json) {
 
 }  // namespace
 
+json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+                          int thinking_tokens) {
+    return {{"input_tokens", usage.prompt_tokens},
+            {"input_tokens_details", json::object{{"cached_tokens", usage.reused_tokens}}},
+            {"output_tokens", output_tokens},
+            {"output_tokens_details", json::object{{"reasoning_tokens", thinking_tokens}}},
+            {"total_tokens", usage.prompt_tokens + output_tokens}};
+}
+
 response_stream::response_stream(reply_options options, id_maker& ids)
     : options_(std::move(options)), ids_(&ids) {}
 
@@ -49,6 +49,26 @@ std::string response_stream::send(std::string_view type, json::object fields) {
     json::object event{{"type", type}, {"sequence_number", sequence_++}};
     for (auto& field : fields) event.emplace(field.key(), std::move(field.value()));
     return sse_event(type, to_text(std::move(event)));
+}
+
+std::string response_stream::send_response(std::initializer_list<std::string_view> types) {
+    const std::string shown = to_text(response_);
+    std::string bytes;
+    for (const std::string_view type : types) {
+        std::string data = R"({"type":")";
+        data.append(type).append(R"(","sequence_number":)").append(std::to_string(sequence_++));
+        data.append(R"(,"response":)").append(shown).append("}");
+        bytes += sse_event(type, data);
+    }
+    return bytes;
+}
+
+std::string response_stream::end(std::string_view type) {
+    state_ = state::ended;
+    std::string bytes = send_response({type});
+    last_type_ = type;
+    last_bytes_ = bytes.size();
+    return bytes;
 }
 
 std::string response_stream::of_item(std::string_view type, json::object fields) {
@@ -141,28 +161,41 @@ std::string response_stream::close(std::string_view status) {
     return bytes;
 }
 
-std::string response_stream::on_admitted(const engine::admitted& event) {
-    if (state_ != state::fresh) return {};
-    state_ = state::open;
-    usage_ = event.usage;
-    agent_ = event.agent.str();
+void response_stream::begin(std::string_view status) {
     response_ = {{"id", options_.response_id},
                  {"object", "response"},
                  {"created_at", options_.created_unix},
-                 {"status", "in_progress"},
-                 {"background", false},
+                 {"status", status},
+                 {"background", options_.in_background},
+                 {"conversation", options_.conversation},
                  {"error", nullptr},
                  {"incomplete_details", nullptr},
                  {"model", options_.model},
                  {"output", json::array()},
                  {"usage", nullptr}};
     for (auto& field : options_.repeated) response_.emplace(field.key(), std::move(field.value()));
+}
+
+std::string response_stream::on_queued() {
+    if (state_ != state::fresh || is_queued_) return {};
+    is_queued_ = true;
+    begin("queued");
+    return send_response({"response.created", "response.queued"});
+}
+
+std::string response_stream::on_admitted(const engine::admitted& event) {
+    if (state_ != state::fresh) return {};
+    state_ = state::open;
+    usage_ = event.usage;
+    agent_ = event.agent.str();
+    if (!is_queued_) begin("in_progress");
+    response_["status"] = "in_progress";
     json::object memory = memory_object(agent_, usage_);
     if (!options_.left_out.empty())
         memory["left_out"] = json::array(options_.left_out.begin(), options_.left_out.end());
     response_["semantic"] = std::move(memory);
-    std::string bytes = send("response.created", {{"response", response_}});
-    return bytes + send("response.in_progress", {{"response", response_}});
+    if (is_queued_) return send_response({"response.in_progress"});
+    return send_response({"response.created", "response.in_progress"});
 }
 
 void response_stream::on_scores(std::span<const engine::token_scores> scores) {
@@ -234,34 +267,52 @@ std::string response_stream::on_finished(const engine::finished& event) {
     if (state_ == state::fresh)
         return on_failed(fail(errc::internal, "the answer ended before it began"));
     if (state_ == state::ended) return {};
-    const bool cut = is_cut(event.why);
+    const bool cut = options_.is_answer && is_cut(event.why);
     const char* status = cut ? "incomplete" : "completed";
     std::string bytes;
     // An empty answer is a message without text: clients read one.
-    if (output_.empty() && !open_) bytes = open({kind::message, ids_->message_id(), {}});
+    if (options_.is_answer && output_.empty() && !open_)
+        bytes = open({kind::message, ids_->message_id(), {}});
     bytes += close(status);
-    state_ = state::ended;
     response_["status"] = status;
     response_["output"] = std::move(output_);
     if (cut) response_["incomplete_details"] = json::object{{"reason", "max_output_tokens"}};
     response_["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
     response_["semantic"].as_object()["saved"] = event.saved;
-    return bytes +
-           send(cut ? "response.incomplete" : "response.completed", {{"response", response_}});
+    return bytes + end(cut ? "response.incomplete" : "response.completed");
 }
 
 std::string response_stream::on_failed(const failure& f) {
     if (state_ == state::ended) return {};
-    const bool has_begun = state_ == state::open;
+    const bool has_begun = state_ == state::open || is_queued_;
     state_ = state::ended;
     json::object error = openai_error(f);
     if (!has_begun) return send("error", std::move(error));
     response_["status"] = "failed";
     response_["output"] = std::move(output_);
-    response_["error"] = json::object{
-        {"code", f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error"},
-        {"message", error.at("message")}};
-    return send("response.failed", {{"response", response_}});
+    // A prompt that is too long is known by its code to clients that make it shorter.
+    json::value code = f.code == errc::prompt_too_long ? error.at("code") : json::value();
+    if (code.is_null())
+        code = f.code == errc::rate_limited ? "rate_limit_exceeded" : "server_error";
+    response_["error"] = json::object{{"code", std::move(code)}, {"message", error.at("message")}};
+    return end("response.failed");
+}
+
+std::string response_stream::on_cancelled() {
+    if (state_ == state::ended || !(state_ == state::open || is_queued_)) return {};
+    std::string bytes = close("incomplete");
+    response_["status"] = "cancelled";
+    response_["output"] = std::move(output_);
+    return bytes + end("response.incomplete");
+}
+
+std::string response_stream::not_kept(std::string bytes) {
+    if (state_ != state::ended) return bytes;
+    response_["store"] = false;
+    if (bytes.size() < last_bytes_) return bytes;
+    bytes.resize(bytes.size() - last_bytes_);
+    --sequence_;
+    return bytes + end(last_type_);
 }
 
 std::string response_stream::ping() const {
@@ -272,6 +323,11 @@ std::string response_stream::ping() const {
 result<std::string> response_collector::on_finished(const engine::finished& event) {
     if (auto f = unfinished(event)) return *f;
     stream_.on_finished(event);
+    return to_text(stream_.response());
+}
+
+std::string response_collector::not_kept(std::string) {
+    stream_.not_kept({});
     return to_text(stream_.response());
 }
 

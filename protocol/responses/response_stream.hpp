@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,6 +24,10 @@
 
 namespace semantic::protocol::responses {
 
+/// As the vendor counts: what was remembered is part of the input.
+boost::json::object usage_object(const engine::prompt_usage& usage, int output_tokens,
+                                 int thinking_tokens);
+
 struct reply_options {
     std::string response_id;  // resp_…
     std::string model;        // echoed
@@ -33,6 +38,10 @@ struct reply_options {
     bool seals_reasoning = false;
     /// Calls behind this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
+    bool in_background = false;
+    /// False: the prompt was read, and that is all that was wanted.
+    bool is_answer = true;
+    boost::json::value conversation{};  // {"id"}, or null
 };
 
 class response_stream final : public reply_stream {
@@ -40,7 +49,10 @@ class response_stream final : public reply_stream {
     /// `ids` names items and calls; it must outlive the stream.
     response_stream(reply_options options, id_maker& ids);
 
-    /// response.created and response.in_progress.
+    /// Of a response that is made in the background, before it is asked for: response.created and
+    /// response.queued.
+    std::string on_queued();
+    /// response.created and response.in_progress; behind on_queued(), the latter alone.
     std::string on_admitted(const engine::admitted& event) override;
     void on_scores(std::span<const engine::token_scores> scores) override;
     std::string on_text(std::string_view text) override;
@@ -55,11 +67,17 @@ class response_stream final : public reply_stream {
     std::string on_finished(const engine::finished& event) override;
     /// response.failed, or `error` when nothing has been sent yet.
     std::string on_failed(const failure& f) override;
+    /// The end of one that was made in the background and is not any more. Its status is
+    /// "cancelled"; the vendor has no event of that name, so that it is response.incomplete.
+    std::string on_cancelled();
+    /// It could not be kept, and says so. `bytes`: what on_finished() returned. Returns: what is
+    /// sent in their place.
+    std::string not_kept(std::string bytes);
     /// A comment: every event has a number, which a client may check.
     std::string ping() const override;
     bool ended() const noexcept override { return state_ == state::ended; }
 
-    /// The response as it stands. Requires: on_admitted().
+    /// The response as it stands. Requires: on_admitted() or on_queued().
     const boost::json::object& response() const noexcept { return response_; }
 
   private:
@@ -74,6 +92,10 @@ class response_stream final : public reply_stream {
     };
 
     std::string send(std::string_view type, boost::json::object fields);
+    /// Events of the response as it stands, which is written once for all of them.
+    std::string send_response(std::initializer_list<std::string_view> types);
+    void begin(std::string_view status);
+    std::string end(std::string_view type);
     /// An event of the open item, or of the one part that its content has.
     std::string of_item(std::string_view type, boost::json::object fields);
     std::string of_part(std::string_view type, boost::json::object fields);
@@ -89,7 +111,10 @@ class response_stream final : public reply_stream {
     reply_options options_;
     id_maker* ids_;
     state state_ = state::fresh;
+    bool is_queued_ = false;
     std::int64_t sequence_ = 0;
+    std::string_view last_type_;  // of the last event
+    std::size_t last_bytes_ = 0;  // which has so many
     engine::prompt_usage usage_;
     std::string agent_;
     boost::json::object response_;
@@ -117,6 +142,8 @@ class response_collector final : public reply_collector {
         stream_.on_tool_call(name, arguments_json);
     }
     result<std::string> on_finished(const engine::finished& event) override;
+    /// As response_stream::not_kept(); `body`: the reply's.
+    std::string not_kept(std::string body);
 
     /// As response_stream::response().
     const boost::json::object& response() const noexcept { return stream_.response(); }

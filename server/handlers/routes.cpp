@@ -9,13 +9,16 @@
 #include "server/handlers/dialects/anthropic.hpp"
 #include "server/handlers/dialects/ollama.hpp"
 #include "server/handlers/dialects/openai.hpp"
-#include "server/handlers/dialects/responses.hpp"
 #include "server/handlers/health.hpp"
 #include "server/handlers/metrics.hpp"
 #include "server/handlers/models/llama_cpp.hpp"
 #include "server/handlers/models/memory_report.hpp"
 #include "server/handlers/models/model_changes.hpp"
 #include "server/handlers/models/models.hpp"
+#include "server/handlers/responses/compaction.hpp"
+#include "server/handlers/responses/conversations.hpp"
+#include "server/handlers/responses/responses.hpp"
+#include "server/handlers/responses/socket.hpp"
 #include "server/handlers/scenario_runs.hpp"
 #include "server/http/live/live_socket.hpp"
 
@@ -58,15 +61,35 @@ constexpr std::array table{
           engine_need::named, metered},
     route{"POST", "/v1/responses", nullptr, post_responses, key, body_class::json,
           engine_need::named, metered},
-    route{"GET", "/v1/responses", get_responses, nullptr, key, body_class::none,
+    route{"POST", "/v1/embeddings", refuse_embeddings, nullptr, key, body_class::json,
+          engine_need::none},
+    // In front of {id}: no response has this name.
+    route{"POST", "/v1/responses/compact", nullptr, post_compact, key, body_class::json,
+          engine_need::named, metered},
+    route{"POST", "/v1/conversations", nullptr, post_conversations, key, body_class::json,
           engine_need::loaded},
-    route{"GET", "/v1/responses/{id}", get_response, nullptr, key, body_class::none,
+    route{"GET", "/v1/conversations/{id}", get_conversation, nullptr, key, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/v1/conversations/{id}", nullptr, post_conversation, key, body_class::json,
+          engine_need::loaded},
+    route{"DELETE", "/v1/conversations/{id}", nullptr, delete_conversation, key, body_class::none,
+          engine_need::loaded},
+    route{"POST", "/v1/conversations/{id}/items", nullptr, post_conversation_items, key,
+          body_class::json, engine_need::loaded},
+    route{"GET", "/v1/conversations/{id}/items", nullptr, get_conversation_items, key,
+          body_class::none, engine_need::loaded},
+    route{"GET", "/v1/conversations/{id}/items/{id}", get_conversation_item, nullptr, key,
+          body_class::none, engine_need::loaded},
+    route{"DELETE", "/v1/conversations/{id}/items/{id}", nullptr, delete_conversation_item, key,
+          body_class::none, engine_need::loaded},
+    route{"GET", "/v1/responses", nullptr, get_responses, key, body_class::none, engine_need::none},
+    route{"GET", "/v1/responses/{id}", nullptr, get_response, key, body_class::none,
           engine_need::loaded},
     route{"DELETE", "/v1/responses/{id}", nullptr, delete_response, key, body_class::none,
           engine_need::loaded},
     route{"GET", "/v1/responses/{id}/input_items", nullptr, get_response_items, key,
           body_class::none, engine_need::loaded},
-    route{"POST", "/v1/responses/{id}/cancel", post_response_cancel, nullptr, key, body_class::json,
+    route{"POST", "/v1/responses/{id}/cancel", nullptr, post_response_cancel, key, body_class::json,
           engine_need::loaded},
     route{"POST", "/api/chat", nullptr, post_ollama_chat, key, body_class::json, engine_need::named,
           metered},
@@ -78,8 +101,9 @@ constexpr std::array table{
     route{"POST", "/api/pull", nullptr, post_ollama_pull, key, body_class::json, engine_need::none},
     route{"GET", "/api/version", get_ollama_version, nullptr, key, body_class::none,
           engine_need::none},
-    route{"POST", "/api/embed", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
-    route{"POST", "/api/embeddings", refuse_ollama, nullptr, key, body_class::json,
+    route{"POST", "/api/embed", refuse_ollama_embeddings, nullptr, key, body_class::json,
+          engine_need::none},
+    route{"POST", "/api/embeddings", refuse_ollama_embeddings, nullptr, key, body_class::json,
           engine_need::none},
     route{"POST", "/api/create", refuse_ollama, nullptr, key, body_class::json, engine_need::none},
     route{"POST", "/api/copy", refuse_ollama, nullptr, key, body_class::json, engine_need::none},

@@ -60,7 +60,7 @@ protocol::dialect dialect_of(std::string_view path, bool has_anthropic_version) 
     if (has_segment_prefix(path, "/v1/models"))
         return has_anthropic_version ? protocol::dialect::anthropic : protocol::dialect::openai;
     for (std::string_view prefix :
-         {"/v1/chat", "/v1/completions", "/v1/responses", "/v1/embeddings"})
+         {"/v1/chat", "/v1/completions", "/v1/responses", "/v1/conversations", "/v1/embeddings"})
         if (has_segment_prefix(path, prefix)) return protocol::dialect::openai;
     // The other vendor's telemetry goes to /api too.
     if (has_segment_prefix(path, "/api") && !has_segment_prefix(path, "/api/event_logging"))

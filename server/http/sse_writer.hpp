@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "server/http/client_link.hpp"
+#include "server/http/event_sink.hpp"
 #include "server/http/request.hpp"
 
 namespace semantic::server {
 
-class sse_writer {
+class sse_writer final : public event_sink {
   public:
     /// Both must outlive the writer.
     sse_writer(client_link& link, const request& to,
@@ -22,13 +23,13 @@ class sse_writer {
         : link_(link), request_(to), content_type_(std::move(content_type)) {}
 
     /// Extra header fields; only before the first write().
-    void add_field(std::string name, std::string value);
+    void add_field(std::string name, std::string value) override;
     /// Sends `events` as they are, in one system call together with the head if that has not gone
     /// out yet. Returns: false when the client is gone.
-    boost::asio::awaitable<bool> write(std::string_view events);
+    boost::asio::awaitable<bool> write(std::string_view events) override;
     /// Requires: begun. Ends the stream; the connection may then serve the next request.
-    boost::asio::awaitable<bool> finish();
-    bool begun() const noexcept { return begun_; }
+    boost::asio::awaitable<bool> finish() override;
+    bool begun() const noexcept override { return begun_; }
 
   private:
     client_link& link_;

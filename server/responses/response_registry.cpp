@@ -19,11 +19,11 @@ std::size_t bytes_of(const protocol::responses::kept_response& one,
 
 }  // namespace
 
-bool response_registry::has_room_for(const kept_response& one) const {
+bool kept_responses::has_room_for(const kept_response& one) const {
     return bytes_of(one, item_ids(one)) <= bytes_max_ / 4;
 }
 
-std::vector<response_registry::entries::iterator> response_registry::followed(
+std::vector<kept_responses::entries::iterator> kept_responses::followed(
     const storage::tenant_id& tenant, std::string id) {
     std::vector<entries::iterator> chain;
     // Each was there when the next was made, so they lead to an end; records may be anybody's.
@@ -36,13 +36,13 @@ std::vector<response_registry::entries::iterator> response_registry::followed(
     return chain;
 }
 
-void response_registry::use(const std::vector<entries::iterator>& chain) {
+void kept_responses::use(const std::vector<entries::iterator>& chain) {
     // What is read by its id is mostly the latest.
     for (auto each = chain.rbegin(); each != chain.rend(); ++each)
         (*each)->second.last_used = ++uses_;
 }
 
-void response_registry::erase(entries::iterator which) {
+void kept_responses::erase(entries::iterator which) {
     total_ -= which->second.bytes;
     auto tenant = bytes_.find(which->first.first);
     tenant->second -= which->second.bytes;
@@ -54,7 +54,7 @@ void response_registry::erase(entries::iterator which) {
     all_.erase(which);
 }
 
-response_registry::entries::iterator response_registry::least_lately_used(
+kept_responses::entries::iterator kept_responses::least_lately_used(
     const storage::tenant_id& tenant) {
     auto least = all_.lower_bound(key(tenant, ""));
     for (auto each = least; each != all_.end() && each->first.first == tenant; ++each)
@@ -62,8 +62,7 @@ response_registry::entries::iterator response_registry::least_lately_used(
     return least;
 }
 
-std::vector<response_registry::key> response_registry::add(const storage::tenant_id& tenant,
-                                                           kept one) {
+std::vector<kept_responses::key> kept_responses::add(const storage::tenant_id& tenant, kept one) {
     std::vector<std::string> items = item_ids(*one);
     std::lock_guard lock(mutex_);
     const key which(tenant, one->id);
@@ -86,15 +85,15 @@ std::vector<response_registry::key> response_registry::add(const storage::tenant
     return gone;
 }
 
-response_registry::kept response_registry::find(const storage::tenant_id& tenant,
-                                                const std::string& id) const {
+kept_responses::kept kept_responses::find(const storage::tenant_id& tenant,
+                                          const std::string& id) const {
     std::lock_guard lock(mutex_);
     const auto found = all_.find(key(tenant, id));
     return found == all_.end() ? nullptr : found->second.what;
 }
 
-response_registry::kept response_registry::find_item(const storage::tenant_id& tenant,
-                                                     const std::string& item) const {
+kept_responses::kept kept_responses::find_item(const storage::tenant_id& tenant,
+                                               const std::string& item) const {
     std::lock_guard lock(mutex_);
     const auto of = items_.find(key(tenant, item));
     if (of == items_.end()) return nullptr;
@@ -102,7 +101,7 @@ response_registry::kept response_registry::find_item(const storage::tenant_id& t
     return found == all_.end() ? nullptr : found->second.what;
 }
 
-protocol::result<std::vector<response_registry::kept>> response_registry::chain(
+protocol::result<std::vector<kept_responses::kept>> kept_responses::chain(
     const storage::tenant_id& tenant, const std::string& id) {
     std::lock_guard lock(mutex_);
     const auto found = followed(tenant, id);
@@ -116,7 +115,7 @@ protocol::result<std::vector<response_registry::kept>> response_registry::chain(
     return chain;
 }
 
-bool response_registry::remove(const storage::tenant_id& tenant, const std::string& id) {
+bool kept_responses::remove(const storage::tenant_id& tenant, const std::string& id) {
     std::lock_guard lock(mutex_);
     const auto found = all_.find(key(tenant, id));
     if (found == all_.end()) return false;
@@ -124,7 +123,7 @@ bool response_registry::remove(const storage::tenant_id& tenant, const std::stri
     return true;
 }
 
-std::size_t response_registry::bytes() const {
+std::size_t kept_responses::bytes() const {
     std::lock_guard lock(mutex_);
     return total_;
 }

@@ -1,7 +1,8 @@
 #pragma once
-// The responses of all tenants that can be continued or read by their id, in RAM. Beyond a bound on
-// their bytes, those that were used least lately are let go of, of the tenant that has most.
-// Owner: app. Thread: any; nothing waits under its lock.
+// The responses of all tenants that can be continued or read by their id, in RAM, and
+// conversations, which are kept alike. Beyond a bound on their bytes, those that were used least
+// lately are let go of, of the tenant that has most. Owner: app. Thread: any; nothing waits under a
+// lock.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,23 +15,24 @@
 
 #include "protocol/responses/kept_response.hpp"
 #include "protocol/wire/errc.hpp"
+#include "server/responses/background_runs.hpp"
+#include "server/runtime/task_group.hpp"
 #include "storage/types/ids.hpp"
 
 namespace semantic::server {
 
-/// Of all of them together, and what one takes beside its texts.
+/// Of each kind together, and what one takes beside its texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t response_own_bytes = 512;
 inline constexpr std::size_t item_own_bytes = 128;
 
-class response_registry {
+class kept_responses {
   public:
     using kept_response = protocol::responses::kept_response;
     using kept = std::shared_ptr<const kept_response>;
     using key = std::pair<storage::tenant_id, std::string>;
 
-    explicit response_registry(std::size_t bytes_max = responses_bytes_max)
-        : bytes_max_(bytes_max) {}
+    explicit kept_responses(std::size_t bytes_max = responses_bytes_max) : bytes_max_(bytes_max) {}
 
     /// Whether it may be kept at all: one takes a quarter of the bound at most.
     bool has_room_for(const kept_response& one) const;
@@ -72,6 +74,19 @@ class response_registry {
     std::map<storage::tenant_id, std::size_t> bytes_;  // of each tenant; guarded by mutex_
     std::size_t total_ = 0;                            // guarded by mutex_
     std::uint64_t uses_ = 0;                           // guarded by mutex_
+};
+
+/// All that there is of them.
+class response_registry {
+  public:
+    explicit response_registry(std::size_t bytes_max = responses_bytes_max)
+        : stored(bytes_max), conversations(bytes_max), unstored(bytes_max) {}
+
+    kept_responses stored;         // each has a record
+    kept_responses conversations;  // likewise
+    kept_responses unstored;       // the latest of each WebSocket, while it is open
+    background_runs background{};
+    task_group tasks{};  // what goes on when its client has left
 };
 
 }  // namespace semantic::server

@@ -202,7 +202,7 @@ await main({
       error.status_code === status && text.test(error.message);
     await assert.rejects(client.show({ model: 'llama9' }), said(404, /'llama9' not found/));
     await assert.rejects(client.pull({ model: 'llama9' }), said(404, /fetches no models/));
-    await assert.rejects(client.embed({ model, input: 'x' }), said(400, /no embeddings/));
+    await assert.rejects(client.embed({ model, input: 'x' }), said(400, /no embedding model/));
     await assert.rejects(client.delete({ model }), said(400, /delete/));
     await assert.rejects(
       client.generate({ model, prompt: 'a', suffix: 'b' }),

@@ -98,5 +98,32 @@ TEST(identity, questions_without_tools_are_not_the_main_agents_turns) {
     EXPECT_FALSE(is_side_request({}, false));
 }
 
+TEST(identity, a_thread_of_codex_is_an_agent_and_a_name_that_cannot_be_one_fails_nothing) {
+    identity_headers headers;
+    headers.session_id = "s-1";
+    EXPECT_EQ(agent(headers), "codex_s-1");
+    headers.thread_id = "t-1";
+    EXPECT_EQ(agent(headers), "codex_t-1") << "the thread is closer";
+    headers.x_session_id = "mine";
+    EXPECT_EQ(agent(headers), "sess_mine") << "what names an agent here comes first";
+    for (const std::string& odd : {std::string(), std::string("a b"), std::string(200, 'a')}) {
+        identity_headers only;
+        only.thread_id = odd;
+        EXPECT_EQ(agent(only), "") << odd;
+        only.session_id = "s-1";
+        EXPECT_EQ(agent(only), "codex_s-1") << odd;
+    }
+}
+
+TEST(identity, a_sub_session_of_opencode_has_its_parent) {
+    identity_headers headers;
+    headers.x_session_id = "child";
+    EXPECT_FALSE(*parent_of(headers));
+    headers.x_parent_session_id = "main";
+    EXPECT_EQ((*parent_of(headers))->str(), "sess_main");
+    headers.x_parent_session_id = "a b";
+    EXPECT_EQ(parent_of(headers).error().path, "x-parent-session-id");
+}
+
 }  // namespace
 }  // namespace semantic::protocol

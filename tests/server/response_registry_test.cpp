@@ -22,13 +22,13 @@ std::shared_ptr<const kept_response> shared(kept_response what) {
 }
 /// What each of those above takes.
 std::size_t bytes_of_one() {
-    response_registry alone;
+    kept_responses alone;
     alone.add(nobody, shared(one("resp_1", "resp_0")));
     return alone.bytes();
 }
 
 TEST(response_registry, a_conversation_is_found_from_its_last_response_and_from_any_other) {
-    response_registry all;
+    kept_responses all;
     all.add(nobody, shared(one("resp_1")));
     all.add(nobody, shared(one("resp_2", "resp_1")));
     all.add(nobody, shared(one("resp_3", "resp_2")));
@@ -45,7 +45,7 @@ TEST(response_registry, a_conversation_is_found_from_its_last_response_and_from_
 }
 
 TEST(response_registry, what_one_tenant_keeps_is_nobody_elses) {
-    response_registry all;
+    kept_responses all;
     all.add(tenant("a"), shared(one("resp_1")));
     EXPECT_EQ(all.find(tenant("b"), "resp_1"), nullptr);
     EXPECT_FALSE(all.chain(tenant("b"), "resp_1"));
@@ -54,7 +54,7 @@ TEST(response_registry, what_one_tenant_keeps_is_nobody_elses) {
 }
 
 TEST(response_registry, a_conversation_that_lost_a_response_is_lost_behind_it) {
-    response_registry all;
+    kept_responses all;
     all.add(nobody, shared(one("resp_1")));
     all.add(nobody, shared(one("resp_2", "resp_1")));
     EXPECT_TRUE(all.remove(nobody, "resp_1"));
@@ -64,7 +64,7 @@ TEST(response_registry, a_conversation_that_lost_a_response_is_lost_behind_it) {
 }
 
 TEST(response_registry, as_many_are_kept_as_the_bound_holds_and_not_one_more) {
-    response_registry all(8 * bytes_of_one());
+    kept_responses all(8 * bytes_of_one());
     for (int i = 1; i <= 8; ++i)
         EXPECT_TRUE(all.add(nobody, shared(one("resp_" + std::to_string(i), "resp_0"))).empty());
     EXPECT_EQ(all.bytes(), 8 * bytes_of_one());
@@ -75,7 +75,7 @@ TEST(response_registry, as_many_are_kept_as_the_bound_holds_and_not_one_more) {
 }
 
 TEST(response_registry, a_conversation_that_goes_on_keeps_its_beginning) {
-    response_registry all(8 * bytes_of_one());
+    kept_responses all(8 * bytes_of_one());
     all.add(nobody, shared(one("resp_1")));
     for (int i = 2; i <= 30; ++i) {
         all.add(nobody, shared(one("resp_" + std::to_string(i), "resp_0")));
@@ -84,7 +84,7 @@ TEST(response_registry, a_conversation_that_goes_on_keeps_its_beginning) {
 }
 
 TEST(response_registry, who_floods_it_lets_go_of_what_is_his) {
-    response_registry all(8 * bytes_of_one());
+    kept_responses all(8 * bytes_of_one());
     all.add(tenant("quiet"), shared(one("resp_q")));
     for (int i = 0; i < 100; ++i)
         all.add(tenant("loud"), shared(one("resp_" + std::to_string(i), "resp_0")));
@@ -92,7 +92,7 @@ TEST(response_registry, who_floods_it_lets_go_of_what_is_his) {
 }
 
 TEST(response_registry, an_item_is_found_in_the_latest_response_that_has_it) {
-    response_registry all;
+    kept_responses all;
     const std::string item = R"([{"id":"msg_1","type":"message"}])";
     const std::string reference = R"([{"id":"msg_1","type":"item_reference"}])";
     all.add(nobody, shared(one("resp_1", "", item)));
@@ -109,7 +109,7 @@ TEST(response_registry, an_item_is_found_in_the_latest_response_that_has_it) {
 
 TEST(response_registry, one_takes_a_quarter_at_most) {
     const std::size_t quarter = 2 * bytes_of_one();
-    response_registry all(4 * quarter);
+    kept_responses all(4 * quarter);
     kept_response large = one("resp_1", "resp_0");
     large.input.resize(large.input.size() + quarter - bytes_of_one(), ' ');
     EXPECT_TRUE(all.has_room_for(large));
@@ -122,7 +122,7 @@ TEST(response_registry, one_takes_a_quarter_at_most) {
 
 TEST(response_registry, responses_come_back_with_a_restart_and_those_let_go_of_do_not) {
     tests::scripted_engine engine;
-    response_registry before(8 * bytes_of_one());
+    kept_responses before(8 * bytes_of_one());
     for (int i = 1; i <= 9; ++i) {
         kept_response made = one("resp_" + std::to_string(i), "resp_0");
         made.created_unix = i;
@@ -136,14 +136,14 @@ TEST(response_registry, responses_come_back_with_a_restart_and_those_let_go_of_d
 
     response_registry after;
     EXPECT_EQ(load_responses(after, engine).size(), 1u) << "what is broken is told";
-    EXPECT_EQ(after.find(nobody, "resp_1"), nullptr);
-    EXPECT_EQ(after.find(nobody, "resp_2"), nullptr);
-    ASSERT_NE(after.find(nobody, "resp_9"), nullptr);
-    EXPECT_EQ(after.find(nobody, "resp_9")->previous, "resp_0");
+    EXPECT_EQ(after.stored.find(nobody, "resp_1"), nullptr);
+    EXPECT_EQ(after.stored.find(nobody, "resp_2"), nullptr);
+    ASSERT_NE(after.stored.find(nobody, "resp_9"), nullptr);
+    EXPECT_EQ(after.stored.find(nobody, "resp_9")->previous, "resp_0");
 
     response_registry smaller(6 * bytes_of_one());
     load_responses(smaller, engine);
-    EXPECT_EQ(smaller.find(nobody, "resp_3"), nullptr) << "the oldest gives way";
+    EXPECT_EQ(smaller.stored.find(nobody, "resp_3"), nullptr) << "the oldest gives way";
     EXPECT_FALSE(engine.kept.contains({nobody, "response:resp_3"}));
 }
 
@@ -152,7 +152,7 @@ TEST(response_registry, one_that_the_disk_does_not_take_is_kept_as_long_as_the_s
     engine.on_keep_record = [](const storage::kept_record&) -> storage::result<void> {
         return storage::failure{storage::errc::out_of_space, "full"};
     };
-    response_registry all;
+    kept_responses all;
     EXPECT_FALSE(keep_response(all, engine, nobody, one("resp_1")));
     EXPECT_TRUE(all.chain(nobody, "resp_1"));
 }

@@ -227,13 +227,5 @@ TEST(response_api_tenants, another_keys_responses_are_none) {
     EXPECT_EQ(ask("one", more).status, 200);
 }
 
-TEST_F(response_api, a_websocket_is_refused_with_426) {
-    http_client client(server_.port());
-    const http_reply reply = client.request(
-        "GET /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: upgrade\r\n"
-        "upgrade: websocket\r\nsec-websocket-version: 13\r\n\r\n");
-    EXPECT_EQ(reply.status, 426);
-}
-
 }  // namespace
 }  // namespace semantic::server

@@ -148,6 +148,7 @@ struct answer {
         : incoming(of.incoming),
           client(of.client),
           at_end(of.at_end),
+          to(of.to),
           probe(of.with.probe),
           tools(tools_of(wanted)),
           format(of.incoming.engine->info().answers),
@@ -162,6 +163,7 @@ struct answer {
     const request& incoming;
     client_link& client;
     before_end* at_end;  // or null
+    event_sink* to;      // or null
     server_probe& probe;
     engine::offered_tools tools;
     engine::answer_format format;  // how the model writes calls
@@ -307,7 +309,8 @@ class streamed_answer {
     streamed_answer(answer& of, protocol::reply_stream& as)
         : answer_(of),
           stream_(as),
-          writer_(of.client, of.incoming, as.content_type()),
+          own_(of.client, of.incoming, as.content_type()),
+          writer_(of.to == nullptr ? static_cast<event_sink&>(own_) : *of.to),
           log_(of.incoming, *of.events, of.logs_text) {}
 
     net::awaitable<reply> run() {
@@ -321,7 +324,7 @@ class streamed_answer {
             if (refusal_) break;
             if (batch.empty()) bytes = on_silence();
             if (bytes.empty()) continue;
-            if (stream_.ended() && answer_.at_end != nullptr) co_await answer_.at_end->run();
+            if (stream_.ended() && answer_.at_end != nullptr) co_await answer_.at_end->run(bytes);
             last_write_ = clock::now();
             if (!co_await writer_.write(bytes)) break;
             count_first_byte();
@@ -406,7 +409,8 @@ class streamed_answer {
 
     answer& answer_;
     protocol::reply_stream& stream_;
-    sse_writer writer_;
+    sse_writer own_;
+    event_sink& writer_;
     answer_log log_;
     std::vector<choice_text> texts_ = texts_of(answer_, true);
     clock::time_point last_write_ = clock::now();
@@ -431,7 +435,7 @@ class collected_answer {
                 std::visit([this](const auto& one) { on(one); }, event);
             if (batch.empty()) reply_ = error_response(answer_.incoming, too_late());
         }
-        if (is_complete_ && answer_.at_end != nullptr) co_await answer_.at_end->run();
+        if (is_complete_ && answer_.at_end != nullptr) co_await answer_.at_end->run(reply_->body);
         co_return std::move(reply_);
     }
 
@@ -508,9 +512,13 @@ clock::time_point answer_deadline(const services& with) {
 }
 
 protocol::identity_headers identity_of(const request& incoming) {
-    return {incoming.field("x-session-id"), incoming.field("x-claude-code-session-id"),
+    return {incoming.field("x-session-id"),
+            incoming.field("x-claude-code-session-id"),
             incoming.field("x-claude-code-agent-id"),
-            incoming.field("x-claude-code-parent-agent-id")};
+            incoming.field("x-claude-code-parent-agent-id"),
+            incoming.field("x-parent-session-id"),
+            incoming.field("thread-id"),
+            incoming.field("session-id")};
 }
 
 storage::tenant_id tenant_of(const request& incoming) {

@@ -13,6 +13,7 @@
 #include "protocol/identity.hpp"
 #include "protocol/reply.hpp"
 #include "server/http/client_link.hpp"
+#include "server/http/event_sink.hpp"
 #include "server/http/request.hpp"
 #include "server/http/response.hpp"
 #include "server/http/services.hpp"
@@ -25,8 +26,9 @@ namespace semantic::server {
 class before_end {
   public:
     virtual ~before_end() = default;
-    /// Not called for an answer that failed before it began, or whose client is gone.
-    virtual net::awaitable<void> run() = 0;
+    /// Not called for an answer that failed before it began, or whose client is gone. `last`: what
+    /// goes out behind it, a stream's bytes or a body; it may say something else then.
+    virtual net::awaitable<void> run(std::string& last) = 0;
 };
 
 /// A request and what answers it. Everything referred to outlives the handler.
@@ -35,6 +37,7 @@ struct answer_context {
     const request& incoming;
     client_link& client;
     before_end* at_end = nullptr;
+    event_sink* to = nullptr;  // where a stream goes; null: to the client, as server-sent events
 };
 
 /// Sends the answer as server-sent events. Returns: a plain error reply when nothing was sent yet.

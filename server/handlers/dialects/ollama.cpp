@@ -131,11 +131,17 @@ net::awaitable<reply> post_ollama_pull(const services& with, const request& inco
 
 response get_ollama_version(const services&, const request&) { return json_response(api_version); }
 
+response refuse_ollama_embeddings(const services&, const request& to) {
+    return error_response(to, fail(errc::unsupported,
+                                   "the model is no embedding model: it was made to continue text, "
+                                   "and what it computes on the way is no measure of likeness"));
+}
+
 response refuse_ollama(const services&, const request& to) {
     return error_response(
         to, fail(errc::unsupported,
-                 "this server answers with the models it was started with: it gives no embeddings, "
-                 "and does not make, copy, delete or send models"));
+                 "this server answers with the models it was started with: it does not make, copy, "
+                 "delete or send models"));
 }
 
 }  // namespace semantic::server

@@ -27,7 +27,9 @@ ollama_reply post_ollama_show(const services& with, const request& incoming, cli
 /// Of a model that is here: success. Of any other: not_found, since the server fetches nothing.
 ollama_reply post_ollama_pull(const services& with, const request& incoming, client_link& client);
 response get_ollama_version(const services& with, const request& incoming);
-/// What is asked of other servers of this API: making, copying, deleting models, and embeddings.
+/// 400: a model that continues text is none that embeds it.
+response refuse_ollama_embeddings(const services& with, const request& incoming);
+/// What is asked of other servers of this API: making, copying, deleting models.
 response refuse_ollama(const services& with, const request& incoming);
 
 }  // namespace semantic::server

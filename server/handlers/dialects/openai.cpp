@@ -49,6 +49,8 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
     running_answer counted(with.probe);
     auto agent = agent_of_headers(incoming);
     if (!agent) co_return error_response(incoming, agent.error());
+    auto parent = parent_of_headers(incoming);
+    if (!parent) co_return error_response(incoming, parent.error());
     auto parse = [&] { return openai::parse_chat(incoming.body, limits_of(with)); };
     auto parsed = co_await parse_body(with, incoming, parse);
     if (!parsed) co_return error_response(incoming, parsed.error());
@@ -60,6 +62,7 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
     auto wanted = parsed->take_generation(parsed->agent ? parsed->agent : std::move(*agent),
                                           answer_deadline(with));
     wanted.agent_may_branch = true;
+    wanted.parent = std::move(*parent);
     answer_context asked{with, incoming, client};
     if (parsed->stream) {
         openai::chat_stream stream(std::move(options), ids);
@@ -67,6 +70,15 @@ net::awaitable<reply> post_chat_completions(const services& with, const request&
     }
     openai::chat_collector collector(std::move(options), ids);
     co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+response refuse_embeddings(const services&, const request& incoming) {
+    return error_response(
+        incoming, protocol::fail(protocol::errc::unsupported,
+                                 "the model is no embedding model: it was made to continue text, "
+                                 "and what it computes on the way is no measure of likeness. Use "
+                                 "a server with an embedding model for /v1/embeddings",
+                                 "model"));
 }
 
 net::awaitable<reply> post_completions(const services& with, const request& incoming,

@@ -18,6 +18,9 @@ boost::asio::awaitable<std::optional<response>> post_chat_completions(const serv
                                                                       const request& incoming,
                                                                       client_link& client);
 
+/// 400: a model that continues text is none that embeds it.
+response refuse_embeddings(const services& with, const request& incoming);
+
 boost::asio::awaitable<std::optional<response>> post_completions(const services& with,
                                                                  const request& incoming,
                                                                  client_link& client);

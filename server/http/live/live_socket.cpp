@@ -3,8 +3,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <boost/beast/websocket/stream.hpp>
 
@@ -14,6 +12,7 @@
 
 #include "protocol/live/dialogue.hpp"
 #include "server/http/cors.hpp"
+#include "server/http/live/upgrade.hpp"
 #include "server/http/middleware.hpp"
 #include "server/live/live_hub.hpp"
 #include "server/runtime/tokens.hpp"
@@ -28,21 +27,6 @@ namespace websocket = boost::beast::websocket;
 using clock = std::chrono::steady_clock;
 using protocol::errc;
 using tcp = net::ip::tcp;
-
-// Proxies close what is silent for a minute. A client that is silent for half of this is pinged;
-// one that does not answer is gone.
-constexpr std::chrono::seconds silence_max{50};
-
-using upgrade_request = http::request<http::string_body>;
-
-upgrade_request as_beast(const request& incoming) {
-    upgrade_request made;
-    made.method(http::verb::get);
-    made.target(incoming.target);
-    made.version(incoming.http_1_0 ? 10 : 11);
-    for (const auto& [name, value] : incoming.fields) made.insert(name, value);
-    return made;
-}
 
 bool offers_subprotocol(const request& incoming) {
     const std::string offered = incoming.field("sec-websocket-protocol").value_or("");
@@ -94,7 +78,7 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
 void live_socket::set_options() {
     websocket::stream_base::timeout limits{};
     limits.handshake_timeout = with_.limits.farewell;
-    limits.idle_timeout = silence_max;
+    limits.idle_timeout = socket_silence_max;
     limits.keep_alive_pings = true;
     stream_.set_option(limits);
     stream_.set_option(websocket::stream_base::decorator([](websocket::response_type& reply) {

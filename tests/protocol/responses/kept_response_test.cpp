@@ -111,5 +111,26 @@ TEST(kept_response, a_page_has_one_to_a_hundred_items) {
     EXPECT_EQ(parse_item_page({}, some("up"), {}).error().path, "order");
 }
 
+TEST(kept_response, one_that_a_stop_broke_off_has_failed_and_is_not_followed) {
+    for (const char* status : {"queued", "in_progress"}) {
+        kept_response one;
+        one.id = "resp_1";
+        one.body = R"({"status":")" + std::string(status) + R"(","background":true,"output":[]})";
+        EXPECT_FALSE(check_has_ended(one)) << status;
+        EXPECT_TRUE(was_in_background(one));
+        EXPECT_TRUE(end_broken_off(one));
+        EXPECT_EQ(json::parse(one.body).at("status"), "failed");
+        EXPECT_NE(one.body.find("the server stopped"), std::string::npos);
+        EXPECT_FALSE(end_broken_off(one)) << "once";
+        EXPECT_EQ(check_has_ended(one).error().path, "previous_response_id");
+    }
+    for (const char* status : {"completed", "incomplete", "cancelled"}) {
+        kept_response one;
+        one.body = R"({"status":")" + std::string(status) + R"(","output":[]})";
+        EXPECT_TRUE(check_has_ended(one)) << status;
+        EXPECT_FALSE(end_broken_off(one));
+    }
+}
+
 }  // namespace
 }  // namespace semantic::protocol::responses

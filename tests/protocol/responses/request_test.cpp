@@ -252,23 +252,86 @@ TEST(parse_response, a_reference_stands_for_the_item_that_is_kept) {
     EXPECT_EQ(lost.error().path, "input.1.id");
 }
 
-TEST(parse_response, store_false_keeps_nothing) {
+TEST(parse_response, store_false_is_not_kept) {
     const response_request request = parsed(body(R"(,"store":false)"));
     EXPECT_FALSE(request.is_kept);
-    EXPECT_TRUE(request.input.is_null());
     EXPECT_EQ(request.repeated.at("store"), false);
 }
 
 TEST(parse_response, what_this_server_does_not_keep_is_refused_by_name) {
-    EXPECT_EQ(refused(body(R"(,"conversation":"conv_1")")).path, "conversation");
     EXPECT_EQ(refused(body(R"(,"prompt":{"id":"p"})")).path, "prompt");
-    EXPECT_EQ(refused(body(R"(,"background":true)")).path, "background");
+    EXPECT_EQ(refused(body(R"(,"background":true,"store":false)")).path, "background");
     EXPECT_EQ(refused(body(R"(,"truncation":"auto")")).path, "truncation");
     EXPECT_EQ(refused(body("", R"([{"type":"item_reference","id":"msg_1"}])")).error_code,
               "item_not_found");
     for (const char* idle : {R"(,"background":false)", R"(,"truncation":"disabled")",
                              R"(,"store":true)", R"(,"previous_response_id":null)"})
         EXPECT_TRUE(parse_response(body(idle))) << idle;
+}
+
+TEST(parse_response, a_conversation_is_named_by_its_id_or_as_an_object) {
+    const auto in = [](const std::string& id) -> result<boost::json::array> {
+        if (id != "conv_1") return conversation_not_found(id);
+        return boost::json::parse(R"([{"role":"user","content":"One"},
+            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])")
+            .as_array();
+    };
+    for (const char* name : {R"("conv_1")", R"({"id":"conv_1"})"}) {
+        const auto request = parse_response(
+            body(R"(,"store":false,"conversation":)" + std::string(name)), {}, {}, {}, in);
+        ASSERT_TRUE(request) << request.error().what;
+        EXPECT_EQ(request->conversation, "conv_1");
+        EXPECT_EQ(request->chat.messages.size(), 3u);
+        EXPECT_FALSE(request->input.is_null()) << "it is added to the conversation";
+    }
+    const auto refusal = [&](const std::string& more) {
+        const auto request = parse_response(body(more), {}, {}, {}, in);
+        EXPECT_FALSE(request) << more;
+        return request ? failure{errc::internal, ""} : request.error();
+    };
+    EXPECT_EQ(refusal(R"(,"conversation":"conv_2")").error_code, "conversation_not_found");
+    EXPECT_EQ(refusal(R"(,"conversation":"")").path, "conversation");
+    EXPECT_EQ(refusal(R"(,"conversation":{})").path, "conversation.id");
+    EXPECT_EQ(refusal(R"(,"conversation":7)").path, "conversation");
+    EXPECT_EQ(refused(body(R"(,"conversation":"conv_1")")).error_code, "conversation_not_found")
+        << "none are kept";
+}
+
+TEST(parse_response, a_request_that_warms_up_may_have_a_system_text_alone) {
+    const char* system_alone = R"([{"role":"developer","content":"You help."}])";
+    const auto warm = parse_response(body(R"(,"generate":false)", system_alone));
+    ASSERT_TRUE(warm) << warm.error().what;
+    EXPECT_FALSE(warm->generates);
+    EXPECT_EQ(warm->chat.system, "You help.");
+    EXPECT_EQ(refused(body("", system_alone)).path, "input");
+}
+
+TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_no_other_does) {
+    const std::string token = carrying_signature_of("Biscuit is a dog.");
+    const auto input = [](const std::string& sealed) {
+        return R"([{"type":"compaction","encrypted_content":")" + sealed +
+               R"("},{"role":"user","content":"Who is Biscuit?"}])";
+    };
+    const std::string sealed = input(token);
+    const auto request = parse_response(body("", sealed.c_str()));
+    ASSERT_TRUE(request) << request.error().what;
+    ASSERT_EQ(request->chat.messages.size(), 2u);
+    const auto& said = std::get<engine::text_part>(request->chat.messages[0].parts[0]).text;
+    EXPECT_TRUE(said.ends_with("Biscuit is a dog.")) << said;
+    const std::string damaged = input("x" + token);
+    EXPECT_EQ(refused(body("", damaged.c_str())).path, "input.0.encrypted_content");
+}
+
+TEST(parse_response, a_system_text_that_was_warmed_up_stays_as_it_was_read) {
+    const auto before = [](const std::string&) -> result<boost::json::array> {
+        return boost::json::parse(R"([{"role":"developer","content":"You help."}])").as_array();
+    };
+    const char* input = R"([{"role":"developer","content":"Be brief."},
+                            {"role":"user","content":"Hi"}])";
+    const auto request = parse_response(body(R"(,"previous_response_id":"r")", input), {}, before);
+    ASSERT_TRUE(request) << request.error().what;
+    EXPECT_EQ(request->chat.system, "You help.");
+    EXPECT_EQ(outline(request->chat), "system: [Be brief.]\nuser: [Hi]\n");
 }
 
 TEST(parse_response, what_is_wrong_is_named_by_its_place) {

@@ -209,5 +209,79 @@ TEST(response_stream, calls_behind_the_limit_are_left_out) {
     EXPECT_EQ(stream.response().at("output").as_array().size(), 1u);
 }
 
+TEST(response_stream, one_in_the_background_is_queued_then_goes_on_in_the_same_numbers) {
+    id_maker ids(ids_from(1));
+    reply_options with = options();
+    with.in_background = true;
+    response_stream stream(with, ids);
+    std::string bytes = stream.on_queued();
+    EXPECT_EQ(stream.response().at("status"), "queued");
+    EXPECT_EQ(stream.response().at("background"), true);
+    bytes += stream.on_admitted(admission());
+    bytes += stream.on_text("Hi");
+    bytes += stream.on_finished({stop_reason::end_turn, "", 1, true});
+    const auto events = events_of(bytes);
+    ASSERT_GT(events.size(), 4u);
+    EXPECT_EQ(events[0].at("type"), "response.created");
+    EXPECT_EQ(events[1].at("type"), "response.queued");
+    EXPECT_EQ(events[2].at("type"), "response.in_progress");
+    for (std::size_t i = 0; i < events.size(); ++i) EXPECT_EQ(events[i].at("sequence_number"), i);
+    EXPECT_EQ(events.back().at("type"), "response.completed");
+}
+
+TEST(response_stream, one_that_fails_while_it_is_queued_is_a_failed_response) {
+    id_maker ids(ids_from(1));
+    response_stream stream(options(), ids);
+    stream.on_queued();
+    failure f = fail(errc::prompt_too_long, "too long");
+    const auto events = events_of(stream.on_failed(f));
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].at("type"), "response.failed");
+    EXPECT_EQ(events[0].at("response").at("error").at("code"), "context_length_exceeded");
+}
+
+TEST(response_stream, one_that_is_cancelled_has_what_was_said) {
+    id_maker ids(ids_from(1));
+    response_stream stream(options(), ids);
+    stream.on_admitted(admission());
+    stream.on_text("Half a");
+    const auto events = events_of(stream.on_cancelled());
+    EXPECT_EQ(events.back().at("response").at("status"), "cancelled");
+    EXPECT_EQ(events.back().at("response").at("output").at(0).at("status"), "incomplete");
+    EXPECT_TRUE(stream.ended());
+    EXPECT_EQ(stream.on_cancelled(), "");
+}
+
+TEST(response_stream, one_that_cannot_be_kept_does_not_say_that_it_is_stored) {
+    for (const bool cut : {false, true}) {
+        id_maker ids(ids_from(1));
+        reply_options with = options();
+        with.repeated = {{"store", true}};
+        response_stream stream(with, ids);
+        stream.on_admitted(admission());
+        stream.on_text("Hi");
+        const std::string said = stream.on_finished(
+            {cut ? stop_reason::max_tokens : stop_reason::end_turn, "", 1, true});
+        const auto before = events_of(said);
+        const auto events = events_of(stream.not_kept(said));
+        ASSERT_EQ(events.size(), before.size());
+        EXPECT_EQ(events.back().at("response").at("store"), false);
+        EXPECT_EQ(events.back().at("type"), before.back().at("type"));
+        EXPECT_EQ(events.back().at("sequence_number"), before.back().at("sequence_number"));
+    }
+}
+
+TEST(response_stream, a_prompt_that_was_only_read_is_complete_and_says_nothing) {
+    id_maker ids(ids_from(1));
+    reply_options with = options();
+    with.is_answer = false;
+    response_stream stream(with, ids);
+    stream.on_admitted(admission());
+    const auto events = events_of(stream.on_finished({stop_reason::max_tokens, "", 0, true}));
+    ASSERT_EQ(events.size(), 1u);
+    EXPECT_EQ(events[0].at("type"), "response.completed");
+    EXPECT_TRUE(events[0].at("response").at("output").as_array().empty());
+}
+
 }  // namespace
 }  // namespace semantic::protocol::responses

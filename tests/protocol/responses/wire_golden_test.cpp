@@ -40,13 +40,15 @@ result<repliers> parse(const std::string& body) {
                           request->text_tools,
                           request->left_out,
                           request->seals_reasoning,
-                          request->tool_calls_max};
+                          request->tool_calls_max,
+                          request->in_background,
+                          request->generates};
     return repliers{std::make_unique<response_stream>(options, stream_ids),
                     std::make_unique<response_collector>(options, collector_ids)};
 }
 
 TEST(response_wire, golden_exchanges_are_reproduced_byte_for_byte) {
-    EXPECT_GE(run_all("responses", dialect::openai, parse), 16);
+    EXPECT_GE(run_all("responses", dialect::openai, parse), 27);
 }
 
 }  // namespace

@@ -17,8 +17,11 @@ boost::asio::awaitable<std::optional<response>> post_responses(const services& w
                                                                const request& incoming,
                                                                client_link& client);
 
-/// The response that was kept by the path's id.
-response get_response(const services& with, const request& incoming);
+/// The response of the path's id, kept or still being made in the background; with `stream=true`
+/// the events of the latter, behind number `starting_after`.
+boost::asio::awaitable<std::optional<response>> get_response(const services& with,
+                                                             const request& incoming,
+                                                             client_link& client);
 /// What that response was asked, page by page: `limit`, `order`, `after`.
 boost::asio::awaitable<std::optional<response>> get_response_items(const services& with,
                                                                    const request& incoming,
@@ -26,11 +29,9 @@ boost::asio::awaitable<std::optional<response>> get_response_items(const service
 boost::asio::awaitable<std::optional<response>> delete_response(const services& with,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// 400: a response that is known by its id has ended.
-response post_response_cancel(const services& with, const request& incoming);
-
-/// 426: clients that would rather speak over a WebSocket take that for "not here" and post instead;
-/// after a 404 they try again.
-response get_responses(const services& with, const request& incoming);
+/// Stops one that is made in the background. 400: no other can be.
+boost::asio::awaitable<std::optional<response>> post_response_cancel(const services& with,
+                                                                     const request& incoming,
+                                                                     client_link& client);
 
 }  // namespace semantic::server

@@ -1,0 +1,58 @@
+#include "protocol/responses/compaction.hpp"
+
+#include <boost/json.hpp>
+
+#include <utility>
+
+#include "protocol/reply_parts.hpp"
+#include "protocol/responses/response_stream.hpp"
+#include "protocol/thinking_signature.hpp"
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol::responses {
+
+namespace json = boost::json;
+
+namespace {
+
+bool is_users(const json::value& item) {
+    const json::object* object = item.if_object();
+    if (object == nullptr) return false;
+    const json::value* type = object->if_contains("type");
+    const json::value* role = object->if_contains("role");
+    const bool is_message = type == nullptr || *type == "message";
+    return is_message && role != nullptr && *role == "user";
+}
+
+}  // namespace
+
+std::string_view summary_question() {
+    return "Summarize our conversation so far, so that somebody who has nothing else can go on "
+           "with it: what was asked for, what was found and decided, what was done, with the names "
+           "of files and the values that matter, and what is left to do. Answer with the summary "
+           "alone.";
+}
+
+void compaction_collector::on_admitted(const engine::admitted& event) {
+    usage_ = event.usage;
+    agent_ = event.agent.str();
+}
+
+result<std::string> compaction_collector::on_finished(const engine::finished& event) {
+    if (auto f = unfinished(event)) return *f;
+    if (is_white_space(summary_)) return fail(errc::bad_value, "the model gave no summary of this");
+    json::array output;
+    for (json::value& each : items_)
+        if (is_users(each)) output.push_back(std::move(each));
+    output.push_back({{"id", ids_->make("cmp_")},
+                      {"type", "compaction"},
+                      {"encrypted_content", carrying_signature_of(summary_)}});
+    return to_text(json::object{{"id", id_},
+                                {"object", "response.compaction"},
+                                {"created_at", created_unix_},
+                                {"output", std::move(output)},
+                                {"usage", usage_object(usage_, event.output_tokens, 0)},
+                                {"semantic", memory_object(agent_, usage_, event.saved)}});
+}
+
+}  // namespace semantic::protocol::responses

@@ -1,0 +1,50 @@
+#pragma once
+// /v1/responses/compact: a conversation that has become long is put into fewer words, which stand
+// for it from then on. Pure. Source: the Responses API as the vendor's SDKs speak it
+// (protocol/README.md).
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/types/generation.hpp"
+#include "protocol/reply.hpp"
+#include "protocol/wire/ids.hpp"
+
+namespace semantic::protocol::responses {
+
+/// Of a summary, where the request names no limit.
+inline constexpr int summary_tokens_max = 1024;
+
+/// What the model is asked behind the conversation.
+std::string_view summary_question();
+
+/// {"id", "object": "response.compaction", "created_at", "output", "usage"}: the user's own
+/// messages as they were, then one item of type "compaction" that carries the summary, sealed.
+class compaction_collector final : public reply_collector {
+  public:
+    /// `items`: the conversation's. `ids` must outlive the collector.
+    compaction_collector(std::string id, std::int64_t created_unix, boost::json::array items,
+                         id_maker& ids)
+        : id_(std::move(id)), created_unix_(created_unix), items_(std::move(items)), ids_(&ids) {}
+
+    void on_admitted(const engine::admitted& event) override;
+    void on_text(std::string_view text) override { summary_ += text; }
+    void on_tool_call(std::string_view, std::string_view) override {}
+    /// Errors: bad_value, when the model said nothing.
+    result<std::string> on_finished(const engine::finished& event) override;
+
+  private:
+    std::string id_;
+    std::int64_t created_unix_;
+    boost::json::array items_;
+    id_maker* ids_;
+    engine::prompt_usage usage_;
+    std::string agent_;
+    std::string summary_;
+};
+
+}  // namespace semantic::protocol::responses

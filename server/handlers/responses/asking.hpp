@@ -1,0 +1,86 @@
+#pragma once
+// What every way to ask for a response has in common, whether its client waits for a body, reads a
+// stream, speaks over a WebSocket or comes back later: reading what it follows, and keeping it.
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "protocol/responses/kept_response.hpp"
+#include "protocol/responses/request.hpp"
+#include "protocol/responses/response_stream.hpp"
+#include "server/handlers/answer/answer.hpp"
+#include "server/responses/response_registry.hpp"
+
+namespace semantic::server {
+
+protocol::responses::response_limits response_limits_of(const services& with);
+std::int64_t seconds_now();
+
+/// The body, with the conversation that it continues. `own`: asked first for the items of the
+/// response that it follows; null where it knows none.
+using own_items = std::function<std::optional<boost::json::array>(const std::string& id)>;
+net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
+    const services& with, const request& incoming, const own_items& own = {});
+
+/// Moves what the reply needs out of the request.
+protocol::responses::reply_options reply_options_of(protocol::responses::response_request& parsed,
+                                                    std::string id);
+
+/// What is kept of a request beside its response.
+struct kept_question {
+    explicit kept_question(protocol::responses::response_request& parsed)
+        : is_kept(parsed.is_kept),
+          previous(std::move(parsed.previous)),
+          conversation(std::move(parsed.conversation)),
+          input(std::move(parsed.input)) {}
+    bool is_kept;
+    std::string previous;
+    std::string conversation;
+    boost::json::value input;
+};
+
+/// Keeps the response as it stands, under its id, as its request wanted, and adds what was asked
+/// and said to the conversation. Blocks.
+storage::result<void> keep_as_it_stands(const services& with, const request& incoming,
+                                        const kept_question& question,
+                                        const boost::json::object& response);
+
+/// At the end of an answer, before its last bytes go out. One that cannot be kept says so. Of one
+/// that failed nothing is kept.
+template <class Reply>
+class response_keeping final : public before_end {
+  public:
+    response_keeping(const services& with, const request& incoming, Reply& made,
+                     const kept_question& question)
+        : with_(with), incoming_(incoming), made_(made), question_(question) {}
+
+    net::awaitable<void> run(std::string& last) override {
+        const auto* status = made_.response().if_contains("status");
+        if (status == nullptr || *status == "failed") co_return;
+        auto keep = [this] {
+            return keep_as_it_stands(with_, incoming_, question_, made_.response());
+        };
+        const storage::result<void> kept = co_await run_on(with_.workers, keep);
+        if (kept) co_return;
+        log_event(log_level::warning, incoming_.who(), "response not kept: " + kept.error().what);
+        last = made_.not_kept(std::move(last));
+    }
+
+  private:
+    const services& with_;
+    const request& incoming_;
+    Reply& made_;
+    const kept_question& question_;
+};
+
+/// The conversation is one response's at a time. Returns: nothing where there is none to hold.
+protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& with,
+                                                                         const request& incoming,
+                                                                         const std::string& id);
+
+}  // namespace semantic::server

@@ -1,0 +1,273 @@
+#include "server/handlers/responses/background.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/json.hpp>
+
+#include <utility>
+
+#include "protocol/responses/response_stream.hpp"
+#include "protocol/wire/ids.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/sse.hpp"
+#include "server/handlers/responses/asking.hpp"
+#include "server/http/sse_writer.hpp"
+#include "server/responses/response_keeper.hpp"
+#include "server/runtime/logging.hpp"
+#include "server/runtime/task_group.hpp"
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace json = boost::json;
+namespace responses = protocol::responses;
+using reply = std::optional<response>;
+
+/// Nobody waits for the answer: what would be a client that leaves is somebody who stops it.
+/// Thread: the strand, but for leave().
+class nobody final : public client_link, public std::enable_shared_from_this<nobody> {
+  public:
+    nobody(net::any_io_executor executor, std::chrono::milliseconds ping_every)
+        : executor_(std::move(executor)), ping_every_(ping_every) {}
+
+    net::any_io_executor executor() override { return executor_; }
+    net::awaitable<bool> write(std::string) override { co_return !is_gone_; }
+    bool is_gone() const override { return is_gone_; }
+    void when_gone(std::function<void()> notify) override {
+        if (is_gone_) return notify();
+        notify_ = std::move(notify);
+    }
+    std::chrono::milliseconds ping_every() const override { return ping_every_; }
+    bool keep_alive() const override { return false; }
+    net::awaitable<std::optional<net::ip::tcp::socket>> take_socket() override {
+        co_return std::nullopt;
+    }
+    void streamed(int) override {}
+    void leave() {
+        net::post(executor_, [self = shared_from_this()] {
+            self->is_gone_ = true;
+            if (self->notify_) self->notify_();
+        });
+    }
+
+  private:
+    net::any_io_executor executor_;
+    std::chrono::milliseconds ping_every_;
+    bool is_gone_ = false;
+    std::function<void()> notify_;
+};
+
+/// Its events are kept for whoever reads them.
+class run_sink final : public event_sink {
+  public:
+    run_sink(background_run& run, const responses::response_stream& made)
+        : run_(run), made_(made) {}
+
+    void add_field(std::string, std::string) override {}
+    net::awaitable<bool> write(std::string_view events) override {
+        // A silence is its readers' own.
+        if (!events.starts_with(':')) show(events);
+        co_return true;
+    }
+    net::awaitable<bool> finish() override { co_return true; }
+    bool begun() const noexcept override { return true; }
+
+    void show(std::string_view events) {
+        const json::object& response = made_.response();
+        const json::value& status = response.at("status");
+        if (status != status_) run_.say(protocol::to_text(response));
+        status_ = status;
+        run_.add(events);
+    }
+
+  private:
+    background_run& run_;
+    const responses::response_stream& made_;
+    json::value status_;
+};
+
+/// All that one needs, when its request is gone.
+struct background_job {
+    background_job(const services& services_, const request& asked, const client_link& client,
+                   net::any_io_executor executor, responses::response_request& parsed,
+                   std::string id)
+        : with(services_),
+          incoming(asked),
+          link(std::make_shared<nobody>(std::move(executor), client.ping_every())),
+          question(parsed),
+          stream(reply_options_of(parsed, std::move(id)), ids) {
+        incoming.body.clear();
+        incoming.drop_body = {};
+    }
+    const services& with;
+    request incoming;
+    std::shared_ptr<nobody> link;
+    kept_question question;
+    protocol::id_maker ids{random_bits};
+    responses::response_stream stream;
+    engine::generation_request wanted;
+    std::optional<turns_in_flight::turn> conversation;
+    std::shared_ptr<background_run> run;
+};
+
+storage::result<void> keep(background_job& job) {
+    if (job.run->is_dropped()) return {};
+    auto kept = keep_as_it_stands(job.with, job.incoming, job.question, job.stream.response());
+    // Deleted while it was written: it is gone all the same.
+    if (job.run->is_dropped())
+        drop_response(job.with.responses.stored, *job.incoming.engine, tenant_of(job.incoming),
+                      job.run->id());
+    return kept;
+}
+
+/// Whatever way it ends, others may begin.
+class ending {
+  public:
+    explicit ending(background_job& job) : job_(job), tenant_(tenant_of(job.incoming)) {}
+    ~ending() {
+        job_.run->end();
+        job_.with.responses.background.ended(tenant_, job_.run->id());
+    }
+    ending(const ending&) = delete;
+    ending& operator=(const ending&) = delete;
+
+  private:
+    background_job& job_;
+    const storage::tenant_id tenant_;
+};
+
+class job_keeping final : public before_end {
+  public:
+    explicit job_keeping(background_job& job) : job_(job) {}
+    net::awaitable<void> run(std::string& last) override {
+        auto keep_now = [this] { return keep(job_); };
+        const storage::result<void> kept = co_await run_on(job_.with.workers, keep_now);
+        if (kept) co_return;
+        log_event(log_level::warning, job_.incoming.who(),
+                  "response not kept: " + kept.error().what);
+        last = job_.stream.not_kept(std::move(last));
+    }
+
+  private:
+    background_job& job_;
+};
+
+net::awaitable<void> make(std::shared_ptr<background_job> job) {
+    running_answer counted(job->with.probe);
+    ending at_last(*job);
+    run_sink sink(*job->run, job->stream);
+    job_keeping keeping(*job);
+    answer_context asked{job->with, job->incoming, *job->link, &keeping, &sink};
+    co_await stream_answer(asked, std::move(job->wanted), job->stream);
+    if (job->stream.ended()) co_return;
+    std::string last = job->stream.on_cancelled();
+    co_await keeping.run(last);
+    sink.show(last);
+}
+
+/// Wakes the coroutine that reads a run, on its strand.
+class reader {
+  public:
+    reader(client_link& client, std::shared_ptr<background_run> run)
+        : client_(client),
+          run_(std::move(run)),
+          timer_(std::make_shared<net::steady_timer>(client.executor())) {
+        auto wake = [timer = timer_] {
+            net::post(timer->get_executor(), [timer] { timer->cancel(); });
+        };
+        watcher_ = run_->watch(wake);
+        client_.when_gone(wake);
+    }
+    ~reader() { run_->unwatch(watcher_); }
+    reader(const reader&) = delete;
+    reader& operator=(const reader&) = delete;
+
+    /// Returns: false when nothing has come for as long as a stream may be silent. Requires: what
+    /// has come is looked at between two waits, on the strand, without another wait.
+    net::awaitable<bool> wait() {
+        timer_->expires_after(client_.ping_every());
+        auto [error] = co_await timer_->async_wait(use_tuple);
+        co_return static_cast<bool>(error);
+    }
+
+  private:
+    client_link& client_;
+    std::shared_ptr<background_run> run_;
+    std::shared_ptr<net::steady_timer> timer_;
+    std::uint64_t watcher_ = 0;
+};
+
+}  // namespace
+
+net::awaitable<reply> answer_in_background(const services& with, const request& incoming,
+                                           client_link& client,
+                                           responses::response_request parsed) {
+    auto agent = agent_of_headers(incoming);
+    auto conversation = hold_conversation(with, incoming, parsed.conversation);
+    if (!conversation) co_return error_response(incoming, conversation.error());
+    protocol::id_maker ids(random_bits);
+    const std::string id = ids.make("resp_");
+    auto run = with.responses.background.begin(tenant_of(incoming), id);
+    if (!run) co_return error_response(incoming, run.error());
+
+    auto job =
+        std::make_shared<background_job>(with, incoming, client, client.executor(), parsed, id);
+    job->run = *run;
+    if (*conversation) job->conversation.emplace(std::move(**conversation));
+    job->wanted = parsed.take_generation(std::move(*agent), answer_deadline(with));
+    job->wanted.agent_may_branch = true;
+    run_sink(*job->run, job->stream).show(job->stream.on_queued());
+    // What a restart would find of it.
+    auto keep_now = [&] { return keep(*job); };
+    const storage::result<void> kept = co_await run_on(with.workers, keep_now);
+    if (!kept) {
+        ending at_once(*job);
+        with.responses.background.remove(tenant_of(incoming), id);
+        co_return error_response(incoming, protocol::from_storage(kept.error()));
+    }
+    auto stop = [weak = std::weak_ptr<nobody>(job->link)] {
+        if (auto link = weak.lock()) link->leave();
+    };
+    (*run)->when_stopped(stop);
+    job->incoming.engine.when_cut(stop);
+    const std::string queued = (*run)->body();
+    with.responses.tasks.spawn(client.executor(), make(job), "a response in the background");
+    job.reset();
+    if (!parsed.stream) co_return json_response(queued);
+    co_return co_await stream_background(incoming, client, *run, -1);
+}
+
+net::awaitable<reply> stream_background(const request& incoming, client_link& client,
+                                        std::shared_ptr<background_run> run, std::int64_t after) {
+    sse_writer writer(client, incoming);
+    reader changes(client, run);
+    for (;;) {
+        if (client.is_gone()) co_return std::nullopt;
+        auto found = run->after(after);
+        if (!found && !writer.begun()) co_return error_response(incoming, found.error());
+        if (!found) break;
+        after = found->last;
+        if (!found->events.empty()) {
+            const bool is_there = co_await writer.write(found->events);
+            if (!is_there) co_return std::nullopt;
+            continue;
+        }
+        if (found->has_ended && writer.begun()) break;
+        bool has_changed = false;
+        if (!found->has_ended) has_changed = co_await changes.wait();
+        if (has_changed) continue;
+        const bool is_there = co_await writer.write(protocol::sse_comment("ping"));
+        if (!is_there) co_return std::nullopt;
+    }
+    co_await writer.finish();
+    co_return std::nullopt;
+}
+
+net::awaitable<void> wait_for_end(client_link& client, std::shared_ptr<background_run> run) {
+    reader changes(client, run);
+    while (!run->has_ended() && !client.is_gone()) co_await changes.wait();
+}
+
+}  // namespace semantic::server

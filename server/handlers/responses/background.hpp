@@ -1,0 +1,31 @@
+#pragma once
+// Responses in the background: asked for, read again while they are made, and stopped.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <memory>
+#include <optional>
+
+#include "protocol/responses/request.hpp"
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+#include "server/responses/background_runs.hpp"
+
+namespace semantic::server {
+
+/// Begins it; it goes on when the client has left. Returns: the response, which is queued, or its
+/// stream.
+boost::asio::awaitable<std::optional<response>> answer_in_background(
+    const services& with, const request& incoming, client_link& client,
+    protocol::responses::response_request parsed);
+
+/// The events behind the one of this number, until there are no more or the client leaves.
+boost::asio::awaitable<std::optional<response>> stream_background(
+    const request& incoming, client_link& client, std::shared_ptr<background_run> run,
+    std::int64_t after);
+/// Returns when the run has ended, or the client has left.
+boost::asio::awaitable<void> wait_for_end(client_link& client, std::shared_ptr<background_run> run);
+
+}  // namespace semantic::server

@@ -1,0 +1,146 @@
+#include "server/handlers/responses/responses.hpp"
+
+#include <boost/json.hpp>
+
+#include <charconv>
+#include <utility>
+
+#include "protocol/wire/ids.hpp"
+#include "server/handlers/responses/asking.hpp"
+#include "server/handlers/responses/background.hpp"
+#include "server/responses/response_keeper.hpp"
+#include "server/runtime/logging.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace responses = protocol::responses;
+using protocol::errc;
+using reply = std::optional<response>;
+
+response not_found(const request& incoming) {
+    return error_response(incoming, responses::response_not_found(incoming.parameter));
+}
+
+/// Numbers of events begin with 0; -1: from the first on.
+protocol::result<std::int64_t> starting_after(const request& incoming) {
+    const auto text = incoming.query("starting_after");
+    if (!text) return -1;
+    std::int64_t number = 0;
+    const char* end = text->data() + text->size();
+    const auto read = std::from_chars(text->data(), end, number);
+    if (read.ec != std::errc() || read.ptr != end || number < 0)
+        return protocol::fail(errc::bad_value, "starting_after: must be the number of an event",
+                              "starting_after");
+    return number;
+}
+
+}  // namespace
+
+net::awaitable<reply> post_responses(const services& with, const request& incoming,
+                                     client_link& client) {
+    running_answer counted(with.probe);
+    auto agent = agent_of_headers(incoming);
+    if (!agent) co_return error_response(incoming, agent.error());
+    auto parsed = co_await parse_asked(with, incoming);
+    if (!parsed) co_return error_response(incoming, parsed.error());
+    if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
+    if (parsed->in_background)
+        co_return co_await answer_in_background(with, incoming, client, std::move(*parsed));
+
+    auto conversation = hold_conversation(with, incoming, parsed->conversation);
+    if (!conversation) co_return error_response(incoming, conversation.error());
+    protocol::id_maker ids(random_bits);
+    responses::reply_options options = reply_options_of(*parsed, ids.make("resp_"));
+    const kept_question question(*parsed);
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));
+    wanted.agent_may_branch = true;
+    wanted.only_reads = !parsed->generates;
+    answer_context asked{with, incoming, client};
+    const bool is_kept = question.is_kept || !question.conversation.empty();
+    if (parsed->stream) {
+        responses::response_stream stream(std::move(options), ids);
+        response_keeping keeping(with, incoming, stream, question);
+        if (is_kept) asked.at_end = &keeping;
+        co_return co_await stream_answer(asked, std::move(wanted), stream);
+    }
+    responses::response_collector collector(std::move(options), ids);
+    response_keeping keeping(with, incoming, collector, question);
+    if (is_kept) asked.at_end = &keeping;
+    co_return co_await collect_answer(asked, std::move(wanted), collector);
+}
+
+net::awaitable<reply> get_response(const services& with, const request& incoming,
+                                   client_link& client) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    const auto run = with.responses.background.find(tenant, incoming.parameter);
+    if (incoming.query("stream").value_or("false") == "false") {
+        // What has ended is kept, unless the disk was full.
+        if (run && !run->has_ended()) co_return json_response(run->body());
+        const auto kept = with.responses.stored.find(tenant, incoming.parameter);
+        if (kept) co_return json_response(kept->body);
+        if (run) co_return json_response(run->body());
+        co_return not_found(incoming);
+    }
+    if (run) {
+        const auto after = starting_after(incoming);
+        if (!after) co_return error_response(incoming, after.error());
+        co_return co_await stream_background(incoming, client, run, *after);
+    }
+    if (!with.responses.stored.find(tenant, incoming.parameter)) co_return not_found(incoming);
+    co_return error_response(
+        incoming,
+        protocol::fail(errc::bad_value,
+                       "stream: the events of this response are not kept, only those of one made "
+                       "in the background are, for a while; read it without stream",
+                       "stream"));
+}
+
+net::awaitable<reply> get_response_items(const services& with, const request& incoming,
+                                         client_link&) {
+    const auto kept = with.responses.stored.find(tenant_of(incoming), incoming.parameter);
+    if (!kept) co_return not_found(incoming);
+    const auto page = responses::parse_item_page(incoming.query("limit"), incoming.query("order"),
+                                                 incoming.query("after"));
+    if (!page) co_return error_response(incoming, page.error());
+    auto list = [&] { return responses::input_items_body(*kept, *page); };
+    auto body = co_await run_on(with.workers, list);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return json_response(std::move(*body));
+}
+
+net::awaitable<reply> delete_response(const services& with, const request& incoming, client_link&) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    if (const auto run = with.responses.background.find(tenant, incoming.parameter))
+        run->stop(true);
+    with.responses.background.remove(tenant, incoming.parameter);
+    auto drop = [&] {
+        return drop_response(with.responses.stored, *incoming.engine, tenant, incoming.parameter);
+    };
+    const storage::result<bool> dropped = co_await run_on(with.workers, drop);
+    if (!dropped) co_return error_response(incoming, protocol::from_storage(dropped.error()));
+    if (!*dropped) co_return not_found(incoming);
+    co_return json_response(responses::deleted_body(incoming.parameter));
+}
+
+net::awaitable<reply> post_response_cancel(const services& with, const request& incoming,
+                                           client_link& client) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    if (const auto run = with.responses.background.find(tenant, incoming.parameter)) {
+        run->stop(false);
+        co_await wait_for_end(client, run);
+        co_return json_response(run->body());
+    }
+    const auto kept = with.responses.stored.find(tenant, incoming.parameter);
+    if (!kept) co_return not_found(incoming);
+    // Once more, of one that has ended: it is as it is.
+    if (responses::was_in_background(*kept)) co_return json_response(kept->body);
+    co_return error_response(
+        incoming,
+        protocol::fail(errc::bad_value,
+                       "Only responses created with background=true can be cancelled; closing its "
+                       "connection ends any other"));
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,404 @@
+#include "server/handlers/responses/socket.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <boost/json.hpp>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <utility>
+
+#include "protocol/responses/response_stream.hpp"
+#include "protocol/wire/ids.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/named_model.hpp"
+#include "server/handlers/responses/asking.hpp"
+#include "server/http/cors.hpp"
+#include "server/http/live/upgrade.hpp"
+#include "server/http/middleware.hpp"
+#include "server/runtime/deadline.hpp"
+#include "server/runtime/logging.hpp"
+#include "server/runtime/task_group.hpp"
+#include "server/usage/key_account.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace json = boost::json;
+namespace responses = protocol::responses;
+namespace websocket = boost::beast::websocket;
+using clock = std::chrono::steady_clock;
+using protocol::errc;
+using reply = std::optional<response>;
+using tcp = net::ip::tcp;
+
+// What a buffer keeps for the next message.
+constexpr std::size_t buffer_bytes_kept = std::size_t{1} << 20;
+
+/// Of this process, like the sockets themselves.
+std::atomic<int> open_sockets{0};
+
+class place {
+  public:
+    /// Returns: null when there are as many as may be.
+    static std::unique_ptr<place> take() {
+        if (open_sockets.fetch_add(1) < response_sockets_max)
+            return std::unique_ptr<place>(new place());
+        open_sockets.fetch_sub(1);
+        return nullptr;
+    }
+    ~place() { open_sockets.fetch_sub(1); }
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+
+  private:
+    place() = default;
+};
+
+/// A refusal as a message: as the reply would have it, with its status and what says when to retry.
+std::string error_message(const response& refused) {
+    json::object headers;
+    for (const auto& [name, value] : refused.fields) headers[name] = value;
+    std::string text = R"({"type":"error","status":)" + std::to_string(refused.status) +
+                       R"(,"headers":)" + protocol::to_text(headers) + ",";
+    return text + refused.body.substr(1);
+}
+
+/// One client. Thread: its connection's strand. Kept by whatever waits for it.
+class response_socket final : public client_link,
+                              public event_sink,
+                              public std::enable_shared_from_this<response_socket> {
+  public:
+    response_socket(const services& with, const request& handshake, tcp::socket socket,
+                    std::unique_ptr<place> held)
+        : with_(with),
+          place_(std::move(held)),
+          handshake_(handshake),
+          stream_(std::move(socket)),
+          arrived_(stream_.get_executor()) {
+        handshake_.engine = {};
+        handshake_.method = "POST";
+    }
+
+    /// Until the client has gone.
+    net::awaitable<void> run(const upgrade_request* upgrade);
+
+    net::any_io_executor executor() override { return stream_.get_executor(); }
+    net::awaitable<bool> write(std::string) override { co_return !is_gone_; }
+    bool is_gone() const override { return is_gone_; }
+    void when_gone(std::function<void()> notify) override {
+        if (is_gone_ && notify) return notify();
+        notify_ = std::move(notify);
+    }
+    std::chrono::milliseconds ping_every() const override { return with_.limits.ping_every; }
+    bool keep_alive() const override { return true; }
+    net::awaitable<std::optional<tcp::socket>> take_socket() override { co_return std::nullopt; }
+    void streamed(int) override {}
+
+    void add_field(std::string, std::string) override {}
+    net::awaitable<bool> write(std::string_view events) override;
+    net::awaitable<bool> finish() override { co_return !is_gone_; }
+    bool begun() const noexcept override { return has_begun_; }
+
+  private:
+    net::awaitable<void> read();
+    static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
+    net::awaitable<void> answer(request one);
+    net::awaitable<reply> ask(request& one);
+    net::awaitable<reply> take_model(request& one);
+    net::awaitable<bool> send(std::string message);
+    std::optional<json::array> own_items(const request& one, const std::string& id);
+    void remember(const request& one, const kept_question& question, const json::object& response);
+    void forget();
+    void leave();
+
+    class keeping;
+
+    const services& with_;
+    const std::unique_ptr<place> place_;
+    request handshake_;
+    websocket::stream<tcp::socket> stream_;
+    net::steady_timer arrived_;
+    std::deque<std::string> messages_;
+    std::size_t message_bytes_ = 0;
+    bool is_gone_ = false;
+    bool has_begun_ = false;  // the answer that is being made
+    std::function<void()> notify_;
+    json::array earlier_;  // what the present request's own input follows
+    std::optional<std::pair<storage::tenant_id, std::string>> latest_;  // in `unstored`
+};
+
+/// What is to be stored is; the rest is known as long as the client stays.
+class response_socket::keeping final : public before_end {
+  public:
+    keeping(response_socket& socket, const request& one, responses::response_stream& made,
+            const kept_question& question)
+        : socket_(socket), one_(one), made_(made), question_(question) {}
+
+    net::awaitable<void> run(std::string& last) override {
+        response_keeping stored(socket_.with_, one_, made_, question_);
+        const bool is_kept = question_.is_kept || !question_.conversation.empty();
+        if (is_kept) co_await stored.run(last);
+        const json::value& status = made_.response().at("status");
+        const bool has_said = status == "completed" || status == "incomplete";
+        if (is_kept || !has_said) co_return;
+        auto remember = [this] {
+            socket_.remember(one_, question_, made_.response());
+            return true;
+        };
+        co_await run_on(socket_.with_.workers, remember);
+    }
+
+  private:
+    response_socket& socket_;
+    const request& one_;
+    responses::response_stream& made_;
+    const kept_question& question_;
+};
+
+net::awaitable<void> response_socket::run(const upgrade_request* upgrade) {
+    websocket::stream_base::timeout limits{};
+    limits.handshake_timeout = with_.limits.farewell;
+    limits.idle_timeout = socket_silence_max;
+    limits.keep_alive_pings = true;
+    stream_.set_option(limits);
+    stream_.read_message_max(with_.limits.body_bytes_max);
+    stream_.text(true);
+    auto [error] = co_await stream_.async_accept(*upgrade, use_tuple);
+    if (error) co_return;
+    with_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
+                                "responses of a WebSocket");
+    co_await read();
+    leave();
+}
+
+void response_socket::leave() {
+    is_gone_ = true;
+    if (notify_) notify_();
+    arrived_.cancel();
+    boost::system::error_code ignored;  // a socket that is already closed is what we want
+    stream_.next_layer().close(ignored);
+}
+
+net::awaitable<void> response_socket::read() {
+    boost::beast::flat_buffer buffer;
+    for (;;) {
+        auto [error, count] = co_await stream_.async_read(buffer, use_tuple);
+        if (error || is_gone_) co_return;
+        const auto bytes = buffer.cdata();
+        message_bytes_ += count;
+        const bool is_too_much = messages_.size() >= waiting_requests_max ||
+                                 message_bytes_ > 2 * with_.limits.body_bytes_max;
+        if (is_too_much) co_return;
+        messages_.emplace_back(static_cast<const char*>(bytes.data()), count);
+        buffer.consume(count);
+        if (buffer.capacity() > buffer_bytes_kept) buffer.shrink_to_fit();
+        arrived_.cancel();
+    }
+}
+
+net::awaitable<void> response_socket::answer_all(std::shared_ptr<response_socket> self) {
+    while (!self->is_gone_) {
+        if (self->messages_.empty()) {
+            self->arrived_.expires_at(clock::time_point::max());
+            [[maybe_unused]] auto [error] = co_await self->arrived_.async_wait(use_tuple);
+            continue;
+        }
+        request one = self->handshake_;
+        one.body = std::move(self->messages_.front());
+        self->messages_.pop_front();
+        self->message_bytes_ -= one.body.size();
+        co_await self->answer(std::move(one));
+    }
+    self->forget();
+}
+
+net::awaitable<bool> response_socket::send(std::string message) {
+    if (is_gone_) co_return false;
+    boost::system::error_code error;
+    {
+        deadline limit(stream_.next_layer(), with_.limits.write);
+        std::tie(error, std::ignore) =
+            co_await stream_.async_write(net::buffer(message), use_tuple);
+    }
+    if (error) leave();
+    co_return !error;
+}
+
+net::awaitable<bool> response_socket::write(std::string_view events) {
+    constexpr std::string_view data = "data: ";
+    has_begun_ = true;
+    while (!events.empty()) {
+        const std::size_t end = std::min(events.find('\n'), events.size());
+        const std::string_view line = events.substr(0, end);
+        events.remove_prefix(std::min(end + 1, events.size()));
+        if (!line.starts_with(data)) continue;
+        const bool is_there = co_await send(std::string(line.substr(data.size())));
+        if (!is_there) co_return false;
+    }
+    co_return !is_gone_;
+}
+
+net::awaitable<void> response_socket::answer(request one) {
+    const clock::time_point started = clock::now();
+    one.target = one.path = "/v1/responses";
+    one.id = request_id_of(request());
+    const route_match match = match_route(with_.routes, one.method, one.path);
+    auto type_of = [&] { return responses::message_type(one.body); };
+    const std::string type = co_await run_on(with_.workers, type_of);
+    if (type == "response.processed") co_return;  // a client says that it has read one
+    has_begun_ = false;
+    reply refused;
+    if (type != "response.create") {
+        refused = error_response(
+            one, protocol::fail(errc::bad_value, R"(type: must be "response.create")", "type"));
+    } else {
+        refused = take_place(with_, one, match);
+        if (!refused) refused = co_await take_model(one);
+        if (!refused && !is_gone_) refused = co_await ask(one);
+    }
+    one.engine = {};
+    if (one.place) one.place->release();
+    if (refused) co_await send(error_message(*refused));
+    end_request(with_, one, match,
+                is_gone_  ? 499
+                : refused ? refused->status
+                          : 200,
+                clock::now() - started);
+}
+
+net::awaitable<reply> response_socket::take_model(request& one) {
+    const route_match match = match_route(with_.routes, one.method, one.path);
+    if (may_wait(with_, match)) {
+        const auto name = protocol::named_model(one.body);
+        waiting_client client{
+            [this] { return is_gone_; },
+            [this](std::function<void()> notify) { when_gone(std::move(notify)); }};
+        auto lease = co_await with_.queue->lease(
+            name ? with_.models.list().find(*name) : std::nullopt, std::move(client));
+        if (!lease) co_return error_response(one, lease.error());
+        one.engine = std::move(*lease);
+    } else if (auto refused = take_engine(with_, one)) {
+        co_return refused;
+    }
+    one.engine.when_cut([weak = weak_from_this(), home = executor()] {
+        net::post(home, [weak] {
+            if (auto self = weak.lock()) self->leave();
+        });
+    });
+    co_return std::nullopt;
+}
+
+std::optional<json::array> response_socket::own_items(const request& one, const std::string& id) {
+    std::optional<json::array> found;
+    if (latest_ && latest_->second == id) {
+        auto kept = with_.responses.unstored.find(latest_->first, id);
+        if (!kept) return std::nullopt;
+        if (auto items = responses::items_of(std::span(&kept, 1))) found = std::move(*items);
+    } else if (auto chain = with_.responses.stored.chain(tenant_of(one), id)) {
+        if (!responses::check_has_ended(*chain->back())) return std::nullopt;
+        if (auto items = responses::items_of(*chain)) found = std::move(*items);
+    }
+    if (found) earlier_ = *found;
+    return found;
+}
+
+void response_socket::forget() {
+    if (latest_) with_.responses.unstored.remove(latest_->first, latest_->second);
+    latest_.reset();
+}
+
+/// Only the latest is: it has all that it follows.
+void response_socket::remember(const request& one, const kept_question& question,
+                               const json::object& response) {
+    protocol::id_maker ids(random_bits);
+    json::array items = std::exchange(earlier_, {});
+    for (json::value& each : responses::named_items(question.input, ids))
+        items.push_back(std::move(each));
+    auto made = std::make_shared<responses::kept_response>();
+    made->id = std::string(response.at("id").as_string());
+    made->created_unix = response.at("created_at").as_int64();
+    made->input = protocol::to_text(items);
+    made->body = protocol::to_text(response);
+    forget();
+    if (!with_.responses.unstored.has_room_for(*made)) return;
+    latest_.emplace(tenant_of(one), made->id);
+    with_.responses.unstored.add(latest_->first, std::move(made));
+}
+
+net::awaitable<reply> response_socket::ask(request& one) {
+    running_answer counted(with_.probe);
+    auto agent = agent_of_headers(one);
+    if (!agent) co_return error_response(one, agent.error());
+    earlier_ = {};
+    auto parsed =
+        co_await parse_asked(with_, one, [&](const std::string& id) { return own_items(one, id); });
+    if (!parsed) co_return error_response(one, parsed.error());
+    if (auto refused = refuse_other_model(with_, one, parsed->model)) co_return refused;
+    if (parsed->in_background)
+        co_return error_response(
+            one,
+            protocol::fail(errc::unsupported, "background: goes with a POST alone", "background"));
+    auto conversation = hold_conversation(with_, one, parsed->conversation);
+    if (!conversation) co_return error_response(one, conversation.error());
+    one.body.clear();
+
+    protocol::id_maker ids(random_bits);
+    responses::response_stream stream(reply_options_of(*parsed, ids.make("resp_")), ids);
+    const kept_question question(*parsed);
+    auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with_));
+    wanted.agent_may_branch = true;
+    wanted.only_reads = !parsed->generates;
+    keeping at_end(*this, one, stream, question);
+    answer_context asked{with_, one, *this, &at_end, this};
+    co_return co_await stream_answer(asked, std::move(wanted), stream);
+}
+
+reply refuse(const services& with, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
+    if (!websocket::is_upgrade(as_beast(incoming))) {
+        constexpr int upgrade_required = 426;
+        response refused = error_response(
+            incoming,
+            protocol::fail(
+                errc::method_not_allowed,
+                "GET /v1/responses speaks WebSocket: ask for an upgrade, or send a POST"),
+            upgrade_required);
+        refused.fields.emplace_back("upgrade", "websocket");
+        return refused;
+    }
+    if (with.stopping.load())
+        return error_response(incoming,
+                              protocol::fail(errc::shutting_down, "the server is shutting down"));
+    return std::nullopt;
+}
+
+}  // namespace
+
+net::awaitable<reply> get_responses(const services& with, const request& incoming,
+                                    client_link& client) {
+    if (auto refused = refuse(with, incoming)) co_return refused;
+    auto held = place::take();
+    if (!held)
+        co_return error_response(
+            incoming, protocol::fail(errc::overloaded, "as many WebSockets are open as may be"));
+    auto socket = co_await client.take_socket();
+    if (!socket)
+        co_return error_response(
+            incoming,
+            protocol::fail(errc::bad_value, "nothing may follow before the server has switched"),
+            400);
+    client.streamed(101);
+    const upgrade_request upgrade = as_beast(incoming);
+    const auto one =
+        std::make_shared<response_socket>(with, incoming, std::move(*socket), std::move(held));
+    co_await one->run(&upgrade);
+    co_return std::nullopt;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,29 @@
+#pragma once
+// GET /v1/responses, upgraded: responses over a WebSocket. A client's message {"type":
+// "response.create", ...} is the body of a POST; each event of its stream is a message. A client
+// that stays connected may follow its latest response by its id although nothing of it is stored.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <cstddef>
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+inline constexpr int response_sockets_max = 64;  // at once
+inline constexpr std::size_t waiting_requests_max =
+    8;  // messages of one, while another is answered
+
+/// Ends when the client does, breaks a rule, or the server stops. Without an upgrade 426: clients
+/// that would rather speak over a WebSocket take that for "not here" and post instead; after a 404
+/// they try again.
+boost::asio::awaitable<std::optional<response>> get_responses(const services& with,
+                                                              const request& incoming,
+                                                              client_link& client);
+
+}  // namespace semantic::server
