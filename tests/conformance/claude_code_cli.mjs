@@ -1,5 +1,6 @@
 // The Claude Code program itself, where CONFORMANCE_CLAUDE names one: a conversation of several
-// turns, and its continuation by another process behind a kill -9 of the server.
+// turns, one that is broken off, and the continuation by another process behind a kill -9 of the
+// server.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -61,6 +62,9 @@ class Session {
 }
 
 const read_again = ({ usage }) => usage.cache_creation_input_tokens + usage.input_tokens;
+const share = (turn) =>
+  turn.usage.cache_read_input_tokens / (turn.usage.cache_read_input_tokens + read_again(turn));
+const shares = [];
 
 let server = await start();
 let session_id;
@@ -78,9 +82,26 @@ await main(
         assert.equal(turn.subtype, 'success');
         assert(turn.usage.cache_read_input_tokens >= read_again(first), JSON.stringify(turn.usage));
         assert(read_again(turn) < 100, JSON.stringify(turn.usage));
+        shares.push(share(turn));
         if (line.endsWith('?')) assert.match(turn.result, /Biscuit/);
       }
       assert.equal(await session.end(), 0, session.errors);
+    },
+
+    'its stream comes in pieces, and a turn that is broken off costs nothing': async () => {
+      const pieces = ['--include-partial-messages'];
+      const session = new Session(server, ['--resume', session_id, ...pieces]);
+      session.child.stdin.write(
+        `${JSON.stringify({ type: 'user', message: { role: 'user', content: 'Go on.' } })}\n`,
+      );
+      for (;;) {
+        const { value, done } = await session.lines.next();
+        assert(!done, session.errors);
+        const { type, event } = JSON.parse(value);
+        if (type === 'stream_event' && event.type === 'content_block_delta') break;
+      }
+      session.child.kill('SIGKILL');
+      await session.ended;
     },
 
     'another process goes on with the session behind a kill -9 of the server': async () => {
@@ -90,6 +111,8 @@ await main(
       const turn = await session.say('What is my dog called?');
       assert.equal(turn.subtype, 'success');
       assert(read_again(turn) < 100, JSON.stringify(turn.usage));
+      shares.push(share(turn));
+      console.log(`        at least ${(100 * Math.min(...shares)).toFixed(1)} % from memory`);
       assert.match(turn.result, /Biscuit/);
       assert.equal(await session.end(), 0, session.errors);
     },
