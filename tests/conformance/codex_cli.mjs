@@ -1,6 +1,6 @@
 // The Codex program itself, where CONFORMANCE_CODEX names one: a conversation over Responses, by
-// POST and over a WebSocket, an answer in a form, a turn that is broken off, and the continuation by
-// another process behind a kill -9 of the server.
+// POST and over a WebSocket, an answer in a form, a turn that is broken off, and the continuation
+// by another process behind a kill -9 of the server.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

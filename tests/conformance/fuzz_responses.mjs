@@ -46,7 +46,8 @@ async function fuzz(name, ask, make_state = () => ({})) {
       const number = next++;
       const random = new bodies.Random(SEED * 1_000_003 + number);
       try {
-        taken += (await ask(random, state)) ? 1 : 0;
+        const is_taken = await ask(random, state);
+        taken += is_taken ? 1 : 0;
       } catch (error) {
         throw new Error(`request ${number} of ${name}: ${error.message}`, { cause: error });
       }
@@ -161,7 +162,10 @@ async function ask_socket(r, state) {
     }
     if (!ends.test(event.type)) continue;
     state.latest = event.response.id;
-    if (r.chance(0.05)) state.socket.close();
+    if (r.chance(0.05)) {
+      state.socket.close();
+      state.socket = undefined;
+    }
     return true;
   }
 }

@@ -72,10 +72,13 @@ export class RawSocket {
   /** One frame of this kind, masked as clients must. */
   frame(kind, bytes) {
     const body = Buffer.from(bytes);
-    const head = Buffer.alloc(body.length < 126 ? 2 : 10);
+    // The shortest of the three forms of a length is the only right one.
+    const small = body.length < 126 ? body.length : body.length < 65536 ? 126 : 127;
+    const head = Buffer.alloc(small < 126 ? 2 : small === 126 ? 4 : 10);
     head[0] = 0x80 | kind;
-    head[1] = 0x80 | (body.length < 126 ? body.length : 127);
-    if (body.length >= 126) head.writeBigUInt64BE(BigInt(body.length), 2);
+    head[1] = 0x80 | small;
+    if (small === 126) head.writeUInt16BE(body.length, 2);
+    if (small === 127) head.writeBigUInt64BE(BigInt(body.length), 2);
     const mask = randomBytes(4);
     for (let i = 0; i < body.length; ++i) body[i] ^= mask[i % 4];
     this.socket.write(Buffer.concat([head, mask, body]));

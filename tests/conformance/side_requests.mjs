@@ -1,7 +1,7 @@
 // What agent clients ask beside their agents' turns: titles, summaries, probes, detours without
 // tools or into a form. Each client's shape of traffic is replayed with such a request between any
-// two turns: from the second turn on at least 95 % of the agent's prompt come from memory, and never
-// fewer tokens than were remembered when the turn before had ended.
+// two turns: from the second turn on at least 95 % of the agent's prompt come from memory, and
+// never fewer tokens than were remembered when the turn before had ended.
 
 import assert from 'node:assert/strict';
 

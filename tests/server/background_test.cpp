@@ -156,13 +156,14 @@ TEST_F(background_api, one_that_the_engine_refuses_has_failed) {
 
 TEST_F(background_api, a_tenant_has_sixteen_at_once_and_one_more_is_told_to_wait) {
     const std::size_t most = background_limits().at_once_of_tenant;
-    std::string id;
-    for (std::size_t i = 0; i < most; ++i) id = begin();
+    std::vector<std::string> ids;
+    for (std::size_t i = 0; i < most; ++i) ids.push_back(begin());
     const http_reply refused = ask(background_body(false));
     EXPECT_EQ(refused.status, 429);
     EXPECT_TRUE(refused.fields.contains("retry-after"));
-    EXPECT_EQ(json::parse(send("POST", id + "/cancel").body).at("status"), "cancelled");
-    begin();
+    EXPECT_EQ(json::parse(send("POST", ids[0] + "/cancel").body).at("status"), "cancelled");
+    ids[0] = begin();
+    for (const std::string& id : ids) send("DELETE", id);
 }
 
 TEST_F(background_api, without_store_there_is_nothing_to_ask_for) {

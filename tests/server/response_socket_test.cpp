@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/handlers/responses/socket.hpp"
 #include "tests/server/test_server.hpp"
 
@@ -33,13 +35,10 @@ class socket_client {
     void say(const std::string& text) {
         std::string frame("\x81", 1);
         const std::size_t size = text.size();
-        if (size < 126) {
-            frame += static_cast<char>(0x80 | size);
-        } else {
-            frame += static_cast<char>(0x80 | 127);
-            for (int shift = 56; shift >= 0; shift -= 8)
-                frame += static_cast<char>((size >> shift) & 0xff);
-        }
+        ASSERT_LT(size, 65536u);
+        frame += static_cast<char>(0x80 | std::min<std::size_t>(size, 126));
+        if (size >= 126)
+            frame.append({static_cast<char>(size >> 8), static_cast<char>(size & 0xff)});
         http_.send(frame.append(4, '\0') + text);
     }
     void ask(const std::string& more) {
@@ -104,11 +103,13 @@ TEST_F(response_socket_api, each_event_is_a_message_and_their_numbers_have_no_ga
 }
 
 TEST_F(response_socket_api, a_prompt_is_warmed_up_and_then_followed_with_what_is_new) {
+    server_.engine().on_submit = answer_with({});
     socket_client client(server_.port());
     client.ask(R"(,"generate":false,"input":[{"role":"developer","content":"You help."}])");
     const json::value warm = client.read_to_end();
     EXPECT_EQ(warm.at("type"), "response.completed");
     EXPECT_TRUE(wanted(1).only_reads);
+    server_.engine().on_submit = answer_with({"Hel", "lo"});
     client.ask(R"(,"input":[{"role":"user","content":"One"}])" + follows(id_of(warm)));
     const json::value first = client.read_to_end();
     EXPECT_EQ(wanted(2).chat.system, "You help.");

@@ -67,7 +67,11 @@ TEST(router, only_probes_and_the_front_page_are_open) {
         // Counters have readers of their own.
         EXPECT_EQ(row.auth == auth_class::reader, row.pattern == "/metrics") << row.pattern;
         bool is_usage = row.pattern.ends_with("/usage");
-        bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug || is_usage;
+        // A WebSocket takes one for each of its requests; no model embeds text.
+        bool is_socket = row.pattern == "/v1/responses" && row.method == "GET";
+        bool is_refused = row.pattern == "/v1/embeddings";
+        bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug || is_usage ||
+                          is_socket || is_refused;
         bool answers = row.pattern == "/api/chat" || row.pattern == "/api/generate";
         bool is_with_engine = is_other_api ? answers : (is_api || is_admin) && !needs_none;
         EXPECT_EQ(row.engine != engine_need::none, is_with_engine) << row.pattern;

@@ -24,7 +24,7 @@ constexpr const char* conversation_head = "conversation:";
 /// Looks up what a request refers to. Each response is read once, however many of its items are.
 class lookup {
   public:
-    lookup(const services& with, const storage::tenant_id& tenant, const own_items& own)
+    lookup(const services& with, const storage::tenant_id& tenant, const own_lookup& own)
         : with_(with), tenant_(tenant), own_(own) {}
 
     protocol::result<json::array> before(const std::string& id) const {
@@ -51,7 +51,7 @@ class lookup {
   private:
     const services& with_;
     const storage::tenant_id tenant_;
-    const own_items& own_;
+    const own_lookup& own_;
     std::map<std::string, json::value> items_;
     std::set<std::string> was_read_;
 };
@@ -88,7 +88,7 @@ std::int64_t seconds_now() {
 
 net::awaitable<protocol::result<responses::response_request>> parse_asked(const services& with,
                                                                           const request& incoming,
-                                                                          const own_items& own) {
+                                                                          const own_lookup& own) {
     lookup known(with, tenant_of(incoming), own);
     auto read = [&] {
         return responses::parse_response(

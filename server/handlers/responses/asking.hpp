@@ -23,9 +23,9 @@ std::int64_t seconds_now();
 
 /// The body, with the conversation that it continues. `own`: asked first for the items of the
 /// response that it follows; null where it knows none.
-using own_items = std::function<std::optional<boost::json::array>(const std::string& id)>;
+using own_lookup = std::function<std::optional<boost::json::array>(const std::string& id)>;
 net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
-    const services& with, const request& incoming, const own_items& own = {});
+    const services& with, const request& incoming, const own_lookup& own = {});
 
 /// Moves what the reply needs out of the request.
 protocol::responses::reply_options reply_options_of(protocol::responses::response_request& parsed,

@@ -3,6 +3,7 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "protocol/responses/compaction.hpp"
@@ -20,8 +21,13 @@ using reply = std::optional<response>;
 boost::json::array all_items(const services& with, const request& incoming,
                              const responses::response_request& parsed, protocol::id_maker& ids) {
     boost::json::array items;
-    if (auto chain = with.responses.stored.chain(tenant_of(incoming), parsed.previous))
-        if (auto before = responses::items_of(*chain)) items = std::move(*before);
+    const storage::tenant_id tenant = tenant_of(incoming);
+    const auto take = [&](std::span<const kept_responses::kept> from) {
+        if (auto before = responses::items_of(from)) items = std::move(*before);
+    };
+    if (auto chain = with.responses.stored.chain(tenant, parsed.previous)) take(*chain);
+    if (auto kept = with.responses.conversations.find(tenant, parsed.conversation))
+        take(std::span(&kept, 1));
     for (boost::json::value& each : responses::named_items(parsed.input, ids))
         items.push_back(std::move(each));
     return items;

@@ -2,9 +2,6 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/websocket/rfc6455.hpp>
-#include <boost/beast/websocket/stream.hpp>
 #include <boost/json.hpp>
 
 #include <atomic>
@@ -18,9 +15,8 @@
 #include "protocol/wire/named_model.hpp"
 #include "server/handlers/responses/asking.hpp"
 #include "server/http/cors.hpp"
-#include "server/http/live/upgrade.hpp"
+#include "server/http/live/message_socket.hpp"
 #include "server/http/middleware.hpp"
-#include "server/runtime/deadline.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/task_group.hpp"
 #include "server/usage/key_account.hpp"
@@ -31,14 +27,10 @@ namespace {
 
 namespace json = boost::json;
 namespace responses = protocol::responses;
-namespace websocket = boost::beast::websocket;
 using clock = std::chrono::steady_clock;
 using protocol::errc;
 using reply = std::optional<response>;
 using tcp = net::ip::tcp;
-
-// What a buffer keeps for the next message.
-constexpr std::size_t buffer_bytes_kept = std::size_t{1} << 20;
 
 /// Of this process, like the sockets themselves.
 std::atomic<int> open_sockets{0};
@@ -74,21 +66,21 @@ class response_socket final : public client_link,
                               public event_sink,
                               public std::enable_shared_from_this<response_socket> {
   public:
-    response_socket(const services& with, const request& handshake, tcp::socket socket,
-                    std::unique_ptr<place> held)
+    response_socket(const services& with, const request& handshake,
+                    std::shared_ptr<message_socket> socket, std::unique_ptr<place> held)
         : with_(with),
           place_(std::move(held)),
           handshake_(handshake),
-          stream_(std::move(socket)),
-          arrived_(stream_.get_executor()) {
+          socket_(std::move(socket)),
+          arrived_(socket_->executor()) {
         handshake_.engine = {};
         handshake_.method = "POST";
     }
 
     /// Until the client has gone.
-    net::awaitable<void> run(const upgrade_request* upgrade);
+    net::awaitable<void> run();
 
-    net::any_io_executor executor() override { return stream_.get_executor(); }
+    net::any_io_executor executor() override { return socket_->executor(); }
     net::awaitable<bool> write(std::string) override { co_return !is_gone_; }
     bool is_gone() const override { return is_gone_; }
     void when_gone(std::function<void()> notify) override {
@@ -122,7 +114,7 @@ class response_socket final : public client_link,
     const services& with_;
     const std::unique_ptr<place> place_;
     request handshake_;
-    websocket::stream<tcp::socket> stream_;
+    const std::shared_ptr<message_socket> socket_;
     net::steady_timer arrived_;
     std::deque<std::string> messages_;
     std::size_t message_bytes_ = 0;
@@ -161,16 +153,7 @@ class response_socket::keeping final : public before_end {
     const kept_question& question_;
 };
 
-net::awaitable<void> response_socket::run(const upgrade_request* upgrade) {
-    websocket::stream_base::timeout limits{};
-    limits.handshake_timeout = with_.limits.farewell;
-    limits.idle_timeout = socket_silence_max;
-    limits.keep_alive_pings = true;
-    stream_.set_option(limits);
-    stream_.read_message_max(with_.limits.body_bytes_max);
-    stream_.text(true);
-    auto [error] = co_await stream_.async_accept(*upgrade, use_tuple);
-    if (error) co_return;
+net::awaitable<void> response_socket::run() {
     with_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
                                 "responses of a WebSocket");
     co_await read();
@@ -181,23 +164,18 @@ void response_socket::leave() {
     is_gone_ = true;
     if (notify_) notify_();
     arrived_.cancel();
-    boost::system::error_code ignored;  // a socket that is already closed is what we want
-    stream_.next_layer().close(ignored);
+    socket_->leave();
 }
 
 net::awaitable<void> response_socket::read() {
-    boost::beast::flat_buffer buffer;
     for (;;) {
-        auto [error, count] = co_await stream_.async_read(buffer, use_tuple);
-        if (error || is_gone_) co_return;
-        const auto bytes = buffer.cdata();
-        message_bytes_ += count;
+        auto message = co_await socket_->read();
+        if (!message || is_gone_) co_return;
+        message_bytes_ += message->size();
         const bool is_too_much = messages_.size() >= waiting_requests_max ||
                                  message_bytes_ > 2 * with_.limits.body_bytes_max;
         if (is_too_much) co_return;
-        messages_.emplace_back(static_cast<const char*>(bytes.data()), count);
-        buffer.consume(count);
-        if (buffer.capacity() > buffer_bytes_kept) buffer.shrink_to_fit();
+        messages_.push_back(std::move(*message));
         arrived_.cancel();
     }
 }
@@ -220,14 +198,9 @@ net::awaitable<void> response_socket::answer_all(std::shared_ptr<response_socket
 
 net::awaitable<bool> response_socket::send(std::string message) {
     if (is_gone_) co_return false;
-    boost::system::error_code error;
-    {
-        deadline limit(stream_.next_layer(), with_.limits.write);
-        std::tie(error, std::ignore) =
-            co_await stream_.async_write(net::buffer(message), use_tuple);
-    }
-    if (error) leave();
-    co_return !error;
+    const bool is_there = co_await socket_->write(std::move(message));
+    if (!is_there) leave();
+    co_return is_there;
 }
 
 net::awaitable<bool> response_socket::write(std::string_view events) {
@@ -336,8 +309,8 @@ net::awaitable<reply> response_socket::ask(request& one) {
     auto agent = agent_of_headers(one);
     if (!agent) co_return error_response(one, agent.error());
     earlier_ = {};
-    auto parsed =
-        co_await parse_asked(with_, one, [&](const std::string& id) { return own_items(one, id); });
+    const own_lookup own = [&](const std::string& id) { return own_items(one, id); };
+    auto parsed = co_await parse_asked(with_, one, own);
     if (!parsed) co_return error_response(one, parsed.error());
     if (auto refused = refuse_other_model(with_, one, parsed->model)) co_return refused;
     if (parsed->in_background)
@@ -361,7 +334,7 @@ net::awaitable<reply> response_socket::ask(request& one) {
 
 reply refuse(const services& with, const request& incoming) {
     if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
-    if (!websocket::is_upgrade(as_beast(incoming))) {
+    if (!asks_for_socket(incoming)) {
         constexpr int upgrade_required = 426;
         response refused = error_response(
             incoming,
@@ -394,10 +367,11 @@ net::awaitable<reply> get_responses(const services& with, const request& incomin
             protocol::fail(errc::bad_value, "nothing may follow before the server has switched"),
             400);
     client.streamed(101);
-    const upgrade_request upgrade = as_beast(incoming);
+    auto opened = co_await accept_socket(with.limits, incoming, std::move(*socket));
+    if (!opened) co_return std::nullopt;
     const auto one =
-        std::make_shared<response_socket>(with, incoming, std::move(*socket), std::move(held));
-    co_await one->run(&upgrade);
+        std::make_shared<response_socket>(with, incoming, std::move(opened), std::move(held));
+    co_await one->run();
     co_return std::nullopt;
 }
 

@@ -1,0 +1,85 @@
+#include "server/http/live/message_socket.hpp"
+
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include <tuple>
+#include <utility>
+
+#include "server/http/live/upgrade.hpp"
+#include "server/runtime/deadline.hpp"
+#include "server/runtime/tokens.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+namespace websocket = boost::beast::websocket;
+using tcp = net::ip::tcp;
+
+// What the buffer keeps for the next message.
+constexpr std::size_t buffer_bytes_kept = std::size_t{1} << 20;
+
+class beast_socket final : public message_socket {
+  public:
+    beast_socket(const http_limits& limits, tcp::socket socket)
+        : limits_(limits), stream_(std::move(socket)) {
+        websocket::stream_base::timeout times{};
+        times.handshake_timeout = limits.farewell;
+        times.idle_timeout = socket_silence_max;
+        times.keep_alive_pings = true;
+        stream_.set_option(times);
+        stream_.read_message_max(limits.body_bytes_max);
+        stream_.text(true);
+    }
+
+    net::awaitable<bool> accept(const upgrade_request* upgrade) {
+        auto [error] = co_await stream_.async_accept(*upgrade, use_tuple);
+        co_return !error;
+    }
+    net::any_io_executor executor() override { return stream_.get_executor(); }
+    net::awaitable<std::optional<std::string>> read() override {
+        auto [error, count] = co_await stream_.async_read(buffer_, use_tuple);
+        if (error) co_return std::nullopt;
+        std::string message(static_cast<const char*>(buffer_.cdata().data()), count);
+        buffer_.consume(count);
+        if (buffer_.capacity() > buffer_bytes_kept) buffer_.shrink_to_fit();
+        co_return message;
+    }
+    net::awaitable<bool> write(std::string message) override {
+        boost::system::error_code error;
+        {
+            deadline limit(stream_.next_layer(), limits_.write);
+            std::tie(error, std::ignore) =
+                co_await stream_.async_write(net::buffer(message), use_tuple);
+        }
+        if (error) leave();
+        co_return !error;
+    }
+    void leave() override {
+        boost::system::error_code ignored;  // a socket that is already closed is what we want
+        stream_.next_layer().close(ignored);
+    }
+
+  private:
+    const http_limits& limits_;
+    websocket::stream<tcp::socket> stream_;
+    boost::beast::flat_buffer buffer_;
+};
+
+}  // namespace
+
+bool asks_for_socket(const request& incoming) { return websocket::is_upgrade(as_beast(incoming)); }
+
+net::awaitable<std::shared_ptr<message_socket>> accept_socket(const http_limits& limits,
+                                                              const request& incoming,
+                                                              tcp::socket socket) {
+    const upgrade_request upgrade = as_beast(incoming);
+    const auto made = std::make_shared<beast_socket>(limits, std::move(socket));
+    const bool is_open = co_await made->accept(&upgrade);
+    if (!is_open) co_return nullptr;
+    co_return made;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,36 @@
+#pragma once
+// A WebSocket as what speaks over it sees it: text messages in and out. Beast stays behind it.
+// Owner: what speaks over it. Thread: the connection's strand; one reads and one writes at a time.
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "server/http/limits.hpp"
+#include "server/http/request.hpp"
+
+namespace semantic::server {
+
+class message_socket {
+  public:
+    virtual ~message_socket() = default;
+    virtual boost::asio::any_io_executor executor() = 0;
+    /// Returns: the next message; nothing when the client has gone or has broken a rule, such as
+    /// that of a message's length, which is a body's.
+    virtual boost::asio::awaitable<std::optional<std::string>> read() = 0;
+    /// Returns: whether it went out in time.
+    virtual boost::asio::awaitable<bool> write(std::string message) = 0;
+    /// Closes at once. Whoever reads or writes is told that the client has gone.
+    virtual void leave() = 0;
+};
+
+bool asks_for_socket(const request& incoming);
+/// Answers the handshake. `limits` outlive the socket. Null: the client went in the middle of it.
+boost::asio::awaitable<std::shared_ptr<message_socket>> accept_socket(
+    const http_limits& limits, const request& incoming, boost::asio::ip::tcp::socket socket);
+
+}  // namespace semantic::server
