@@ -61,6 +61,24 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
     return {};
 }
 
+// The next turn of an anonymous conversation has all that its memory has, or the last answer is
+// asked for again, or what came behind that was broken off: a client that goes on leaves the
+// unfinished answer out, and maybe the question too. It must not read again all that the model ever
+// wrote in its own words, as a stranger would. What parts in front of the last answer is another
+// conversation, which takes nothing from this one.
+bool resolver::is_next_turn(const prompt_source& found) const {
+    if (!found.state) return false;
+    if (found.match.kind == match_kind::extend) return true;
+    const auto last = last_answer(*found.state);
+    if (!last || last->tokens == 0) return found.match.kind == match_kind::exact;
+    const std::string& text = found.state->text;
+    const std::size_t end = found.state->token_ends[last->tokens - 1];
+    const bool is_broken_off = text.find(template_.turn_begin(), end) != std::string::npos;
+    const bool asks_again = found.match.kind == match_kind::exact && !is_broken_off;
+    return found.match.common_bytes >= (asks_again ? last->begin : end) &&
+           (asks_again || is_broken_off);
+}
+
 // Each pass may get past a turn where the closest conversations part, and so find others.
 storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_turn(
     const generation_request& request, const render_options& options, searched_prompt& asked,
@@ -72,8 +90,9 @@ storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_tur
         searched_prompt& of = reworded ? *reworded : asked;
         turn.source = memories_.anonymous_conversation(request.tenant, of, busy);
         const prompt_source& found = turn.source;
-        if (is_whole(found.match.kind)) return std::optional(std::move(turn));
-        if (!found.state || found.match.bytes <= before || pass == replays_max || !rewords(request))
+        if (is_next_turn(found)) return std::optional(std::move(turn));
+        if (!found.state || is_whole(found.match.kind) || found.match.bytes <= before ||
+            pass == replays_max || !rewords(request))
             return std::optional<rendering>();
         auto text = prompt_text_as_sampled(tokenizer_, template_, request, *found.state, options);
         if (!text) return text.error();

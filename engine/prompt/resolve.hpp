@@ -77,6 +77,7 @@ class resolver {
                                                                   const render_options& options,
                                                                   searched_prompt& asked,
                                                                   const busy_agents& busy) const;
+    bool is_next_turn(const prompt_source& found) const;
     /// Whether a session's request is no turn of the conversation that its agent remembers.
     bool is_branch(const generation_request& request, const marked_text& text) const;
     /// A text that cannot fit by its bytes.

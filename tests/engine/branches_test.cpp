@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/transcript.hpp"
@@ -115,6 +120,57 @@ TEST_F(branches, that_wait_behind_their_session_are_all_answered) {
 }
 
 // What clients send with one prompt_cache_key: no name at all.
+// A client leaves an answer out that its user has broken off, and maybe the question too.
+TEST_F(branches, a_conversation_without_a_name_goes_on_behind_an_answer_that_was_broken_off) {
+    const auto ask = [&](std::vector<std::string> turns, int max_tokens = 24) {
+        return run(*engine_, tests::ask("", chat_of(std::move(turns)), max_tokens));
+    };
+    // As by a client that leaves, and on a machine of any speed in the middle of 4,000 tokens.
+    const auto break_off = [&](std::vector<std::string> turns) {
+        generation_request request = tests::ask("", chat_of(std::move(turns)), 4000);
+        request.sampling.biases = {{2, -100.0f}};  // <|im_end|>: it does not end by itself
+        request.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(15);
+        EXPECT_EQ(run(*engine_, std::move(request))->finished->why, stop_reason::deadline);
+    };
+    const auto first = ask({long_paste(4)});
+    const auto second = ask({long_paste(4), first->text, "Go on."});
+    ASSERT_EQ(second->agent, first->agent);
+    std::vector<std::string> told{long_paste(4), first->text, "Go on.", second->text};
+    const auto with = [&](std::string more) {
+        std::vector<std::string> turns = told;
+        turns.push_back(std::move(more));
+        return turns;
+    };
+    break_off(with("Tell me everything."));
+    const auto third = ask(with("What is my dog called?"));
+    EXPECT_EQ(third->agent, first->agent);
+    EXPECT_GE(third->usage.reused_tokens,
+              second->usage.prompt_tokens + second->finished->output_tokens - 1);
+    // It has the answer that came to its end behind it, so what parts in front of that is another.
+    told.push_back("What is my dog called?");
+    told.push_back(third->text);
+    break_off(with("Tell me everything."));
+    EXPECT_NE(ask({long_paste(4), first->text, "Go back."})->agent, first->agent);
+    EXPECT_EQ(ask(with("And now?"))->agent, first->agent);
+}
+
+TEST_F(branches, a_conversation_that_begins_like_another_one_without_a_name_takes_nothing_from_it) {
+    const auto ask = [&](std::vector<std::string> turns) {
+        return run(*engine_, tests::ask("", chat_of(std::move(turns)), 24));
+    };
+    const auto first = ask({long_paste(4)});
+    const auto second = ask({long_paste(4), first->text, "Go on."});
+    const auto again = ask({long_paste(4), first->text, "Go on."});
+    EXPECT_EQ(again->agent, first->agent) << "the last answer once more";
+    EXPECT_EQ(not_reused(*again), 1);
+    const auto stranger = ask({long_paste(4)});
+    EXPECT_NE(stranger->agent, first->agent);
+    EXPECT_EQ(not_reused(*stranger), 1);
+    const auto third = ask({long_paste(4), first->text, "Go on.", again->text, "And now?"});
+    EXPECT_EQ(third->agent, first->agent);
+    EXPECT_GE(third->usage.reused_tokens, again->usage.prompt_tokens);
+}
+
 TEST_F(branches, eight_conversations_without_a_name_reuse_each_its_own) {
     const std::string system = long_paste(3);
     std::vector<std::vector<std::string>> turns;
