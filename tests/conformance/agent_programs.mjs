@@ -88,6 +88,9 @@ const programs = {
     }),
     first: (text) => ['-p', text],
     again: (text) => ['-p', '--continue', text],
+    // A tool of the program's own brings the answer in.
+    form_tool: 'StructuredOutput',
+    structured: (home, text) => ['-p', '--json-schema', JSON.stringify(answer_schema), text],
   },
   codex: {
     tool: 'get_goal',
@@ -119,6 +122,11 @@ const programs = {
     env: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: 'none', OPENAI_MODEL: name }),
     first: (text) => ['--auth-type', 'openai', '-p', text],
     again: (text) => ['--auth-type', 'openai', '--continue', '-p', text],
+    form_tool: 'structured_output',
+    structured(home, text) {
+      const schema = ['--json-schema', JSON.stringify(answer_schema)];
+      return ['--auth-type', 'openai', ...schema, '-p', text];
+    },
   },
 };
 
@@ -242,6 +250,8 @@ async function converse(program) {
 
 async function answer_in_form(program) {
   const desk = new Desk(program);
+  const { form_tool } = programs[program];
+  if (form_tool) Object.assign(desk.proxy, { tool: form_tool, calls: 1 });
   await desk.start_server();
   const said = await desk.run(programs[program].structured(desk.home, 'Are you sure?'));
   const answer = JSON.parse(/\{[^{}]*\}/.exec(said)[0]);
