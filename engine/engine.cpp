@@ -30,6 +30,14 @@
 
 namespace semantic::engine {
 
+class engine_commons {
+  public:
+    explicit engine_commons(std::size_t bytes)
+        : budget(std::make_shared<storage::pool_budget>(bytes)) {}
+    const std::shared_ptr<storage::pool_budget> budget;
+    const std::shared_ptr<storage::directory_share> directory = storage::make_directory_share();
+};
+
 namespace {
 
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
@@ -267,6 +275,10 @@ pool_usage local_engine::pool() const {
     pool_usage usage;
     usage.frames_total = pool_->frame_count();
     usage.frames_held = pool_->held_count();
+    const std::uint64_t held_bytes = usage.frames_held * pool_->layout().frame_bytes();
+    const std::uint64_t all_bytes = pool_->budget().held_bytes();
+    if (all_bytes > held_bytes)
+        usage.frames_held_by_others = (all_bytes - held_bytes) / pool_->layout().frame_bytes();
     usage.frame_bytes = pool_->layout().frame_bytes();
     for (const storage::agent_summary& agent : store_->list()) {
         bool hot = agent.tier == storage::memory_tier::hot;
@@ -460,6 +472,8 @@ storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_opt
     try {
         recipe.group_size = options.kv_group_size;
         storage::kv_layout layout = make_kv_layout(config, recipe, options.block_tokens);
+        if (options.commons != nullptr)
+            return std::make_unique<storage::block_pool>(layout, options.commons->budget);
         std::size_t budget =
             options.cache_budget_bytes > 0 ? options.cache_budget_bytes : default_budget();
         return std::make_unique<storage::block_pool>(layout, budget);
@@ -486,6 +500,11 @@ storage::result<std::unique_ptr<transformer>> load_model(
 }
 
 }  // namespace
+
+std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_bytes) {
+    return std::make_shared<engine_commons>(cache_budget_bytes > 0 ? cache_budget_bytes
+                                                                   : default_budget());
+}
 
 storage::result<std::unique_ptr<engine>> load_engine(
     engine_options options, const std::function<void(load_progress)>& progress) {
@@ -544,6 +563,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     store_options.model = (*model)->weights_hash().hex();
     store_options.model_name = name_of_model(options);
     if (options.feed) store_options.on_left = telling(options.feed);
+    if (options.commons != nullptr) store_options.share = options.commons->directory;
     auto store = storage::agent_cache_store::open(store_options, **pool);
     if (!store) return store.error();
 

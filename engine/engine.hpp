@@ -29,6 +29,12 @@
 
 namespace semantic::engine {
 
+/// What engines of several models in one process have together: the cache directory with its disk
+/// budget, and the bytes of the pool, which each has as it uses them. Thread: any.
+class engine_commons;
+/// `cache_budget_bytes`: as in engine_options.
+std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_bytes);
+
 struct engine_options {
     std::string model_directory;  // a folder, or a GGUF file
     std::string model_id;         // what clients call it; empty: the folder's name
@@ -65,6 +71,9 @@ struct engine_options {
     std::function<void(std::string)> on_warning;
     /// Where what happens is told; null: nobody can watch.
     std::shared_ptr<activity_feed> feed{};
+    /// With engines that are to run at the same time on one cache directory; null: it is alone.
+    /// cache_budget_bytes is then what was given to make it.
+    std::shared_ptr<engine_commons> commons{};
 };
 
 struct model_info {
@@ -138,8 +147,9 @@ struct memory_usage {
 
 /// Of all tenants together.
 struct pool_usage {
-    std::uint64_t frames_total = 0;
+    std::uint64_t frames_total = 0;  // of a pool that others have too: if they had nothing of it
     std::uint64_t frames_held = 0;
+    std::uint64_t frames_held_by_others = 0;  // of other models, counted in frames of this one
     std::uint64_t frame_bytes = 0;
     std::uint64_t agents_hot = 0;
     std::uint64_t agents_warm = 0;

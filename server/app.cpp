@@ -79,6 +79,7 @@ app::app(app_options options)
       live_(context_.get_executor(), options_.feed),
       accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,
                  options_.settings.concurrent_requests}),
+      engines_(static_cast<std::size_t>(options_.settings.max_loaded)),
       models_(options_.models, options_.settings),
       switcher_(engines_, switching()),
       queue_(make_queue()),
@@ -146,7 +147,7 @@ int app::run() {
     try {
         for (int i = 1; i < options_.settings.io_threads; ++i)
             threads.emplace_back([this] { context_.run(); });
-        if (auto begun = switcher_.ask(models_.list().start(), {}); !begun)
+        if (auto begun = switcher_.ask(0, models_.list().start(), {}); !begun)
             throw std::runtime_error(begun.error().what);
     } catch (...) {
         context_.stop();
@@ -177,7 +178,9 @@ std::unique_ptr<model_queue> app::make_queue() {
     how.waiting_max = static_cast<std::size_t>(settings.max_queued);
     how.start = models_.list().start();
     how.name_of = [this](std::size_t model) { return models_.list().at(model).name; };
-    how.fault_of = [this](std::size_t model) { return models_.fault(model); };
+    how.fault_of = [this](std::size_t model, std::size_t slot) {
+        return fault_of_model(models_, engines_, model, slot);
+    };
     return std::make_unique<model_queue>(engines_, switcher_, probe_, std::move(how));
 }
 
@@ -189,7 +192,10 @@ storage::result<std::unique_ptr<engine::engine>> app::load_engine(
     };
     std::string why;
     try {
-        auto loaded = options_.load(model, progress);
+        std::vector<std::size_t> beside = engines_.models_beside();
+        std::erase(beside, model);
+        auto loaded = options_.load_beside ? options_.load_beside(model, beside, progress)
+                                           : options_.load(model, progress);
         if (loaded) {
             // Those of a server that runs are as they are, but what a model that comes remembers
             // of their agents is found anew, from their whole conversations.
@@ -339,9 +345,9 @@ void app::begin_stop() {
     listener_.stop();
     live_.stop();
     const clock::time_point until = clock::now() + options_.settings.shutdown_grace;
-    const slot_phase phase = switcher_.close(until);
+    const bool any_engine = switcher_.close(until);
     if (queue_) queue_->close();
-    if (!has_engine(phase) && options_.handle_signals) {
+    if (!any_engine && options_.handle_signals) {
         tasks_.spawn(context_.get_executor(), leave_at_once(), "stopping");
         return;
     }
@@ -368,17 +374,27 @@ net::awaitable<void> app::wait_for_answers(clock::time_point until) {
     }
 }
 
+net::awaitable<void> app::save_all(clock::time_point until) {
+    for (std::size_t i = 0; i < engines_.size(); ++i) {
+        if (!has_engine(engines_.at(i).state().phase)) continue;
+        engine::engine* engine = engines_.at(i).own();
+        auto drain = [engine, until] { return engine->drain(std::max(until, clock::now())), true; };
+        if (engine != nullptr) co_await run_on(workers_.get_executor(), drain);
+    }
+}
+
 net::awaitable<void> app::stop_in_order(clock::time_point until) {
     co_await wait_for_answers(until);
     if (probe_.answers_running.load() > 0)
         log_event(log_level::warning, "the grace is over: cutting running answers");
-    auto join = [this] { return switcher_.join(), true; };
-    co_await run_on(workers_.get_executor(), join);
-    if (engine::engine* engine = engines_.own(); engine != nullptr) {
-        auto drain = [engine, until] { return engine->drain(std::max(until, clock::now())), true; };
-        co_await run_on(workers_.get_executor(), drain);
-    }
+    auto join = [this, is_hasty = options_.handle_signals] {
+        if (is_hasty) return switcher_.join_those_with_engine();
+        return switcher_.join(), true;
+    };
+    const bool is_all = co_await run_on(workers_.get_executor(), join);
+    co_await save_all(until);
     co_await wait_for_answers(clock::now() + farewell);
+    if (!is_all) co_await leave_at_once();  // another model is being loaded
     responses_.tasks.cancel();
     sessions_.cancel();
     const bool is_quiet = co_await responses_.tasks.wait(clock::now() + farewell);

@@ -12,18 +12,19 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "server/config/config.hpp"
 #include "server/coordination/run_registry.hpp"
 #include "server/coordination/session_registry.hpp"
-#include "server/engines/engine_slot.hpp"
+#include "server/engines/engine_slots.hpp"
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
 #include "server/live/live_hub.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
-#include "server/models/model_switch.hpp"
+#include "server/models/model_switches.hpp"
 #include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
@@ -33,11 +34,18 @@
 
 namespace semantic::server {
 
+/// Blocks. Makes the engine of a model beside those of others.
+using beside_loader = std::function<storage::result<std::unique_ptr<engine::engine>>(
+    std::size_t model, const std::vector<std::size_t>& beside,
+    const std::function<void(engine::load_progress)>& progress)>;
+
 struct app_options {
     config settings;
     http_limits limits;  // body_bytes_max is taken from `settings`
     registry models{{{"model"}}, 0};
     model_loader load;
+    /// The same beside models that are loaded; empty: as `load`.
+    beside_loader load_beside;
     /// What the engines that `load` makes tell of what happens. Not null.
     std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
     std::string cache_directory;  // for the line that says what runs
@@ -83,6 +91,7 @@ class app {
     boost::asio::awaitable<void> give_signs_of_life(std::chrono::microseconds every);
     void begin_stop();
     boost::asio::awaitable<void> stop_in_order(std::chrono::steady_clock::time_point until);
+    boost::asio::awaitable<void> save_all(std::chrono::steady_clock::time_point until);
     boost::asio::awaitable<void> leave_at_once();
     boost::asio::awaitable<void> wait_for_answers(std::chrono::steady_clock::time_point until);
 
@@ -107,9 +116,9 @@ class app {
     response_registry responses_;
     live_hub live_;
     key_accounts accounts_;
-    engine_slot engines_;
+    engine_slots engines_;
     known_models models_;
-    model_switch switcher_;
+    model_switches switcher_;
     std::unique_ptr<model_queue> queue_;  // with auto-swap
     std::atomic<bool> stopping_{false};
     std::atomic<int> exit_status_{0};

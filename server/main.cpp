@@ -55,20 +55,48 @@ engine::engine_options engine_options_of(const server::config& settings,
     return options;
 }
 
-/// Takes no more memory than was planned, and nothing where that does not suffice.
-storage::result<std::unique_ptr<engine::engine>> load(
-    const server::config& settings, const server::registered_model& model,
-    const std::shared_ptr<engine::activity_feed>& feed,
-    const std::function<void(engine::load_progress)>& progress) {
-    engine::engine_options options = engine_options_of(settings, model);
-    options.feed = feed;
-    const auto plan = server::plan_for(model.path, server::with_settings(settings, model.settings));
-    if (!plan) return plan.error();
-    server::log_event(server::log_level::info,
-                      "memory for " + model.name + ": " + server::to_text(*plan));
-    options.cache_budget_bytes = plan->pool;
-    return engine::load_engine(std::move(options), progress);
-}
+/// Loads models, takes no more memory than was planned, and nothing where that does not suffice.
+class loader {
+  public:
+    loader(const server::config& settings, const server::registry& models,
+           std::shared_ptr<engine::activity_feed> feed)
+        : settings_(settings), models_(models), feed_(std::move(feed)) {}
+
+    storage::result<std::unique_ptr<engine::engine>> load(
+        std::size_t number, const std::vector<std::size_t>& beside,
+        const std::function<void(engine::load_progress)>& progress) {
+        const server::registered_model& model = models_.at(number);
+        engine::engine_options options = engine_options_of(settings_, model);
+        options.feed = feed_;
+        std::vector<server::planned_model> others;
+        for (const std::size_t each : beside) others.push_back(planned(each));
+        const auto plan = server::plan_for(planned(number), others, pool_bytes_);
+        if (!plan) return plan.error();
+        server::log_event(server::log_level::info,
+                          "memory for " + model.name + ": " + server::to_text(*plan));
+        options.cache_budget_bytes = plan->pool;
+        if (settings_.max_loaded > 1) {
+            // The first plan's pool is all models'.
+            if (commons_ == nullptr) commons_ = engine::make_engine_commons(plan->pool);
+            pool_bytes_ = plan->pool;
+            options.commons = commons_;
+        }
+        return engine::load_engine(std::move(options), progress);
+    }
+
+  private:
+    server::planned_model planned(std::size_t number) const {
+        const server::registered_model& model = models_.at(number);
+        return {model.path, server::with_settings(settings_, model.settings)};
+    }
+
+    const server::config& settings_;
+    const server::registry& models_;
+    const std::shared_ptr<engine::activity_feed> feed_;
+    // One model is loaded at a time, so these need no lock.
+    std::shared_ptr<engine::engine_commons> commons_;
+    std::uint64_t pool_bytes_ = 0;
+};
 
 int serve(const server::config& settings, const std::vector<std::string>& arguments) {
     const server::registry models = find_models(settings, arguments.at(0).c_str());
@@ -84,9 +112,9 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     options.models = models;
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;
-    options.load = [&, feed = options.feed](std::size_t model, const auto& progress) {
-        return load(settings, models.at(model), feed, progress);
-    };
+    loader loads(settings, models, options.feed);
+    options.load_beside = [&](std::size_t model, const std::vector<std::size_t>& beside,
+                              const auto& progress) { return loads.load(model, beside, progress); };
     options.read_again = [&] {
         return server::parse_config({arguments.begin() + 1, arguments.end()}).values;
     };

@@ -58,8 +58,7 @@ using emissions = std::vector<emission>;  // handed over together
 constexpr std::size_t storage_threads = 2;
 // How often a prompt is resolved anew because the memory that it continues has gone from disk.
 constexpr int resolves_max = 3;
-// Far above what max_queued requests can ask for at once; beyond it a save is put off, never a
-// request.
+// Far above what max_queued requests ask for at once; beyond it a save is put off, never a request.
 constexpr std::size_t storage_jobs_max = 4096;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -83,6 +82,7 @@ struct scheduler::impl {
 
     compute_arena& arena;
     const resolver& prompts;
+    const storage::block_pool& frames;
     storage::agent_cache_store& store;
     scheduler_options options;
     engine_probe& probe;
@@ -127,6 +127,7 @@ struct scheduler::impl {
          engine_probe& p)
         : arena(a),
           prompts(r),
+          frames(pool),
           store(s),
           options(std::move(o)),
           probe(p),
@@ -149,6 +150,7 @@ struct scheduler::impl {
                    [this](const job_ptr& work) { restore(work); },
                    [this] { return inbound.load() > 0; }}) {
         arena.run([this] { build(); });
+        frames.budget().listen(frames, [this] { step->try_put(wake{}); });
         gate.emplace([this](const job_ptr& work, finished last) {
             emit->try_put({{work, std::move(last)}});
         });
@@ -184,6 +186,10 @@ struct scheduler::impl {
     void save(const storage::agent_id& agent, request_id waiting,
               storage::save_extent extent = storage::save_extent::everything);
     void trim_hot_agents();
+    void take_hold() {
+        transient_holds.fetch_add(1);
+        frames.budget().set_busy(frames, true);  // the step that follows says whether it still is
+    }
     void release_hold() {
         transient_holds.fetch_sub(1);
         step->try_put(wake{});  // the blocks may be evicted now for requests that wait
@@ -262,7 +268,7 @@ storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
 
 // Renders, matches and tokenises; the agent is busy from here until its answer is committed.
 void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
-    transient_holds.fetch_add(1);
+    take_hold();
     auto refuse = [&](failed why) {
         release_hold();
         std::get<1>(out).try_put({{work, std::move(why)}});
@@ -520,6 +526,7 @@ scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& 
 
 scheduler::~scheduler() {
     impl_->end_all(std::chrono::steady_clock::now());
+    impl_->frames.budget().listen(impl_->frames, {});
     impl_->graph->release_wait();
     impl_->host.join();   // until no node and no storage job is under way
     impl_->gate.reset();  // its own thread may be on its way out of the graph
@@ -573,14 +580,10 @@ void scheduler::cancel(request_id id) {
 }
 
 void scheduler::with_transient_hold(const std::function<void()>& what) {
-    struct held {
-        explicit held(impl& of) : self(of) { self.transient_holds.fetch_add(1); }
-        ~held() { self.release_hold(); }
-        impl& self;
-    } now(*impl_);
+    impl_->take_hold();
+    const std::shared_ptr<void> held(nullptr, [this](void*) { impl_->release_hold(); });
     what();
 }
-
 std::size_t scheduler::disk_jobs() const { return impl_->strands.pending(); }
 void scheduler::wait_for_saves() { impl_->strands.drain(); }
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {

@@ -119,6 +119,7 @@ struct config {
     std::chrono::seconds model_turn{30};   // see models/model_turns.hpp
     std::chrono::seconds model_wait{300};  // of a request for its model
     std::chrono::seconds model_ttl{0};     // without requests; 0: a model stays
+    int max_loaded = 1;                    // models at once
     bool strict_model_names = false;       // off: any unknown name means the loaded model
 };
 

@@ -41,7 +41,8 @@ class engine_lease {
 
 class engine_slot {
   public:
-    engine_slot() = default;
+    /// `begin`: idle, or empty where no engine is to come first.
+    explicit engine_slot(slot_phase begin = slot_phase::idle) { state_.phase = begin; }
     engine_slot(const engine_slot&) = delete;
     engine_slot& operator=(const engine_slot&) = delete;
 

@@ -80,6 +80,12 @@ readiness readiness_of(const services& with) {
                       {"requests_running", running},
                       {"requests_waiting", engine->probe().waiting.load()}};
     if (!now.why.empty()) body["last_change_failed"] = now.why;
+    if (with.engines.size() > 1) {
+        json::array loaded;
+        for (const engine_lease& each : with.engines.look_at_all())
+            loaded.push_back(json::string(each->info().id));
+        body["models"] = std::move(loaded);
+    }
     return {true, std::move(body)};
 }
 
@@ -87,7 +93,8 @@ readiness readiness_of(const services& with) {
 
 bool is_pool_exhausted(const engine::pool_usage& pool, std::int64_t sequences_running) {
     // Less than a twentieth free: the next request of any size has to evict.
-    bool is_full = pool.frames_held * 20 > pool.frames_total * 19;
+    const std::uint64_t held = pool.frames_held + pool.frames_held_by_others;
+    bool is_full = held * 20 > pool.frames_total * 19;
     std::uint64_t clean =
         pool.agents_hot > pool.agents_dirty ? pool.agents_hot - pool.agents_dirty : 0;
     // A running agent is hot too, and its blocks are in use: only clean agents beyond those can

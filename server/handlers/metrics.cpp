@@ -18,10 +18,12 @@ response get_all_usage(const services& with, const request&) {
 }
 
 response get_metrics(const services& with, const request&) {
-    const engine_lease engine = with.engines.look();
+    const std::vector<engine_lease> leases = with.engines.look_at_all();
+    std::vector<const engine::engine*> engines;
+    for (const engine_lease& each : leases) engines.push_back(&*each);
     const model_changes changes{with.switcher.exchanges_done(), with.switcher.exchanges_failed()};
     return text_response(
-        render_metrics(with.probe, changes, engine ? &*engine : nullptr, &with.accounts),
+        render_metrics(with.probe, changes, engines, with.engines.size() > 1, &with.accounts),
         "text/plain; version=0.0.4; charset=utf-8");
 }
 

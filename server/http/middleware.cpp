@@ -89,7 +89,7 @@ std::optional<response> refuse_without_engine(const services& with, const reques
     if (with.stopping.load())
         return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
     const slot_state now = with.engines.state();
-    if (now.phase == slot_phase::ready) return std::nullopt;
+    if (now.phase == slot_phase::ready || with.engines.any_ready()) return std::nullopt;
     return error_response(incoming, not_ready(with, now), 503);
 }
 
@@ -100,9 +100,10 @@ bool may_wait(const services& with, const route_match& match) {
     return !now.is_start && now.phase != slot_phase::idle;
 }
 
-std::optional<response> take_engine(const services& with, request& incoming) {
+std::optional<response> take_engine(const services& with, request& incoming,
+                                    std::optional<std::size_t> model) {
     if (incoming.engine) return std::nullopt;
-    incoming.engine = with.engines.lease();
+    incoming.engine = with.engines.lease(model);
     if (incoming.engine) return std::nullopt;
     if (auto refused = refuse_without_engine(with, incoming)) return refused;
     return error_response(incoming, not_ready(with, with.engines.state()), 503);

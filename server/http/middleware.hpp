@@ -29,7 +29,8 @@ std::optional<response> refuse_without_engine(const services& with, const reques
 /// was found.
 bool may_wait(const services& with, const route_match& match);
 /// Leases the engine for the request, unless it has it. Returns: why there is none.
-std::optional<response> take_engine(const services& with, request& incoming);
+std::optional<response> take_engine(const services& with, request& incoming,
+                                    std::optional<std::size_t> model = {});
 
 /// Takes a place among those that the key's tenant may have at once, and one of its requests, where
 /// the route makes the model work. Returns: 429 in the request's dialect when it has no more.

@@ -9,13 +9,13 @@
 #include <string>
 
 #include "server/config/config.hpp"
-#include "server/engines/engine_slot.hpp"
+#include "server/engines/engine_slots.hpp"
 #include "server/http/body_room.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/router.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
-#include "server/models/model_switch.hpp"
+#include "server/models/model_switches.hpp"
 #include "server/runtime/default_seed.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/token_stream.hpp"
@@ -33,10 +33,10 @@ struct services {
     const config& settings;
     const http_limits& limits;
     std::span<const route> routes;
-    engine_slot& engines;  // the one that serves
+    engine_slots& engines;  // those that serve
     known_models& models;
-    model_switch& switcher;
-    model_queue* queue;  // null: requests have the loaded model or none
+    model_switches& switcher;
+    model_queue* queue;  // null: requests have a loaded model or none
     server_probe& probe;
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     boost::asio::any_io_executor

@@ -9,9 +9,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.hpp"
 #include "server/config/config.hpp"
+#include "server/engines/engine_slots.hpp"
+#include "server/models/memory_plan.hpp"
 #include "server/models/registry.hpp"
 
 namespace semantic::server {
@@ -31,8 +34,12 @@ class known_models {
     /// Blocks where the model's files were not read yet. `pool_bytes`: of the pool that it would
     /// have where its options do not say; 0: not known.
     model_facts facts(std::size_t model, std::uint64_t pool_bytes);
-    /// Blocks. Why the model certainly cannot be loaded, now; empty: it may.
-    std::string fault(std::size_t model) const;
+    /// Blocks. Why the model certainly cannot be loaded, now, beside those; empty: it may. `pool`:
+    /// bytes of the pool that they share.
+    std::string fault(std::size_t model, const std::vector<std::size_t>& beside = {},
+                      std::uint64_t pool = 0) const;
+    /// What plan_for() is given of them; models without files are left out.
+    std::vector<planned_model> planned(const std::vector<std::size_t>& models) const;
     /// What its engine says from now on.
     void was_loaded(std::size_t model, const engine::model_info& info);
     void has_failed(std::size_t model, std::string why);
@@ -46,6 +53,10 @@ class known_models {
     std::map<std::size_t, model_facts> facts_;     // guarded by mutex_
     std::map<std::size_t, std::string> failures_;  // guarded by mutex_
 };
+
+/// Blocks. known_models::fault() in a slot, beside the models in the others.
+std::string fault_of_model(const known_models& models, engine_slots& engines, std::size_t model,
+                           std::size_t slot);
 
 /// Blocks. What the files of a model say, with the options that hold for it.
 model_facts read_facts(const registered_model& model, const config& settings,

@@ -12,7 +12,7 @@ namespace semantic::server {
 struct memory_limit {
     std::uint64_t bytes = 0;
     std::string name;        // "what this machine can give": whose limit it is
-    bool is_shared = false;  // with other programs, which take of it as we do
+    bool is_shared = false;  // with other programs, or models, which take of it too
 };
 
 /// The smallest of: what the machine can give (available now, and what this process has already,

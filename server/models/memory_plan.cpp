@@ -94,12 +94,30 @@ storage::result<memory_needs> needs_of(const std::string& path, const config& se
     return needs;
 }
 
-storage::result<memory_plan> plan_for(const std::string& path, const config& settings) {
-    const auto needs = needs_of(path, settings);
+memory_needs together(const memory_needs& one, const memory_needs& other) {
+    memory_needs sum = one;
+    sum.weights += other.weights;
+    sum.scratch += other.scratch;
+    sum.process += std::max(other.process, process_bytes) - process_bytes;
+    sum.connections = std::max(one.connections, other.connections);
+    return sum;
+}
+
+storage::result<memory_plan> plan_for(const planned_model& model,
+                                      const std::vector<planned_model>& beside,
+                                      std::uint64_t pool) {
+    const config& settings = model.settings;
+    auto needs = needs_of(model.path, settings);
+    for (const planned_model& each : beside) {
+        if (!needs) break;
+        const auto more = needs_of(each.path, each.settings);
+        needs = more ? together(*needs, *more) : more;
+    }
     if (!needs) return needs.error();
     const auto mb = [](std::size_t number) { return static_cast<std::uint64_t>(number) << 20; };
-    return plan_memory(find_memory_limit(mb(settings.memory_limit_mb)), *needs,
-                       mb(settings.cache_budget_mb));
+    memory_limit limit = find_memory_limit(mb(settings.memory_limit_mb));
+    limit.is_shared = limit.is_shared || settings.max_loaded > 1;
+    return plan_memory(limit, *needs, pool > 0 ? pool : mb(settings.cache_budget_mb));
 }
 
 }  // namespace semantic::server

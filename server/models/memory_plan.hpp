@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "server/config/config.hpp"
 #include "server/models/memory_limits.hpp"
@@ -40,10 +41,23 @@ storage::result<memory_plan> plan_memory(const memory_limit& limit, const memory
 /// "weights 94 MiB + scratch 40 MiB + ... = 5,120 MiB of 21,012 MiB, what this machine can give".
 std::string to_text(const memory_plan& plan);
 
+/// What several models take in one process: connections, and what the process itself has, once.
+memory_needs together(const memory_needs& one, const memory_needs& other);
+
 /// Blocks. Of the model whose files are at `path`, with these settings: its files' sizes and its
 /// configuration. Errors: those of the configuration.
 storage::result<memory_needs> needs_of(const std::string& path, const config& settings);
-/// All of it together. Errors: also those of plan_memory().
-storage::result<memory_plan> plan_for(const std::string& path, const config& settings);
+/// A model with its files and the settings that hold for it.
+struct planned_model {
+    std::string path;
+    config settings;
+};
+/// All of it together, `beside` being models that are loaded with it. Where several models may be,
+/// a pool that is not asked for leaves half of what there is to the models that come. `pool`: of
+/// the pool that these models have already; 0: of the model's settings. Errors: also those of
+/// plan_memory().
+storage::result<memory_plan> plan_for(const planned_model& model,
+                                      const std::vector<planned_model>& beside = {},
+                                      std::uint64_t pool = 0);
 
 }  // namespace semantic::server

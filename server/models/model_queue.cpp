@@ -31,13 +31,14 @@ struct model_queue::waiter {
     std::optional<protocol::result<engine_lease>> outcome;  // guarded by the queue's mutex
 };
 
-model_queue::model_queue(engine_slot& slot, model_switch& switcher, server_probe& probe,
+model_queue::model_queue(engine_slots& slots, model_switches& switcher, server_probe& probe,
                          queue_options options)
-    : slot_(slot),
+    : slots_(slots),
       switcher_(switcher),
       probe_(probe),
       options_(std::move(options)),
       usual_(options_.start),
+      watches_(slots.size()),
       thread_([this] { work(); }) {}
 
 model_queue::~model_queue() { close(); }
@@ -138,91 +139,133 @@ void model_queue::fail_all_of(std::size_t model, const std::string& why) {
         if (each->model.value_or(usual_) == model) answer(each, told);
 }
 
-std::vector<waiting_model> model_queue::waiting_models(std::optional<std::size_t> loaded) const {
+/// Models that are not loaded and waited for, in the order of their oldest requests.
+std::vector<waiting_model> model_queue::waiting_models(const std::vector<slot_state>& now) const {
+    const auto is_ready = [&](std::size_t model) {
+        return std::any_of(now.begin(), now.end(), [&](const slot_state& each) {
+            return each.phase == slot_phase::ready && each.model == model;
+        });
+    };
+    const slot_state& usual = now[slots_.usual_index()];
     std::vector<waiting_model> waiting;
     for (const auto& each : line_) {
-        const std::size_t model = each->model.value_or(loaded.value_or(usual_));
+        if (!each->model && usual.phase == slot_phase::ready) continue;
+        const std::size_t model = each->model.value_or(usual_);
         const bool is_told = std::any_of(waiting.begin(), waiting.end(),
                                          [&](const auto& one) { return one.model == model; });
-        if (model != loaded && !is_told) waiting.push_back({model, each->since});
+        if (!is_ready(model) && !is_told) waiting.push_back({model, each->since});
     }
     return waiting;
 }
 
-void model_queue::serve(const slot_state& now) {
+void model_queue::serve(std::size_t slot, const slot_state& now) {
+    const bool is_usual = slot == slots_.usual_index();
     for (const auto& each : line(line_)) {
-        if (each->model && each->model != now.model) continue;
-        engine_lease lease = slot_.lease();
+        if (each->model ? each->model != now.model : !is_usual) continue;
+        engine_lease lease = slots_.at(slot).lease();
         if (!lease) return;
         answer(each, std::move(lease));
     }
 }
 
 /// What a change has led to that is over.
-void model_queue::notice_settled(const slot_state& now) {
-    const auto begun = std::exchange(change_begun_, std::nullopt);
+void model_queue::notice_settled(watch& of, const slot_state& now) {
+    const auto begun = std::exchange(of.change_begun, std::nullopt);
     if (begun)
         linger_ = std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - *begun);
-    ready_since_ = clock::now();
-    const auto asked = std::exchange(asked_, std::nullopt);
+    of.ready_since = clock::now();
+    is_crowded_ = false;
+    const auto asked = std::exchange(of.asked, std::nullopt);
     if (!asked || now.model == asked) return;
     // Nobody else's change is this one's failure.
     if (!now.why.empty()) fail_all_of(*asked, now.why);
 }
 
-turn_decision model_queue::look_at(const slot_state& now) {
-    turn_decision decision;
-    if (!is_settled(now.phase)) {
-        was_ready_ = false;
-        const bool is_drained = now.phase != slot_phase::draining;
-        if (is_drained && !change_begun_) change_begun_ = clock::now();
-        return {false};
+void model_queue::notice(watch& of, const slot_state& now) {
+    if (is_settled(now.phase)) {
+        if (!std::exchange(of.was_settled, true)) notice_settled(of, now);
+        return;
     }
-    if (!std::exchange(was_ready_, true)) notice_settled(now);
-    if (now.model) usual_ = *now.model;
-    const bool has_engine = now.phase == slot_phase::ready;
-    const auto waiting = waiting_models(has_engine ? now.model : std::nullopt);
-    if (!has_engine) {
-        if (!waiting.empty()) decision.next = waiting.front().model;
-        return decision;
-    }
-    const turn_rules rules{options_.turn, linger_, options_.idle_max};
-    return decide_turn({clock::now(), ready_since_, slot_.idle_since(), waiting}, rules);
+    of.was_settled = false;
+    const bool is_drained = now.phase != slot_phase::draining;
+    if (is_drained && !of.change_begun) of.change_begun = clock::now();
 }
 
-turn_decision model_queue::look() {
-    const slot_state now = slot_.state();
-    const bool was_changing = !was_ready_;
-    turn_decision decision = look_at(now);
+std::optional<std::size_t> model_queue::slot_for(const std::vector<slot_state>& now) const {
+    std::vector<slot_view> views;
+    for (std::size_t i = 0; i < now.size(); ++i)
+        views.push_back({now[i].phase, slots_.at(i).idle_since(), watches_[i].ready_since});
+    return choose_slot(views, !is_crowded_);
+}
+
+/// `waiting`: for models that are to take its place.
+turn_decision model_queue::look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
+                                         std::span<const waiting_model> waiting) {
+    const turn_rules rules{options_.turn, linger_, options_.idle_max};
+    turn_decision decision = decide_turn(
+        {clock::now(), watches_[slot].ready_since, slots_.at(slot).idle_since(), waiting}, rules);
     // Who waits when a model comes gets it, whatever else has waited meanwhile.
-    if (now.phase == slot_phase::ready && (decision.may_begin || was_changing)) {
-        serve(now);
-        if (slot_.idle_since()) return decision;
-        decision.unloads = false;
-        if (decision.may_begin) decision.next.reset();
-    }
+    if (!decision.may_begin && !was_changing) return decision;
+    serve(slot, now);
+    if (slots_.at(slot).idle_since()) return decision;
+    decision.unloads = false;
+    if (decision.may_begin) decision.next.reset();
     return decision;
 }
 
-void model_queue::change(std::unique_lock<std::mutex>& lock, const turn_decision& wanted) {
-    if (!wanted.next && !wanted.unloads) return;
-    const std::optional<std::size_t> next = wanted.next;
+std::optional<model_queue::change_wish> model_queue::look() {
+    std::vector<slot_state> now;
+    std::vector<bool> was_changing;
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        now.push_back(slots_.at(i).state());
+        was_changing.push_back(!watches_[i].was_settled);
+        notice(watches_[i], now[i]);
+    }
+    const slot_state& usual = now[slots_.usual_index()];
+    if (is_settled(usual.phase) && usual.model) usual_ = *usual.model;
+    const std::vector<waiting_model> waiting = waiting_models(now);
+    const std::size_t given = waiting.empty() ? now.size() : slot_for(now).value_or(now.size());
+    std::optional<change_wish> wish;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        if (now[i].phase != slot_phase::ready) {
+            if (given == i) wish = {i, {true, waiting.front().model}};
+            continue;
+        }
+        const auto some =
+            given == i ? std::span<const waiting_model>(waiting) : std::span<const waiting_model>();
+        const turn_decision decided = look_at_ready(i, now[i], was_changing[i], some);
+        if (!wish && (decided.next || decided.unloads)) wish = {i, decided};
+    }
+    return wish;
+}
+
+/// Whether a model that has no memory beside the others may have the place of one of them.
+bool model_queue::gives_way_to_others(std::size_t slot) const {
+    return slots_.at(slot).state().phase != slot_phase::ready && slots_.any_ready();
+}
+
+void model_queue::change(std::unique_lock<std::mutex>& lock, const change_wish& wanted) {
+    const std::optional<std::size_t> next = wanted.what.next;
     lock.unlock();
-    const std::string fault = next ? options_.fault_of(*next) : std::string();
+    const std::string fault = next ? options_.fault_of(*next, wanted.slot) : std::string();
     protocol::result<void> begun;
-    if (fault.empty()) begun = switcher_.ask(next, options_.turn);
+    if (fault.empty()) begun = switcher_.ask(wanted.slot, next, options_.turn);
     lock.lock();
+    if (!fault.empty() && gives_way_to_others(wanted.slot) && !is_crowded_) {
+        is_crowded_ = true;
+        return;
+    }
     if (!fault.empty()) return fail_all_of(*next, fault);
     if (begun) {
-        asked_ = next;
-        was_ready_ = false;
+        watches_[wanted.slot].asked = next;
+        watches_[wanted.slot].was_settled = false;
     }
 }
 
 void model_queue::work() {
     std::unique_lock lock(mutex_);
     while (!closed_) {
-        change(lock, look());
+        if (const auto wish = look()) change(lock, *wish);
         const auto pause = line_.empty() ? idle_glance : glance;
         if (line_.empty() && options_.idle_max.count() == 0)
             changed_.wait(lock, [this] { return closed_ || !line_.empty(); });

@@ -1,6 +1,7 @@
 #pragma once
 // Where requests wait for their model while another one is loaded, and who has models changed for
-// them: whose turn it is, model_turns says. Without it a request has the loaded model or none.
+// them: whose turn it is, model_turns says, and in whose place, slot_choice. Without it a request
+// has a model that is loaded, or none.
 // Owner: app. Thread: any; a thread of its own looks at the line while somebody is in it.
 
 #include <boost/asio/awaitable.hpp>
@@ -15,14 +16,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "protocol/wire/errc.hpp"
-#include "server/engines/engine_slot.hpp"
-#include "server/models/model_switch.hpp"
+#include "server/engines/engine_slots.hpp"
+#include "server/models/model_switches.hpp"
 #include "server/models/model_turns.hpp"
+#include "server/models/slot_choice.hpp"
 #include "server/runtime/metrics.hpp"
 
 namespace semantic::server {
@@ -36,8 +39,8 @@ struct queue_options {
     std::chrono::milliseconds rest{30'000};
     std::size_t start = 0;  // the model that requests without one mean before any was loaded
     std::function<std::string(std::size_t)> name_of;
-    /// Blocks. Why a model certainly cannot be loaded; empty: it may.
-    std::function<std::string(std::size_t)> fault_of;
+    /// Blocks. Why a model certainly cannot be loaded in that slot; empty: it may.
+    std::function<std::string(std::size_t model, std::size_t slot)> fault_of;
 };
 
 /// The client that waits. Both are called on the strand where it does.
@@ -49,18 +52,18 @@ struct waiting_client {
 
 class model_queue {
   public:
-    model_queue(engine_slot& slot, model_switch& switcher, server_probe& probe,
+    model_queue(engine_slots& slots, model_switches& switcher, server_probe& probe,
                 queue_options options);
     ~model_queue();
     model_queue(const model_queue&) = delete;
     model_queue& operator=(const model_queue&) = delete;
 
-    /// Waits for an engine of `model`, or of whichever is loaded, in the order of asking. Returns
+    /// Waits for an engine of `model`, or of the usual one, in the order of asking. Returns
     /// an empty lease when the client has left. Errors: overloaded, when the line is full, the wait
     /// too long or the model cannot be loaded now; shutting_down.
     boost::asio::awaitable<protocol::result<engine_lease>> lease(std::optional<std::size_t> model,
                                                                  waiting_client client);
-    /// The model that is loaded, or was last: what requests mean that name none.
+    /// The model in the usual slot, or the one that was last: what requests mean that name none.
     std::size_t usual_model() const;
     /// Nobody gets an engine any more, and who waits is told so. Ends the thread.
     void close();
@@ -69,22 +72,38 @@ class model_queue {
     struct waiter;
     using line = std::list<std::shared_ptr<waiter>>;
 
+    /// What is known of a slot beside its state.
+    struct watch {
+        std::optional<std::size_t> asked{};  // the change that this has asked for last
+        std::chrono::steady_clock::time_point ready_since{};
+        std::optional<std::chrono::steady_clock::time_point> change_begun{};
+        bool was_settled = false;
+    };
+    struct change_wish {
+        std::size_t slot;
+        turn_decision what;
+    };
+
     void work();
     /// One look: serves whom it can, and says what is to be changed.
-    turn_decision look();
-    turn_decision look_at(const slot_state& now);
-    void notice_settled(const slot_state& now);
-    void change(std::unique_lock<std::mutex>& lock, const turn_decision& wanted);
-    std::vector<waiting_model> waiting_models(std::optional<std::size_t> loaded) const;
-    void serve(const slot_state& now);
+    std::optional<change_wish> look();
+    turn_decision look_at_ready(std::size_t slot, const slot_state& now, bool was_changing,
+                                std::span<const waiting_model> waiting);
+    void notice(watch& of, const slot_state& now);
+    void notice_settled(watch& of, const slot_state& now);
+    std::optional<std::size_t> slot_for(const std::vector<slot_state>& now) const;
+    void change(std::unique_lock<std::mutex>& lock, const change_wish& wanted);
+    bool gives_way_to_others(std::size_t slot) const;
+    std::vector<waiting_model> waiting_models(const std::vector<slot_state>& now) const;
+    void serve(std::size_t slot, const slot_state& now);
     void fail_all_of(std::size_t model, const std::string& why);
     void answer(const std::shared_ptr<waiter>& one, protocol::result<engine_lease> outcome);
     std::optional<protocol::failure> refusal(std::optional<std::size_t> model) const;
     protocol::failure too_long(const waiter& one) const;
     protocol::failure too_many() const;
 
-    engine_slot& slot_;
-    model_switch& switcher_;
+    engine_slots& slots_;
+    model_switches& switcher_;
     server_probe& probe_;
     const queue_options options_;
     mutable std::mutex mutex_;
@@ -92,10 +111,8 @@ class model_queue {
     bool closed_ = false;  // guarded by mutex_, as is all below
     line line_;
     std::size_t usual_;
-    std::optional<std::size_t> asked_;  // the change that this has asked for last
-    std::chrono::steady_clock::time_point ready_since_;
-    std::optional<std::chrono::steady_clock::time_point> change_begun_;
-    bool was_ready_ = false;
+    std::vector<watch> watches_;  // of each slot
+    bool is_crowded_ = false;     // there is no memory for one more model
     std::chrono::milliseconds linger_{0};
     struct load_fault {
         std::string why;

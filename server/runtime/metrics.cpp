@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <deque>
 
 #include "server/runtime/descriptors.hpp"
 #include "server/runtime/memory.hpp"
@@ -15,34 +16,28 @@ namespace {
 
 using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-/// Writes one metric family at a time, as the format demands: HELP and TYPE first, then all its
-/// samples.
+/// Keeps the samples of one metric family together, as the format demands: HELP and TYPE first. A
+/// family that comes again, for another model, is gone on with.
 class exposition {
   public:
+    /// Every sample from now on has this label; empty: none.
+    void of_model(std::string_view model) { model_ = model; }
     void family(std::string_view name, std::string_view type, std::string_view help) {
         name_ = name;
-        text_.append("# HELP ").append(name).append(" ").append(help).append("\n");
-        text_.append("# TYPE ").append(name).append(" ").append(type).append("\n");
+        const auto [at, is_new] = places_.emplace(std::string(name), families_.size());
+        if (is_new) families_.emplace_back();
+        text_ = &families_[at->second];
+        if (!is_new) return;
+        text_->append("# HELP ").append(name).append(" ").append(help).append("\n");
+        text_->append("# TYPE ").append(name).append(" ").append(type).append("\n");
     }
     void sample(labels with, double value, std::string_view suffix = {}) {
-        text_.append(name_).append(suffix);
+        text_->append(name_).append(suffix);
         char separator = '{';
-        for (const auto& [label, content] : with) {
-            text_ += separator;
-            text_.append(label).append("=\"");
-            for (char c : content) {
-                if (c == '\\' || c == '"') text_ += '\\';
-                if (c == '\n') {
-                    text_ += "\\n";
-                    continue;
-                }
-                text_ += c;
-            }
-            text_ += '"';
-            separator = ',';
-        }
-        if (with.size() > 0) text_ += '}';
-        text_.append(" ").append(number(value)).append("\n");
+        if (!model_.empty()) add_label(separator, "model", model_);
+        for (const auto& [label, content] : with) add_label(separator, label, content);
+        if (separator != '{') *text_ += '}';
+        text_->append(" ").append(number(value)).append("\n");
     }
     void one(std::string_view name, std::string_view type, std::string_view help, double value) {
         family(name, type, help);
@@ -72,7 +67,11 @@ class exposition {
             sample({{label, content}}, count, "_count");
         }
     }
-    std::string take() { return std::move(text_); }
+    std::string take() {
+        std::string text;
+        for (const std::string& each : families_) text += each;
+        return text;
+    }
 
   private:
     static std::string number(double value) {
@@ -80,8 +79,25 @@ class exposition {
         std::snprintf(text, sizeof text, "%.15g", value);
         return text;
     }
-    std::string text_;
+    void add_label(char& separator, std::string_view label, std::string_view content) {
+        *text_ += separator;
+        text_->append(label).append("=\"");
+        for (char c : content) {
+            if (c == '\\' || c == '"') *text_ += '\\';
+            if (c == '\n') {
+                *text_ += "\\n";
+                continue;
+            }
+            *text_ += c;
+        }
+        *text_ += '"';
+        separator = ',';
+    }
+    std::string model_;
     std::string name_;
+    std::string* text_ = nullptr;  // of families_
+    std::deque<std::string> families_;
+    std::map<std::string, std::size_t, std::less<>> places_;
 };
 
 template <class T>
@@ -324,22 +340,9 @@ std::string render_server_metrics(const server_probe& probe) {
     return out.take();
 }
 
-std::string render_metrics(const server_probe& probe, const model_changes& changes,
-                           const engine::engine* engine, const key_accounts* accounts) {
-    exposition out;
-    write_process(out);
-    if (accounts != nullptr) write_keys(out, *accounts);
-    out.family("semantic_model_changes_total", "counter",
-               "Models that were loaded, exchanged or unloaded after the start, by outcome.");
-    out.sample({{"outcome", "done"}}, static_cast<double>(changes.done));
-    out.sample({{"outcome", "failed"}}, static_cast<double>(changes.failed));
-    out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
-    if (engine == nullptr) {
-        out.sample({{"version", server_version}, {"commit", server_commit()}}, 1);
-        out.one("semantic_ready", "gauge", "1 once the model is loaded.", 0);
-        return out.take() + render_server_metrics(probe);
-    }
-    const engine::model_info& model = engine->info();
+namespace {
+
+void write_build(exposition& out, const engine::model_info& model) {
     std::string bits = std::to_string(model.kv_bits);
     out.sample({{"version", server_version},
                 {"commit", server_commit()},
@@ -348,12 +351,37 @@ std::string render_metrics(const server_probe& probe, const model_changes& chang
                 {"kv_bits", bits},
                 {"kv_recipe", model.kv_recipe}},
                1);
+}
+
+}  // namespace
+
+std::string render_metrics(const server_probe& probe, const model_changes& changes,
+                           std::span<const engine::engine* const> engines, bool by_model,
+                           const key_accounts* accounts) {
+    exposition out;
+    write_process(out);
+    if (accounts != nullptr) write_keys(out, *accounts);
+    out.family("semantic_model_changes_total", "counter",
+               "Models that were loaded, exchanged or unloaded after the start, by outcome.");
+    out.sample({{"outcome", "done"}}, static_cast<double>(changes.done));
+    out.sample({{"outcome", "failed"}}, static_cast<double>(changes.failed));
+    out.family("semantic_build_info", "gauge", "Always 1; the labels say what runs.");
+    if (engines.empty()) {
+        out.sample({{"version", server_version}, {"commit", server_commit()}}, 1);
+        out.one("semantic_ready", "gauge", "1 once the model is loaded.", 0);
+        return out.take() + render_server_metrics(probe);
+    }
+    for (const engine::engine* each : engines) write_build(out, each->info());
     out.one("semantic_ready", "gauge", "1 once the model is loaded.", 1);
-    write_tokens(out, engine->probe());
-    write_matches(out, engine->probe());
-    write_scheduler(out, engine->probe());
-    write_store(out, engine->store_probe());
-    write_pool(out, engine->pool());
+    for (const engine::engine* each : engines) {
+        if (by_model) out.of_model(each->info().id);
+        write_tokens(out, each->probe());
+        write_matches(out, each->probe());
+        write_scheduler(out, each->probe());
+        write_pool(out, each->pool());
+    }
+    out.of_model({});
+    write_store(out, engines.front()->store_probe());
     return out.take() + render_server_metrics(probe);
 }
 

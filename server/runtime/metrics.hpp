@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -48,8 +49,17 @@ struct model_changes {
 };
 
 std::string render_server_metrics(const server_probe& probe);
-/// `engine` and `accounts` may be null: what they would report is then absent.
+/// `engines` may be empty and `accounts` null: what they would report is then absent. `by_model`:
+/// what an engine reports has a label with its model's name; the cache directory is all engines'.
 std::string render_metrics(const server_probe& probe, const model_changes& changes,
-                           const engine::engine* engine, const key_accounts* accounts = nullptr);
+                           std::span<const engine::engine* const> engines, bool by_model,
+                           const key_accounts* accounts = nullptr);
+/// Of one engine, or null.
+inline std::string render_metrics(const server_probe& probe, const model_changes& changes,
+                                  const engine::engine* engine,
+                                  const key_accounts* accounts = nullptr) {
+    const std::span<const engine::engine* const> one(&engine, engine == nullptr ? 0u : 1u);
+    return render_metrics(probe, changes, one, false, accounts);
+}
 
 }  // namespace semantic::server

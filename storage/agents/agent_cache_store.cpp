@@ -19,7 +19,8 @@
 namespace semantic::storage {
 
 struct agent_cache_store::impl {
-    impl(store_options options, block_pool& pool) : parts(std::move(options), pool) {}
+    impl(store_options options, block_pool& pool, std::shared_ptr<open_directory> home)
+        : parts(std::move(options), pool, std::move(home)) {}
 
     store_parts parts;
     evictor room{parts};
@@ -27,7 +28,8 @@ struct agent_cache_store::impl {
     agent_restorer restorer{parts, room};
     agent_saver saver{parts, room, directory};
     record_files records{parts.files, parts.options.directory, parts.quota,
-                         [this](std::uint64_t bytes) { return room_for_record(bytes); }};
+                         [this](std::uint64_t bytes) { return room_for_record(bytes); },
+                         parts.home->records};
 
     /// In the directory that this store has, or has made anew.
     result<disk_quota::promise> room_for_record(std::uint64_t bytes) {
@@ -44,7 +46,8 @@ failure is_there_already(const agent_id& id) {
 
 /// Whether any model remembers the agent.
 bool is_remembered(const store_parts& parts, const agent_index::lock& locked, const agent_id& id) {
-    if (parts.index.find(locked, id) != nullptr) return true;
+    for (const agent_index* each : parts.index.members(locked))
+        if (each->find(locked, id) != nullptr) return true;
     const std::string own = parts.shape.manifest_of(id);
     return std::ranges::any_of(parts.index.foreign(locked).beginning_with(agent_part(own)),
                                [&](const auto& each) { return each->second.agent == id; });
@@ -112,9 +115,27 @@ other_memory other_memory_of(const store_parts& parts, const agent_index::lock& 
             each.last_used};
 }
 
+/// The same of a model that is loaded too.
+other_memory other_memory_of(const store_parts& parts, const agent_index::lock& locked,
+                             const store_parts& other, const agent_record& agent) {
+    const agent_state& state = *agent.state;
+    return {state.id,
+            other.options.fingerprint,
+            other.options.model_name,
+            static_cast<int>(state.tokens.size()),
+            parts.index.is_held(locked, state.id) || other.index.is_held(locked, state.id),
+            agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
+            state.created,
+            agent.last_used};
+}
+
 std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant) {
     std::vector<other_memory> found;
     const agent_index::lock locked(parts.index);
+    for (const store_parts* other : parts.others(locked))
+        for (const auto& [id, agent] : other->index.agents(locked))
+            if (tenant == nullptr || id.tenant() == *tenant)
+                found.push_back(other_memory_of(parts, locked, *other, agent));
     for (const auto& [path, each] : parts.index.foreign(locked).all())
         if (each.agent && (tenant == nullptr || each.agent->tenant() == *tenant))
             found.push_back(other_memory_of(parts, locked, each));
@@ -128,15 +149,40 @@ std::vector<other_memory> other_memories_of(const store_parts& parts, const tena
 
 // --- opening ---
 
-agent_cache_store::agent_cache_store(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
-agent_cache_store::~agent_cache_store() = default;
+std::shared_ptr<directory_share> make_directory_share() {
+    return std::make_shared<directory_share>();
+}
+
+agent_cache_store::agent_cache_store(std::unique_ptr<impl> state,
+                                     std::shared_ptr<directory_share> share)
+    : share_(std::move(share)), impl_(std::move(state)) {}
+
+agent_cache_store::~agent_cache_store() {
+    // Whoever opens the directory next finds it open, or its lock free.
+    const std::lock_guard one_at_a_time(share_->mutex);
+    impl_.reset();
+}
 
 result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options options,
                                                                    block_pool& pool) {
-    auto state = std::make_unique<impl>(std::move(options), pool);
+    auto share = options.share != nullptr ? options.share : make_directory_share();
+    const std::lock_guard one_at_a_time(share->mutex);
+    auto home = share->open.lock();
+    const bool is_first = home == nullptr;
+    if (is_first) {
+        file_system& files = options.files != nullptr ? *options.files : posix_file_system();
+        home = std::make_shared<open_directory>(files, options.directory);
+    }
+    if (home->path != options.directory)
+        return failure{errc::bad_value, options.directory + " is not " + home->path +
+                                            ", which the stores of this process have open"};
+    auto state = std::make_unique<impl>(std::move(options), pool, home);
     if (auto ok = state->directory.open(); !ok) return ok.error();
-    if (auto ok = state->records.open(); !ok) return ok.error();
-    return std::unique_ptr<agent_cache_store>(new agent_cache_store(std::move(state)));
+    if (is_first)
+        if (auto ok = state->records.open(); !ok) return ok.error();
+    share->open = home;
+    return std::unique_ptr<agent_cache_store>(
+        new agent_cache_store(std::move(state), std::move(share)));
 }
 
 tenant_id agent_cache_store::tenant(std::string_view credential) const {
@@ -168,7 +214,8 @@ shortfall agent_cache_store::why_absent(const agent_id& id) const {
     const agent_index& index = impl_->parts.index;
     const agent_index::lock locked(index);
     if (index.find(locked, id) != nullptr) return shortfall::none;
-    return index.why_absent(locked, impl_->parts.shape.manifest_of(id), impl_->parts.options.model);
+    return index.why_absent(locked, impl_->parts.shape.manifest_of(id), impl_->parts.options.model,
+                            &id);
 }
 
 std::vector<agent_summary> agent_cache_store::list() const {
@@ -199,6 +246,9 @@ std::vector<other_memory> agent_cache_store::inspect_others(const agent_id& id) 
     const std::string own = parts.shape.manifest_of(id);
     std::vector<other_memory> found;
     const agent_index::lock locked(parts.index);
+    for (const store_parts* other : parts.others(locked))
+        if (const agent_record* agent = other->index.find(locked, id))
+            found.push_back(other_memory_of(parts, locked, *other, *agent));
     for (const auto& each : parts.index.foreign(locked).beginning_with(agent_part(own)))
         if (each->second.agent == id) found.push_back(other_memory_of(parts, locked, each->second));
     return found;
@@ -226,6 +276,11 @@ tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
             count(parts.options.fingerprint, agent.state->tokens.size(), agent.manifest_bytes,
                   concatenated(agent.saved, agent.attempted));
         }
+        for (const store_parts* other : parts.others(locked))
+            for (const auto& [id, agent] : other->index.agents(locked))
+                if (id.tenant() == tenant)
+                    count(other->options.fingerprint, agent.state->tokens.size(),
+                          agent.manifest_bytes, concatenated(agent.saved, agent.attempted));
         const foreign_manifests& foreign = parts.index.foreign(locked);
         for (const auto& [path, each] : foreign.all())
             if (each.agent && each.agent->tenant() == tenant)

@@ -33,6 +33,10 @@
 
 namespace semantic::storage {
 
+class directory_share;
+/// For the stores of several models that are to be open on one directory at once.
+std::shared_ptr<directory_share> make_directory_share();
+
 struct store_options {
     std::string directory;
     block_hash fingerprint;   // of everything that shapes KV: weights, tokenizer, template, rope,
@@ -50,6 +54,9 @@ struct store_options {
     /// Told of each memory that leaves the pool or the disk without being asked for. May be empty;
     /// called under the store's lock, so that it must not call the store.
     std::function<void(const agent_id&, memory_fate)> on_left{};
+    /// Of the stores of one process on that directory; null: the store has it alone. The first one
+    /// that opens brings its disk budget.
+    std::shared_ptr<directory_share> share{};
 };
 
 enum class memory_tier {
@@ -70,13 +77,13 @@ struct agent_summary {
     std::chrono::system_clock::time_point last_used;
 };
 
-/// What a model other than the loaded one remembers of an agent. It is on disk and nowhere else.
+/// What a model other than the store's remembers of an agent.
 struct other_memory {
     agent_id id;
     block_hash fingerprint;  // of that model
     std::string model_name;  // what clients called it; empty: not known
     int tokens;
-    bool in_use;               // somebody holds the agent, for the loaded model
+    bool in_use;               // somebody holds the agent, for either model
     std::uint64_t disk_bytes;  // as agent_summary has them
     std::chrono::system_clock::time_point created;
     std::chrono::system_clock::time_point last_used;
@@ -191,7 +198,8 @@ class agent_cache_store {
 
     /// Blocks. Creates the directory (0700), takes its lock, brings an older format up to date,
     /// removes temporaries, reads every manifest, deletes block files that no manifest needs, and
-    /// memories until the disk budget is kept. A manifest that is torn or incompatible makes its
+    /// memories until the disk budget is kept; a store that joins others (store_options::share)
+    /// reads its own model's manifests alone. A manifest that is torn or incompatible makes its
     /// agent absent and is counted, never fatal. Errors: locked (naming the directory);
     /// incompatible, where a later program has made the directory, untouched then; io,
     /// out_of_space.
@@ -328,7 +336,8 @@ class agent_cache_store {
     const store_probe& probe() const noexcept;
 
   private:
-    explicit agent_cache_store(std::unique_ptr<impl> state);
+    agent_cache_store(std::unique_ptr<impl> state, std::shared_ptr<directory_share> share);
+    const std::shared_ptr<directory_share> share_;
     std::unique_ptr<impl> impl_;
 };
 

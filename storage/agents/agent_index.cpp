@@ -31,6 +31,18 @@ state_ptr replace_blocks(agent_record& agent, std::vector<kv_block_parts> blocks
 
 }  // namespace
 
+agent_index::agent_index(const state_blocks& shape, file_books files,
+                         std::shared_ptr<index_commons> commons)
+    : shape_(shape), files_(std::move(files)), commons_(std::move(commons)) {
+    const lock locked(*this);
+    commons_->members.push_back(this);
+}
+
+agent_index::~agent_index() {
+    const lock locked(*this);
+    std::erase(commons_->members, this);
+}
+
 // --- agents ---
 
 agent_record* agent_index::find(const lock&, const agent_id& id) {
@@ -246,21 +258,24 @@ void agent_index::mark_damaged(const lock&, const block_hash& name, kv_part part
 
 // --- eviction ---
 
-state_ptr agent_index::evict_clean(const lock& locked, std::chrono::system_clock::time_point now,
-                                   const agent_id* keep) {
-    agent_record* victim = nullptr;
-    std::pair<bool, double> most{false, -1};
+agent_index::clean_agent agent_index::most_dispensable(const lock&, system_clock::time_point now,
+                                                       const agent_id* keep) {
+    clean_agent found;
     for (auto& [id, agent] : agents_) {
         if ((keep != nullptr && id == *keep) || agent.dirty || !shape_.any_hot(*agent.state))
             continue;
         // Whose blocks others have too frees nothing, or only together with them.
         const std::pair score{frees_frames(*agent.state),
                               dispensability(now - agent.last_used, agent.state->tokens.size())};
-        if (score <= most) continue;
-        most = score;
-        victim = &agent;
+        if (score > found.score) found = {&agent, score};
     }
-    return victim == nullptr ? nullptr : drop_blocks(locked, *victim);
+    return found;
+}
+
+state_ptr agent_index::evict_clean(const lock& locked, system_clock::time_point now,
+                                   const agent_id* keep) {
+    const clean_agent victim = most_dispensable(locked, now, keep);
+    return victim.agent == nullptr ? nullptr : drop_blocks(locked, *victim.agent);
 }
 
 state_ptr agent_index::evict_passed_of_failed(const lock& locked) {
@@ -275,7 +290,7 @@ state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
     for (const auto& [id, agent] : agents_) {
         if ((keep != nullptr && id == *keep) || !agent.dirty || !agent.save_failed) continue;
         if (!shape_.any_hot(*agent.state) || held_.contains(id)) continue;
-        if (turns_.contains(shape_.manifest_of(id))) continue;
+        if (commons_->turns.contains(shape_.manifest_of(id))) continue;
         if (oldest == nullptr || agent.last_used < agents_.at(*oldest).last_used) oldest = &id;
     }
     if (oldest == nullptr) return nullptr;
@@ -283,8 +298,8 @@ state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
     const std::string path = shape_.manifest_of(agent.state->id);
     foreign_manifest left{std::move(agent.saved), agent.manifest_bytes};
     left.names.insert(left.names.end(), agent.attempted.begin(), agent.attempted.end());
-    if (!left.names.empty() || left.bytes > 0) foreign_.add(path, std::move(left));
-    absent_[path] = shortfall::evicted;
+    if (!left.names.empty() || left.bytes > 0) commons_->foreign.add(path, std::move(left));
+    commons_->absent[path] = shortfall::evicted;
     return std::move(agent.state);
 }
 
@@ -294,10 +309,10 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
                                                  const std::set<std::string>& in_vain) {
     removal chosen;
     const auto is_free = [&](const std::string& path) {
-        return !turns_.contains(path) && !in_vain.contains(path);
+        return !commons_->turns.contains(path) && !in_vain.contains(path);
     };
     double most = -1;
-    for (const auto& [path, each] : foreign_.all()) {
+    for (const auto& [path, each] : commons_->foreign.all()) {
         if (!each.is_understood) chosen.orphans_may_go = false;
         const double score = dispensability(now - each.last_used, each.tokens);
         const bool goes = !each.agent || score > most;
@@ -306,52 +321,92 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
         most = score;
         chosen.path = path;
     }
-    for (const auto& [id, each] : agents_) {
+    for (agent_index* member : commons_->members) {
         if (chosen.is_leftover) break;
-        const double score = dispensability(now - each.last_used, each.state->tokens.size());
-        if (score <= most || each.dirty || held_.contains(id) || !is_free(shape_.manifest_of(id)))
-            continue;
-        most = score;
-        chosen.agent = id;
+        for (const auto& [id, each] : member->agents_) {
+            const double score = dispensability(now - each.last_used, each.state->tokens.size());
+            if (score <= most || each.dirty || member->held_.contains(id)) continue;
+            if (!is_free(member->shape_.manifest_of(id))) continue;
+            most = score;
+            chosen.agent = id;
+            chosen.member = member;
+        }
     }
-    if (chosen.agent) chosen.path = shape_.manifest_of(*chosen.agent);
-    if (!chosen.path.empty()) turns_.insert(chosen.path);
+    if (chosen.agent) chosen.path = chosen.member->shape_.manifest_of(*chosen.agent);
+    if (!chosen.path.empty()) commons_->turns.insert(chosen.path);
     return chosen;
 }
 
 foreign_manifest agent_index::take_foreign(const lock&, const std::string& path) {
-    absent_.erase(path);
-    return foreign_.take(path);
+    commons_->absent.erase(path);
+    return commons_->foreign.take(path);
 }
 
-shortfall agent_index::why_absent(const lock&, const std::string& path,
-                                  const std::string& weights) const {
+shortfall agent_index::why_absent(const lock& locked, const std::string& path,
+                                  const std::string& weights, const agent_id* id) const {
     for (const std::string& each : {path, former_manifest_path(path)})
-        if (const auto found = absent_.find(each); found != absent_.end()) return found->second;
+        if (const auto found = commons_->absent.find(each); found != commons_->absent.end())
+            return found->second;
     shortfall why = shortfall::none;
-    for (const auto& each : foreign_.beginning_with(agent_part(path))) {
+    const foreign_manifests& foreign = commons_->foreign;
+    const auto is_of_others = [&](const block_hash& fingerprint) {
+        const model_label& label = foreign.label_of(fingerprint);
+        return !label.weights.empty() && label.weights != weights;
+    };
+    for (const agent_index* other : members(locked)) {
+        if (id == nullptr || other == this || !other->agents_.contains(*id)) continue;
+        if (is_of_others(other->shape_.fingerprint())) return shortfall::model_changed;
+        why = shortfall::incompatible;
+    }
+    for (const auto& each : commons_->foreign.beginning_with(agent_part(path))) {
         if (!each->second.agent) continue;
-        const model_label& label = foreign_.label_of(each->second.fingerprint);
-        if (!label.weights.empty() && label.weights != weights) return shortfall::model_changed;
+        if (is_of_others(each->second.fingerprint)) return shortfall::model_changed;
         why = shortfall::incompatible;
     }
     return why;
 }
 
 void agent_index::set_absent(const lock&, const std::string& path, shortfall why) {
-    if (why != shortfall::evicted || absent_.size() < absent_max) absent_[path] = why;
+    if (why != shortfall::evicted || commons_->absent.size() < absent_max)
+        commons_->absent[path] = why;
+}
+
+agent_index::left_agents agent_index::leave(const lock& locked, const block_hash& fingerprint) {
+    left_agents left;
+    std::vector<agent_id> ids;
+    for (const auto& [id, agent] : agents_) ids.push_back(id);
+    for (const agent_id& id : ids) {
+        agent_record agent = take(locked, id);
+        foreign_manifest kept{std::move(agent.saved), agent.manifest_bytes};
+        kept.names.insert(kept.names.end(), agent.attempted.begin(), agent.attempted.end());
+        kept.fingerprint = fingerprint;
+        kept.tokens = agent.state->tokens.size();
+        kept.created = agent.state->created;
+        kept.last_used = agent.last_used;
+        left.states.push_back(std::move(agent.state));
+        if (kept.bytes > 0) {
+            kept.agent = id;
+            add_foreign(locked, shape_.manifest_of(id), std::move(kept));
+        } else if (agent.save_failed && !kept.names.empty()) {
+            // Its manifest may be there all the same.
+            add_foreign(locked, shape_.manifest_of(id), std::move(kept));
+        } else {
+            left.unneeded.insert(left.unneeded.end(), kept.names.begin(), kept.names.end());
+        }
+    }
+    return left;
 }
 
 std::vector<std::string> agent_index::manifests(const lock&) const {
     std::vector<std::string> paths;
     for (const auto& [id, agent] : agents_)
         if (agent.manifest_bytes > 0) paths.push_back(shape_.manifest_of(id));
-    for (const auto& [path, each] : foreign_.all()) paths.push_back(path);
+    for (const auto& [path, each] : commons_->foreign.all()) paths.push_back(path);
     return paths;
 }
 
 foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::string>& gone) {
-    ++reconciliations_;
+    ++commons_->reconciliations;
     foreign_manifest left;
     std::size_t made_dirty = 0;
     for (auto& [id, agent] : agents_) {
@@ -359,7 +414,7 @@ foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::
         // Its next manifest is a whole one, wherever the last is.
         agent.appendable.reset();
         // One that is being saved or removed keeps its own books.
-        if (gone.contains(path) && !turns_.contains(path)) {
+        if (gone.contains(path) && !commons_->turns.contains(path)) {
             left.bytes += std::exchange(agent.manifest_bytes, 0);
             agent.attempted.insert(agent.attempted.end(), agent.saved.begin(), agent.saved.end());
             agent.saved.clear();
@@ -370,7 +425,7 @@ foreign_manifest agent_index::reconcile(const lock& locked, const std::set<std::
         ++made_dirty;
     }
     for (const std::string& path : gone) {
-        if (turns_.contains(path) || !foreign_.contains(path)) continue;
+        if (commons_->turns.contains(path) || !commons_->foreign.contains(path)) continue;
         const foreign_manifest taken = take_foreign(locked, path);
         left.bytes += taken.bytes;
         left.names.insert(left.names.end(), taken.names.begin(), taken.names.end());
@@ -400,16 +455,16 @@ void agent_index::release(const lock&, const agent_id& id) {
 // --- turns ---
 
 manifest_turn::manifest_turn(agent_index& index, std::string path)
-    : index_(index), path_(std::move(path)) {
-    agent_index::lock locked(index_);
-    index_.turn_ended_.wait(locked.held_, [&] { return !index_.turns_.contains(path_); });
-    index_.turns_.insert(path_);
+    : commons_(index.commons_), path_(std::move(path)) {
+    std::unique_lock locked(commons_->mutex);
+    commons_->turn_ended.wait(locked, [&] { return !commons_->turns.contains(path_); });
+    commons_->turns.insert(path_);
 }
 
 manifest_turn::~manifest_turn() {
-    const agent_index::lock locked(index_);
-    index_.turns_.erase(path_);
-    index_.turn_ended_.notify_all();
+    std::lock_guard locked(commons_->mutex);
+    commons_->turns.erase(path_);
+    commons_->turn_ended.notify_all();
 }
 
 }  // namespace semantic::storage

@@ -2,7 +2,8 @@
 // Which agents are remembered, and what is known of each: by name, by text, by answer, and which of
 // their blocks are in the pool. Pure: no method reads or writes a file or takes a frame, and none
 // waits but manifest_turn. Owner: agent_cache_store. Thread: every method takes the lock that
-// guards it, so none is called without; the lock is never held during I/O.
+// guards it, so none is called without; the lock is never held during I/O. Stores of several models
+// on one directory have an index each and one lock for all of them.
 //
 // States and blocks that leave the index are returned, for their end frees frames: the caller
 // destroys them behind the lock.
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -70,6 +72,19 @@ struct agent_record {
     }
 };
 
+class agent_index;
+
+/// What the indexes of one directory have in common.
+struct index_commons {
+    std::mutex mutex;  // guards everything below, and every member
+    std::condition_variable turn_ended;
+    std::vector<agent_index*> members;
+    std::set<std::string> turns;  // manifests that are being saved, removed or taken over
+    foreign_manifests foreign;    // of no member
+    std::map<std::string, shortfall> absent;  // by manifest path
+    std::uint64_t reconciliations = 0;
+};
+
 class agent_index {
   public:
     /// What the index must know of block files, and say of them. Called under the lock; no I/O.
@@ -83,16 +98,18 @@ class agent_index {
     };
 
     /// `shape` must live as long.
-    agent_index(const state_blocks& shape, file_books files)
-        : shape_(shape), files_(std::move(files)) {}
+    agent_index(const state_blocks& shape, file_books files,
+                std::shared_ptr<index_commons> commons = std::make_shared<index_commons>());
+    ~agent_index();
+    agent_index(const agent_index&) = delete;
+    agent_index& operator=(const agent_index&) = delete;
 
     /// The proof that nobody else looks at the index.
     class lock {
       public:
-        explicit lock(const agent_index& index) : held_(index.mutex_) {}
+        explicit lock(const agent_index& index) : held_(index.commons_->mutex) {}
 
       private:
-        friend class manifest_turn;
         std::unique_lock<std::mutex> held_;
     };
 
@@ -156,8 +173,15 @@ class agent_index {
     void mark_damaged(const lock&, const block_hash& name, kv_part part);
 
     // --- eviction ---
-    /// Evicts the clean agent that tier_policy gives up first, agents whose blocks free frames at
-    /// once before others. Returns: its former state, null when there is none.
+    /// The clean agent that tier_policy gives up first, agents whose blocks free frames at once
+    /// before others; the larger score goes first, of several indexes too.
+    struct clean_agent {
+        agent_record* agent = nullptr;  // null: there is none
+        std::pair<bool, double> score{false, -1};
+    };
+    clean_agent most_dispensable(const lock&, std::chrono::system_clock::time_point now,
+                                 const agent_id* keep);
+    /// Evicts it. Returns: its former state, null when there is none.
     state_ptr evict_clean(const lock&, std::chrono::system_clock::time_point now,
                           const agent_id* keep);
     /// Takes sliding frames out of an agent whose save has failed. Returns: as above.
@@ -170,39 +194,51 @@ class agent_index {
     // --- files ---
     struct removal {
         std::string path;               // of a manifest, whose turn the caller has; empty: none
-        std::optional<agent_id> agent;  // of this index; none: the manifest is a foreign one
+        std::optional<agent_id> agent;  // of a member; none: the manifest is a foreign one
+        agent_index* member = nullptr;  // whose agent it is
         bool is_leftover = false;       // of the foreign ones: one that nobody can use
         bool orphans_may_go = true;     // whether it is known which blocks all manifests need
     };
     /// Chooses what the disk gives up first: leftovers, then memories of whatever model as
-    /// tier_policy says; never an agent that is dirty or held, nor a manifest of `in_vain` or of a
-    /// turn.
+    /// tier_policy says, those of all members; never an agent that is dirty or held, nor a manifest
+    /// of `in_vain` or of a turn.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain);
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
-        foreign_.add(path, std::move(manifest));
+        commons_->foreign.add(path, std::move(manifest));
     }
     /// Says what is known of the model whose manifest was added.
     void add_label(const lock&, const block_hash& fingerprint, model_label label) {
-        foreign_.add_label(fingerprint, std::move(label));
+        commons_->foreign.add_label(fingerprint, std::move(label));
     }
-    const foreign_manifests& foreign(const lock&) const { return foreign_; }
+    const foreign_manifests& foreign(const lock&) const { return commons_->foreign; }
+    /// Returns: the indexes of all models that are loaded.
+    const std::vector<agent_index*>& members(const lock&) const { return commons_->members; }
+    /// Takes all agents out, and leaves what is on disk of them to the foreign manifests. Returns:
+    /// their states, and blocks that nothing on disk needs.
+    struct left_agents {
+        std::vector<state_ptr> states;
+        std::vector<block_hash> unneeded;
+    };
+    left_agents leave(const lock&, const block_hash& fingerprint);
+
     /// Takes a manifest that is gone, or about to be, off the books of the foreign ones.
     foreign_manifest take_foreign(const lock&, const std::string& path);
     /// Why the agent of this manifest is not here: what became of the manifest, else that the agent
     /// is another model's (model_changed), or that of the same `weights` in another form
-    /// (incompatible); none when nothing is known of it.
-    shortfall why_absent(const lock&, const std::string& path, const std::string& weights) const;
+    /// (incompatible); none when nothing is known of it. `id`: to look for with other members.
+    shortfall why_absent(const lock&, const std::string& path, const std::string& weights,
+                         const agent_id* id = nullptr) const;
     void set_absent(const lock&, const std::string& path, shortfall why);
 
-    /// Returns: the paths of all manifests that are on disk.
+    /// Returns: the paths of all manifests that are on disk, but for other members'.
     std::vector<std::string> manifests(const lock&) const;
     /// Takes manifests of `gone` off the books, and makes the agents dirty that are not on disk as
     /// they should be and can be written again. Returns: what the manifests of others took and
     /// retained, and the bytes of the agents'.
     foreign_manifest reconcile(const lock&, const std::set<std::string>& gone);
     /// How often that has happened: a save that finds it changed meanwhile has to begin anew.
-    std::uint64_t reconciliations(const lock&) const { return reconciliations_; }
+    std::uint64_t reconciliations(const lock&) const { return commons_->reconciliations; }
     /// Returns: how many agents were made dirty by it since the last call; nothing when it has not
     /// happened.
     std::optional<std::size_t> take_made_dirty(const lock&) {
@@ -225,34 +261,30 @@ class agent_index {
 
     const state_blocks& shape_;
     const file_books files_;
-    mutable std::mutex mutex_;  // guards everything below
-    std::condition_variable turn_ended_;
+    // Its mutex guards everything below.
+    const std::shared_ptr<index_commons> commons_;
     agent_map agents_;
     prefix_index by_text_;                                              // of every record's state
     std::map<std::pair<tenant_id, std::string>, agent_id> by_message_;  // likewise
     block_index blocks_;
-    std::set<std::string> turns_;             // manifests of agents that are being saved or removed
     std::unordered_map<agent_id, int> held_;  // by how many pins
-    foreign_manifests foreign_;
-    std::map<std::string, shortfall> absent_;  // by manifest path
-    std::uint64_t reconciliations_ = 0;
-    std::optional<std::size_t> made_dirty_;  // by these; none: there was none
+    std::optional<std::size_t> made_dirty_;   // by reconciliations; none: there was none
 };
 
-/// While it lives, nobody else saves or removes the agent with this manifest.
+/// While it lives, nobody else saves or removes the agent with this manifest, of whatever index.
 class manifest_turn {
   public:
     /// Waits for its turn.
     manifest_turn(agent_index& index, std::string path);
     /// Requires: the path is one that choose_removal() has returned.
     manifest_turn(agent_index& index, std::string path, std::adopt_lock_t)
-        : index_(index), path_(std::move(path)) {}
+        : commons_(index.commons_), path_(std::move(path)) {}
     ~manifest_turn();
     manifest_turn(const manifest_turn&) = delete;
     manifest_turn& operator=(const manifest_turn&) = delete;
 
   private:
-    agent_index& index_;
+    const std::shared_ptr<index_commons> commons_;
     const std::string path_;
 };
 

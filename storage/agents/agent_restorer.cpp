@@ -256,11 +256,15 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
 result<block_file_reader> agent_restorer::open_file(const restoration& work, const block_part& part,
                                                     bool keep_open) {
     const auto at = parts_.shape.place(work.state, work.names, part.index);
-    auto file = parts_.blocks.open(at.name, part.part, at.identity, parts_.pool, keep_open);
+    const auto open = [&] {
+        return parts_.blocks.open(at.name, part.part, at.identity, parts_.formats, parts_.pool,
+                                  keep_open);
+    };
+    auto file = open();
     // Somebody else may have taken the room.
     while (!file && file.error().code == errc::pool_exhausted &&
            room_.free_frames_for(work.state.id, parts_.shape.layout().layers(part.part).size()))
-        file = parts_.blocks.open(at.name, part.part, at.identity, parts_.pool, keep_open);
+        file = open();
     return file;
 }
 

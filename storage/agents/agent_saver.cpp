@@ -182,8 +182,8 @@ std::uint64_t agent_saver::bytes_to_write(const snapshot& what) const {
         for (const kv_part part : kv_parts)
             if (what.state->blocks[i].at(part) != nullptr &&
                 !parts_.blocks.is_good(what.names[i], part))
-                bytes += parts_.blocks.bytes_max(
-                    part, parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
+                bytes += parts_.formats.of(part).file_bytes_max(
+                    parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
     return bytes;
 }
 
@@ -219,7 +219,7 @@ result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise
             const block_ptr& block = what.state->blocks[i].at(part);
             if (block == nullptr) continue;
             const block_place at = parts_.shape.place(*what.state, what.names, i);
-            const auto written = parts_.blocks.ensure(at.name, at.identity, *block);
+            const auto written = parts_.blocks.ensure(at.name, at.identity, parts_.formats, *block);
             if (!written) return written.error();
             room.spend(*written);
             report.bytes_written += *written;

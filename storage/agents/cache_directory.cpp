@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <random>
 #include <set>
 #include <utility>
@@ -26,25 +28,99 @@ std::string random_bytes(std::size_t count) {
 // --- opening ---
 
 result<void> cache_directory::open() {
+    {
+        const agent_index::lock locked(parts_.index);
+        for (const store_parts* other : parts_.others(locked))
+            if (other->options.fingerprint == parts_.options.fingerprint)
+                return failure{errc::locked, parts_.options.directory +
+                                                 ": the same model has it open in this process"};
+    }
+    return home_.is_open ? take_over() : open_first();
+}
+
+cache_directory::~cache_directory() {
+    const std::unique_lock alone(home_.visits);
+    agent_index::left_agents left;  // ends behind the lock
+    {
+        const agent_index::lock locked(parts_.index);
+        std::erase(home_.stores, &parts_);
+        if (!home_.stores.empty()) left = parts_.index.leave(locked, parts_.options.fingerprint);
+    }
+    parts_.blocks.release(left.unneeded);
+}
+
+void cache_directory::join() {
+    const agent_index::lock locked(parts_.index);
+    parts_.index.add_label(locked, parts_.options.fingerprint,
+                           {parts_.options.model, parts_.options.model_name});
+    home_.stores.push_back(&parts_);
+}
+
+result<void> cache_directory::open_first() {
     const std::string& directory = parts_.options.directory;
     if (auto ok = parts_.files.make_directory(directory); !ok) return ok;
     auto lock = parts_.files.lock(directory);
     if (!lock) return lock.error();
-    lock_ = std::move(*lock);
+    home_.lock = std::move(*lock);
     if (auto ok = adopt_directory_format(parts_.files, directory); !ok) return ok;
     if (auto ok = make_directories(); !ok) return ok;
     if (auto ok = parts_.quota.set_budget(parts_.options.disk_budget_bytes); !ok) return ok;
     if (auto ok = read_secret(); !ok) return ok;
     if (auto ok = count_others(); !ok) return ok;
+    join();
     if (auto ok = read_manifests(); !ok) return ok;
     // Ordering the texts waits for no disk, so it is done beside.
     const auto index_texts = [this] { parts_.index.add_texts(agent_index::lock(parts_.index)); };
     // A manifest of a later format may need files that this program cannot know of.
-    if (auto ok = parts_.blocks.scan(!all_understood_, parts_.workers, index_texts); !ok) return ok;
+    if (auto ok = parts_.blocks.scan(!home_.all_understood, parts_.workers, index_texts); !ok)
+        return ok;
     std::set<std::string> in_vain;
     while (parts_.quota.is_over_budget())
         if (!room_.remove_one(in_vain)) break;
+    home_.is_open = true;
     return {};
+}
+
+/// What the stores that have the directory open know of this model's memories.
+result<void> cache_directory::take_over() {
+    join();
+    std::vector<read_file> files;
+    std::vector<std::unique_ptr<manifest_turn>> turns;
+    std::vector<std::string> own;
+    {
+        const agent_index::lock locked(parts_.index);
+        for (const auto& [path, each] : parts_.index.foreign(locked).all())
+            if (each.agent && each.fingerprint == parts_.options.fingerprint) own.push_back(path);
+    }
+    for (const std::string& path : own) {
+        turns.push_back(std::make_unique<manifest_turn>(parts_.index, path));
+        const agent_index::lock locked(parts_.index);
+        const auto& known = parts_.index.foreign(locked).all();
+        const auto found = known.find(path);
+        // Somebody may have removed it until its turn came.
+        if (found != known.end()) files.push_back({path, found->second.bytes});
+    }
+    parts_.workers.run(files.size(), [&](std::size_t i) { read_manifest(files[i]); });
+    result<void> done;
+    for (read_file& each : files)
+        if (done) done = take_over(std::move(each));
+    parts_.index.add_texts(agent_index::lock(parts_.index));
+    return done;
+}
+
+result<void> cache_directory::take_over(read_file file) {
+    const auto is = [&](errc code) { return !file.found && file.found.error().code == code; };
+    if (!file.found && !is(errc::not_found) && !is(errc::corrupt) && !is(errc::incompatible))
+        return file.found.error();
+    foreign_manifest known =
+        parts_.index.take_foreign(agent_index::lock(parts_.index), file.relative);
+    result<void> done;
+    if (is(errc::not_found))  // somebody has taken it away
+        parts_.quota.remove(known.bytes);
+    else
+        done = index_manifest(std::move(file));
+    parts_.blocks.release(known.names);
+    return done;
 }
 
 result<void> cache_directory::make_directories() {
@@ -72,13 +148,13 @@ result<void> cache_directory::read_secret() {
     const std::string path = parts_.full_path("secret");
     auto found = read_whole(parts_.files, path, secret_bytes);
     if (found && found->size() == secret_bytes) {
-        secret_ = std::move(*found);
+        home_.secret = std::move(*found);
         return {};
     }
     if (!found && found.error().code == errc::io) return found.error();
     // None yet, or not one that was ever written here. With another one the tenants start anew.
-    secret_ = random_bytes(secret_bytes);
-    return replace_file(parts_.files, path, secret_);
+    home_.secret = random_bytes(secret_bytes);
+    return replace_file(parts_.files, path, home_.secret);
 }
 
 result<void> cache_directory::read_manifests() {
@@ -102,8 +178,6 @@ result<void> cache_directory::read_manifests() {
     }
     parts_.workers.run(found.size(), [&](std::size_t i) { read_manifest(found[i]); });
     if (auto ok = rename_former(found); !ok) return ok;
-    parts_.index.add_label(agent_index::lock(parts_.index), parts_.options.fingerprint,
-                           {parts_.options.model, parts_.options.model_name});
     std::size_t block_count = 0;
     for (const read_file& each : found) block_count += each.names.size();
     parts_.blocks.expect(block_count);
@@ -213,7 +287,7 @@ result<void> cache_directory::index_unreadable(const read_file& file) {
     const failure& why = file.found.error();
     if (why.code == errc::incompatible) {
         ++parts_.probe.manifests_incompatible;
-        all_understood_ = false;
+        home_.all_understood = false;
         const agent_index::lock locked(parts_.index);
         parts_.index.set_absent(locked, file.relative, shortfall::incompatible);
         foreign_manifest unknown{{}, file.bytes};
@@ -295,23 +369,23 @@ result<void> cache_directory::check(const agent_id& id, const std::string& manif
 }
 
 result<void> cache_directory::keep() {
-    std::lock_guard one_at_a_time(keep_mutex_);
-    if (lock_->is_in_place()) return {};
+    std::lock_guard one_at_a_time(home_.keep_mutex);
+    if (home_.lock->is_in_place()) return {};
     const std::string& directory = parts_.options.directory;
     if (auto ok = parts_.files.make_directory(directory); !ok) return ok;
     auto lock = parts_.files.lock(directory);
     if (!lock) return lock.error();
     const std::string path = parts_.full_path("secret");
-    const auto found = read_whole(parts_.files, path, secret_.size());
-    if (found ? *found != secret_ : found.error().code != errc::not_found)
+    const auto found = read_whole(parts_.files, path, home_.secret.size());
+    if (found ? *found != home_.secret : found.error().code != errc::not_found)
         return failure{errc::io, directory +
                                      ": another cache directory stands in the place of the one "
                                      "that this process has opened"};
     if (auto ok = adopt_directory_format(parts_.files, directory); !ok) return ok;
     if (auto ok = make_directories(); !ok) return ok;
     if (!found)
-        if (auto ok = replace_file(parts_.files, path, secret_); !ok) return ok;
-    lock_ = std::move(*lock);
+        if (auto ok = replace_file(parts_.files, path, home_.secret); !ok) return ok;
+    home_.lock = std::move(*lock);
     reconcile();
     return {};
 }
@@ -321,12 +395,25 @@ result<void> cache_directory::keep() {
 void cache_directory::reconcile() {
     parts_.blocks.forget_missing();
     std::set<std::string> gone;
-    for (std::string& each : parts_.index.manifests(agent_index::lock(parts_.index)))
+    std::set<std::string> expected;
+    {
+        const agent_index::lock locked(parts_.index);
+        for (const agent_index* each : parts_.index.members(locked))
+            for (std::string& path : each->manifests(locked)) expected.insert(std::move(path));
+    }
+    for (const std::string& each : expected)
         if (const auto there = parts_.files.exists(parts_.full_path(each)); there && !*there)
-            gone.insert(std::move(each));
-    const foreign_manifest left = parts_.index.reconcile(agent_index::lock(parts_.index), gone);
-    parts_.quota.remove(left.bytes);
-    parts_.blocks.release(left.names);
+            gone.insert(each);
+    std::vector<foreign_manifest> left;
+    {
+        const agent_index::lock locked(parts_.index);
+        for (agent_index* each : parts_.index.members(locked))
+            left.push_back(each->reconcile(locked, gone));
+    }
+    for (const foreign_manifest& each : left) {
+        parts_.quota.remove(each.bytes);
+        parts_.blocks.release(each.names);
+    }
 }
 
 bool cache_directory::repair(const failure& fault, repairs& left) {

@@ -1,10 +1,10 @@
 #pragma once
 // The directory of a store: taking it and reading what is in it, and keeping it when somebody takes
-// files, or all of it, away while the store is open. Owner: agent_cache_store. Thread: open() runs
-// once, before anything else; the rest is safe from any. All of it blocks.
+// files, or all of it, away while the store is open. The first store that opens a directory reads
+// what is in it; another model's takes over what that one has found of its own. Owner:
+// agent_cache_store. Thread: open() runs once, before anything else; the rest is safe from any. All
+// of it blocks.
 
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,12 +21,15 @@ std::string random_bytes(std::size_t count);
 
 class cache_directory {
   public:
-    cache_directory(store_parts& parts, evictor& room) : parts_(parts), room_(room) {}
+    cache_directory(store_parts& parts, evictor& room)
+        : parts_(parts), home_(*parts.home), room_(room) {}
+    /// Leaves what is on disk to the stores that stay.
+    ~cache_directory();
 
     /// Blocks. As agent_cache_store::open().
     result<void> open();
     /// Returns: 32 bytes; from open() on they stay as they are.
-    const std::string& secret() const noexcept { return secret_; }
+    const std::string& secret() const noexcept { return home_.secret; }
 
     /// Blocks. Looks whether the directory is there, and the files that the index says an agent
     /// has. The directory is made anew where it is gone; agents whose files are gone and can be
@@ -61,6 +64,10 @@ class cache_directory {
         use by = use::nobody;
         std::string former{};  // its path, where that is one of format 1; else empty
     };
+    result<void> open_first();
+    result<void> take_over();
+    result<void> take_over(read_file file);
+    void join();
     result<void> make_directories();
     result<void> count_others();
     result<void> read_secret();
@@ -75,11 +82,8 @@ class cache_directory {
     void reconcile();
 
     store_parts& parts_;
+    open_directory& home_;
     evictor& room_;
-    std::string secret_;
-    bool all_understood_ = true;  // no manifest is of another format version
-    std::mutex keep_mutex_;       // held while a directory that is gone is made anew
-    std::unique_ptr<directory_lock> lock_;
 };
 
 }  // namespace semantic::storage

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <optional>
+#include <shared_mutex>
 #include <utility>
 #include <vector>
 
@@ -12,24 +13,53 @@ namespace semantic::storage {
 // --- the pool ---
 
 bool evictor::free_frames(std::size_t frames, const agent_id* keep) {
-    agent_index& index = parts_.index;
-    const auto now = std::chrono::system_clock::now();
+    const std::shared_lock visiting(parts_.home->visits);
     while (parts_.pool.free_count() < frames) {
         state_ptr former;  // its end frees the frames, behind the lock
-        const agent_index::lock locked(index);
-        if ((former = index.evict_clean(locked, now, keep))) {
-            ++parts_.probe.evictions;
-            tell(former->id, memory_fate::evicted);
-            continue;
-        }
+        const agent_index::lock locked(parts_.index);
+        if ((former = evict_clean(locked, keep))) continue;
         // What the disk did not take cannot wait for ever.
-        if ((former = index.evict_passed_of_failed(locked))) continue;
-        if (!(former = index.forget_failed(locked, keep)))
-            return parts_.pool.free_count() >= frames;
-        ++parts_.probe.agents_lost;
-        tell(former->id, memory_fate::lost);
+        for (store_parts* each : in_pool(locked))
+            if (!former) former = each->index.evict_passed_of_failed(locked);
+        if (former) continue;
+        for (store_parts* each : in_pool(locked)) {
+            if (former) break;
+            if (!(former = each->index.forget_failed(locked, each == &parts_ ? keep : nullptr)))
+                continue;
+            ++parts_.probe.agents_lost;
+            evictor(*each).tell(former->id, memory_fate::lost);
+        }
+        if (!former) return parts_.pool.free_count() >= frames;
     }
     return true;
+}
+
+/// Returns: the former state of the clean agent that goes first, of whatever model; null when there
+/// is none.
+state_ptr evictor::evict_clean(const agent_index::lock& locked, const agent_id* keep) {
+    const auto now = std::chrono::system_clock::now();
+    store_parts* owner = nullptr;
+    agent_index::clean_agent victim;
+    for (store_parts* each : in_pool(locked)) {
+        const agent_id* kept = each == &parts_ ? keep : nullptr;
+        const auto found = each->index.most_dispensable(locked, now, kept);
+        if (found.agent == nullptr || found.score <= victim.score) continue;
+        victim = found;
+        owner = each;
+    }
+    if (owner == nullptr) return nullptr;
+    state_ptr former = owner->index.drop_blocks(locked, *victim.agent);
+    ++parts_.probe.evictions;
+    evictor(*owner).tell(former->id, memory_fate::evicted);
+    return former;
+}
+
+/// Returns: the stores whose agents can give room, this one first.
+std::vector<store_parts*> evictor::in_pool(const agent_index::lock& locked) const {
+    std::vector<store_parts*> found{&parts_};
+    for (store_parts* each : parts_.others(locked))
+        if (each->pool.shares_with(parts_.pool)) found.push_back(each);
+    return found;
 }
 
 bool evictor::free_frames_for(const agent_id& id, std::size_t frames) {
@@ -67,6 +97,7 @@ result<disk_quota::promise> evictor::free_disk(std::uint64_t bytes) {
 }
 
 bool evictor::remove_one(std::set<std::string>& in_vain) {
+    const std::shared_lock visiting(parts_.home->visits);
     const agent_index::removal chosen = parts_.index.choose_removal(
         agent_index::lock(parts_.index), std::chrono::system_clock::now(), in_vain);
     std::optional<manifest_turn> mine;
@@ -74,8 +105,12 @@ bool evictor::remove_one(std::set<std::string>& in_vain) {
     if (!chosen.is_leftover && chosen.orphans_may_go && parts_.blocks.remove_unneeded() > 0)
         return true;
     if (chosen.path.empty()) return false;
-    const bool gone =
-        chosen.agent ? remove_agent(*chosen.agent, chosen.path) : remove_foreign(chosen.path);
+    bool gone = false;
+    if (!chosen.agent) gone = remove_foreign(chosen.path);
+    for (store_parts* each : others())
+        if (&each->index == chosen.member)
+            gone = evictor(*each).remove_agent(*chosen.agent, chosen.path);
+    if (chosen.member == &parts_.index) gone = remove_agent(*chosen.agent, chosen.path);
     if (!gone) in_vain.insert(chosen.path);
     return true;
 }
@@ -122,12 +157,23 @@ bool evictor::remove_agent(const agent_id& id, const std::string& manifest) {
     return true;
 }
 
+/// Requires: home->visits is held.
+std::vector<store_parts*> evictor::others() const {
+    return parts_.others(agent_index::lock(parts_.index));
+}
+
 result<void> evictor::erase(const agent_id& id) {
+    const std::shared_lock visiting(parts_.home->visits);
     const std::string own = parts_.shape.manifest_of(id);
     bool found = false;
     // The loaded model's goes last: whatever is cut off, the agent is there to be erased again.
     for (const std::string& each : foreign_manifests_of(own)) {
         auto gone = erase_foreign(each);
+        if (!gone) return gone.error();
+        found = found || *gone;
+    }
+    for (store_parts* each : others()) {
+        auto gone = evictor(*each).erase_own(id, each->shape.manifest_of(id));
         if (!gone) return gone.error();
         found = found || *gone;
     }
@@ -138,9 +184,13 @@ result<void> evictor::erase(const agent_id& id) {
 }
 
 result<void> evictor::erase(const agent_id& id, const block_hash& fingerprint) {
+    const std::shared_lock visiting(parts_.home->visits);
     const std::string manifest = parts_.shape.manifest_of(id, fingerprint);
-    const bool is_own = fingerprint == parts_.options.fingerprint;
-    auto gone = is_own ? erase_own(id, manifest) : erase_foreign(manifest);
+    store_parts* owner = fingerprint == parts_.options.fingerprint ? &parts_ : nullptr;
+    for (store_parts* each : others())
+        if (each->options.fingerprint == fingerprint) owner = each;
+    auto gone =
+        owner != nullptr ? evictor(*owner).erase_own(id, manifest) : erase_foreign(manifest);
     if (!gone) return gone.error();
     if (*gone) return {};
     return failure{errc::not_found,

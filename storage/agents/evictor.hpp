@@ -1,7 +1,7 @@
 #pragma once
 // Makes room: in the pool by letting go of blocks, in the directory by removing files. What goes
-// first is the index's decision (tier_policy). Owner: agent_cache_store. Thread: safe from any;
-// those marked "Blocks." do file I/O, without a lock.
+// first is the index's decision (tier_policy), over all models that are loaded. Owner:
+// agent_cache_store. Thread: safe from any; those marked "Blocks." do file I/O, without a lock.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,10 +37,13 @@ class evictor {
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
+    state_ptr evict_clean(const agent_index::lock& locked, const agent_id* keep);
+    std::vector<store_parts*> in_pool(const agent_index::lock& locked) const;
     void tell(const agent_id& id, memory_fate fate) const;
     bool remove_foreign(const std::string& manifest);
     foreign_manifest forget_foreign(const std::string& manifest);
     std::vector<std::string> foreign_manifests_of(const std::string& own) const;
+    std::vector<store_parts*> others() const;
     result<bool> erase_foreign(const std::string& manifest);
     result<bool> erase_own(const agent_id& id, const std::string& manifest);
     bool remove_agent(const agent_id& id, const std::string& manifest);

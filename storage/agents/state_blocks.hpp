@@ -38,6 +38,7 @@ class state_blocks {
     state_blocks(const block_hash& fingerprint, std::string tenant_salt, const kv_layout& layout)
         : fingerprint_(fingerprint), tenant_salt_(std::move(tenant_salt)), layout_(layout) {}
 
+    const block_hash& fingerprint() const noexcept { return fingerprint_; }
     const kv_layout& layout() const noexcept { return layout_; }
     std::size_t block_tokens() const { return as_size(layout_.block_tokens()); }
     /// Returns: how many blocks hold so many tokens.

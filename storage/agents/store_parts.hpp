@@ -1,16 +1,21 @@
 #pragma once
 // What the parts of one agent_cache_store work on: its saver, restorer, evictor and directory know
-// each other's work by this alone. Owner: agent_cache_store. Thread: everything in it is safe from
-// any thread.
+// each other's work by this alone. Some of it is shared with the stores of other models. Owner:
+// agent_cache_store. Thread: everything in it is safe from any thread.
 
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/agents/agent_index.hpp"
 #include "storage/agents/state_blocks.hpp"
 #include "storage/disk/block_files.hpp"
 #include "storage/disk/disk_quota.hpp"
+#include "storage/disk/record_files.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/parallel.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -31,19 +36,63 @@ constexpr const char* model_name_note = "model_name";
 constexpr const char* private_note = "private";
 constexpr std::size_t own_notes = 3;
 
+struct store_parts;
+
+/// A cache directory as long as it is open in this process: what the stores of several models on it
+/// have in common. Owner: the stores together; the last one that closes closes it. Thread: safe
+/// from any, apart from what cache_directory::open() sets before anything else is called.
+struct open_directory {
+    open_directory(file_system& system, std::string where)
+        : files(system),
+          path(std::move(where)),
+          quota(files, path, probe),
+          blocks(files, path, quota, probe) {}
+    open_directory(const open_directory&) = delete;
+    open_directory& operator=(const open_directory&) = delete;
+
+    file_system& files;
+    const std::string path;
+    store_probe probe;  // of all stores together
+    disk_quota quota;
+    block_files blocks;
+    const std::shared_ptr<record_books> records = std::make_shared<record_books>();
+    const std::shared_ptr<index_commons> index = std::make_shared<index_commons>();
+    std::vector<store_parts*> stores;  // guarded by the index's mutex
+    /// Held shared by a store that works on what another one has; whoever leaves takes it alone.
+    std::shared_mutex visits;
+
+    bool is_open = false;  // by the first store
+    std::string secret;
+    bool all_understood = true;  // no manifest is of another format version
+    std::mutex keep_mutex;       // held while a directory that is gone is made anew
+    std::unique_ptr<directory_lock> lock;
+};
+
+/// Where the stores of one process meet that are to have one directory.
+class directory_share {
+  public:
+    /// Held while a store opens or closes.
+    std::mutex mutex;
+    std::weak_ptr<open_directory> open;  // guarded by the mutex
+};
+
 struct store_parts {
-    store_parts(store_options given, block_pool& frames)
+    store_parts(store_options given, block_pool& frames, std::shared_ptr<open_directory> opened)
         : options(std::move(given)),
-          files(options.files != nullptr ? *options.files : posix_file_system()),
+          home(std::move(opened)),
+          files(home->files),
           pool(frames),
           shape(options.fingerprint, options.tenant_salt, frames.layout()),
-          quota(files, options.directory, probe),
-          blocks(files, options.directory, frames.layout(), quota, probe),
+          formats(frames.layout()),
+          probe(home->probe),
+          quota(home->quota),
+          blocks(home->blocks),
           index(
               shape,
               {[this](const block_hash& name, kv_part part) { return blocks.is_good(name, part); },
                [this](const block_hash& name, kv_part part) { return blocks.is_known(name, part); },
-               [this](std::span<const block_hash> names) { blocks.retain(names); }}) {}
+               [this](std::span<const block_hash> names) { blocks.retain(names); }},
+              home->index) {}
     store_parts(const store_parts&) = delete;
     store_parts& operator=(const store_parts&) = delete;
 
@@ -51,13 +100,23 @@ struct store_parts {
         return options.directory + "/" + relative;
     }
 
+    /// Returns: the stores of other models. Valid under the lock, or while home->visits is held.
+    std::vector<store_parts*> others(const agent_index::lock&) const {
+        std::vector<store_parts*> found;
+        for (store_parts* each : home->stores)
+            if (each != this) found.push_back(each);
+        return found;
+    }
+
     const store_options options;
+    const std::shared_ptr<open_directory> home;
     file_system& files;
     block_pool& pool;
     const state_blocks shape;
-    store_probe probe;
-    disk_quota quota;
-    block_files blocks;
+    const block_formats formats;
+    store_probe& probe;
+    disk_quota& quota;
+    block_files& blocks;
     file_workers workers;
     agent_index index;
 };

@@ -10,13 +10,9 @@ std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
 
 }  // namespace
 
-block_files::block_files(file_system& files, std::string directory, const kv_layout& layout,
-                         disk_quota& quota, store_probe& probe)
-    : files_(files),
-      directory_(std::move(directory)),
-      formats_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])},
-      quota_(quota),
-      probe_(probe) {}
+block_files::block_files(file_system& files, std::string directory, disk_quota& quota,
+                         store_probe& probe)
+    : files_(files), directory_(std::move(directory)), quota_(quota), probe_(probe) {}
 
 result<void> block_files::scan(bool keep_orphans, file_workers& workers,
                                const std::function<void()>& beside) {
@@ -152,7 +148,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
 }
 
 result<std::uint64_t> block_files::ensure(const block_hash& name, const block_identity& identity,
-                                          const kv_block& block) {
+                                          const block_formats& formats, const kv_block& block) {
     std::unique_lock lock(mutex_);
     ASSERT(needed_by_.contains(name));
     idle_.wait(lock, [&] { return !busy_.contains(name); });
@@ -160,7 +156,7 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
         return std::uint64_t{0};
     busy_.insert(name);
     lock.unlock();
-    auto written = write(name, identity, block);
+    auto written = write(name, identity, formats, block);
     lock.lock();
     busy_.erase(name);
     if (written) {
@@ -175,17 +171,18 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
 }
 
 result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
-                                         const kv_block& block) {
+                                         const block_formats& formats, const kv_block& block) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();
     const std::string target = path(name, block.part());
     const std::string temporary = target + ".tmp";
-    auto written = write_block_file(files_, temporary, identity, format(block.part()), block);
+    const block_format& format = formats.of(block.part());
+    auto written = write_block_file(files_, temporary, identity, format, block);
     if (written)
         if (auto ok = files_.rename(temporary, target); !ok) written = ok.error();
     if (!written) {
         // Best effort: scan() removes what is left, and until then it is counted at its most.
         if (auto gone = files_.unlink(temporary); !gone && gone.error().code != errc::not_found)
-            quota_.add(bytes_max(block.part(), identity.tokens.size()));
+            quota_.add(format.file_bytes_max(identity.tokens.size()));
         return written;
     }
     ++probe_.blocks_written;
@@ -224,9 +221,10 @@ result<void> block_files::make_lasting(std::span<const block_hash> names) {
 }
 
 result<block_file_reader> block_files::open(const block_hash& name, kv_part part,
-                                            const block_identity& expected, block_pool& pool,
+                                            const block_identity& expected,
+                                            const block_formats& formats, block_pool& pool,
                                             bool keep_open) {
-    return block_file_reader::open(files_, path(name, part), expected, format(part), pool,
+    return block_file_reader::open(files_, path(name, part), expected, formats.of(part), pool,
                                    keep_open);
 }
 

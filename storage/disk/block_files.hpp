@@ -1,9 +1,9 @@
 #pragma once
 // The block files of one cache directory: which exist, how many manifests need each block, which
 // are still to be made lasting. A block's files, one for each part, are needed and deleted
-// together. Owner: agent_cache_store. Thread: every method is safe from any thread; those marked
-// "Blocks." do I/O outside the mutex. A file is written, and deleted, by one thread at a time; a
-// file that some manifest needs is never deleted.
+// together. They may be of several models, whose formats differ. Owner: open_directory. Thread:
+// every method is safe from any thread; those marked "Blocks." do I/O outside the mutex. A file is
+// written, and deleted, by one thread at a time; a file that some manifest needs is never deleted.
 
 #include <array>
 #include <condition_variable>
@@ -28,10 +28,20 @@
 
 namespace semantic::storage {
 
+/// Of one model's files, by part.
+class block_formats {
+  public:
+    explicit block_formats(const kv_layout& layout)
+        : of_{block_format(layout, kv_parts[0]), block_format(layout, kv_parts[1])} {}
+    const block_format& of(kv_part part) const { return of_[static_cast<std::size_t>(part)]; }
+
+  private:
+    std::array<block_format, kv_parts.size()> of_;
+};
+
 class block_files {
   public:
-    block_files(file_system& files, std::string directory, const kv_layout& layout,
-                disk_quota& quota, store_probe& probe);
+    block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
     /// nothing has retained; counts what stays. Calls `beside` meanwhile, once, on any thread.
@@ -56,19 +66,15 @@ class block_files {
     /// Blocks. Writes the file of block.part() unless it is there and good. Returns: bytes written.
     /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
-                                 const kv_block& block);
-    /// Returns: an upper bound of the size of a part's file with `tokens` tokens.
-    std::uint64_t bytes_max(kv_part part, std::size_t tokens) const {
-        return format(part).file_bytes_max(tokens);
-    }
+                                 const block_formats& formats, const kv_block& block);
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
     /// io.
     result<void> make_lasting(std::span<const block_hash> names);
 
     /// Blocks. Errors: those of block_file_reader.
     result<block_file_reader> open(const block_hash& name, kv_part part,
-                                   const block_identity& expected, block_pool& pool,
-                                   bool keep_open);
+                                   const block_identity& expected, const block_formats& formats,
+                                   block_pool& pool, bool keep_open);
     /// Blocks. Looks for the files that these blocks are known to have, and forgets those that
     /// somebody has taken away. Returns: how many those are.
     std::size_t forget_missing(std::span<const block_hash> names);
@@ -94,7 +100,7 @@ class block_files {
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
-                                const kv_block& block);
+                                const block_formats& formats, const kv_block& block);
     result<void> make_fan_out(const std::string& directory);
     const file_state* find(const block_hash& name, kv_part part) const;
     file_state* find(const block_hash& name, kv_part part) {
@@ -104,13 +110,8 @@ class block_files {
         return directory_ + "/" + block_path(name, part);
     }
 
-    const block_format& format(kv_part part) const {
-        return formats_[static_cast<std::size_t>(part)];
-    }
-
     file_system& files_;
     const std::string directory_;
-    const std::array<block_format, kv_parts.size()> formats_;
     disk_quota& quota_;
     store_probe& probe_;
     mutable std::mutex mutex_;

@@ -77,10 +77,10 @@ result<void> record_files::open() {
     const auto entries = files_.list(directory_ + "/" + folder);
     if (!entries && entries.error().code == errc::not_found) return {};
     if (!entries) return entries.error();
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(books_->mutex);
     for (const directory_entry& each : *entries) {
         const std::string path = std::string(folder) + "/" + each.name;
-        if (each.name.ends_with(".record")) bytes_[path] = each.bytes;
+        if (each.name.ends_with(".record")) books_->bytes[path] = each.bytes;
         // What cannot be removed counts, and does no harm.
         if (each.name.ends_with(".tmp") && files_.unlink(directory_ + "/" + path))
             quota_.remove(each.bytes);
@@ -107,8 +107,8 @@ result<void> record_files::write(const kept_record& record) {
     if (!room) return room.error();
     const std::string path = record_path(record.tenant, record.name);
     if (auto ok = replace(path, bytes); !ok) return ok;
-    std::lock_guard lock(mutex_);
-    std::uint64_t& held = bytes_[path];
+    std::lock_guard lock(books_->mutex);
+    std::uint64_t& held = books_->bytes[path];
     quota_.add(bytes.size());
     quota_.remove(held);
     held = bytes.size();
@@ -121,19 +121,19 @@ result<void> record_files::remove(const tenant_id& tenant, std::string_view name
     if (!gone && gone.error().code != errc::not_found) return gone;
     if (gone)
         if (auto ok = files_.sync_directory(directory_ + "/" + folder); !ok) return ok;
-    std::lock_guard lock(mutex_);
-    const auto held = bytes_.find(path);
-    if (held == bytes_.end()) return {};
+    std::lock_guard lock(books_->mutex);
+    const auto held = books_->bytes.find(path);
+    if (held == books_->bytes.end()) return {};
     quota_.remove(held->second);
-    bytes_.erase(held);
+    books_->bytes.erase(held);
     return {};
 }
 
 kept_records record_files::read_all() {
     std::vector<std::string> paths;
     {
-        std::lock_guard lock(mutex_);
-        for (const auto& [path, bytes] : bytes_) paths.push_back(path);
+        std::lock_guard lock(books_->mutex);
+        for (const auto& [path, bytes] : books_->bytes) paths.push_back(path);
     }
     kept_records found;
     for (const std::string& path : paths) {

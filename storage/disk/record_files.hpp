@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -27,16 +28,27 @@ result<kept_record> decode_record(std::string_view bytes);
 /// Below the cache directory.
 std::string record_path(const tenant_id& tenant, std::string_view name);
 
+/// Which records there are, for all who write them in one directory.
+struct record_books {
+    std::mutex mutex;
+    std::map<std::string, std::uint64_t> bytes;  // by path; guarded by the mutex
+};
+
 class record_files {
   public:
     /// Makes room for so many bytes on the disk.
     using room_maker = std::function<result<disk_quota::promise>(std::uint64_t)>;
 
-    record_files(file_system& files, std::string directory, disk_quota& quota, room_maker room)
-        : files_(files), directory_(std::move(directory)), quota_(quota), room_(std::move(room)) {}
+    record_files(file_system& files, std::string directory, disk_quota& quota, room_maker room,
+                 std::shared_ptr<record_books> books = std::make_shared<record_books>())
+        : files_(files),
+          directory_(std::move(directory)),
+          quota_(quota),
+          room_(std::move(room)),
+          books_(std::move(books)) {}
 
-    /// Removes temporaries and notes what there is, before anything else is called. Requires: the
-    /// quota has counted the directory.
+    /// Removes temporaries and notes what there is, before anything else is called; once for all
+    /// with the same books. Requires: the quota has counted the directory.
     result<void> open();
     /// Puts `bytes` in the place of what the record had. When it returns, they last. Errors:
     /// bad_value beyond record_bytes_max.
@@ -53,8 +65,7 @@ class record_files {
     const std::string directory_;
     disk_quota& quota_;
     const room_maker room_;
-    std::mutex mutex_;
-    std::map<std::string, std::uint64_t> bytes_;  // by path; guarded by mutex_
+    const std::shared_ptr<record_books> books_;
 };
 
 }  // namespace semantic::storage

@@ -1,11 +1,14 @@
 #include "storage/pool/block_pool.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <sys/mman.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
@@ -37,10 +40,15 @@ void copy_region(const kv_region& region, int block_tokens, int tokens, const st
 }  // namespace
 
 block_pool::block_pool(const kv_layout& layout, std::size_t budget_bytes)
-    : layout_(layout), frame_count_(budget_bytes / layout.frame_bytes()) {
+    : block_pool(layout, std::make_shared<pool_budget>(budget_bytes)) {}
+
+block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> budget)
+    : layout_(layout),
+      budget_(std::move(budget)),
+      frame_count_(budget_->bytes() / layout.frame_bytes()) {
     const std::size_t block_bytes = layout_.frame_bytes() * as_size(layout_.layer_count());
     if (frame_count_ < as_size(layout_.layer_count()))
-        throw std::invalid_argument("the cache budget is " + std::to_string(budget_bytes) +
+        throw std::invalid_argument("the cache budget is " + std::to_string(budget_->bytes()) +
                                     " bytes, one block of this model needs " +
                                     std::to_string(block_bytes));
     const std::size_t arena_bytes = frame_count_ * layout_.frame_bytes();
@@ -55,20 +63,27 @@ block_pool::block_pool(const kv_layout& layout, std::size_t budget_bytes)
     for (std::size_t index = frame_count_; index-- > 0;)
         free_.push_back(arena_ + index * layout_.frame_bytes());
     held_.assign(frame_count_, false);
+    untouched_ = frame_count_;
+    budget_->join(*this);
 }
 
 block_pool::~block_pool() {
     ASSERT(held_total_ == 0);
+    {
+        std::lock_guard lock(budget_->mutex_);
+        budget_->touched_ -= (frame_count_ - untouched_) * layout_.frame_bytes();
+    }
+    budget_->leave(*this);
     munmap(arena_, frame_count_ * layout_.frame_bytes());
 }
 
 void block_pool::check_invariant() const { ASSERT(free_.size() + held_total_ == frame_count_); }
 
 result<std::vector<std::byte*>> block_pool::allocate(std::size_t count) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(budget_->mutex_);
     check_invariant();
-    if (count > free_.size())
-        return failure{errc::pool_exhausted, "the KV pool has " + std::to_string(free_.size()) +
+    if (count > free_now())
+        return failure{errc::pool_exhausted, "the KV pool has " + std::to_string(free_now()) +
                                                  " of " + std::to_string(frame_count_) +
                                                  " frames free, " + std::to_string(count) +
                                                  " are needed"};
@@ -79,12 +94,18 @@ result<std::vector<std::byte*>> block_pool::allocate(std::size_t count) {
         held_[static_cast<std::size_t>(taken.back() - arena_) / layout_.frame_bytes()] = true;
     }
     held_total_ += count;
+    budget_->held_ += count * layout_.frame_bytes();
+    if (untouched_ > free_.size()) {
+        budget_->touched_ += (untouched_ - free_.size()) * layout_.frame_bytes();
+        untouched_ = free_.size();
+        budget_->reclaim(*this);
+    }
     check_invariant();
     return taken;
 }
 
 void block_pool::release(const std::vector<std::byte*>& frames) noexcept {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(budget_->mutex_);
     for (std::byte* frame : frames) {
         ASSERT(frame >= arena_ && frame < arena_ + frame_count_ * layout_.frame_bytes());
         const std::size_t offset = static_cast<std::size_t>(frame - arena_);
@@ -94,17 +115,40 @@ void block_pool::release(const std::vector<std::byte*>& frames) noexcept {
         free_.push_back(frame);  // never reallocates: capacity is frame_count_
         --held_total_;
     }
+    budget_->held_ -= frames.size() * layout_.frame_bytes();
     check_invariant();
+    if (!frames.empty()) budget_->tell_of_room(*this);
+}
+
+/// Requires: the mutex is held.
+std::size_t block_pool::free_now() const {
+    return std::min(free_.size(), (budget_->bytes_ - budget_->held_) / layout_.frame_bytes());
+}
+
+/// Lets the system have the memory of free frames, the longest unused first, until that is `bytes`.
+/// Requires: the mutex is held. Returns: how many bytes it was, all of them when there are fewer.
+std::size_t block_pool::give_back(std::size_t bytes) noexcept {
+    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t frame_bytes = layout_.frame_bytes();
+    std::size_t given = 0;
+    for (; given < bytes && untouched_ < free_.size(); ++untouched_, given += frame_bytes) {
+        // Whole pages: what is left of the first and the last one may be another frame's.
+        const auto begin = reinterpret_cast<std::uintptr_t>(free_[untouched_]);
+        const std::uintptr_t first = (begin + page - 1) / page * page;
+        const std::uintptr_t end = (begin + frame_bytes) / page * page;
+        if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+    }
+    return given;
 }
 
 std::size_t block_pool::free_count() const {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(budget_->mutex_);
     check_invariant();
-    return free_.size();
+    return free_now();
 }
 
 std::size_t block_pool::held_count() const {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(budget_->mutex_);
     check_invariant();
     return held_total_;
 }

@@ -1,8 +1,9 @@
 #pragma once
 // Fixed arena of KV frames: the hot tier's memory.
-// Owner: engine. Thread: every method takes the pool's own mutex; none does I/O. A kv_block may not
-// outlive its pool. Invariant: free_count() + held_count() == frame_count(), asserted on every
-// call. LIFO free list, so warm frames are reused first.
+// Owner: engine. Thread: every method takes the pool's mutex, which is that of its budget; none
+// does I/O. A kv_block may not outlive its pool. Invariant: every frame is free or held, asserted
+// on every call. LIFO free list, so warm frames are reused first. The pools of several models may
+// have one budget: then each has addresses for all of it, and frames as far as the others leave it.
 
 #include <cstddef>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "storage/pool/kv_layout.hpp"
+#include "storage/pool/pool_budget.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -21,6 +23,8 @@ class block_pool {
     /// never more than the budget). Throws std::invalid_argument when not even one block (a frame
     /// for every layer) fits, naming both numbers.
     block_pool(const kv_layout& layout, std::size_t budget_bytes);
+    /// The same, of what the pools with this budget may have together.
+    block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> budget);
     ~block_pool();
     block_pool(const block_pool&) = delete;
     block_pool& operator=(const block_pool&) = delete;
@@ -33,17 +37,26 @@ class block_pool {
     void release(const std::vector<std::byte*>& frames) noexcept;
 
     const kv_layout& layout() const noexcept { return layout_; }
+    /// As many as it may have when the others of its budget have none.
     std::size_t frame_count() const noexcept { return frame_count_; }
+    /// How many can be taken now.
     std::size_t free_count() const;
     std::size_t held_count() const;
+    /// Whether frames of the other one take room from this one.
+    bool shares_with(const block_pool& other) const noexcept { return budget_ == other.budget_; }
+    pool_budget& budget() const noexcept { return *budget_; }
 
   private:
+    friend class pool_budget;
     void check_invariant() const;
+    std::size_t free_now() const;
+    std::size_t give_back(std::size_t bytes) noexcept;
     kv_layout layout_;
+    const std::shared_ptr<pool_budget> budget_;
     std::size_t frame_count_ = 0;
     std::byte* arena_ = nullptr;
-    mutable std::mutex mutex_;
     std::vector<std::byte*> free_;  // LIFO
+    std::size_t untouched_ = 0;     // of the first of free_: they take no memory
     std::vector<bool> held_;        // by frame number; catches a double release
     std::size_t held_total_ = 0;
 };

@@ -2,12 +2,11 @@
 // two hundred agents under three models in one directory.
 
 import assert from 'node:assert/strict';
-import { openSync, readSync, writeSync, closeSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { openSync, readSync, writeSync, closeSync, statSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { main, make_folder, stored_tokens, text_of, user } from './harness.mjs';
-import { changed_model, process_of, start, tiny } from './swapping.mjs';
+import { changed_model, process_of, registry_of, start, tiny } from './swapping.mjs';
 
 const SECONDS = Number(process.env.AUTO_SWAP_SECONDS ?? 12);
 const CLIENTS = Number(process.env.AUTO_SWAP_CLIENTS ?? 4); // of each model
@@ -28,15 +27,6 @@ function fine_tuned(folder) {
     writeSync(fd, Buffer.from([byte[0] ^ 1]), 0, 1, at);
     closeSync(fd);
   });
-}
-
-function registry_of(models) {
-  const file = join(make_folder(), 'models.yaml');
-  const lines = models.map(({ name, path, recipe }) => {
-    return `  - {name: ${name}, path: ${path}${recipe ? `, kv-recipe: ${recipe}` : ''}}`;
-  });
-  writeFileSync(file, `models:\n${lines.join('\n')}\n`);
-  return file;
 }
 
 const with_swaps = (models, more = []) =>

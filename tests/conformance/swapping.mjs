@@ -40,6 +40,16 @@ export function models_file(model = tiny) {
   return file;
 }
 
+/** A registry of these models: name, path, and recipe where it is not to be measured. */
+export function registry_of(models) {
+  const file = join(make_folder(), 'models.yaml');
+  const lines = models.map(({ name, path, recipe }) => {
+    return `  - {name: ${name}, path: ${path}${recipe ? `, kv-recipe: ${recipe}` : ''}}`;
+  });
+  writeFileSync(file, `models:\n${lines.join('\n')}\n`);
+  return file;
+}
+
 export const start = (cache, more = [], models = models_file()) =>
   Server.start({ cache, args: ['--models-file', models, '--admin-key', 'k', ...more] });
 

@@ -292,6 +292,8 @@ TEST(config, bad_values_are_errors_that_name_the_place) {
     EXPECT_EQ(fault({"--port", "65536"}), "--port '65536' must be a whole number from 0 to 65535");
     EXPECT_EQ(fault({}, {{"SEMANTIC_MLX_KV_BITS", "5"}}),
               "SEMANTIC_MLX_KV_BITS '5' must be auto, 4, 8 or 16");
+    EXPECT_EQ(fault({"--max-loaded", "9"}), "--max-loaded '9' must be a whole number from 1 to 8");
+    EXPECT_EQ(fault({"--max-loaded", "0"}), "--max-loaded '0' must be a whole number from 1 to 8");
     config_file file("port = 80x\n");
     EXPECT_EQ(fault({"--config", file.path()}),
               file.path() + ":1: port '80x' must be a whole number from 0 to 65535");

@@ -139,10 +139,11 @@ TEST(health, overall_state_is_always_ok_and_says_how_ready_the_server_is) {
 }
 
 TEST(health, full_pool_is_not_ready_only_when_nothing_can_be_evicted) {
-    EXPECT_FALSE(is_pool_exhausted({100, 95, 1, 3, 0, 3}, 0));  // a twentieth is free
-    EXPECT_TRUE(is_pool_exhausted({100, 96, 1, 3, 0, 3}, 0));   // everything is dirty
-    EXPECT_FALSE(is_pool_exhausted({100, 96, 1, 3, 0, 2}, 0));  // one clean agent
-    EXPECT_TRUE(is_pool_exhausted({100, 96, 1, 3, 0, 2}, 1));   // which is the one that runs
+    EXPECT_FALSE(is_pool_exhausted({100, 95, 0, 1, 3, 0, 3}, 0));  // a twentieth is free
+    EXPECT_TRUE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 3}, 0));   // everything is dirty
+    EXPECT_FALSE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 2}, 0));  // one clean agent
+    EXPECT_TRUE(is_pool_exhausted({100, 96, 0, 1, 3, 0, 2}, 1));   // which is the one that runs
+    EXPECT_TRUE(is_pool_exhausted({100, 36, 60, 1, 3, 0, 3}, 0));  // others have the rest
 }
 
 TEST(health, root_names_the_server_and_its_endpoints) {

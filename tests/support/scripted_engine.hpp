@@ -35,7 +35,7 @@ class scripted_engine final : public engine::engine {
     std::function<storage::result<std::uint64_t>(const semantic::engine::memory_sink&)> on_export;
     std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
     std::function<storage::result<void>(const storage::agent_id&)> on_erase;
-    semantic::engine::pool_usage usage{100, 0, 4096, 0, 0, 0};
+    semantic::engine::pool_usage usage{100, 0, 0, 4096, 0, 0, 0};
 
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
     void remember(semantic::engine::agent_info agent);

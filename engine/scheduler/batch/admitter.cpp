@@ -12,10 +12,11 @@ std::size_t frames_for(const job& work, const storage::kv_layout& layout,
 
 }  // namespace
 
-admitter::admitter(const storage::kv_layout& layout, storage::agent_cache_store& store,
+admitter::admitter(const storage::block_pool& pool, storage::agent_cache_store& store,
                    const chunk_policy& chunks, int places, wait_queue& waiting,
                    sequence_set& sequences, open_choices& choices, starter& starts)
-    : layout_(layout),
+    : pool_(pool),
+      layout_(pool.layout()),
       store_(store),
       chunks_(chunks),
       places_(static_cast<std::size_t>(places)),
@@ -28,6 +29,7 @@ void admitter::admit(bool transient_holds) {
     for (;;) {
         switch (next_candidate(load(transient_holds))) {
             case candidate::none:
+                pool_.budget().wait(pool_, 0);
                 return;
             case candidate::preempted:
                 if (!resume_oldest(transient_holds)) return;
@@ -45,7 +47,8 @@ batch_load admitter::load(bool transient_holds) const {
             starts_.restoring().size(),
             sequences_.preempted().size(),
             waiting_.size(),
-            transient_holds};
+            transient_holds,
+            pool_.budget().others_are_busy(pool_)};
 }
 
 // Preempted sequences go on, the oldest first.
@@ -73,17 +76,30 @@ bool admitter::admit_first(bool transient_holds) {
 bool admitter::make_room(const room& wanted, bool transient_holds) {
     const std::size_t need = frames_to_free(wanted.of, frames_promised(), wanted.frames, layout_);
     const std::size_t others = wanted.of == candidate::waiting ? 1 : 0;
-    for (bool released = false;;) {
-        const bool fits = store_.make_room(need, wanted.keep);
-        switch (decide_admission(load(transient_holds), fits, released)) {
+    for (bool released = false, in_line = false;;) {
+        const batch_load now = load(transient_holds);
+        switch (decide_admission(now, fits(need, wanted.keep), released)) {
             case admission::admit:
+                pool_.budget().wait(pool_, 0);
                 return true;
             case admission::wait:
-                return false;
+                // Once more in the line: what others leave from there on is told.
+                if (in_line || !now.others_busy) return false;
+                pool_.budget().wait(pool_, need);
+                in_line = true;
+                break;
             case admission::release_waiting:
                 released = !release_waiting_blocks(others);
         }
     }
+}
+
+// What other models wait for longer is kept free for them, and where one of them has the turn to go
+// on nobody begins.
+bool admitter::fits(std::size_t frames, const storage::agent_id* keep) {
+    const storage::pool_budget& budget = pool_.budget();
+    const std::size_t before = budget.frames_before(pool_);
+    return store_.make_room(frames + before, keep) && !budget.is_turn_taken();
 }
 
 std::size_t admitter::frames_promised() const {

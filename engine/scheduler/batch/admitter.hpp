@@ -17,7 +17,7 @@ namespace semantic::engine {
 class admitter {
   public:
     /// `places`: of the batch.
-    admitter(const storage::kv_layout& layout, storage::agent_cache_store& store,
+    admitter(const storage::block_pool& pool, storage::agent_cache_store& store,
              const chunk_policy& chunks, int places, wait_queue& waiting, sequence_set& sequences,
              open_choices& choices, starter& starts);
 
@@ -40,8 +40,10 @@ class admitter {
     bool admit_first(bool transient_holds);
     /// Returns: whether the candidate begins.
     bool make_room(const room& wanted, bool transient_holds);
+    bool fits(std::size_t frames, const storage::agent_id* keep);
     std::size_t frames_promised() const;
 
+    const storage::block_pool& pool_;
     const storage::kv_layout& layout_;
     storage::agent_cache_store& store_;
     const chunk_policy& chunks_;

@@ -37,12 +37,13 @@ batch::batch(transformer& model, const tokenizer& words, storage::block_pool& po
              batch_outputs outputs)
     : options_(std::move(options)),
       outputs_(std::move(outputs)),
+      pool_(pool),
       probe_(probe),
       waiting_(store, probe),
       delivery_(pool, store, options_.early_save_tokens, sequences_, open_choices_, outputs_,
                 probe),
       starter_(words, pool, store, options_.answers, sequences_, delivery_, outputs_, probe),
-      admitter_(pool.layout(), store, options_.chunks, options_.max_batch, waiting_, sequences_,
+      admitter_(pool, store, options_.chunks, options_.max_batch, waiting_, sequences_,
                 open_choices_, starter_),
       rows_(pool, store, options_.chunks),
       model_(model, options_.max_batch + 1, options_.vocabulary, probe) {}
@@ -64,8 +65,17 @@ void batch::restored(const job_ptr& work, storage::restored_prefix found) {
 }
 
 bool batch::run_step() {
+    const bool more = step();
+    // What other models may wait for the end of.
+    const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty();
+    pool_.budget().set_busy(pool_, is_busy || outputs_.transient_holds());
+    return more;
+}
+
+bool batch::step() {
     // Asked first: a save or look-up that ends from now on is followed by another step.
     const bool transient_holds = outputs_.transient_holds();
+    const bool others_busy = pool_.budget().others_are_busy(pool_);  // likewise
     end_stopped();
     begin_choices();
     admitter_.admit(transient_holds);
@@ -75,7 +85,7 @@ bool batch::run_step() {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that is not being saved stays dirty: of a running one only the full blocks may be on
         // disk.
-        return transient_holds ? false : relieve();
+        return transient_holds ? false : relieve(others_busy);
     }
     const std::optional<step_run> watched = composition_of(rows);
     const auto began = std::chrono::steady_clock::now();
@@ -170,22 +180,33 @@ void batch::run_model(std::span<const step_row> rows) {
 }
 
 // Nothing could run: every sequence waits for blocks that only another can free. Returns: whether a
-// step may make progress now.
-bool batch::relieve() {
+// step may make progress now. `others_were_busy`: before the step found no blocks; what they left
+// since then is there for another try.
+bool batch::relieve(bool others_were_busy) {
     starter_.revoke_early();
-    const batch_load now = admitter_.load(outputs_.transient_holds());
+    batch_load now = admitter_.load(outputs_.transient_holds());
+    now.others_busy = now.others_busy || others_were_busy;
+    if (now.others_busy && now.running == 1) now.has_turn = pool_.budget().take_turn(pool_);
     const bool inbound = outputs_.inbound();
     relief decided = decide_relief(now, false, inbound);
     if (decided == relief::release_waiting) {
         if (admitter_.release_waiting_blocks()) return true;
         decided = decide_relief(now, true, inbound);
     }
-    if (decided == relief::wait) return false;
+    if (decided == relief::wait) return now.has_turn && wait_for_others();
     if (decided == relief::preempt_youngest)
         preempt_youngest();
     else
         end_for_want_of_blocks(*sequences_.running().front());
     return has_work();
+}
+
+// Returns: whether a step may make progress now: the word is given for what is left free from now
+// on, so that there is one more try.
+bool batch::wait_for_others() {
+    wants_word_ = !wants_word_;
+    if (wants_word_) pool_.budget().want_word(pool_);
+    return wants_word_;
 }
 
 void batch::preempt_youngest() {

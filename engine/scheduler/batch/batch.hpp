@@ -46,20 +46,24 @@ class batch {
     bool run_step();
 
   private:
+    bool step();
+    bool wait_for_others();
     void end_stopped();
     void begin_choices();
     std::optional<step_run> composition_of(std::span<const step_row> rows) const;
     void publish_step(step_run composed, std::chrono::steady_clock::duration took);
     void run_rows(std::span<const step_row> rows);
     void run_model(std::span<const step_row> rows);
-    bool relieve();
+    bool relieve(bool others_were_busy);
     void preempt_youngest();
     void end_for_want_of_blocks(sequence& run);
     bool has_work() const;
 
     const batch_options options_;
     const batch_outputs outputs_;
+    const storage::block_pool& pool_;
     engine_probe& probe_;
+    bool wants_word_ = false;  // of room that other models leave
 
     wait_queue waiting_;
     sequence_set sequences_;

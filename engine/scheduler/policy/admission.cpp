@@ -41,7 +41,7 @@ admission decide_admission(const batch_load& load, bool fits, bool released) {
     if (!released) return admission::release_waiting;
     // Alone, a request tries even if the count looks short: blocks that it shares were counted
     // twice.
-    return load.transient_holds ? admission::wait : admission::admit;
+    return load.transient_holds || load.others_busy ? admission::wait : admission::admit;
 }
 
 relief decide_relief(const batch_load& load, bool released, bool inbound) {
@@ -50,6 +50,7 @@ relief decide_relief(const batch_load& load, bool released, bool inbound) {
     if (!released) return relief::release_waiting;
     // What holds blocks for a moment, or comes and may let go of some, is followed by another step.
     if (load.transient_holds || inbound) return relief::wait;
+    if (load.others_busy) return load.has_turn ? relief::wait : relief::preempt_youngest;
     return relief::end_answer;
 }
 

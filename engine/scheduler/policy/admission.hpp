@@ -20,6 +20,11 @@ struct batch_load {
     /// Saves or look-ups hold blocks that no sequence runs on. Another decision follows when they
     /// have ended.
     bool transient_holds = false;
+    /// Other models that have the pool's budget too are at work. Another decision follows when they
+    /// have left something free.
+    bool others_busy = false;
+    /// Of them all, this one may go on where all are short of frames.
+    bool has_turn = false;
 
     bool has_place() const { return running + restoring < places; }
     bool is_idle() const { return running + restoring == 0; }
@@ -63,9 +68,10 @@ admission decide_admission(const batch_load& load, bool fits, bool released);
 /// What is done when no running sequence can get the frames for its next step.
 enum class relief {
     wait,              // for blocks that come free by themselves
-    preempt_youngest,  // it gives its blocks back, so the oldest always comes to its end
+    preempt_youngest,  // it gives its blocks back, so the oldest always comes to its end; of
+                       // several models, that of the one whose turn it is
     release_waiting,   // requests that wait let go of blocks; try the step again
-    end_answer,        // the only sequence has all of the pool there is
+    end_answer,        // the only sequence has all of the pool there is, and no model has more
 };
 /// `inbound`: some that are on their way to the batch may hold blocks, too.
 relief decide_relief(const batch_load& load, bool released, bool inbound);

@@ -1,5 +1,6 @@
 #include "server/handlers/models/memory_report.hpp"
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
 #include <string>
@@ -14,6 +15,17 @@ namespace semantic::server {
 namespace {
 
 namespace json = boost::json;
+
+json::array each_model(const services& with) {
+    json::array all;
+    for (const engine_lease& engine : with.engines.look_at_all()) {
+        const engine::pool_usage pool = engine->pool();
+        all.push_back({{"model", with.models.list().at(engine.model()).name},
+                       {"weights_bytes", engine->info().weight_bytes},
+                       {"pool_held_bytes", pool.frames_held * pool.frame_bytes}});
+    }
+    return all;
+}
 
 /// Blocks.
 std::string report(const services& with) {
@@ -31,8 +43,14 @@ std::string report(const services& with) {
     body["weights_bytes"] = engine->info().weight_bytes;
     body["pool_bytes"] = engine->info().pool_bytes;
     body["pool_held_bytes"] = pool.frames_held * pool.frame_bytes;
+    if (with.engines.size() > 1) body["models"] = each_model(with);
     if (model.path.empty()) return protocol::to_text(body);
-    const auto needs = needs_of(model.path, with.models.settings_of(engine.model()));
+    auto needs = needs_of(model.path, with.models.settings_of(engine.model()));
+    const auto beside = with.engines.models_beside(with.engines.usual_index());
+    for (const planned_model& each : with.models.planned(beside)) {
+        const auto more = needs_of(each.path, each.settings);
+        if (needs && more) needs = together(*needs, *more);
+    }
     if (!needs) return protocol::to_text(body);
     const memory_plan plan{limit, *needs, engine->info().pool_bytes};
     body["scratch_bytes"] = needs->scratch;

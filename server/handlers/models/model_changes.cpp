@@ -38,10 +38,10 @@ admin::swap_step step_of(const services& with, const slot_state& state) {
     return step;
 }
 
-admin::swap_step step_now(const services& with, const slot_state& now) {
+admin::swap_step step_now(const services& with, const engine_slot& slot, const slot_state& now) {
     admin::swap_step step = step_of(with, now);
     if (now.phase != slot_phase::loading) return step;
-    const engine::load_progress progress = with.engines.progress();
+    const engine::load_progress progress = slot.progress();
     step.stage = progress.stage;
     step.fraction = static_cast<int>(progress.fraction * steps_told) / steps_told;
     return step;
@@ -61,8 +61,12 @@ protocol::failure not_swapped(const services& with, const slot_state& now, std::
 /// Follows an exchange to its end.
 class swap_watch {
   public:
-    swap_watch(const services& with, const request& incoming, client_link& client)
-        : with_(with), incoming_(incoming), client_(client), writer_(client, incoming) {}
+    swap_watch(const services& with, std::size_t slot, const request& incoming, client_link& client)
+        : with_(with),
+          slot_(with.engines.at(slot)),
+          incoming_(incoming),
+          client_(client),
+          writer_(client, incoming) {}
 
     net::awaitable<reply> run(std::string before, std::size_t wanted, bool streams) {
         const slot_state now = co_await settled(streams);
@@ -98,8 +102,8 @@ class swap_watch {
         net::steady_timer timer(client_.executor());
         while (true) {
             if (streams) co_await tell_path();
-            const slot_state now = with_.engines.state();
-            const bool is_told = !streams || told_states_ == with_.engines.path().size();
+            const slot_state now = slot_.state();
+            const bool is_told = !streams || told_states_ == slot_.path().size();
             const bool is_over = (is_settled(now.phase) && is_told) || with_.stopping.load();
             if (is_over || client_.is_gone()) co_return now;
             timer.expires_after(look_every);
@@ -109,13 +113,13 @@ class swap_watch {
     /// Tells every phase that was entered since the last look, however short, and of the last one
     /// how far its work is.
     net::awaitable<void> tell_path() {
-        const std::vector<slot_state> path = with_.engines.path();
+        const std::vector<slot_state> path = slot_.path();
         if (path.empty()) co_return;
         // Another change may have begun meanwhile: its path is another one.
         if (told_states_ > path.size()) told_states_ = 0;
         for (; told_states_ < path.size() && !client_.is_gone(); ++told_states_)
             co_await tell(admin::step_event(step_of(with_, path[told_states_])));
-        co_await tell(admin::step_event(step_now(with_, path.back())));
+        co_await tell(admin::step_event(step_now(with_, slot_, path.back())));
     }
     net::awaitable<void> tell(std::string event) {
         const bool is_silent = clock::now() - written_ >= client_.ping_every();
@@ -129,6 +133,7 @@ class swap_watch {
     }
 
     const services& with_;
+    const engine_slot& slot_;
     const request& incoming_;
     client_link& client_;
     sse_writer writer_;
@@ -158,8 +163,9 @@ response get_available_models(const services& with, const request&) {
 namespace {
 
 /// What is certain to fail does so before anybody is disturbed. Returns: why.
-net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, std::size_t model) {
-    auto look = [&] { return with.models.fault(model); };
+net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, std::size_t model,
+                                                          std::size_t slot) {
+    auto look = [&] { return fault_in_slot(with, model, slot); };
     const std::string fault = co_await run_on(with.workers, look);
     if (fault.empty()) co_return std::nullopt;
     with.models.has_failed(model, fault);
@@ -171,8 +177,35 @@ std::chrono::milliseconds drain_of(const admin::swap_request& wanted) {
         std::chrono::duration<double>(wanted.timeout_seconds));
 }
 
-bool is_loaded(const slot_state& now, std::size_t model) {
-    return now.phase == slot_phase::ready && now.model == model;
+/// Where the model is, ready to answer.
+std::optional<std::size_t> slot_with(const services& with, std::size_t model) {
+    const auto slot = with.engines.find(model);
+    if (!slot || with.engines.at(*slot).state().phase != slot_phase::ready) return std::nullopt;
+    return slot;
+}
+
+/// Where a model can be loaded beside those that are.
+std::optional<std::size_t> free_slot(const services& with) {
+    for (std::size_t i = 0; i < with.engines.size(); ++i) {
+        const slot_phase phase = with.engines.at(i).state().phase;
+        if (phase == slot_phase::empty || phase == slot_phase::failed) return i;
+    }
+    return std::nullopt;
+}
+
+/// Why no model can be loaded beside those that are.
+protocol::failure none_free(const services& with, const std::string& loaded) {
+    const std::size_t most = with.engines.size();
+    if (most == 1)
+        return fail(errc::conflict,
+                    loaded +
+                        " is loaded, and one model is at a time: POST /admin/models/swap puts "
+                        "another in its place");
+    return fail(errc::conflict, std::to_string(most) +
+                                    " models are loaded, as many as max-loaded allows: POST "
+                                    "/admin/models/unload makes room for one, POST "
+                                    "/admin/models/swap puts another in the place of " +
+                                    loaded);
 }
 
 /// Changes to a model that the request names: to load one is to swap, where none is.
@@ -181,25 +214,26 @@ net::awaitable<reply> change_model(const services& with, const request& incoming
     auto wanted = admin::parse_swap(incoming.body);
     if (!wanted) co_return error_response(incoming, wanted.error());
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    const slot_state now = with.engines.state();
-    const std::string before = model_name(with, now.model);
+    std::size_t slot = with.engines.usual_index();
+    const std::string usual = model_name(with, with.engines.at(slot).state().model);
     const auto model = with.models.list().find(wanted->model);
     if (!model)
         co_return error_response(
-            incoming, protocol::no_such_model(wanted->model, before, with.models.list().names()));
+            incoming, protocol::no_such_model(wanted->model, usual, with.models.list().names()));
     const std::string name = model_name(with, model);
-    if (is_loaded(now, *model)) co_return json_response(admin::swapped_body(name, name));
-    if (!may_replace && now.model)
-        co_return error_response(
-            incoming,
-            fail(errc::conflict, before + " is loaded, and one model is at a time: POST "
-                                          "/admin/models/swap puts another in its place"));
-    auto fault = co_await fault_of(with, *model);
+    if (slot_with(with, *model)) co_return json_response(admin::swapped_body(name, name));
+    if (!may_replace) {
+        const auto free = free_slot(with);
+        if (!free) co_return error_response(incoming, none_free(with, usual));
+        slot = *free;
+    }
+    const std::string before = model_name(with, with.engines.at(slot).state().model);
+    auto fault = co_await fault_of(with, *model, slot);
     if (fault) co_return error_response(incoming, *fault);
-    if (auto asked = with.switcher.ask(model, drain_of(*wanted)); !asked)
+    if (auto asked = with.switcher.ask(slot, model, drain_of(*wanted)); !asked)
         co_return error_response(incoming, asked.error());
     log_event(log_level::warning, incoming.who(), "changing the model to " + name);
-    swap_watch watch(with, incoming, client);
+    swap_watch watch(with, slot, incoming, client);
     co_return co_await watch.run(before, *model, wanted->stream);
 }
 
@@ -220,21 +254,24 @@ net::awaitable<reply> post_unload_model(const services& with, const request& inc
     auto wanted = admin::parse_unload(incoming.body);
     if (!wanted) co_return error_response(incoming, wanted.error());
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    const slot_state now = with.engines.state();
-    const std::string before = model_name(with, now.model);
+    std::size_t slot = with.engines.usual_index();
+    const std::string usual = model_name(with, with.engines.at(slot).state().model);
     const auto model = with.models.list().find(wanted->model);
     if (!wanted->model.empty() && !model)
         co_return error_response(
-            incoming, protocol::no_such_model(wanted->model, before, with.models.list().names()));
-    if (model && !is_loaded(now, *model)) {
-        const std::string runs = before.empty() ? "none is" : before + " is";
+            incoming, protocol::no_such_model(wanted->model, usual, with.models.list().names()));
+    const auto there = model ? slot_with(with, *model) : slot;
+    if (!there) {
+        const std::string runs = usual.empty() ? "none is" : usual + " is";
         co_return error_response(
             incoming, fail(errc::conflict, model_name(with, model) + " is not loaded; " + runs));
     }
-    if (auto asked = with.switcher.ask(std::nullopt, drain_of(*wanted)); !asked)
+    slot = *there;
+    const std::string before = model_name(with, with.engines.at(slot).state().model);
+    if (auto asked = with.switcher.ask(slot, std::nullopt, drain_of(*wanted)); !asked)
         co_return error_response(incoming, asked.error());
     log_event(log_level::warning, incoming.id, "unloading the model");
-    swap_watch watch(with, incoming, client);
+    swap_watch watch(with, slot, incoming, client);
     co_return co_await watch.run_to_none(before);
 }
 

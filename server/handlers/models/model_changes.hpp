@@ -1,5 +1,6 @@
 #pragma once
-// /admin/models: which model runs, and another in its place. Permission: refuse_admin().
+// /admin/models: which models run, and others in their place or beside them. Permission:
+// refuse_admin().
 
 #include <boost/asio/awaitable.hpp>
 
@@ -12,19 +13,21 @@
 
 namespace semantic::server {
 
-/// The model whose engine is there.
+/// The usual model.
 response get_current_model(const services& with, const request& incoming);
 response get_available_models(const services& with, const request& incoming);
-/// Exchanges the model, and replies when that is over: success, or what broke and what runs now.
-/// With "stream": true the phases come as events meanwhile. A client that leaves changes nothing.
+/// Exchanges the usual model, and replies when that is over: success, or what broke and what runs
+/// now. With "stream": true the phases come as events meanwhile. A client that leaves changes
+/// nothing.
 boost::asio::awaitable<std::optional<response>> post_swap_model(const services& with,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// Loads a model where none is. Beside another one none is loaded.
+/// Loads a model where none is, or beside others as far as max-loaded allows.
 boost::asio::awaitable<std::optional<response>> post_load_model(const services& with,
                                                                 const request& incoming,
                                                                 client_link& client);
-/// Saves all agents and takes the model out of memory; replies when that is over.
+/// Saves the agents of the model that is named, else of the usual one, and takes it out of memory;
+/// replies when that is over.
 boost::asio::awaitable<std::optional<response>> post_unload_model(const services& with,
                                                                   const request& incoming,
                                                                   client_link& client);

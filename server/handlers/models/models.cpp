@@ -1,5 +1,6 @@
 #include "server/handlers/models/models.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/answer_request.hpp"
@@ -18,22 +19,24 @@ struct model_state {
     std::string why;
 };
 
-model_state state_of(const services& with, const slot_state& now, std::size_t model) {
+model_state state_of(const services& with, std::size_t model) {
     std::string why = with.models.list().at(model).fault;
     if (why.empty()) why = with.models.failure(model);
-    if (now.model == model) return {has_engine(now.phase) ? "loaded" : "loading", {}};
-    if (now.target == model) return {"loading", {}};
+    if (const auto slot = with.engines.find(model)) {
+        const slot_state now = with.engines.at(*slot).state();
+        if (now.model == model) return {has_engine(now.phase) ? "loaded" : "loading", {}};
+        if (now.target == model) return {"loading", {}};
+    }
     if (!why.empty()) return {"failed", std::move(why)};
     return {"available", {}};
 }
 
 /// Blocks: of models that were never loaded the files are read.
-described_model describe(const services& with, const slot_state& now, std::size_t model,
-                         std::uint64_t pool_bytes) {
+described_model describe(const services& with, std::size_t model, std::uint64_t pool_bytes) {
     const registered_model& entry = with.models.list().at(model);
     const model_facts facts = with.models.facts(model, pool_bytes);
     const engine::model_info& info = facts.info;
-    model_state state = state_of(with, now, model);
+    model_state state = state_of(with, model);
     if (state.name == "available" && !facts.fault.empty()) state = {"failed", facts.fault};
     protocol::model_card card{entry.name, entry.name, info.created_unix, info.context_tokens_max};
     card.max_tokens = protocol::request_limits().max_tokens_max;
@@ -71,12 +74,16 @@ response reply_with(const request& to, protocol::result<std::string> body) {
 
 std::vector<described_model> describe_models(const services& with) {
     const slot_state now = with.engines.state();
+    std::vector<std::size_t> order = with.engines.models_beside();
+    // The usual one first.
+    std::stable_partition(order.begin(), order.end(),
+                          [&](std::size_t model) { return now.model == model; });
     const engine_lease engine = with.engines.look();
     const std::uint64_t pool_bytes = engine ? engine->info().pool_bytes : 0;
-    std::vector<described_model> all;
-    if (now.model) all.push_back(describe(with, now, *now.model, pool_bytes));
     for (std::size_t i = 0; i < with.models.list().size(); ++i)
-        if (now.model != i) all.push_back(describe(with, now, i, pool_bytes));
+        if (std::find(order.begin(), order.end(), i) == order.end()) order.push_back(i);
+    std::vector<described_model> all;
+    for (const std::size_t each : order) all.push_back(describe(with, each, pool_bytes));
     return all;
 }
 
@@ -107,6 +114,10 @@ net::awaitable<reply> get_model(const services& with, const request& incoming, c
 
 std::string model_name(const services& with, std::optional<std::size_t> model) {
     return model ? with.models.list().at(*model).name : std::string();
+}
+
+std::string fault_in_slot(const services& with, std::size_t model, std::size_t slot) {
+    return fault_of_model(with.models, with.engines, model, slot);
 }
 
 std::vector<std::string> loadable_models(const services& with) {

@@ -38,6 +38,9 @@ std::vector<described_model> describe_models(const services& with);
 std::optional<response> refuse_before_start(const services& with, const request& incoming);
 /// Returns: its name; empty for none.
 std::string model_name(const services& with, std::optional<std::size_t> model);
+/// Blocks. Why the model certainly cannot be loaded in that slot, beside those in the others;
+/// empty: it may.
+std::string fault_in_slot(const services& with, std::size_t model, std::size_t slot);
 /// Names of the models that are not known to be missing.
 std::vector<std::string> loadable_models(const services& with);
 

@@ -247,16 +247,16 @@ net::awaitable<void> response_socket::answer(request one) {
 
 net::awaitable<reply> response_socket::take_model(request& one) {
     const route_match match = match_route(with_.routes, one.method, one.path);
+    const auto name = protocol::named_model(one.body);
+    const auto model = name ? with_.models.list().find(*name) : std::nullopt;
     if (may_wait(with_, match)) {
-        const auto name = protocol::named_model(one.body);
         waiting_client client{
             [this] { return is_gone_; },
             [this](std::function<void()> notify) { when_gone(std::move(notify)); }};
-        auto lease = co_await with_.queue->lease(
-            name ? with_.models.list().find(*name) : std::nullopt, std::move(client));
+        auto lease = co_await with_.queue->lease(model, std::move(client));
         if (!lease) co_return error_response(one, lease.error());
         one.engine = std::move(*lease);
-    } else if (auto refused = take_engine(with_, one)) {
+    } else if (auto refused = take_engine(with_, one, model)) {
         co_return refused;
     }
     one.engine.when_cut([weak = weak_from_this(), home = executor()] {

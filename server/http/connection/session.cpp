@@ -164,7 +164,7 @@ class exchange {
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
     net::awaitable<bool> read_file();
-    std::optional<response> lease_engine();
+    std::optional<response> lease_engine(std::optional<std::size_t> model = {});
     void cut_with_lease();
     net::awaitable<std::optional<std::size_t>> wanted_model();
     net::awaitable<std::optional<response>> wait_for_engine();
@@ -376,8 +376,8 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
 }
 
 /// For as long as the request is answered; whoever changes the model may cut it short.
-std::optional<response> exchange::lease_engine() {
-    if (auto refused = take_engine(with_, incoming_)) return refused;
+std::optional<response> exchange::lease_engine(std::optional<std::size_t> model) {
+    if (auto refused = take_engine(with_, incoming_, model)) return refused;
     cut_with_lease();
     return std::nullopt;
 }
@@ -418,7 +418,11 @@ net::awaitable<void> exchange::answer() {
     std::optional<response> reply;
     const bool needs_engine = match_.found->engine != engine_need::none;
     const bool queues = needs_engine && !incoming_.engine && may_wait(with_, match_);
-    if (needs_engine && !queues) reply = lease_engine();
+    if (needs_engine && !queues) {
+        std::optional<std::size_t> model;
+        if (with_.engines.size() > 1) model = co_await wanted_model();
+        reply = lease_engine(model);
+    }
     if (reply) {
         co_await send(std::move(*reply));
         co_return;

@@ -65,6 +65,39 @@ TEST(memory_plan, what_leaves_no_room_for_a_pool_is_refused_with_the_sum) {
     }
 }
 
+TEST(memory_plan, of_several_models_connections_and_the_process_count_once) {
+    const memory_needs other{500 * mib, 30 * mib, 150 * mib, 70 * mib};
+    const memory_needs sum = together(needs, other);
+    EXPECT_EQ(sum.weights, 1500 * mib);
+    EXPECT_EQ(sum.scratch, 130 * mib);
+    EXPECT_EQ(sum.connections, 200 * mib);
+    EXPECT_EQ(sum.process, 56 * mib) << "of the other what is its vocabulary's";
+}
+
+TEST(memory_plan, a_model_that_does_not_fit_beside_another_is_refused_with_the_sum_of_both) {
+    const std::string tiny = SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny";
+    config settings;
+    settings.max_loaded = 2;
+    settings.body_limit_mb = 1;
+    settings.max_connections = 16;
+    const auto one = needs_of(tiny, settings);
+    ASSERT_TRUE(one);
+    const std::uint64_t pool = 64 * mib;
+    const std::uint64_t sum = together(*one, *one).sum() + pool;
+    settings.memory_limit_mb = static_cast<std::size_t>(sum / mib + 1);
+    EXPECT_TRUE(plan_for({tiny, settings}, {{tiny, settings}}, pool));
+    settings.memory_limit_mb = static_cast<std::size_t>(sum / mib - 1);
+    EXPECT_TRUE(plan_for({tiny, settings}, {}, pool));
+    const auto refused = plan_for({tiny, settings}, {{tiny, settings}}, pool);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, storage::errc::out_of_space);
+    settings.memory_limit_mb = 2048;
+    const auto first = plan_for({tiny, settings});
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->pool, (first->limit.bytes - one->sum()) / 2)
+        << "half is left to the models that come";
+}
+
 TEST(memory_plan, counts_as_many_bodies_as_are_read_at_once) {
     config settings;
     settings.body_limit_mb = 32;

@@ -79,7 +79,7 @@ class admitter_ : public testing::Test {
     open_choices choices_;
     delivery delivery_{pool_, *store_, 256, sequences_, choices_, outputs_, probe_};
     starter starter_{words_, pool_, *store_, answers_, sequences_, delivery_, outputs_, probe_};
-    admitter admitter_under_test_{layout_,  *store_,    chunks_,  places,
+    admitter admitter_under_test_{pool_,    *store_,    chunks_,  places,
                                   waiting_, sequences_, choices_, starter_};
     void admit(bool transient_holds = false) { admitter_under_test_.admit(transient_holds); }
 };

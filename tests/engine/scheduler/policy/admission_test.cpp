@@ -157,6 +157,29 @@ TEST(decide_relief, table) {
     }
 }
 
+TEST(decide_admission, who_does_not_fit_waits_for_other_models_that_are_at_work) {
+    batch_load load = load_of(0, 0, 0, 1);
+    load.others_busy = true;
+    EXPECT_EQ(decide_admission(load, true, false), admission::admit);
+    EXPECT_EQ(decide_admission(load, false, false), admission::release_waiting);
+    EXPECT_EQ(decide_admission(load, false, true), admission::wait);
+    load.others_busy = false;
+    EXPECT_EQ(decide_admission(load, false, true), admission::admit) << "alone it tries";
+}
+
+TEST(decide_relief, of_several_models_that_are_short_of_frames_one_goes_on) {
+    batch_load load = load_of(1, 0, 0, 0);
+    load.others_busy = true;
+    EXPECT_EQ(decide_relief(load, true, false), relief::preempt_youngest);
+    load.has_turn = true;
+    EXPECT_EQ(decide_relief(load, true, false), relief::wait);
+    EXPECT_EQ(decide_relief(load, false, false), relief::release_waiting);
+    load.running = 2;
+    EXPECT_EQ(decide_relief(load, true, false), relief::preempt_youngest);
+    load = load_of(1, 0, 0, 0);
+    EXPECT_EQ(decide_relief(load, true, false), relief::end_answer);
+}
+
 TEST(may_start_choice, a_request_has_one_place_while_others_wait) {
     EXPECT_TRUE(may_start_choice(load_of(3, 0, 0, 0), true));
     EXPECT_FALSE(may_start_choice(load_of(4, 0, 0, 0), true));

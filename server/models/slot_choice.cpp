@@ -1,0 +1,28 @@
+#include "server/models/slot_choice.hpp"
+
+#include <tuple>
+
+namespace semantic::server {
+
+std::optional<std::size_t> choose_slot(std::span<const slot_view> slots, bool may_add) {
+    using time = std::chrono::steady_clock::time_point;
+    std::optional<std::size_t> free;
+    std::optional<std::size_t> chosen;
+    std::tuple<bool, time> best;  // idle ones first, then the oldest
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const slot_view& each = slots[i];
+        if (!is_settled(each.phase)) return std::nullopt;
+        if (each.phase != slot_phase::ready) {
+            if (!free) free = i;
+            continue;
+        }
+        const std::tuple order{!each.idle_since.has_value(),
+                               each.idle_since.value_or(each.ready_since)};
+        if (chosen && order >= best) continue;
+        chosen = i;
+        best = order;
+    }
+    return free && (may_add || !chosen) ? free : chosen;
+}
+
+}  // namespace semantic::server

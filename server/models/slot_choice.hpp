@@ -1,0 +1,26 @@
+#pragma once
+// In which slot a model is loaded that somebody waits for: beside the others while there is a free
+// one, else in the place of the one that is dispensed with most easily. Pure.
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+
+#include "server/engines/slot_state.hpp"
+
+namespace semantic::server {
+
+struct slot_view {
+    slot_phase phase = slot_phase::empty;
+    /// Since when no request has its engine; nothing while one has it.
+    std::optional<std::chrono::steady_clock::time_point> idle_since{};
+    std::chrono::steady_clock::time_point ready_since{};
+};
+
+/// Returns: nothing while a slot is being changed; else a free one where `may_add` says that one
+/// more model has room; else the one without requests for longest; else the one whose model has
+/// been there for longest; else a free one all the same.
+std::optional<std::size_t> choose_slot(std::span<const slot_view> slots, bool may_add);
+
+}  // namespace semantic::server
