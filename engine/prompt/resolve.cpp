@@ -61,11 +61,12 @@ storage::result<void> resolver::render_as_sampled(const generation_request& requ
     return {};
 }
 
-// The next turn of an anonymous conversation has all that its memory has, or the last answer is
-// asked for again, or what came behind that was broken off: a client that goes on leaves the
-// unfinished answer out, and maybe the question too. It must not read again all that the model ever
-// wrote in its own words, as a stranger would. What parts in front of the last answer is another
-// conversation, which takes nothing from this one.
+// The next turn of an anonymous conversation has all that its memory has; or all up to the last
+// answer, which is asked for again or which the client has left out; or all up to the end of that
+// one, where another was broken off behind it. Clients leave out what their user did not want to
+// hear to its end, and maybe the question too, and must not read again all that the model ever
+// wrote in its own words, as a stranger would. What parts earlier is another conversation, which
+// takes nothing from this one.
 bool resolver::is_next_turn(const prompt_source& found) const {
     if (!found.state) return false;
     if (found.match.kind == match_kind::extend) return true;
@@ -74,9 +75,8 @@ bool resolver::is_next_turn(const prompt_source& found) const {
     const std::string& text = found.state->text;
     const std::size_t end = found.state->token_ends[last->tokens - 1];
     const bool is_broken_off = text.find(template_.turn_begin(), end) != std::string::npos;
-    const bool asks_again = found.match.kind == match_kind::exact && !is_broken_off;
-    return found.match.common_bytes >= (asks_again ? last->begin : end) &&
-           (asks_again || is_broken_off);
+    const std::size_t begin = text.rfind(template_.turn_begin(), last->begin);
+    return found.match.common_bytes >= (is_broken_off ? end : std::min(begin, last->begin));
 }
 
 // Each pass may get past a turn where the closest conversations part, and so find others.

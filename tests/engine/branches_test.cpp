@@ -154,6 +154,20 @@ TEST_F(branches, a_conversation_without_a_name_goes_on_behind_an_answer_that_was
     EXPECT_EQ(ask(with("And now?"))->agent, first->agent);
 }
 
+// It came to its end here, but not there: the client had left.
+TEST_F(branches, a_conversation_without_a_name_goes_on_where_its_last_answer_is_left_out) {
+    const auto ask = [&](conversation chat) {
+        return run(*engine_, tests::ask("", std::move(chat), 24));
+    };
+    const auto first = ask(chat_of({long_paste(4)}));
+    const auto second = ask(chat_of({long_paste(4), first->text, "Go on."}));
+    conversation without = chat_of({long_paste(4), first->text, "Go on."});
+    without.messages.push_back(chat_of({"And now?"}).messages.front());
+    const auto third = ask(std::move(without));
+    EXPECT_EQ(third->agent, first->agent);
+    EXPECT_GE(third->usage.reused_tokens + 4, second->usage.prompt_tokens);
+}
+
 TEST_F(branches, a_conversation_that_begins_like_another_one_without_a_name_takes_nothing_from_it) {
     const auto ask = [&](std::vector<std::string> turns) {
         return run(*engine_, tests::ask("", chat_of(std::move(turns)), 24));
