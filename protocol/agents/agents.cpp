@@ -74,7 +74,8 @@ json::object object_of(const agent_card& agent, std::string_view model) {
 double percent(std::uint64_t part, std::uint64_t whole) {
     if (whole == 0) return 0;
     // One decimal: more would only be noise.
-    return static_cast<double>(part * 1000 / whole) / 10;
+    const std::uint64_t tenths = part * 1000 / whole;
+    return static_cast<double>(tenths) / 10;
 }
 
 std::int64_t count_if(const std::vector<agent_card>& agents, bool agent_card::*flag) {

@@ -97,8 +97,8 @@ class session_registry {
 
     /// What `work(room)` returns, a value or a result. Errors: not_found, and those of `work`.
     template <class Work>
-    auto with(const storage::tenant_id& tenant, const std::string& id, Work work)
-        -> flat_result<std::invoke_result_t<Work&, const room&>>::type {
+    auto with(const storage::tenant_id& tenant, const std::string& id, Work work) ->
+        typename flat_result<std::invoke_result_t<Work&, const room&>>::type {
         std::lock_guard lock(mutex_);
         live* found = find(tenant, id);
         if (found == nullptr) return no_session(id);

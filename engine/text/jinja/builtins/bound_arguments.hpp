@@ -37,4 +37,9 @@ class bound_arguments {
     std::vector<const value*> values_;
 };
 
+/// Throws stopped for any argument.
+inline void expect_no_arguments(std::string_view callee, const arguments& given) {
+    [[maybe_unused]] const bound_arguments none(callee, given, {});
+}
+
 }  // namespace semantic::engine::jinja

@@ -14,7 +14,7 @@ namespace semantic::engine::jinja {
 namespace {
 
 value length(const value& input, const arguments& all, budget& left) {
-    bound_arguments("length", all, {});
+    expect_no_arguments("length", all);
     return length_of(input, left);
 }
 
@@ -37,7 +37,7 @@ value attr(const value& input, const arguments& all, budget& left) {
 }
 
 value list(const value& input, const arguments& all, budget& left) {
-    bound_arguments("list", all, {});
+    expect_no_arguments("list", all);
     const list_ptr items = items_of(input, left);
     left.spend_items(items->items.size());
     return make_list(items->items);
@@ -56,7 +56,7 @@ value join(const value& input, const arguments& all, budget& left) {
 }
 
 value first(const value& input, const arguments& all, budget& left) {
-    bound_arguments("first", all, {});
+    expect_no_arguments("first", all);
     const list_object* own = input.as_list();
     if (own != nullptr && own->form == list_form::generator) {
         // The others stay where they are.
@@ -76,7 +76,7 @@ void require_reversible(const value& input) {
 }
 
 value last(const value& input, const arguments& all, budget& left) {
-    bound_arguments("last", all, {});
+    expect_no_arguments("last", all);
     require_reversible(input);
     const list_ptr items = items_of(input, left);
     if (items->items.empty()) return value::undefined("No last item, sequence was empty.");
@@ -84,7 +84,7 @@ value last(const value& input, const arguments& all, budget& left) {
 }
 
 value reverse(const value& input, const arguments& all, budget& left) {
-    bound_arguments("reverse", all, {});
+    expect_no_arguments("reverse", all);
     const list_ptr items = items_of(input, left);
     left.spend_items(items->items.size());
     std::vector<value> out(items->items.rbegin(), items->items.rend());
@@ -95,7 +95,7 @@ value reverse(const value& input, const arguments& all, budget& left) {
 }
 
 value items(const value& input, const arguments& all, budget& left) {
-    bound_arguments("items", all, {});
+    expect_no_arguments("items", all);
     if (input.is_undefined()) return make_generator({});
     const dict_object* dict = input.as_dict();
     if (dict == nullptr) fail("Can only get item pairs from a mapping.");

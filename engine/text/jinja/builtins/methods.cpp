@@ -11,7 +11,7 @@ namespace semantic::engine::jinja {
 namespace {
 
 value dict_view(const value& self, const arguments& all, budget& left, list_form form) {
-    bound_arguments("a view of a dict", all, {});
+    expect_no_arguments("a view of a dict", all);
     const auto& pairs = self.as_dict()->items;
     left.spend_items(pairs.size());
     std::vector<value> out;
@@ -43,7 +43,7 @@ value get(const value& self, const arguments& all, budget& left) {
 
 /// Values never change, so that a copy is the value itself.
 value copy(const value& self, const arguments& all, budget&) {
-    bound_arguments("copy", all, {});
+    expect_no_arguments("copy", all);
     return self;
 }
 

@@ -22,21 +22,21 @@ namespace {
 const marked_text empty_text;
 
 value upper(const value& input, const arguments& all, budget& left) {
-    bound_arguments("upper", all, {});
+    expect_no_arguments("upper", all);
     return with_case(to_text(input, left), letter_case::upper, left);
 }
 value lower(const value& input, const arguments& all, budget& left) {
-    bound_arguments("lower", all, {});
+    expect_no_arguments("lower", all);
     return with_case(to_text(input, left), letter_case::lower, left);
 }
 value capitalize(const value& input, const arguments& all, budget& left) {
-    bound_arguments("capitalize", all, {});
+    expect_no_arguments("capitalize", all);
     return capitalized(to_text(input, left), left);
 }
 
 /// Upper case at the start and behind blanks, hyphens and opening brackets.
 value title(const value& input, const arguments& all, budget& left) {
-    bound_arguments("title", all, {});
+    expect_no_arguments("title", all);
     const marked_text text = to_text(input, left);
     left.spend_characters(text.size());
     marked_text out;
@@ -116,12 +116,12 @@ value indent(const value& input, const arguments& all, budget& left) {
 }
 
 value string(const value& input, const arguments& all, budget& left) {
-    bound_arguments("string", all, {});
+    expect_no_arguments("string", all);
     return input.is_text() ? input : value(to_text(input, left));
 }
 
 value safe(const value& input, const arguments& all, budget& left) {
-    bound_arguments("safe", all, {});
+    expect_no_arguments("safe", all);
     marked_text out = to_text(input, left);
     left.spend_text(out.size());
     out.is_markup = true;
@@ -129,17 +129,17 @@ value safe(const value& input, const arguments& all, budget& left) {
 }
 
 value escape(const value& input, const arguments& all, budget& left) {
-    bound_arguments("escape", all, {});
+    expect_no_arguments("escape", all);
     const marked_text* text = input.as_text();
     return text != nullptr && text->is_markup ? input : value(escaped(to_text(input, left), left));
 }
 value forceescape(const value& input, const arguments& all, budget& left) {
-    bound_arguments("forceescape", all, {});
+    expect_no_arguments("forceescape", all);
     return escaped(to_text(input, left), left);
 }
 
 value wordcount(const value& input, const arguments& all, budget& left) {
-    bound_arguments("wordcount", all, {});
+    expect_no_arguments("wordcount", all);
     const marked_text text = to_text(input, left);
     left.spend_characters(text.size());
     std::int64_t count = 0;
@@ -277,7 +277,7 @@ value to_float(const value& input, const arguments& all, budget& left) {
 }
 
 value abs_of(const value& input, const arguments& all, budget&) {
-    bound_arguments("abs", all, {});
+    expect_no_arguments("abs", all);
     std::int64_t integer = 0;
     if (input.to_integer(integer)) return integer < 0 ? negative(input) : value(integer);
     if (input.as_float() != nullptr) return std::abs(*input.as_float());

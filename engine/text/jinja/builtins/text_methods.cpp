@@ -69,15 +69,15 @@ value endswith(const value& self, const arguments& all, budget& left) {
 }
 
 value upper(const value& self, const arguments& all, budget& left) {
-    bound_arguments("upper", all, {});
+    expect_no_arguments("upper", all);
     return with_case(text_of(self), letter_case::upper, left);
 }
 value lower(const value& self, const arguments& all, budget& left) {
-    bound_arguments("lower", all, {});
+    expect_no_arguments("lower", all);
     return with_case(text_of(self), letter_case::lower, left);
 }
 value capitalize(const value& self, const arguments& all, budget& left) {
-    bound_arguments("capitalize", all, {});
+    expect_no_arguments("capitalize", all);
     return capitalized(text_of(self), left);
 }
 
@@ -343,7 +343,7 @@ value zfill(const value& self, const arguments& all, budget& left) {
 
 /// Each word's first letter in title case, the others lower; words are runs of cased letters.
 value title(const value& self, const arguments& all, budget& left) {
-    bound_arguments("title", all, {});
+    expect_no_arguments("title", all);
     const marked_text& text = text_of(self);
     left.spend_characters(text.size());
     marked_text out;
@@ -365,7 +365,7 @@ value title(const value& self, const arguments& all, budget& left) {
 }
 
 value swapcase(const value& self, const arguments& all, budget& left) {
-    bound_arguments("swapcase", all, {});
+    expect_no_arguments("swapcase", all);
     const marked_text& text = text_of(self);
     left.spend_characters(text.size());
     marked_text out;
@@ -386,7 +386,7 @@ value swapcase(const value& self, const arguments& all, budget& left) {
 /// Whether there are characters, and all of them are such.
 template <class Is>
 value all_are(const value& self, const arguments& all, budget& left, const Is& is) {
-    bound_arguments("a test of characters", all, {});
+    expect_no_arguments("a test of characters", all);
     const std::string& bytes = text_of(self).bytes();
     left.spend_characters(bytes.size());
     for (std::size_t at = 0; at < bytes.size(); at = next_character(bytes, at)) {
