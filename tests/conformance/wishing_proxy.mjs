@@ -10,7 +10,14 @@ const long_texts = {
   minItems: 9,
 };
 
-/** How each wire names tools, counts their results, demands one and asks for an endless answer. */
+const short_answer = {
+  type: 'object',
+  properties: { done: { type: 'boolean' } },
+  required: ['done'],
+  additionalProperties: false,
+};
+
+/** How each wire names tools, counts their results, demands one, and has an answer in a form. */
 const wires = {
   '/v1/messages': {
     tools: (body) => (body.tools ?? []).map((tool) => tool.name),
@@ -20,9 +27,7 @@ const wires = {
         .filter((block) => block.type === 'tool_result').length,
     demand: (body, name) => (body.tool_choice = { type: 'tool', name }),
     limit: (body, tokens) => (body.max_tokens = tokens),
-    endless(body) {
-      body.output_config = { format: { type: 'json_schema', schema: long_texts } };
-    },
+    form: (body, schema) => (body.output_config = { format: { type: 'json_schema', schema } }),
   },
   '/v1/chat/completions': {
     tools: (body) => (body.tools ?? []).map((tool) => tool.function?.name),
@@ -32,9 +37,8 @@ const wires = {
       body.max_completion_tokens = tokens;
       delete body.max_tokens;
     },
-    endless(body) {
-      const json_schema = { name: 'long', schema: long_texts };
-      body.response_format = { type: 'json_schema', json_schema };
+    form(body, schema) {
+      body.response_format = { type: 'json_schema', json_schema: { name: 'form', schema } };
     },
   },
   '/v1/responses': {
@@ -42,21 +46,22 @@ const wires = {
     results: (body) => body.input.filter(({ type }) => type === 'function_call_output').length,
     demand: (body, name) => (body.tool_choice = { type: 'function', name }),
     limit: (body, tokens) => (body.max_output_tokens = tokens),
-    endless(body) {
-      body.text = { format: { type: 'json_schema', name: 'long', schema: long_texts } };
-    },
+    form: (body, schema) =>
+      (body.text = { format: { type: 'json_schema', name: 'form', schema } }),
   },
 };
 
 export class WishingProxy {
-  /** Of a tool: `calls` results of it are in a conversation before its model may say what it likes,
-   *  and in so short an answer that a small model's rambling does not matter. */
+  /** Of a tool: `calls` results of it are in a conversation before its model may say anything, and
+   *  that is short: a small model would ramble on about what the tool has said. */
   tool = undefined;
   calls = 0;
   /** Whether the main requests, those with the tool, are answered without end. */
   is_endless = false;
   /** Called when the first bytes of an endless answer have come. */
   on_endless = () => {};
+  /** Every request as it came: {method, path, headers, body}. */
+  asked = [];
   /** The most results of calls that a request has brought. */
   results = 0;
   streamed = 0;
@@ -77,12 +82,14 @@ export class WishingProxy {
   async #pass(incoming, outgoing) {
     const chunks = [];
     for await (const chunk of incoming) chunks.push(chunk);
-    const wire = wires[new URL(incoming.url, this.url).pathname];
-    const { bytes, is_endless } = this.#changed(Buffer.concat(chunks), wire);
+    const body = Buffer.concat(chunks);
+    const { method, url: path } = incoming;
+    this.asked.push({ method, path, headers: incoming.headers, body });
+    const wire = wires[new URL(path, this.url).pathname];
+    const { bytes, is_endless } = this.#changed(body, wire);
     const headers = { ...incoming.headers, host: this.url.host, 'content-length': bytes.length };
     const { hostname: host, port } = this.url;
-    const path = incoming.url;
-    const onward = ask({ host, port, path, method: incoming.method, headers }, (answer) => {
+    const onward = ask({ host, port, path, method, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode, answer.headers);
       if (answer.headers['content-type']?.startsWith('text/event-stream')) this.streamed += 1;
       let has_come = false;
@@ -104,10 +111,17 @@ export class WishingProxy {
     if (!wire.tools(body).includes(this.tool)) return { bytes, is_endless: false };
     const results = wire.results(body);
     this.results = Math.max(this.results, results);
-    if (this.is_endless) wire.endless(body);
-    else if (results < this.calls) wire.demand(body, this.tool);
-    else if (this.calls === 0) return { bytes, is_endless: false };
-    wire.limit(body, this.is_endless ? 20_000 : 256);
+    if (this.is_endless) {
+      wire.form(body, long_texts);
+      wire.limit(body, 20_000);
+    } else if (results < this.calls) {
+      wire.demand(body, this.tool);
+      wire.limit(body, 256);
+    } else if (this.calls > 0) {
+      wire.form(body, short_answer);
+    } else {
+      return { bytes, is_endless: false };
+    }
     return { bytes: Buffer.from(JSON.stringify(body)), is_endless: this.is_endless };
   }
 }
