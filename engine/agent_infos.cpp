@@ -18,8 +18,8 @@ agent_info info_of(const model_info& loaded, std::uint64_t frame_bytes,
     info.disk_bytes = agent.disk_bytes;
     info.created = agent.created;
     info.last_used = agent.last_used;
-    info.memories.push_back(
-        {loaded.id, loaded.fingerprint, true, agent.tokens, agent.disk_bytes, agent.last_used});
+    info.memories.push_back({loaded.id, loaded.fingerprint, true, info.hot, agent.tokens,
+                             info.pool_bytes, agent.disk_bytes, agent.last_used});
     return info;
 }
 
@@ -50,8 +50,9 @@ std::vector<agent_info> agent_infos(const model_info& loaded, std::uint64_t fram
         agent_info& info = infos.back();
         info.created = std::min(info.created, each.created);
         info.last_used = std::max(info.last_used, each.last_used);
-        info.memories.push_back({each.model_name, each.fingerprint, false, each.tokens,
-                                 each.disk_bytes, each.last_used});
+        info.memories.push_back({each.model_name, each.fingerprint, each.is_open,
+                                 each.tier == storage::memory_tier::hot, each.tokens,
+                                 each.pool_bytes, each.disk_bytes, each.last_used});
     }
     add_own_before(nullptr);
     return infos;

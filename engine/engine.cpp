@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,10 +11,12 @@
 #include <unistd.h>
 
 #include "engine/agent_infos.hpp"
+#include "engine/engine_sharing.hpp"
 #include "engine/fingerprint.hpp"
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/transformer.hpp"
+#include "engine/model_description.hpp"
 #include "engine/prompt/resolve.hpp"
 #include "engine/prompt/token_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"
@@ -74,7 +77,8 @@ class local_engine final : public engine {
     local_engine(engine_options options, model_config config, tokenizer words, chat_template chat,
                  std::unique_ptr<compute_arena> arena, std::unique_ptr<transformer> model,
                  std::unique_ptr<storage::block_pool> pool,
-                 std::unique_ptr<storage::agent_cache_store> store, model_info info)
+                 std::unique_ptr<storage::agent_cache_store> store,
+                 std::unique_ptr<engine_sharing> sharing, model_info info)
         : info_(std::move(info)),
           config_(std::move(config)),
           tokenizer_(std::move(words)),
@@ -84,6 +88,7 @@ class local_engine final : public engine {
           model_(std::move(model)),
           pool_(std::move(pool)),
           store_(std::move(store)),
+          sharing_(std::move(sharing)),
           resolver_(tokenizer_, template_, *store_, config_.vocabulary, local_day,
                     info_.context_tokens_max),
           scheduler_(*arena_, *model_, tokenizer_, resolver_, *pool_, *store_,
@@ -107,19 +112,27 @@ class local_engine final : public engine {
     memory_usage memory_of(const storage::tenant_id& tenant) const override;
     std::optional<agent_info> inspect(const storage::agent_id& agent) const override;
     storage::result<void> create(const storage::agent_id& agent) override {
+        sharing_->bring(agent);
         auto done = store_->create(agent);
         if (done) tell(agent, agent_changed::change::created);
+        if (done) sharing_->note_saved(agent);
         return done;
     }
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override {
-        auto done = store_->erase(agent);
-        if (done) tell(agent, agent_changed::change::erased);
-        return done;
+        const bool was_shared = sharing_->bring(agent);
+        if (auto ok = sharing_->forget(agent); !ok) return ok;
+        const auto done = store_->erase(agent);
+        const bool was_only_shared =
+            !done && done.error().code == storage::errc::not_found && was_shared;
+        if (!done && !was_only_shared) return done;
+        tell(agent, agent_changed::change::erased);
+        return {};
     }
     storage::result<void> erase_memory(const storage::agent_id& agent,
                                        const storage::block_hash& fingerprint) override {
+        if (auto ok = sharing_->forget(agent, fingerprint); !ok) return ok;
         auto done = store_->erase(agent, fingerprint);
         if (done) tell(agent, agent_changed::change::erased);
         return done;
@@ -146,6 +159,12 @@ class local_engine final : public engine {
     const model_info& info() const noexcept override { return info_; }
     const engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
+    std::optional<storage::agent_leases_counts> lease_counts() const override {
+        return sharing_->lease_counts();
+    }
+    std::optional<storage::shared_agents_counts> shared_counts() const override {
+        return sharing_->counts();
+    }
     pool_usage pool() const override;
     storage::result<std::uint64_t> export_agent(const storage::agent_id& agent,
                                                 const memory_sink& sink) override;
@@ -183,6 +202,7 @@ class local_engine final : public engine {
     std::unique_ptr<transformer> model_;
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<storage::agent_cache_store> store_;
+    const std::unique_ptr<engine_sharing> sharing_;
     resolver resolver_;
     scheduler scheduler_;
 };
@@ -223,6 +243,12 @@ scheduler_options local_engine::options_for_scheduler(engine_options options) co
     out.max_hot_agents = options.max_hot_agents;
     out.save_wait = options.save_wait;
     out.on_warning = std::move(options.on_warning);
+    out.shared = sharing_->agents();
+    if (options.shared) {
+        out.shared_wait = options.shared->wait;
+        out.leases = options.shared->leases.get();
+        out.when_held = options.shared->when_held;
+    }
     return out;
 }
 
@@ -249,9 +275,12 @@ std::optional<agent_info> local_engine::inspect(const storage::agent_id& agent) 
 storage::result<void> local_engine::fork(const storage::agent_id& from,
                                          const storage::agent_id& to) {
     if (from.tenant() != to.tenant()) return unusable("agents of different tenants share nothing");
+    sharing_->bring(from);
+    sharing_->bring(to);
     storage::result<void> done;
     scheduler_.with_transient_hold([&] { done = store_->fork(from, to); });
     if (done) tell(to, agent_changed::change::forked);
+    if (done) sharing_->note_saved(to);
     return done;
 }
 
@@ -318,6 +347,7 @@ class source_file final : public storage::readable_file {
 
 storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_id& agent,
                                                           const memory_sink& sink) {
+    sharing_->bring(agent);
     storage::result<std::uint64_t> written = std::uint64_t{0};
     const auto write = [&] { written = store_->export_agent(agent, sink); };
     const auto exhausted = [&] {
@@ -363,6 +393,7 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
     const auto check = [this](const storage::agent_state& state) {
         return check_token_text(tokenizer_, config_.vocabulary, state);
     };
+    sharing_->bring(agent);
     storage::result<int> tokens = 0;
     scheduler_.with_transient_hold([&] {
         tokens = store_->import_agent(agent, file, check);
@@ -370,50 +401,8 @@ storage::result<int> local_engine::import_agent(const storage::agent_id& agent,
         if (auto saved = store_->save(agent); !saved) tokens = saved.error();
     });
     if (tokens) tell(agent, agent_changed::change::imported);
+    if (tokens) sharing_->note_saved(agent);
     return tokens;
-}
-
-std::string name_of_model(const engine_options& options) {
-    if (!options.model_id.empty()) return options.model_id;
-    const std::filesystem::path directory(options.model_directory);
-    return (directory.has_filename() ? directory : directory.parent_path()).filename();
-}
-
-model_info describe(const engine_options& options, const model_config& config,
-                    const chat_template& chat, const kernel_table& kernels,
-                    const transformer& model, const storage::block_pool& pool,
-                    const std::string& why_recipe) {
-    const storage::kv_layout& layout = pool.layout();
-    int pool_tokens = layout.tokens_in(pool.frame_count(), options.prefill_min_chunk_tokens,
-                                       config.context_tokens_max);
-    model_info info;
-    info.id = name_of_model(options);
-    info.family = config.family;
-    info.chat_template = chat.family();
-    info.chat_template_reason = chat.assumed();
-    info.answers = chat.answers();
-    info.chat_abilities = abilities_of(chat);
-    info.kernels = kernels.name;
-    info.layers = layout.layer_count();
-    info.kv_heads = config.kv_heads;
-    info.head_dim = layout.k(0).dim;
-    info.vocabulary = config.vocabulary;
-    info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
-    if (options.context_tokens > 0)
-        info.context_tokens_max = std::min(info.context_tokens_max, options.context_tokens);
-    info.kv_recipe = storage::name_of(layout.recipe());
-    info.kv_recipe_reason = why_recipe;
-    info.kv_bits = layout.recipe().mean_bits();
-    info.block_tokens = layout.block_tokens();
-    info.weight_bytes = model.weight_bytes();
-    info.kv_bytes_per_token = layout.bytes_per_token();
-    info.pool_bytes = pool.frame_count() * layout.frame_bytes();
-    info.pool_agents_4k = pool.frame_count() / layout.frames_for(4096, 0);
-    info.pool_agents_16k = pool.frame_count() / layout.frames_for(16384, 0);
-    info.created_unix = std::chrono::duration_cast<std::chrono::seconds>(
-                            std::chrono::system_clock::now().time_since_epoch())
-                            .count();
-    return info;
 }
 
 /// What a recipe's stored bytes mean.
@@ -482,21 +471,52 @@ storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_opt
     }
 }
 
-/// The weights, with K and V of 16 bits and hardly any scratch.
-storage::result<std::unique_ptr<transformer>> load_model(
-    const engine_options& options, const model_config& config, const kernel_table& kernels,
-    weight_form form, compute_arena& arena, const std::function<void(load_progress)>& progress) {
+storage::store_options store_options_of(const engine_options& options,
+                                        const storage::block_hash& fingerprint,
+                                        const transformer& model) {
+    storage::store_options store;
+    store.directory = options.cache_directory;
+    store.disk_budget_bytes = options.disk_budget_bytes;
+    store.fingerprint = fingerprint;
+    store.model = model.weights_hash().hex();
+    store.model_name = name_of_model(options);
+    if (options.feed) store.on_left = telling(options.feed);
+    if (options.commons != nullptr) store.share = options.commons->directory;
+    return store;
+}
+
+struct loaded_model {
+    storage::result<tokenizer> words = unusable("not loaded");
+    storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
+};
+
+/// The weights, with K and V of 16 bits and hardly any scratch, and beside them the tokenizer,
+/// which is read by one thread. Without a tokenizer the weights are given up.
+loaded_model load_model(const engine_options& options, const model_config& config,
+                        const kernel_table& kernels, weight_form form, compute_arena& arena,
+                        const std::function<void(load_progress)>& progress) {
+    struct given_up {};
     const storage::kv_layout plain =
         make_kv_layout(config, storage::kv_recipe(16), options.block_tokens);
-    storage::result<std::unique_ptr<transformer>> model = unusable("not loaded");
-    arena.run([&] {
-        model = transformer::load(options.model_directory, config, plain, kernels, {1, 1}, form,
-                                  [&](double part, const std::vector<file_progress>& files) {
-                                      if (progress)
-                                          progress({"reading weights", 0.05 + 0.8 * part, files});
-                                  });
-    });
-    return model;
+    loaded_model loaded;
+    std::atomic<bool> has_failed{false};
+    const auto read_words = [&] {
+        loaded.words = tokenizer::load(options.model_directory, options.tokenizer_pre);
+        if (!loaded.words) has_failed = true;
+    };
+    const auto tell = [&](double part, const std::vector<file_progress>& files) {
+        if (has_failed) throw given_up();
+        if (progress) progress({"reading weights", 0.05 + 0.8 * part, files});
+    };
+    const auto read_weights = [&] {
+        try {
+            loaded.model = transformer::load(options.model_directory, config, plain, kernels,
+                                             {1, 1}, form, tell);
+        } catch (const given_up&) {
+        }
+    };
+    arena.run_both(read_words, read_weights);
+    return loaded;
 }
 
 }  // namespace
@@ -524,8 +544,6 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!config) return config.error();
     if (named) warn_of_recipe(options, *config, *named);
     report("reading tokenizer", 0.02);
-    auto words = tokenizer::load(options.model_directory, options.tokenizer_pre);
-    if (!words) return words.error();
     const bool is_auto = options.chat_template == "auto";
     auto chat = chat_template::load(options.model_directory, is_auto ? "" : options.chat_template);
     if (!chat) return chat.error();
@@ -539,7 +557,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
         return made.error();
 
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
-    auto model = load_model(options, *config, **kernels, *form, *arena, progress);
+    auto [words, model] = load_model(options, *config, **kernels, *form, *arena, progress);
+    if (!words) return words.error();
     if (!model) return model.error();
     auto chosen = choose_for(
         named, **model, *config, *words, *arena, {options.cache_directory, options.on_warning},
@@ -554,25 +573,23 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!model) return model.error();
 
     report("scanning caches", 0.95);
-    storage::store_options store_options;
-    store_options.directory = options.cache_directory;
-    store_options.disk_budget_bytes = options.disk_budget_bytes;
+    if (auto ok = engine_sharing::agree(options); !ok) return ok.error();
     const storage::block_hash fingerprint =
         fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->keys);
-    store_options.fingerprint = fingerprint;
-    store_options.model = (*model)->weights_hash().hex();
-    store_options.model_name = name_of_model(options);
-    if (options.feed) store_options.on_left = telling(options.feed);
-    if (options.commons != nullptr) store_options.share = options.commons->directory;
-    auto store = storage::agent_cache_store::open(store_options, **pool);
+    auto store =
+        storage::agent_cache_store::open(store_options_of(options, fingerprint, **model), **pool);
     if (!store) return store.error();
+    auto sharing = engine_sharing::open(options, **store);
+    if (!sharing) return sharing.error();
 
-    model_info info = describe(options, *config, *chat, **kernels, **model, **pool, chosen->why);
+    model_info info =
+        describe_model(options, *config, *chat, **kernels, **model, **pool, chosen->why);
     info.fingerprint = fingerprint;
     report("ready", 1.0);
     return std::unique_ptr<engine>(std::make_unique<local_engine>(
         std::move(options), std::move(*config), std::move(*words), std::move(*chat),
-        std::move(arena), std::move(*model), std::move(*pool), std::move(*store), std::move(info)));
+        std::move(arena), std::move(*model), std::move(*pool), std::move(*store),
+        std::move(*sharing), std::move(info)));
 }
 
 }  // namespace semantic::engine

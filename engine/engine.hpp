@@ -18,14 +18,22 @@
 #include "engine/types/activity_feed.hpp"
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
+#include "engine/types/held_elsewhere.hpp"
 #include "engine/types/load_progress.hpp"
 #include "engine/types/probe.hpp"
 #include "engine/types/template_abilities.hpp"
+#include "storage/types/agent_leases_counts.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/kept_record.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
+#include "storage/types/shared_agents_counts.hpp"
+
+namespace semantic::storage {
+class agent_leases;
+class object_store;
+}  // namespace semantic::storage
 
 namespace semantic::engine {
 
@@ -34,6 +42,18 @@ namespace semantic::engine {
 class engine_commons;
 /// `cache_budget_bytes`: as in engine_options.
 std::shared_ptr<engine_commons> make_engine_commons(std::size_t cache_budget_bytes);
+
+/// An object store that engines on several machines share
+/// (storage/objects/agents/shared_agents.hpp).
+struct shared_memory {
+    std::shared_ptr<storage::object_store> uploads;
+    std::shared_ptr<storage::object_store> lookups;  // the same objects, waited for less long
+    /// How long the end of an answer waits for its memory to reach the object store too; 0: it is
+    /// uploaded behind the answer.
+    std::chrono::milliseconds wait{0};
+    std::shared_ptr<storage::agent_leases> leases{};  // null: nodes do not ask each other
+    held_elsewhere when_held = held_elsewhere::refuse;
+};
 
 struct engine_options {
     std::string model_directory;  // a folder, or a GGUF file
@@ -74,6 +94,9 @@ struct engine_options {
     /// With engines that are to run at the same time on one cache directory; null: it is alone.
     /// cache_budget_bytes is then what was given to make it.
     std::shared_ptr<engine_commons> commons{};
+    /// Where agents of other machines are found, and those of this one are kept; nothing: here
+    /// only.
+    std::optional<shared_memory> shared{};
 };
 
 struct model_info {
@@ -106,8 +129,10 @@ struct model_info {
 struct memory_info {
     std::string model_id;  // what clients called it when it last saved; empty: not known
     storage::block_hash fingerprint;
-    bool is_loaded = false;  // it is the model that runs
+    bool is_loaded = false;  // the model runs, in this engine or beside it in the same process
+    bool hot = false;        // as agent_info has it, in that model's part of the pool
     int tokens = 0;
+    std::uint64_t pool_bytes = 0;  // those that it shares included
     std::uint64_t disk_bytes = 0;  // of its files, those that it shares included
     std::chrono::system_clock::time_point last_used{};
 };
@@ -262,6 +287,10 @@ class engine {
     virtual const model_info& info() const noexcept = 0;
     virtual const engine_probe& probe() const noexcept = 0;
     virtual const storage::store_probe& store_probe() const noexcept = 0;
+    /// Returns: nothing where no object store is shared.
+    virtual std::optional<storage::shared_agents_counts> shared_counts() const = 0;
+    /// Of the process: every engine in it says the same. Nothing where there are no leases.
+    virtual std::optional<storage::agent_leases_counts> lease_counts() const = 0;
     virtual pool_usage pool() const = 0;
     virtual memory_usage memory_of(const storage::tenant_id& tenant) const = 0;
 };

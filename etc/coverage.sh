@@ -11,10 +11,11 @@ usage() {
     cat <<HELP
 usage: bash etc/coverage.sh [program...]
 
-Programs: storage_tests, protocol_tests, server_tests, engine_tests; without one, all of them. They
-are built into build-coverage/. Of engine_tests run the suites that need no whole model, and those
-of the kernels. What counts is a line of engine/, protocol/, server/ or storage/ with code that is
-in one of the programs; of kernels for several processors those that this one has are run.
+Programs: storage_tests, objects_tests, protocol_tests, server_tests, engine_tests; without one, all
+of them. They are built into build-coverage/. Of engine_tests run the suites that need no whole
+model, and those of the kernels. What counts is a line of engine/, protocol/, server/ or storage/
+with code that is in one of the programs; of kernels for several processors those that this one has
+are run.
 HELP
 }
 
@@ -26,7 +27,7 @@ case ${1:-} in
 esac
 programs=("$@")
 if ((${#programs[@]} == 0)); then
-    programs=(storage_tests protocol_tests server_tests engine_tests)
+    programs=(storage_tests objects_tests protocol_tests server_tests engine_tests)
 fi
 
 install_missing packages_to_build packages_to_test

@@ -10,7 +10,7 @@ packages_to_build() {
 g++ c++ C++20 compiler
 cmake cmake build description
 ninja-build ninja runs the build
-pkg-config pkg-config finds PCRE2, ICU, xxHash and yaml-cpp
+pkg-config pkg-config finds PCRE2, ICU, xxHash, yaml-cpp, libcurl, libcrypto, hiredis and pugixml
 libboost${boost}-dev - Beast and Asio: HTTP, WebSocket, coroutines
 libboost-json${boost}-dev - JSON on the wire and in model files
 libboost-program-options${boost}-dev - flags, environment and configuration file
@@ -22,6 +22,10 @@ libpcre2-dev - the tokenizers' split patterns
 libicu-dev - Unicode normalisation
 libxxhash-dev - block checksums
 libyaml-cpp-dev - scenarios and the file of models, which people write as YAML
+libcurl4-openssl-dev - HTTP to an object store that several machines share
+libssl-dev - signs requests to it, and encrypts what is kept there
+libpugixml-dev - its answers in XML
+libhiredis-dev - Redis, which says which of those machines is at work on an agent
 curl curl asks the server whether it is ready
 LIST
 }
@@ -38,6 +42,7 @@ npm npm installs those SDKs
 python3 python3 runs the vendors' Python SDK
 clang-format clang-format checks how the sources are written (version 14, others are skipped)
 python3-venv - keeps that SDK out of the system's Python
+redis-server redis-server keeps the leases of the servers under test
 LIST
 }
 

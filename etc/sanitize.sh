@@ -17,9 +17,9 @@ thread   ThreadSanitizer, built into build-tsan/; of engine_tests it runs the su
          nothing to oneTBB, whose own synchronisation is not instrumented
 --quick  builds all programs with plain kernels and runs of engine_tests the suites without a model
 
-Programs: storage_tests, protocol_tests, server_tests, engine_tests and, for address alone,
-emulated_tests; without one, all of them. The exit status is 0 when every test passed and nothing
-was reported.
+Programs: storage_tests, objects_tests, protocol_tests, server_tests, engine_tests and, for address
+alone, emulated_tests; without one, all of them. The exit status is 0 when every test passed and
+nothing was reported.
 HELP
 }
 
@@ -63,7 +63,7 @@ if [[ ${1:-} == --quick ]]; then
 fi
 programs=("$@")
 if ((${#programs[@]} == 0)); then
-    programs=(storage_tests protocol_tests server_tests engine_tests)
+    programs=(storage_tests objects_tests protocol_tests server_tests engine_tests)
     [[ $preset == debug ]] && programs+=(emulated_tests)
 fi
 

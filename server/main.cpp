@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <iostream>
+#include <stop_token>
 #include <unistd.h>
 
 #include "server/app.hpp"
@@ -12,6 +13,9 @@
 #include "server/runtime/memory.hpp"
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
+#include "storage/objects/encryption/encrypted_objects.hpp"
+#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/open_object_store.hpp"
 
 namespace {
 
@@ -55,12 +59,60 @@ engine::engine_options engine_options_of(const server::config& settings,
     return options;
 }
 
+/// Null where there is no Redis. One that does not answer may do so later.
+std::shared_ptr<storage::agent_leases> open_leases(const server::config& settings) {
+    if (settings.redis.empty()) return nullptr;
+    storage::agent_leases_options how;
+    std::string why;
+    how.address = *storage::parse_redis_url(settings.redis, why);  // checked with the options
+    how.address.password = storage::process_environment("REDISCLI_AUTH").value_or("");
+    how.url = settings.node_url;
+    how.lasts = settings.lease;
+    how.on_warning = [](std::string what) { server::log_event(server::log_level::warning, what); };
+    return std::make_shared<storage::agent_leases>(std::move(how));
+}
+
+/// Throws where the URL, the credentials or the store are of no use; a store that does not answer
+/// may do so later.
+/// `stop` ends what is under way there.
+std::optional<engine::shared_memory> open_shared(const server::config& settings,
+                                                 std::stop_token stop) {
+    if (settings.object_store.empty()) return std::nullopt;
+    const auto open = [&](storage::object_patience patience) {
+        auto opened =
+            storage::open_object_store(settings.object_store, storage::process_environment,
+                                       storage::posix_file_system(), stop, patience);
+        if (!opened) throw std::runtime_error("object-store: " + opened.error().what);
+        auto store = storage::encrypted_with(std::move(*opened), storage::posix_file_system(),
+                                             settings.object_store_key_file);
+        if (!store) throw std::runtime_error("object-store-key-file: " + store.error().what);
+        return std::shared_ptr<storage::object_store>(std::move(*store));
+    };
+    engine::shared_memory shared;
+    shared.uploads = open(storage::object_patience::much);
+    shared.lookups = open(storage::object_patience::little);
+    shared.wait = settings.object_store_wait;
+    shared.leases = open_leases(settings);
+    if (settings.held_elsewhere == "redirect") shared.when_held = engine::held_elsewhere::redirect;
+    if (settings.held_elsewhere == "serve") shared.when_held = engine::held_elsewhere::serve;
+    const auto good = storage::check_conditions(*shared.lookups);
+    if (!good && good.error().code != storage::object_errc::unavailable)
+        throw std::runtime_error("object-store: " + good.error().what);
+    if (!good)
+        server::log_event(server::log_level::warning,
+                          "the object store does not answer: " + good.error().what);
+    return shared;
+}
+
 /// Loads models, takes no more memory than was planned, and nothing where that does not suffice.
 class loader {
   public:
     loader(const server::config& settings, const server::registry& models,
-           std::shared_ptr<engine::activity_feed> feed)
-        : settings_(settings), models_(models), feed_(std::move(feed)) {}
+           std::shared_ptr<engine::activity_feed> feed, std::optional<engine::shared_memory> shared)
+        : settings_(settings),
+          models_(models),
+          feed_(std::move(feed)),
+          shared_(std::move(shared)) {}
 
     storage::result<std::unique_ptr<engine::engine>> load(
         std::size_t number, const std::vector<std::size_t>& beside,
@@ -68,6 +120,7 @@ class loader {
         const server::registered_model& model = models_.at(number);
         engine::engine_options options = engine_options_of(settings_, model);
         options.feed = feed_;
+        options.shared = shared_;
         std::vector<server::planned_model> others;
         for (const std::size_t each : beside) others.push_back(planned(each));
         const auto plan = server::plan_for(planned(number), others, pool_bytes_);
@@ -93,6 +146,7 @@ class loader {
     const server::config& settings_;
     const server::registry& models_;
     const std::shared_ptr<engine::activity_feed> feed_;
+    const std::optional<engine::shared_memory> shared_;
     // One model is loaded at a time, so these need no lock.
     std::shared_ptr<engine::engine_commons> commons_;
     std::uint64_t pool_bytes_ = 0;
@@ -112,7 +166,8 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     options.models = models;
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;
-    loader loads(settings, models, options.feed);
+    std::stop_source stop_sharing;
+    loader loads(settings, models, options.feed, open_shared(settings, stop_sharing.get_token()));
     options.load_beside = [&](std::size_t model, const std::vector<std::size_t>& beside,
                               const auto& progress) { return loads.load(model, beside, progress); };
     options.read_again = [&] {
@@ -126,7 +181,10 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     options.err = &std::cerr;
     options.show_progress = isatty(STDERR_FILENO) != 0;
     server::app app(std::move(options));
-    return app.run();
+    const int status = app.run();
+    // What waits is uploaded by the next start; a store that is silent holds up no end.
+    stop_sharing.request_stop();
+    return status;
 }
 
 server::log_options log_options_of(const server::config& settings) {

@@ -1,6 +1,7 @@
 #include "engine/model/compute_arena.hpp"
 
 #include <tbb/global_control.h>
+#include <tbb/parallel_invoke.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
@@ -24,6 +25,9 @@ compute_arena::compute_arena(int threads) : impl_(std::make_unique<impl>(threads
 compute_arena::~compute_arena() = default;
 
 void compute_arena::run(const std::function<void()>& body) { impl_->arena.execute(body); }
+void compute_arena::run_both(const std::function<void()>& one, const std::function<void()>& other) {
+    run([&] { tbb::parallel_invoke(one, other); });
+}
 void compute_arena::run_later(std::function<void()> body) { impl_->arena.enqueue(std::move(body)); }
 int compute_arena::threads() const noexcept { return impl_->arena.max_concurrency(); }
 

@@ -1,13 +1,11 @@
 #include "engine/prompt/resolve.hpp"
 
 #include <algorithm>
-#include <random>
 
 #include "engine/prompt/miss_reason.hpp"
 #include "engine/prompt/prompt_notes.hpp"
 #include "engine/prompt/prompt_text.hpp"
 #include "engine/prompt/prompt_tokens.hpp"
-#include "storage/types/hex.hpp"
 
 namespace semantic::engine {
 
@@ -15,12 +13,6 @@ namespace {
 
 // How often a prompt is rendered anew with what models wrote in the closest memory.
 constexpr int replays_max = 4;
-
-storage::agent_id new_anonymous_id() {
-    thread_local std::random_device entropy;
-    std::uint64_t value = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
-    return *storage::agent_id::parse(std::string(anonymous_prefix) + storage::hex_of(value));
-}
 
 // Keeps the agent's answers that the prompt still has in front.
 void keep_answers(const storage::agent_state& own, resolved_prompt& prompt) {

@@ -1,8 +1,10 @@
 #include "engine/prompt/source_search.hpp"
 
+#include <random>
 #include <utility>
 
 #include "engine/prompt/prompt_notes.hpp"
+#include "storage/types/hex.hpp"
 
 namespace semantic::engine {
 
@@ -30,6 +32,12 @@ stored_prefix prefix_of(const storage::agent_state& state) {
 }
 
 }  // namespace
+
+storage::agent_id new_anonymous_id() {
+    thread_local std::random_device entropy;
+    std::uint64_t value = (static_cast<std::uint64_t>(entropy()) << 32) | entropy();
+    return *storage::agent_id::parse(std::string(anonymous_prefix) + storage::hex_of(value));
+}
 
 bool is_anonymous(const storage::agent_id& id) { return id.str().starts_with(anonymous_prefix); }
 

@@ -113,6 +113,8 @@ class source_search {
 
 /// Whether an agent was made for requests that name none.
 bool is_anonymous(const storage::agent_id& id);
+/// A new one, of the default tenant.
+storage::agent_id new_anonymous_id();
 constexpr std::string_view anonymous_prefix = "msg_";
 
 }  // namespace semantic::engine

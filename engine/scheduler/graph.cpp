@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -14,10 +13,13 @@
 #include <unordered_map>
 #include <variant>
 
+#include "engine/scheduler/agent_refresh.hpp"
+#include "engine/scheduler/agent_saves.hpp"
 #include "engine/scheduler/policy/wait_estimate.hpp"
 #include "engine/scheduler/save_gate.hpp"
 #include "engine/scheduler/telling.hpp"
 #include "storage/agents/agent_strands.hpp"
+#include "storage/objects/agents/shared_agents.hpp"
 
 namespace semantic::engine {
 
@@ -56,6 +58,8 @@ using emissions = std::vector<emission>;  // handed over together
 
 // Disk work overlaps with compute and mostly waits, so two threads are enough to keep a disk busy.
 constexpr std::size_t storage_threads = 2;
+// Those that wait for an object store hold up neither each other nor the disk.
+constexpr std::size_t shared_storage_threads = 16;
 // How often a prompt is resolved anew because the memory that it continues has gone from disk.
 constexpr int resolves_max = 3;
 // Far above what max_queued requests ask for at once; beyond it a save is put off, never a request.
@@ -86,9 +90,8 @@ struct scheduler::impl {
     storage::agent_cache_store& store;
     scheduler_options options;
     engine_probe& probe;
-    storage::agent_strands strands{storage_threads, storage_jobs_max};
-    std::atomic<bool> save_refused{
-        false};  // a save found no room in the queue; its agent is still dirty
+    storage::agent_strands strands{options.shared ? shared_storage_threads : storage_threads,
+                                   storage_jobs_max};
     // Look-ups and saves under way, or on their way to the commit node: they hold blocks that no
     // sequence runs on.
     std::atomic<int> transient_holds{0};
@@ -116,10 +119,13 @@ struct scheduler::impl {
     std::optional<step_node> step;
     std::optional<commit_node> commit;
     std::optional<emit_node> emit;
-    batch running;             // owned by the step node
-    emissions step_events;     // owned by the step node: the tokens of this step so far
-    bool step_queued = false;  // owned by the step node: a next_step is queued
-    std::optional<save_gate> gate;
+    batch running;                    // owned by the step node
+    emissions step_events;            // owned by the step node: the tokens of this step so far
+    bool step_queued = false;         // owned by the step node: a next_step is queued
+    std::shared_ptr<save_gate> gate;  // shared with uploads that outlive the scheduler
+    const agent_claims claims{store, options.leases, options.when_held};
+    std::optional<agent_saves> saves;
+    std::optional<agent_refresh> refresh;
     std::thread host;
 
     impl(compute_arena& a, transformer& model, const tokenizer& words, const resolver& r,
@@ -144,16 +150,17 @@ struct scheduler::impl {
                        std::get<2>(step->output_ports()).try_put(std::move(ended));
                    },
                    [this](const storage::agent_id& agent, storage::save_extent extent) {
-                       save(agent, 0, extent);
+                       saves->save(agent, 0, extent);
                    },
                    [this] { return transient_holds.load() > 0; },
                    [this](const job_ptr& work) { restore(work); },
                    [this] { return inbound.load() > 0; }}) {
         arena.run([this] { build(); });
         frames.budget().listen(frames, [this] { step->try_put(wake{}); });
-        gate.emplace([this](const job_ptr& work, finished last) {
+        gate = std::make_shared<save_gate>([this](const job_ptr& work, finished last) {
             emit->try_put({{work, std::move(last)}});
         });
+        make_disk_work();
         graph->reserve_wait();
         try {
             host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
@@ -164,6 +171,7 @@ struct scheduler::impl {
     }
 
     void build();
+    void make_disk_work();
     void on_resolve(const resolve_message& message, resolve_node::output_ports_type& out);
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
@@ -174,18 +182,16 @@ struct scheduler::impl {
 
     void release_files(job& work);
     void close(const job& work);
-    queued place_in_queue() const;
-    failed overloaded(std::size_t limit) const;
+    queued place_in_queue() const { return waits.place_behind(open, options.batch.max_batch); }
     void show_wait();
     storage::result<resolved_prompt> resolve_prompt(job& work);
     void begin(const job_ptr& work, resolve_node::output_ports_type& out);
     void drop_cancelled(resolve_node::output_ports_type& out);
     void end_all(std::chrono::steady_clock::time_point deadline);
     bool post(const storage::agent_id& agent, std::function<void()> job);
+    void arrive(const job_ptr& work);
+    bool is_extended(const storage::agent_id& agent, const job& besides);
     void restore(const job_ptr& work);
-    void save(const storage::agent_id& agent, request_id waiting,
-              storage::save_extent extent = storage::save_extent::everything);
-    void trim_hot_agents();
     void take_hold() {
         transient_holds.fetch_add(1);
         frames.budget().set_busy(frames, true);  // the step that follows says whether it still is
@@ -217,6 +223,26 @@ void scheduler::impl::build() {
     flow::make_edge(flow::output_port<2>(*step), *commit);
     flow::make_edge(flow::output_port<0>(*commit), *resolve);
     flow::make_edge(flow::output_port<1>(*commit), *emit);
+}
+
+void scheduler::impl::make_disk_work() {
+    const auto run = [this](const storage::agent_id& agent, std::function<void()> job) {
+        return post(agent, std::move(job));
+    };
+    const auto tell = [this](std::string what) { warn(std::move(what)); };
+    saves.emplace(agent_saves::surroundings{
+        store, probe, gate, options.shared, options.shared_wait, claims, options.max_hot_agents,
+        run, [this] { transient_holds.fetch_add(1); }, [this] { release_hold(); }, tell});
+    refresh.emplace(
+        agent_refresh::surroundings{store, options.shared, claims, run,
+                                    [this](const storage::agent_id& agent, const job& besides) {
+                                        return is_extended(agent, besides);
+                                    },
+                                    [this](const job_ptr& work) { arrive(work); },
+                                    [this](const job_ptr& work, failed why) {
+                                        emit->try_put({{work, std::move(why)}});
+                                    },
+                                    tell});
 }
 
 void scheduler::impl::on_resolve(const resolve_message& message,
@@ -351,9 +377,11 @@ void scheduler::impl::on_commit(const ended_request& ended, commit_node::output_
     // First of all: a client that has seen the end may send its next turn at once, and must find
     // the agent free. Messages to resolve keep their order.
     std::get<0>(out).try_put(released{work});
-    if (wait) gate->hold(work, *last, std::chrono::steady_clock::now() + options.save_wait);
+    if (wait)
+        gate->hold(work, *last,
+                   std::chrono::steady_clock::now() + options.save_wait + options.shared_wait);
     if (ended.remembered) {
-        save(agent, wait ? work->id : 0);
+        saves->save(agent, wait ? work->id : 0);
         release_hold();
     }
     if (!wait) std::get<1>(out).try_put({{work, ended.last}});
@@ -406,22 +434,6 @@ void scheduler::impl::close(const job& work) {
     show_wait();
 }
 
-// How long a request that came now would wait.
-queued scheduler::impl::place_in_queue() const {
-    int ahead = static_cast<int>(open) - options.batch.max_batch;
-    if (ahead < 0) return {};
-    double seconds = waits.seconds(ahead, options.batch.max_batch);
-    return {ahead, std::chrono::seconds(static_cast<std::int64_t>(std::ceil(seconds)))};
-}
-
-failed scheduler::impl::overloaded(std::size_t limit) const {
-    std::chrono::seconds wait = std::max(place_in_queue().estimate, std::chrono::seconds(1));
-    return {failure_kind::overloaded,
-            std::to_string(limit) + " requests are already running or waiting, for about " +
-                std::to_string(wait.count()) + " s",
-            wait};
-}
-
 void scheduler::impl::show_wait() {
     auto estimate = std::chrono::milliseconds(place_in_queue().estimate);
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
@@ -437,6 +449,7 @@ void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     lock.unlock();
     resolve->try_put(wake{});
     step->try_put(wake{});
+    gate->set_patient(false);
     lock.lock();
     jobs_changed.wait(lock, idle);
 }
@@ -453,6 +466,19 @@ bool scheduler::impl::post(const storage::agent_id& agent, std::function<void()>
     });
     if (!queued) graph->release_wait();
     return queued;
+}
+
+void scheduler::impl::arrive(const job_ptr& work) {
+    inbound.fetch_add(1);
+    resolve->try_put(arrived{work});
+}
+
+/// Whether a request other than `besides` extends the agent, or is about to.
+bool scheduler::impl::is_extended(const storage::agent_id& agent, const job& besides) {
+    std::lock_guard lock(jobs_mutex);
+    return std::ranges::any_of(jobs, [&](const auto& each) {
+        return each.first < besides.id && each.second->request.agent == agent;
+    });
 }
 
 void scheduler::impl::restore(const job_ptr& work) {
@@ -482,41 +508,6 @@ void scheduler::impl::restore(const job_ptr& work) {
     ready(lost("too much disk work is waiting to read the prefix"));
 }
 
-void scheduler::impl::save(const storage::agent_id& agent, request_id waiting,
-                           storage::save_extent extent) {
-    transient_holds.fetch_add(1);
-    bool queued = post(agent, [this, agent, waiting, extent] {
-        const auto began = std::chrono::steady_clock::now();
-        auto report = store.save(agent, extent);
-        tell_save(agent, report, began, probe);
-        if (!report) warn("could not save agent " + agent.str() + ": " + report.error().what);
-        if (waiting != 0) gate->saved(waiting, report.has_value());
-        if (std::string what = store.take_warning(); !what.empty()) {
-            warn(std::move(what));
-            save_refused.store(true);  // what was on disk may be so no more
-        }
-        trim_hot_agents();
-        if (save_refused.exchange(false))
-            for (const storage::agent_id& dirty : store.dirty_agents()) save(dirty, 0);
-        release_hold();
-    });
-    if (queued) return;
-    release_hold();
-    save_refused.store(true);
-    if (waiting != 0) gate->saved(waiting, false);
-}
-
-// --max-hot-agents: beyond it the least recently used agents live on disk only.
-void scheduler::impl::trim_hot_agents() {
-    if (options.max_hot_agents <= 0) return;
-    std::vector<storage::agent_summary> hot = store.list();
-    std::erase_if(hot, [](const auto& agent) { return agent.tier != storage::memory_tier::hot; });
-    std::sort(hot.begin(), hot.end(),
-              [](const auto& a, const auto& b) { return a.last_used < b.last_used; });
-    for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_hot_agents) < hot.size(); ++i)
-        store.evict(hot[i].id);
-}
-
 scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& words,
                      const resolver& prompts, storage::block_pool& pool,
                      storage::agent_cache_store& store, scheduler_options options,
@@ -528,7 +519,8 @@ scheduler::~scheduler() {
     impl_->end_all(std::chrono::steady_clock::now());
     impl_->frames.budget().listen(impl_->frames, {});
     impl_->graph->release_wait();
-    impl_->host.join();   // until no node and no storage job is under way
+    impl_->host.join();  // until no node and no storage job is under way
+    impl_->saves.reset();
     impl_->gate.reset();  // its own thread may be on its way out of the graph
 }
 
@@ -548,7 +540,7 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
         if (impl_->draining)
             refused = failed{failure_kind::shutting_down, "the server is shutting down"};
         else if (impl_->open >= limit)
-            refused = impl_->overloaded(limit);
+            refused = impl_->waits.overloaded(limit, impl_->open, impl_->options.batch.max_batch);
         else {
             if (impl_->open >= static_cast<std::size_t>(impl_->options.batch.max_batch))
                 waits = impl_->place_in_queue();
@@ -561,10 +553,8 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
     if (waits) impl_->emit->try_put({{work, *waits}});
     if (refused)
         impl_->emit->try_put({{work, *refused}});
-    else {
-        impl_->inbound.fetch_add(1);
-        impl_->resolve->try_put(arrived{work});
-    }
+    else
+        impl_->refresh->begin(work);
     return work->id;
 }
 
@@ -588,11 +578,16 @@ std::size_t scheduler::disk_jobs() const { return impl_->strands.pending(); }
 void scheduler::wait_for_saves() { impl_->strands.drain(); }
 void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
     impl_->end_all(deadline);
-    for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->save(agent, 0);
+    for (const storage::agent_id& agent : impl_->store.dirty_agents()) impl_->saves->save(agent, 0);
     impl_->strands.drain();
+    if (impl_->options.shared)
+        impl_->options.shared->flush(std::max(std::chrono::milliseconds(0),
+                                              std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                  deadline - std::chrono::steady_clock::now())));
 }
 
 void scheduler::resume() {
+    impl_->gate->set_patient(true);
     std::lock_guard lock(impl_->jobs_mutex);
     impl_->draining = false;
 }

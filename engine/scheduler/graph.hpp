@@ -8,6 +8,9 @@
 //                 └─ commit ◄┘                ▲
 //                       └──── save gate ──────┘
 //
+// Where an object store is shared with other machines, a request that names an agent is held on the
+// agent's strand in front of resolve, until the agent's memory is what the object store has.
+//
 // Every node is serial and queueing, so what a node owns needs no lock and submit() never runs a
 // body. Owner: engine. Thread: public methods from any thread; one host thread waits for the graph
 // from start to stop.
@@ -20,6 +23,12 @@
 #include "engine/prompt/resolve.hpp"
 #include "engine/scheduler/batch/batch.hpp"
 #include "engine/scheduler/batch/job.hpp"
+#include "engine/types/held_elsewhere.hpp"
+
+namespace semantic::storage {
+class agent_leases;
+class shared_agents;
+}  // namespace semantic::storage
 
 namespace semantic::engine {
 
@@ -30,6 +39,10 @@ struct scheduler_options {
     int max_hot_agents = 0;
     std::chrono::milliseconds save_wait{1000};
     std::function<void(std::string)> on_warning;
+    storage::shared_agents* shared = nullptr;  // not owned, outlives the scheduler; null: none
+    std::chrono::milliseconds shared_wait{0};  // as engine's shared_memory::wait
+    storage::agent_leases* leases = nullptr;   // not owned, outlives the scheduler; null: none
+    held_elsewhere when_held = held_elsewhere::refuse;
 };
 
 class scheduler {
@@ -51,7 +64,7 @@ class scheduler {
     std::size_t disk_jobs() const;
     void wait_for_saves();
     /// Refuses new requests, lets running ones finish until `deadline`, cancels the rest, saves
-    /// what is dirty. Blocks.
+    /// what is dirty, and uploads what is to be shared until `deadline`. Blocks.
     void drain(std::chrono::steady_clock::time_point deadline);
     /// Takes requests again. Requires: drain() has returned.
     void resume();

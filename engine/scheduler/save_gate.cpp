@@ -22,9 +22,23 @@ void save_gate::hold(job_ptr work, finished last, std::chrono::steady_clock::tim
     {
         std::lock_guard lock(mutex_);
         request_id id = work->id;
-        held_.insert_or_assign(id, held{std::move(work), std::move(last), until});
+        if (is_patient_) {
+            held_.insert_or_assign(id, held{std::move(work), std::move(last), until});
+            changed_.notify_one();
+            return;
+        }
     }
-    changed_.notify_one();
+    deliver_(work, std::move(last));
+}
+
+void save_gate::set_patient(bool is_patient) {
+    std::map<request_id, held> released;
+    {
+        std::lock_guard lock(mutex_);
+        is_patient_ = is_patient;
+        if (!is_patient) released.swap(held_);
+    }
+    for (auto& [id, entry] : released) deliver_(entry.work, std::move(entry.last));
 }
 
 void save_gate::saved(request_id id, bool on_disk) {

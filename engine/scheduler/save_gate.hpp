@@ -24,6 +24,9 @@ class save_gate {
     ~save_gate();
 
     void hold(job_ptr work, finished last, std::chrono::steady_clock::time_point until);
+    /// Without patience everything held is delivered now, unsaved, and what comes at once: for an
+    /// end whose time is up.
+    void set_patient(bool is_patient);
     /// The save behind request `id` has ended. Delivers unless the bound came first.
     void saved(request_id id, bool on_disk);
 
@@ -39,6 +42,7 @@ class save_gate {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<request_id, held> held_;
+    bool is_patient_ = true;
     bool stopping_ = false;
     std::thread watcher_;
 };

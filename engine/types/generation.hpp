@@ -271,6 +271,7 @@ struct failed {  // sent once, last, instead of `finished`
     std::optional<std::chrono::seconds> retry_after{};  // overloaded: when there may be a place
     request_part at_fault = request_part::unsaid;
     std::optional<prompt_excess> excess{};  // too_large
+    std::string elsewhere{};  // overloaded: the URL of the server that is at work on the agent
 };
 using generation_event =
     std::variant<queued, admitted, token_text, choice_finished, finished, failed>;

@@ -21,18 +21,20 @@ def free_port():
 
 
 class Server:
-    """Ready when made. Its cache directory is `caches`, or one of its own that goes with it."""
+    """Ready when made. Its cache directory is `caches`, or one of its own that goes with it; `core`
+    is the only one that it runs on, where one is named."""
 
-    def __init__(self, program, model, options=(), caches=None):
+    def __init__(self, program, model, options=(), caches=None, core=None):
         self.folder = tempfile.TemporaryDirectory()
         port = free_port()
         self.url = f'http://127.0.0.1:{port}'
         self.log = open(pathlib.Path(self.folder.name) / 'log', 'w+')
         # What measurements are told by variables is no option of the server's.
         told = {key: value for key, value in os.environ.items() if not key.startswith('SEMANTIC_')}
+        pinned = () if core is None else ('taskset', '-c', str(core))
         begin = time.monotonic()
         self.process = subprocess.Popen(
-            [program, '--model', model, '--port', str(port), '--cache-dir',
+            [*pinned, program, '--model', model, '--port', str(port), '--cache-dir',
              caches or self.folder.name + '/caches', *options],
             stdout=self.log, stderr=subprocess.STDOUT, env=told)
         while time.monotonic() < begin + START_SECONDS and self.process.poll() is None:

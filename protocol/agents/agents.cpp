@@ -42,7 +42,9 @@ json::array memories_of(const agent_card& agent) {
     json::array memories;
     for (const memory_card& each : agent.memories) {
         json::object memory = model_object(each.model, each.fingerprint, each.loaded);
+        memory["tier"] = each.hot ? "hot" : "warm";
         memory["tokens"] = each.tokens;
+        memory["ram_bytes"] = each.pool_bytes;
         memory["file_size_bytes"] = each.disk_bytes;
         memory["last_accessed"] = unix_seconds(each.last_used);
         memories.push_back(std::move(memory));

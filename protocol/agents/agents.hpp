@@ -21,7 +21,9 @@ struct memory_card {
     std::string model;        // what clients called it; empty: not known
     std::string fingerprint;  // 32 hex digits
     bool loaded = false;
+    bool hot = false;  // all that its next token needs is in the pool
     int tokens = 0;
+    std::uint64_t pool_bytes = 0;
     std::uint64_t disk_bytes = 0;
     std::chrono::system_clock::time_point last_used{};
 };

@@ -183,7 +183,7 @@ ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
     take_opening_system_text(request.chat);
     request.chat.tools = openai::parse_function_tools(root, limits);
     parse_format(root, request);
-    set_tool_use(request, tool_use::when_wanted, true, std::nullopt, root);
+    openai::parse_tool_choice(root, request);
     if (root.ok()) parse_prompt_end(root, last_answer::goes_on, request.form, request.chat);
     return request;
 }

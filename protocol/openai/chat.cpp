@@ -72,38 +72,6 @@ std::optional<storage::agent_id> parse_agent(const json_cursor& root) {
     return std::nullopt;
 }
 
-/// {"type": "function", "function": {"name": ...}}: the one tool to call.
-std::string parse_named_tool(const json_cursor& choice) {
-    const std::string type = string_at(choice, "type");
-    if (type != "function")
-        choice.at("type").fail(errc::unsupported,
-                               "only \"function\" is supported, found " + quoted(type));
-    const json_cursor function = choice.at("function");
-    function.as_object();
-    return string_at(function, "name");
-}
-
-void parse_tool_choice(const json_cursor& root, chat_request& request) {
-    const bool several = flag_at(root, "parallel_tool_calls", true);
-    auto choice = root.find("tool_choice");
-    if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
-    if (choice->value().is_object()) {
-        const std::string name = parse_named_tool(*choice);
-        // One tool that must be called is called once, as the vendor does.
-        return set_tool_use(request, tool_use::always, false, name, *choice);
-    }
-    const std::string_view text = choice->as_string();
-    tool_use use = tool_use::when_wanted;
-    if (text == "none")
-        use = tool_use::never;
-    else if (text == "required")
-        use = tool_use::always;
-    else if (text != "auto")
-        choice->fail(errc::bad_value,
-                     R"(must be "none", "auto", "required" or an object, is )" + quoted(text));
-    set_tool_use(request, use, several, std::nullopt, *choice);
-}
-
 int parse_choices(const json_cursor& root, const chat_limits& limits) {
     auto field = root.find("n");
     return field ? static_cast<int>(field->as_integer(1, limits.choices_max)) : 1;

@@ -1,7 +1,9 @@
 #include "protocol/openai/common_fields.hpp"
 
+#include <optional>
 #include <string_view>
 
+#include "protocol/answer_form.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -17,6 +19,17 @@ engine::tool_definition parse_tool(const json_cursor& tool, const request_limits
             "only tools of type \"function\" are supported, found " + quoted(type));
     return parse_function(tool.at("function"), "parameters", R"({"type":"object","properties":{}})",
                           limits);
+}
+
+/// {"type": "function", "function": {"name": ...}}: the one tool to call.
+std::string parse_named_tool(const json_cursor& choice) {
+    const std::string type = string_at(choice, "type");
+    if (type != "function")
+        choice.at("type").fail(errc::unsupported,
+                               "only \"function\" is supported, found " + quoted(type));
+    const json_cursor function = choice.at("function");
+    function.as_object();
+    return string_at(function, "name");
 }
 
 }  // namespace
@@ -46,6 +59,27 @@ std::vector<engine::tool_definition> parse_function_tools(const json_cursor& roo
     const tool_form form{[&](const json_cursor& item) { return parse_tool(item, limits); },
                          [](const json_cursor& item) { return item.at("function").at("name"); }};
     return parse_tools(root, limits, form);
+}
+
+void parse_tool_choice(const json_cursor& root, answer_request& request) {
+    const bool several = flag_at(root, "parallel_tool_calls", true);
+    auto choice = root.find("tool_choice");
+    if (!choice) return set_tool_use(request, tool_use::when_wanted, several, std::nullopt, root);
+    if (choice->value().is_object()) {
+        const std::string name = parse_named_tool(*choice);
+        // One tool that must be called is called once, as the vendor does.
+        return set_tool_use(request, tool_use::always, false, name, *choice);
+    }
+    const std::string_view text = choice->as_string();
+    tool_use use = tool_use::when_wanted;
+    if (text == "none")
+        use = tool_use::never;
+    else if (text == "required")
+        use = tool_use::always;
+    else if (text != "auto")
+        choice->fail(errc::bad_value,
+                     R"(must be "none", "auto", "required" or an object, is )" + quoted(text));
+    set_tool_use(request, use, several, std::nullopt, *choice);
 }
 
 std::string parse_arguments(const json_cursor& field, const json_limits& limits) {

@@ -25,6 +25,9 @@ std::string parse_arguments(const json_cursor& field, const json_limits& limits)
 std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
                                                           const request_limits& limits);
 
+/// `tool_choice` and `parallel_tool_calls`. Requires: the request has its tools.
+void parse_tool_choice(const json_cursor& root, answer_request& request);
+
 /// A content: a string, or a list of at most `parts_max` parts, each of which `parse_part` reads.
 std::vector<std::string> parse_texts(
     const json_cursor& content, std::size_t parts_max,

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -65,10 +66,13 @@ class conversation_builder {
     conversation_builder(const response_limits& limits, const referenced_item& item_of)
         : limits_(limits), item_of_(item_of) {}
 
+    /// The first is the system text. Others stay where they are, and are not joined to it: tools
+    /// may stand between in a prompt, so that one with the first text alone, which was read ahead,
+    /// would no longer begin the prompt that follows it.
     void add_system(std::string text) {
-        if (opens_) {
-            if (!chat_.system.empty() && !text.empty()) chat_.system += "\n\n";
-            chat_.system += text;
+        if (opens_ && text.empty()) return;
+        if (opens_ && chat_.system.empty()) {
+            chat_.system = std::move(text);
             return;
         }
         chat_.messages.push_back({role::system, {engine::text_part{std::move(text)}}});
@@ -95,9 +99,6 @@ class conversation_builder {
         const json_cursor place = item.at("type");
         place.fail(errc::unsupported, "items of type " + quoted(type) + " are not supported");
     }
-
-    /// System texts that follow stay where they are.
-    void end_opening() { opens_ = false; }
 
     engine::conversation take() { return std::move(chat_); }
 
@@ -173,8 +174,6 @@ engine::conversation parse_input(const json_cursor& root, const boost::json::arr
     std::optional<failure> complaint;
     for (const boost::json::value& each : earlier)
         chat.add(json_cursor(each, "previous_response_id", complaint));
-    // What was read before stays as it was: a text that was warmed up may be followed by others.
-    if (!earlier.empty()) chat.end_opening();
     if (complaint) root.place("previous_response_id").fail(complaint->code, complaint->what);
     const auto input = root.find("input");
     // Behind what was said before nothing need be said.
@@ -187,7 +186,8 @@ engine::conversation parse_input(const json_cursor& root, const boost::json::arr
     }
     engine::conversation asked = chat.take();
     asked.system = without_billing_line(std::move(asked.system));
-    if (is_asked && asked.messages.empty())
+    const auto is_system = [](const engine::message& each) { return each.from == role::system; };
+    if (is_asked && std::all_of(asked.messages.begin(), asked.messages.end(), is_system))
         root.place("input").fail(errc::bad_value, "at least one message is required");
     return asked;
 }

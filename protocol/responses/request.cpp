@@ -291,13 +291,4 @@ result<response_request> parse_response(std::string_view body, const response_li
     });
 }
 
-std::string message_type(std::string_view message) {
-    json_limits limits;
-    limits.bytes_max = message.size();
-    const auto read = parse_json(message, limits);
-    const json::object* object = read ? read->if_object() : nullptr;
-    const json::value* type = object == nullptr ? nullptr : object->if_contains("type");
-    return type == nullptr || !type->is_string() ? std::string() : std::string(type->get_string());
-}
-
 }  // namespace semantic::protocol::responses

@@ -66,8 +66,4 @@ result<response_request> parse_response(std::string_view body, const response_li
                                         const referenced_item& item_of = {},
                                         const previous_items& in_conversation = {});
 
-/// What a client sends over a WebSocket (`{"type": "response.create", ...}`) is a request whose
-/// `generate` may be false. Returns: its type; empty for what is no JSON object or has none.
-std::string message_type(std::string_view message);
-
 }  // namespace semantic::protocol::responses

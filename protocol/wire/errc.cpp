@@ -117,8 +117,8 @@ const char* path_of(engine::request_part part) {
 
 failure from_engine(const engine::failed& f) {
     const bool is_thread = f.kind == engine::failure_kind::thread_lost;
-    return {code_of(f.kind), f.what,  path_of(f.at_fault), is_thread ? "thread_not_found" : "",
-            f.retry_after,   f.excess};
+    return {code_of(f.kind), f.what,   path_of(f.at_fault), is_thread ? "thread_not_found" : "",
+            f.retry_after,   f.excess, f.elsewhere};
 }
 
 failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what}; }

@@ -47,6 +47,7 @@ struct failure {
     std::string error_code{};
     std::optional<std::chrono::seconds> retry_after{};  // where waiting cures it, if known
     std::optional<engine::prompt_excess> excess{};      // prompt_too_long: said in vendors' words
+    std::string elsewhere{};  // overloaded: the URL of a server that takes the request, or empty
 };
 
 /// What a client is told where no more than a sentence is to be said, of a field at most.

@@ -271,6 +271,17 @@ void check_together(const config& values) {
                            "or api-key-file, listen on 127.0.0.1, or say --insecure on");
     if (values.model_ttl.count() > 0 && !values.auto_swap)
         throw config_error("model-ttl needs auto-swap on: nothing else loads a model again");
+    if (values.object_store_wait.count() > 0 && values.object_store.empty())
+        throw config_error("object-store-wait-ms needs object-store: there is none to wait for");
+    if (!values.redis.empty() && values.object_store.empty())
+        throw config_error("redis needs object-store: without one no agent is another server's");
+    if (!values.node_url.empty() && values.redis.empty())
+        throw config_error("node-url needs redis: there the other servers learn of it");
+    if (values.held_elsewhere != "refuse" && values.redis.empty())
+        throw config_error("held-elsewhere " + values.held_elsewhere +
+                           " needs redis: nothing else says who is at work on an agent");
+    if (!values.object_store_key_file.empty() && values.object_store.empty())
+        throw config_error("object-store-key-file needs object-store: there is none to encrypt");
     if (values.kv_bits != "auto" && values.kv_recipe != "auto" &&
         storage::find_kv_recipe(values.kv_bits) != storage::find_kv_recipe(values.kv_recipe))
         throw config_error("kv-bits " + values.kv_bits + " and kv-recipe " + values.kv_recipe +

@@ -115,7 +115,14 @@ struct config {
     int kv_group_size = 64;
     int block_tokens = 256;
     std::chrono::milliseconds save_wait{1000};
-    bool auto_swap = false;                // requests have their models loaded
+    std::string object_store;  // shared with other machines (open_object_store); empty: none
+    std::chrono::milliseconds object_store_wait{0};
+    std::string redis;  // where the nodes on the object store keep leases; empty: nowhere
+    std::chrono::milliseconds lease{10'000};  // of an agent, without a sign of its node
+    std::string node_url;  // where the others' clients reach this node; empty: nowhere
+    std::string held_elsewhere = "refuse";  // engine/types/held_elsewhere.hpp, by name
+    std::string object_store_key_file;  // what is there is encrypted with its keys; empty: nothing
+    bool auto_swap = false;             // requests have their models loaded
     std::chrono::seconds model_turn{30};   // see models/model_turns.hpp
     std::chrono::seconds model_wait{300};  // of a request for its model
     std::chrono::seconds model_ttl{0};     // without requests; 0: a model stays

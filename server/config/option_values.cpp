@@ -8,6 +8,8 @@
 
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
+#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/open_object_store.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server::option_values {
@@ -118,6 +120,35 @@ std::string set_kv_recipe(config& into, std::string_view text) {
 }
 
 // The earlier system took 16 to 256; the kernels here are made for groups of 64.
+std::string set_object_store(config& into, std::string_view text) {
+    if (!text.empty())
+        if (const auto url = storage::parse_object_url(text); !url) return url.error().what;
+    into.object_store = text;
+    return {};
+}
+
+std::string set_redis(config& into, std::string_view text) {
+    std::string why;
+    if (!text.empty() && !storage::parse_redis_url(text, why)) return why;
+    into.redis = text;
+    return {};
+}
+
+std::string set_node_url(config& into, std::string_view text) {
+    while (text.ends_with('/')) text.remove_suffix(1);
+    if (!text.empty() && !storage::is_node_url(text))
+        return "must be http://HOST[:PORT] or https://HOST[:PORT], and a path where there is one";
+    into.node_url = text;
+    return {};
+}
+
+std::string set_held_elsewhere(config& into, std::string_view text) {
+    if (text != "refuse" && text != "redirect" && text != "serve")
+        return "must be refuse, redirect or serve";
+    into.held_elsewhere = text;
+    return {};
+}
+
 std::string set_kv_group_size(config& into, std::string_view text) {
     if (text != "64") return "must be 64, the only group size there is";
     into.kv_group_size = 64;

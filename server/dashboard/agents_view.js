@@ -62,10 +62,11 @@ export class AgentsView {
     this.rows.set(key, row);
     row.dataset.running = agent.running;
     const [, tier, tokens, ram, shared, disk, used] = row.children;
-    tier.firstChild.dataset.tier = agent.tier;
-    set_text(tier.firstChild, agent.tier + (agent.dirty ? ' · unsaved' : ''));
-    set_text(tokens, count(agent.tokens));
-    set_text(ram, bytes(agent.ram_bytes));
+    const memory = memory_of(agent);
+    tier.firstChild.dataset.tier = memory.tier;
+    set_text(tier.firstChild, memory.tier + (agent.dirty ? ' · unsaved' : ''));
+    set_text(tokens, count(memory.tokens));
+    set_text(ram, bytes(memory.ram_bytes));
     set_text(shared, bytes(agent.shared_bytes));
     set_text(disk, bytes(agent.file_size_bytes));
     set_text(used, ago(agent.last_accessed * 1000));
@@ -118,6 +119,12 @@ export class AgentsView {
       }),
     ];
   }
+}
+
+/** The memory of an agent that its row shows: the usual model's; else another loaded one's. */
+function memory_of(agent) {
+  if (agent.tier !== 'cold') return agent;
+  return agent.memories.find((each) => each.loaded) ?? agent;
 }
 
 /** What an action throws is told. */

@@ -39,6 +39,7 @@ int run_capacity(const command& self, const std::vector<std::string>& words);
 int run_inspect(const command& self, const std::vector<std::string>& words);
 int run_perplexity(const command& self, const std::vector<std::string>& words);
 int run_recall(const command& self, const std::vector<std::string>& words);
+int run_sweep(const command& self, const std::vector<std::string>& words);
 
 /// The options of one command, with --help and --model added.
 class options {

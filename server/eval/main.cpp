@@ -49,6 +49,12 @@ constexpr command commands[] = {
      "Prints what a token of K and V costs and how many agents a pool holds, from the model's "
      "geometry alone.",
      semantic::eval::run_capacity},
+    {"sweep",
+     "--object-store URL [--object-store-key-file FILE] [--grace-hours N] [--tombstone-days N] "
+     "[--dry-run]",
+     "Removes from an object store what no machine's agents need any more; machines may go on "
+     "meanwhile.",
+     semantic::eval::run_sweep},
 };
 
 void print_usage(std::ostream& out) {

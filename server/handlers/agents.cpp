@@ -22,8 +22,8 @@ protocol::agents::agent_card card_of(const engine::agent_info& info) {
         info.in_use,     info.tokens,        info.pool_bytes, info.pool_bytes_shared,
         info.disk_bytes, info.last_used};
     for (const engine::memory_info& each : info.memories)
-        card.memories.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.tokens,
-                                 each.disk_bytes, each.last_used});
+        card.memories.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.hot,
+                                 each.tokens, each.pool_bytes, each.disk_bytes, each.last_used});
     return card;
 }
 
@@ -122,7 +122,13 @@ net::awaitable<std::optional<protocol::failure>> blocking(const services& with, 
 net::awaitable<reply> evict(const services& with, const request& incoming) {
     auto info = idle_agent(incoming, "moved to disk");
     if (!info) co_return error_response(incoming, info.error());
-    auto work = [&] { return incoming.engine->evict(info->id); };
+    // An agent may be hot under several models that are loaded.
+    auto work = [&] {
+        storage::result<void> done;
+        for (const engine_lease& each : with.engines.look_at_all())
+            if (done) done = each->evict(info->id);
+        return done;
+    };
     auto fault = co_await blocking(with, work);
     if (fault) co_return error_response(incoming, *fault);
     auto now = incoming.engine->inspect(info->id);

@@ -45,6 +45,10 @@ response error_response(const request& to, const protocol::failure& failure) {
         reply.fields.emplace_back("retry-after", std::to_string(error.retry_after->count()));
     if (error.should_retry)
         reply.fields.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+    if (!failure.elsewhere.empty()) {
+        reply.status = 307;
+        reply.fields.emplace_back("location", failure.elsewhere + to.target);
+    }
     return reply;
 }
 
@@ -102,6 +106,8 @@ std::string_view reason_phrase(int status) noexcept {
             return "No Content";
         case 303:
             return "See Other";
+        case 307:
+            return "Temporary Redirect";
         case 400:
             return "Bad Request";
         case 401:

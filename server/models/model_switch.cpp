@@ -54,9 +54,8 @@ class end_of_answer final : public engine::generation_sink {
 engine::generation_request first_question(const storage::agent_id& agent, clock::time_point until) {
     engine::generation_request wanted;
     wanted.agent = agent;
-    engine::message hello;
-    hello.parts.push_back(engine::text_part{"Hello"});
-    wanted.chat.messages.push_back(std::move(hello));
+    // As it is: a template may put a page of system text in front, which proves nothing more.
+    wanted.text = "Hello";
     wanted.max_tokens = 2;
     wanted.sampling.temperature = 0.0f;
     wanted.deadline = until;

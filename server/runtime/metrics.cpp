@@ -172,6 +172,55 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
     out.histogram(probe.step_duration, {}, {});
 }
 
+void write_shared(exposition& out, const storage::shared_agents_counts& counts) {
+    const std::array<std::tuple<const char*, const char*, std::uint64_t>, 12> counters{{
+        {"semantic_shared_agents_uploaded_total", "Manifests uploaded to the object store.",
+         counts.agents_uploaded},
+        {"semantic_shared_blocks_uploaded_total", "Block files uploaded to the object store.",
+         counts.blocks_uploaded},
+        {"semantic_shared_uploaded_bytes_total", "Bytes uploaded to the object store.",
+         counts.bytes_uploaded},
+        {"semantic_shared_agents_fetched_total",
+         "Agents whose newer memory was fetched from the object store.", counts.agents_fetched},
+        {"semantic_shared_fetched_bytes_total", "Bytes fetched from the object store.",
+         counts.bytes_fetched},
+        {"semantic_shared_upload_failures_total", "Uploads that failed; they are tried again.",
+         counts.failures},
+        {"semantic_shared_conflicts_total",
+         "Turns that another machine's had overtaken when they were uploaded.", counts.conflicts},
+        {"semantic_shared_forks_total", "Forks made of such turns.", counts.forks},
+        {"semantic_shared_checks_total", "Checks of an agent's version in the object store.",
+         counts.checks},
+        {"semantic_shared_checks_unanswered_total",
+         "Of them, those that the object store did not answer in time.", counts.unanswered},
+        {"semantic_shared_erased_total", "Agents erased here because another machine erased them.",
+         counts.erased},
+        {"semantic_shared_left_out_total",
+         "Uploads put off to the next start because too many were waiting.", counts.left_out},
+    }};
+    for (const auto& [name, help, value] : counters)
+        out.one(name, "counter", help, static_cast<double>(value));
+    out.one("semantic_shared_pending", "gauge", "Agents that wait for their upload.",
+            static_cast<double>(counts.pending));
+}
+
+void write_leases(exposition& out, const storage::agent_leases_counts& counts) {
+    const std::array<std::tuple<const char*, const char*, std::uint64_t>, 4> counters{{
+        {"semantic_leases_taken_total", "Leases of agents that this server has taken.",
+         counts.taken},
+        {"semantic_leases_elsewhere_total",
+         "Leases that another server had, when a request came for the agent.", counts.elsewhere},
+        {"semantic_leases_lost_total", "Leases that ran out, and that another server took then.",
+         counts.lost},
+        {"semantic_leases_unanswered_total", "Leases that Redis did not answer for.",
+         counts.unanswered},
+    }};
+    for (const auto& [name, help, value] : counters)
+        out.one(name, "counter", help, static_cast<double>(value));
+    out.one("semantic_leases_held", "gauge", "Leases of agents that this server has now.",
+            static_cast<double>(counts.held));
+}
+
 void write_store(exposition& out, const storage::store_probe& probe) {
     const std::array<std::tuple<const char*, const char*, const std::atomic<std::uint64_t>*>, 16>
         counters{{
@@ -382,6 +431,12 @@ std::string render_metrics(const server_probe& probe, const model_changes& chang
     }
     out.of_model({});
     write_store(out, engines.front()->store_probe());
+    std::optional<storage::shared_agents_counts> shared;
+    for (const engine::engine* each : engines)
+        if (const auto counts = each->shared_counts())
+            shared = shared ? *shared + *counts : *counts;
+    if (shared) write_shared(out, *shared);
+    if (const auto leases = engines.front()->lease_counts()) write_leases(out, *leases);
     return out.take() + render_server_metrics(probe);
 }
 

@@ -70,27 +70,41 @@ agent_record new_record(agent_state state) {
     return agent;
 }
 
-agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
-                         const agent_id& id, const agent_record& agent) {
-    const agent_state& state = *agent.state;
-    agent_summary summary{id,
-                          parts.shape.all_hot(state) ? memory_tier::hot : memory_tier::warm,
-                          static_cast<int>(state.tokens.size()),
-                          agent.dirty,
-                          parts.index.is_held(locked, id),
-                          0,
-                          0,
-                          agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
-                          state.created,
-                          agent.last_used};
+memory_tier tier_of(const store_parts& parts, const agent_state& state) {
+    return parts.shape.all_hot(state) ? memory_tier::hot : memory_tier::warm;
+}
+
+struct frame_counts {
+    std::uint64_t held = 0;
+    std::uint64_t shared = 0;  // part of those held
+};
+
+frame_counts frames_of(const store_parts& parts, const agent_state& state) {
+    frame_counts counts;
     for (const kv_block_parts& block : state.blocks)
         for (const kv_part part : kv_parts) {
             if (block.at(part) == nullptr) continue;
             const std::size_t frames = parts.shape.layout().layers(part).size();
-            summary.frames_held += frames;
-            if (block.at(part).use_count() > 1) summary.frames_shared += frames;
+            counts.held += frames;
+            if (block.at(part).use_count() > 1) counts.shared += frames;
         }
-    return summary;
+    return counts;
+}
+
+agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
+                         const agent_id& id, const agent_record& agent) {
+    const agent_state& state = *agent.state;
+    const frame_counts frames = frames_of(parts, state);
+    return {id,
+            tier_of(parts, state),
+            static_cast<int>(state.tokens.size()),
+            agent.dirty,
+            parts.index.is_held(locked, id),
+            frames.held,
+            frames.shared,
+            agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
+            state.created,
+            agent.last_used};
 }
 
 std::vector<agent_summary> summaries_of(const store_parts& parts, const tenant_id* tenant) {
@@ -126,7 +140,10 @@ other_memory other_memory_of(const store_parts& parts, const agent_index::lock& 
             parts.index.is_held(locked, state.id) || other.index.is_held(locked, state.id),
             agent.manifest_bytes + parts.blocks.bytes_on_disk(agent.saved),
             state.created,
-            agent.last_used};
+            agent.last_used,
+            true,
+            tier_of(other, state),
+            frames_of(other, state).held * other.shape.layout().frame_bytes()};
 }
 
 std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant) {
@@ -446,6 +463,15 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
     }
     auto saved = save(to);
     return saved ? result<void>() : saved.error();
+}
+
+std::string agent_cache_store::manifest_of(const agent_id& id) const {
+    return impl_->parts.shape.manifest_of(id);
+}
+
+result<void> agent_cache_store::adopt(const agent_id& id, const std::string& manifest,
+                                      const file_source& blocks) {
+    return impl_->directory.adopt(id, manifest, blocks);
 }
 
 // --- agents as files ---

@@ -87,6 +87,10 @@ struct other_memory {
     std::uint64_t disk_bytes;  // as agent_summary has them
     std::chrono::system_clock::time_point created;
     std::chrono::system_clock::time_point last_used;
+    // Of a model whose store is open in this process, else nothing:
+    bool is_open = false;
+    memory_tier tier = memory_tier::warm;
+    std::uint64_t pool_bytes = 0;  // those that it shares included
 };
 
 /// What a tenant's agents take together: what several of them share counts once.
@@ -120,6 +124,10 @@ using prefix_begun = std::function<void(restored_prefix)>;
 
 /// Says what is wrong with an imported state, blocks apart.
 using state_check = std::function<result<void>(const agent_state&)>;
+
+/// Gives the bytes of a file by its path in a cache directory. Called from several threads at once.
+/// Errors: not_found, and others.
+using file_source = std::function<result<std::string>(const std::string& path)>;
 
 struct save_report {
     std::uint64_t bytes_written = 0;
@@ -272,6 +280,16 @@ class agent_cache_store {
     /// Errors: io, out_of_space; the agent stays dirty and usable, but make_room() may take sliding
     /// frames from it that only a divergence would need.
     result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
+
+    /// The path of the agent's manifest in the directory.
+    std::string manifest_of(const agent_id& id) const;
+    /// Blocks. Takes up what a store on another directory, with the same secret, tenant salt and
+    /// model, has saved of the agent: its manifest, and from `blocks` the block files that are not
+    /// here. The agent is then warm and clean, and what it remembered before is replaced. The
+    /// contents of the files are checked by restore(). Errors: bad_value, when the agent is here
+    /// and dirty; corrupt; incompatible, when the manifest is another model's or agent's; not_found
+    /// for a block file; those of `blocks`; io, out_of_space. The agent is as it was then.
+    result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
 
     /// Returns: none yet, to be made larger.
     disk_room reserve_disk() { return disk_room(*impl_); }

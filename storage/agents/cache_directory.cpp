@@ -188,8 +188,11 @@ result<void> cache_directory::read_manifests() {
 
 /// Everything about one manifest that needs no index. Thread: any.
 void cache_directory::read_manifest(read_file& file) const {
-    const auto bytes =
-        read_whole(parts_.files, parts_.full_path(file.relative), manifest_file_bytes_max);
+    understand(file,
+               read_whole(parts_.files, parts_.full_path(file.relative), manifest_file_bytes_max));
+}
+
+void cache_directory::understand(read_file& file, const result<std::string>& bytes) const {
     file.found = bytes ? decode_manifest(*bytes) : result<decoded_manifest>(bytes.error());
     if (!file.found) return;
     const manifest& agent = file.found->agent;
@@ -329,7 +332,7 @@ void cache_directory::index_foreign(read_file file) {
     parts_.index.add_foreign(locked, file.relative, std::move(kept));
 }
 
-void cache_directory::index_agent(read_file file) {
+agent_record cache_directory::record_of(read_file file) {
     manifest& agent = file.found->agent;
     agent_record entry;
     entry.last_used = agent.last_used;
@@ -340,7 +343,99 @@ void cache_directory::index_agent(read_file file) {
     entry.names = file.names;
     entry.saved = std::move(file.names);
     entry.manifest_bytes = file.bytes;
-    parts_.index.add_without_text(agent_index::lock(parts_.index), std::move(entry));
+    return entry;
+}
+
+void cache_directory::index_agent(read_file file) {
+    parts_.index.add_without_text(agent_index::lock(parts_.index), record_of(std::move(file)));
+}
+
+// --- agents of another directory ---
+
+result<void> cache_directory::adopt(const agent_id& id, const std::string& manifest,
+                                    const file_source& blocks) {
+    read_file file{parts_.shape.manifest_of(id), manifest.size()};
+    const manifest_turn mine(parts_.index, file.relative);
+    if (auto ok = keep(); !ok) return ok;
+    const std::string path = file.relative;
+    understand(file, manifest);
+    if (!file.found) return file.found.error();
+    if (file.by != use::loaded_model || file.id != id || file.relative != path)
+        return failure{errc::incompatible, path + ": it is no memory of this agent and model"};
+    const auto is_dirty = [&](const agent_index::lock& locked) {
+        const agent_record* here = parts_.index.find(locked, id);
+        return here != nullptr && here->dirty;
+    };
+    const failure unsaved{errc::bad_value,
+                          "there is an agent " + id.str() + " already, which is not saved yet"};
+    if (is_dirty(agent_index::lock(parts_.index))) return unsaved;
+    const std::vector<block_hash> names = file.names;
+    parts_.blocks.retain(names);
+    if (auto ok = take_in(file, manifest, blocks); !ok) {
+        parts_.blocks.release(names);
+        return ok;
+    }
+    state_ptr former;  // ends behind the lock
+    std::vector<block_hash> dropped;
+    {
+        const agent_index::lock locked(parts_.index);
+        agent_record* here = parts_.index.find(locked, id);
+        if (here != nullptr) parts_.quota.remove(std::exchange(here->manifest_bytes, file.bytes));
+        if (is_dirty(locked)) {
+            // It has gone on meanwhile; until its next save the manifest needs these blocks.
+            here->appendable.reset();
+            here->attempted.insert(here->attempted.end(), names.begin(), names.end());
+            return unsaved;
+        }
+        if (here != nullptr) {
+            agent_record replaced = parts_.index.take(locked, id);
+            former = std::move(replaced.state);
+            dropped = std::move(replaced.saved);
+            dropped.insert(dropped.end(), replaced.attempted.begin(), replaced.attempted.end());
+        }
+        parts_.index.add(locked, record_of(std::move(file)));
+    }
+    parts_.blocks.release(dropped);
+    return {};
+}
+
+/// Requires: the manifest's turn, and that its blocks are retained.
+result<void> cache_directory::take_in(const read_file& file, const std::string& manifest,
+                                      const file_source& blocks) {
+    std::vector<std::pair<block_hash, kv_part>> missing;
+    for (const block_hash& name : file.names)
+        for (const kv_part part : kv_parts)
+            if (!parts_.blocks.is_good(name, part)) missing.emplace_back(name, part);
+    std::mutex mutex;  // guards `why`
+    std::optional<failure> why;
+    fetchers_.run(missing.size(), [&](std::size_t i) {
+        if (std::lock_guard lock(mutex); why) return;
+        const auto taken = take_in(missing[i].first, missing[i].second, blocks);
+        if (taken) return;
+        std::lock_guard lock(mutex);
+        why = taken.error();
+    });
+    if (why) return *why;
+    auto room = room_.free_disk(manifest.size());
+    if (!room) return room.error();
+    if (auto ok = replace_file(parts_.files, parts_.full_path(file.relative), manifest); !ok)
+        return ok;
+    parts_.quota.add(manifest.size());
+    return {};
+}
+
+result<void> cache_directory::take_in(const block_hash& name, kv_part part,
+                                      const file_source& blocks) {
+    const auto bytes = blocks(block_path(name, part));
+    // No manifest says which siblings there are; one that is missing costs its window's places.
+    if (!bytes && bytes.error().code == errc::not_found && part == kv_part::sliding) return {};
+    if (!bytes) return bytes.error();
+    auto room = room_.free_disk(bytes->size());
+    if (!room) return room.error();
+    const auto written = parts_.blocks.take_in(name, part, *bytes);
+    if (!written) return written.error();
+    room->spend(*written);
+    return {};
 }
 
 // --- files that are taken away ---

@@ -39,6 +39,8 @@ class cache_directory {
     /// Blocks. Makes the directory anew where it is gone, and takes it before another process does.
     /// Errors: as check().
     result<void> keep();
+    /// Blocks. As agent_cache_store::adopt().
+    result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
     /// What may still be done for a save that fails.
     struct repairs {
         bool is_first = true;
@@ -50,6 +52,7 @@ class cache_directory {
     bool repair(const failure& fault, repairs& left);
 
   private:
+    static constexpr std::size_t fetches_at_once = 8;  // of block files that another machine has
     /// Who can use a manifest.
     enum class use { loaded_model, other_model, nobody };
     /// A manifest as it was read, before the index knows of it.
@@ -73,17 +76,23 @@ class cache_directory {
     result<void> read_secret();
     result<void> read_manifests();
     void read_manifest(read_file& file) const;
+    void understand(read_file& file, const result<std::string>& bytes) const;
     use use_of(read_file& file) const;
     result<void> rename_former(std::vector<read_file>& found);
     result<void> index_manifest(read_file file);
     result<void> index_unreadable(const read_file& file);
     void index_foreign(read_file file);
+    static agent_record record_of(read_file file);
     void index_agent(read_file file);
+    result<void> take_in(const read_file& file, const std::string& manifest,
+                         const file_source& blocks);
+    result<void> take_in(const block_hash& name, kv_part part, const file_source& blocks);
     void reconcile();
 
     store_parts& parts_;
     open_directory& home_;
     evictor& room_;
+    file_workers fetchers_{fetches_at_once};
 };
 
 }  // namespace semantic::storage

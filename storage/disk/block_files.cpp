@@ -170,6 +170,32 @@ result<std::uint64_t> block_files::ensure(const block_hash& name, const block_id
     return written;
 }
 
+result<std::uint64_t> block_files::take_in(const block_hash& name, kv_part part,
+                                           std::string_view bytes) {
+    std::unique_lock lock(mutex_);
+    ASSERT(needed_by_.contains(name));
+    idle_.wait(lock, [&] { return !busy_.contains(name); });
+    if (const file_state* file = find(name, part); file != nullptr && file->good)
+        return std::uint64_t{0};
+    busy_.insert(name);
+    lock.unlock();
+    auto done = make_fan_out(block_directory(name));
+    if (done) done = replace_file(files_, path(name, part), bytes);
+    lock.lock();
+    busy_.erase(name);
+    if (done) {
+        std::optional<file_state>& file = known_[name][index_of(part)];
+        if (file) quota_.remove(file->bytes);
+        file = file_state{bytes.size(), true, true};
+        quota_.add(bytes.size());
+    }
+    idle_.notify_all();
+    if (!done) return done.error();
+    ++probe_.blocks_written;
+    probe_.bytes_written += bytes.size();
+    return std::uint64_t{bytes.size()};
+}
+
 result<std::uint64_t> block_files::write(const block_hash& name, const block_identity& identity,
                                          const block_formats& formats, const kv_block& block) {
     if (auto ok = make_fan_out(block_directory(name)); !ok) return ok.error();

@@ -67,6 +67,10 @@ class block_files {
     /// Errors: io, out_of_space. Requires: the name is retained.
     result<std::uint64_t> ensure(const block_hash& name, const block_identity& identity,
                                  const block_formats& formats, const kv_block& block);
+    /// Blocks. Makes `bytes` the block's file unless it is there and good, and lasting at once.
+    /// What is in them is checked by whoever opens the file. Returns: bytes written. Errors: io,
+    /// out_of_space. Requires: the name is retained.
+    result<std::uint64_t> take_in(const block_hash& name, kv_part part, std::string_view bytes);
     /// Blocks. Syncs the directories of those files that are not lasting yet, each once. Errors:
     /// io.
     result<void> make_lasting(std::span<const block_hash> names);

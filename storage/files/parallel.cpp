@@ -11,6 +11,10 @@ constexpr std::size_t threads_max = 4;
 
 }  // namespace
 
+// A single core still gains where the disk has to be waited for.
+file_workers::file_workers()
+    : file_workers(std::clamp<std::size_t>(std::thread::hardware_concurrency(), 2, threads_max)) {}
+
 file_workers::~file_workers() {
     std::lock_guard lock(mutex_);
     ending_ = true;
@@ -52,11 +56,9 @@ void file_workers::work_on(batch& mine, std::unique_lock<std::mutex>& lock) {
 void file_workers::run(std::size_t count, const std::function<void(std::size_t)>& job) {
     if (count == 0) return;
     if (count == 1) return job(0);
-    // A single core still gains where the disk has to be waited for.
-    const std::size_t cores = std::max(2u, std::thread::hardware_concurrency());
     batch mine{job, count};
     std::unique_lock lock(mutex_);
-    start(std::min(threads_max, cores) - 1);
+    start(std::min(threads_max_, count) - 1);
     open_.push_back(&mine);
     came_.notify_all();
     work_on(mine, lock);

@@ -15,15 +15,18 @@ namespace semantic::storage {
 /// Helping threads that are started when they are first needed and then stand by. Thread: any.
 class file_workers {
   public:
-    file_workers() = default;
+    /// For files: as many threads as there are cores, two to four.
+    file_workers();
+    /// `threads`: how many jobs of one run() are under way at once, for those that wait for others.
+    explicit file_workers(std::size_t threads) : threads_max_(threads) {}
     /// Requires: no run() is under way.
     ~file_workers();
     file_workers(const file_workers&) = delete;
     file_workers& operator=(const file_workers&) = delete;
 
-    /// Blocks. Calls `job(i)` once for every i below `count`, on at most four threads, the caller's
-    /// among them, in no particular order. Waits for every job but not for helpers that come too
-    /// late for one: on a busy machine the caller does all of it. A job must not throw.
+    /// Blocks. Calls `job(i)` once for every i below `count`, on threads_max threads at most, the
+    /// caller's among them, in no particular order. Waits for every job but not for helpers that
+    /// come too late for one: on a busy machine the caller does all of it. A job must not throw.
     void run(std::size_t count, const std::function<void(std::size_t)>& job);
 
   private:
@@ -37,6 +40,7 @@ class file_workers {
     void help();
     void work_on(batch& mine, std::unique_lock<std::mutex>& lock);
 
+    const std::size_t threads_max_;
     std::mutex mutex_;  // guards everything below
     std::condition_variable came_, done_;
     std::deque<batch*> open_;  // that have jobs nobody has taken

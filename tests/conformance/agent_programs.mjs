@@ -7,7 +7,9 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { found, launch, make_home, patience_ms, programs, run } from './coding_agents.mjs';
+import {
+  asks_a_model, found, launch, make_home, patience_ms, programs, run,
+} from './coding_agents.mjs'; // prettier-ignore
 import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
 import { WishingProxy } from './wishing_proxy.mjs';
 
@@ -61,6 +63,13 @@ class Desk {
     );
     assert.ok(share >= reused_least, `${share} of the prompts came from memory`);
   }
+  /** All that was asked of models went over WebSockets, or nothing did. */
+  expect_wire() {
+    const posted = this.proxy.asked.filter(({ method, path }) => asks_a_model(method, path));
+    const { over_socket = false } = programs[this.program];
+    assert.equal(this.proxy.over_sockets > 0, over_socket, 'a WebSocket was used');
+    assert.equal(posted.length > 0, !over_socket, 'requests were posted');
+  }
   async requests_under_way() {
     const { semantic_sequences_running: running } = await this.server.metrics();
     return running;
@@ -101,6 +110,7 @@ async function converse(program) {
   const then = await desk.counts();
   await desk.run(again('What is my dog called?'));
   await desk.expect_reuse('behind an answer that was broken off', then);
+  desk.expect_wire();
   await desk.end_server('stop');
 }
 
@@ -112,6 +122,7 @@ async function answer_in_form(program) {
   const said = await desk.run(programs[program].structured(desk.home, 'Are you sure?'));
   const answer = JSON.parse(/\{[^{}]*\}/.exec(said)[0]);
   assert.equal(typeof answer.sure, 'boolean', said);
+  desk.expect_wire();
   await desk.end_server('stop');
 }
 

@@ -6,13 +6,14 @@
 
 import assert from 'node:assert/strict';
 
-import { found, make_home, patience_ms, programs, run } from './coding_agents.mjs';
+import { asks_a_model, found, make_home, patience_ms, programs, run } from './coding_agents.mjs';
 import { far_sighted_model, main, make_folder, Server } from './harness.mjs';
 import { WishingProxy } from './wishing_proxy.mjs';
 
 const reused_least = 0.95;
 const model = far_sighted_model();
 const args = ['--model', model, '--cache-budget-mb', '1024'];
+const posting = found.filter((program) => !programs[program].over_socket);
 
 /** What two turns of the program ask of models. */
 async function traffic_of(program) {
@@ -25,8 +26,7 @@ async function traffic_of(program) {
   await run(program, home, url, again('What is my dog called?'));
   await proxy.close();
   await server.kill();
-  const asks = /\/(messages|chat\/completions|responses)(\?|$)/;
-  return proxy.asked.filter(({ method, path }) => method === 'POST' && asks.test(path));
+  return proxy.asked.filter(({ method, path }) => asks_a_model(method, path));
 }
 
 /** An agent's own requests are those with the most tools. */
@@ -73,7 +73,7 @@ async function compare(program) {
 
 await main(
   Object.fromEntries(
-    found.map((program) => [
+    posting.map((program) => [
       `${program}: what it asks beside its turns costs the agent no memory`,
       () => compare(program),
     ]),

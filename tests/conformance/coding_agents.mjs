@@ -43,7 +43,7 @@ const pi_models = (url) => ({
   },
 });
 
-const codex_config = (url) => `model = "${name}"
+const codex_config = (url, over_socket = false) => `model = "${name}"
 model_provider = "semantic"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
@@ -51,6 +51,7 @@ sandbox_mode = "danger-full-access"
 name = "Semantic"
 base_url = "${url}/v1"
 wire_api = "responses"
+supports_websockets = ${over_socket}
 `;
 
 const answer_schema = {
@@ -67,7 +68,8 @@ function write(home, path, value) {
 }
 
 /** How each program is told of the server, and asked: for the first time, and once more. `tool`
- *  does no harm, whatever a small model writes as its arguments. */
+ *  does no harm, whatever a small model writes as its arguments. A `file` is its executable, where
+ *  that has another name; `over_socket`: all that it asks of models goes over WebSockets. */
 export const programs = {
   claude: {
     tool: 'TaskList',
@@ -121,7 +123,19 @@ export const programs = {
   },
 };
 
-const folder_of = (program) => folders.find((folder) => existsSync(join(folder, program)));
+programs['codex over a WebSocket'] = {
+  ...programs.codex,
+  file: 'codex',
+  over_socket: true,
+  configure: (home, url) => write(home, 'config.toml', codex_config(url, true)),
+};
+
+const file_of = (program) => programs[program].file ?? program;
+const folder_of = (program) =>
+  folders.find((folder) => existsSync(join(folder, file_of(program))));
+
+export const asks_a_model = (method, path) =>
+  method === 'POST' && /\/(messages|chat\/completions|responses)(\?|$)/.test(path);
 
 /** Those that are there. */
 export const found = Object.keys(programs).filter(folder_of);
@@ -131,7 +145,7 @@ export const found = Object.keys(programs).filter(folder_of);
 export function launch(program, home, url, args) {
   const { configure, env = () => ({}) } = programs[program];
   configure?.(home, url);
-  const child = spawn(join(folder_of(program), program), args, {
+  const child = spawn(join(folder_of(program), file_of(program)), args, {
     env: { PATH: process.env.PATH, HOME: home, NO_COLOR: '1', ...env(url, home) },
     cwd: join(home, 'work'),
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -179,9 +179,10 @@ await main(
       const server = await Server.start({ cache: make_folder() });
       const { page, context } = await open(server);
       await is_live(page);
-      // An answer that would go on for long: the page asks as it does, the test makes it endless.
+      // An answer that would go on for long: the page asks as it does, the test makes it as long as
+      // the model's context, which a fast machine fills in seconds.
       await page.route('**/generate', (route) => {
-        const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 8000 };
+        const body = { ...route.request().postDataJSON(), ignore_eos: true, max_tokens: 16_000 };
         route.continue({ postData: JSON.stringify(body) });
       });
       await say(page, 'Tell me a long story.');

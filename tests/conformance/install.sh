@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# install.sh npm|pip FOLDER: installs the pinned SDKs into FOLDER, once per pinned version.
+# install.sh npm|pip|s3 FOLDER: installs the pinned SDKs, or an S3 server, into FOLDER, once per
+# pinned version.
 # Exit status 77 (skipped) when the package registry cannot be reached.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,6 +10,7 @@ folder=$2
 case $kind in
     npm) pins=("$here/package.json" "$here/package-lock.json") ;;
     pip) pins=("$here/requirements.txt") ;;
+    s3) pins=("$here/s3_server.txt") ;;
     *) echo "unknown kind: $kind" >&2; exit 2 ;;
 esac
 

@@ -19,7 +19,7 @@ if (spawnSync(nginx, ['-v']).error) {
   process.exit(77);
 }
 
-const shipped = fileURLToPath(new URL('../../etc/nginx/semantic-server.conf', import.meta.url));
+const shipped = (name) => fileURLToPath(new URL(`../../etc/nginx/${name}`, import.meta.url));
 
 /** A certificate for semantic.example that is signed by itself. */
 function make_certificate(folder) {
@@ -36,10 +36,26 @@ function make_certificate(folder) {
   return { key, certificate };
 }
 
+/** The shipped file of a cluster in place of the other one's map of agents and upstream. */
+function cluster_site(server_ports) {
+  const line = / *server 192\.0\.2\.\d:8001 (.*;)\n/g;
+  const cluster = readFileSync(shipped('cluster.conf'), 'utf8');
+  const [, options] = line.exec(cluster);
+  const servers = server_ports.map((each) => `server 127.0.0.1:${each} ${options}\n`).join('');
+  const upstream = cluster.replace(line, '').replace('keepalive 32;', `${servers}keepalive 32;`);
+  const site = readFileSync(shipped('semantic-server.conf'), 'utf8');
+  return upstream + site.replace(/map \$http_x_session_id [^]*?\n}\n\nupstream [^]*?\n}\n/, '');
+}
+
 /** The shipped file between ports of this machine, as a whole configuration. */
-function configuration(folder, port, server_ports, tls) {
+function configuration(folder, port, server_ports, { tls, cluster }) {
   const servers = server_ports.map((each) => `server 127.0.0.1:${each};`).join('\n');
-  let site = readFileSync(shipped, 'utf8').replace('server 127.0.0.1:8001;', servers);
+  let site = cluster
+    ? cluster_site(server_ports)
+    : readFileSync(shipped('semantic-server.conf'), 'utf8').replace(
+        'server 127.0.0.1:8001;',
+        servers,
+      );
   if (server_ports.length > 1)
     site = site.replace('# hash $semantic_agent', () => 'hash $semantic_agent');
   if (tls) {
@@ -53,7 +69,7 @@ function configuration(folder, port, server_ports, tls) {
       .replace('listen 443 ssl http2;', `listen 127.0.0.1:${port};`)
       .replace(/^ *ssl_.*\n/gm, '');
   }
-  assert.match(site, new RegExp(`127.0.0.1:${server_ports[0]};[^]*127.0.0.1:${port}`));
+  assert.match(site, new RegExp(`127.0.0.1:${server_ports[0]}[ ;][^]*127.0.0.1:${port}`));
   const folders = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${join(folder, name)};`)
     .join('\n');
@@ -72,13 +88,14 @@ ${site}
 `;
 }
 
-/** Starts nginx in front of `servers` ({ port }); resolves with its URL and how to end it. */
-export async function proxy(servers, { tls = false } = {}) {
+/** Starts nginx in front of `servers` ({ port }), with the file for a `cluster` of them if that is
+ *  wanted; resolves with its URL and how to end it. */
+export async function proxy(servers, { tls = false, cluster = false } = {}) {
   const folder = make_folder();
   const port = await free_port();
   const file = join(folder, 'nginx.conf');
   const ports = [servers].flat().map((server) => server.port);
-  writeFileSync(file, configuration(folder, port, ports, tls));
+  writeFileSync(file, configuration(folder, port, ports, { tls, cluster }));
   const child = spawn(nginx, ['-p', folder, '-c', file], { stdio: ['ignore', 'ignore', 'pipe'] });
   let complaints = '';
   child.stderr.on('data', (bytes) => (complaints += bytes));

@@ -233,6 +233,20 @@ await main(
       await server.stop();
     },
 
+    async 'a socket goes on behind kill -9 from a response that is stored'() {
+      const cache = make_folder();
+      let server = await start(cache);
+      const told = await new Socket(client_of(server)).ask({ input: dog, store: true });
+      await server.kill();
+      server = await start(cache);
+      const socket = new Socket(client_of(server));
+      const answer = await socket.ask({ previous_response_id: told.id, input: question });
+      assert.match(answer.output[0].content[0].text, /Biscuit/);
+      assert.ok(cached(answer) >= stored(told), `${cached(answer)} of ${stored(told)}`);
+      socket.close();
+      await server.stop();
+    },
+
     async 'embeddings are refused in words'() {
       const server = await start(make_folder());
       const asked = client_of(server).embeddings.create({ model: 'any', input: 'x' });

@@ -120,6 +120,38 @@ const of_the_embedded_model = {
     assert.equal((await server.stop()).code, 0);
   },
 
+  async "an agent's memories are shown hot under each model, and evicted under each"() {
+    const server = await with_both(make_folder());
+    await loaded(server, 'b');
+    for (const model of ['a', 'b'])
+      await server.ask('cat', [user('I am the cat.')], { model, max_tokens: 8 });
+    const headers = { 'x-admin-key': 'k' };
+    const cat = `${server.url}/v1/agents/sess_cat`;
+    const tiers = async () => {
+      const { memories } = await (await fetch(cat, { headers })).json();
+      return memories.map(({ model_id, loaded, tier, ram_bytes }) => [
+        model_id,
+        loaded,
+        tier,
+        ram_bytes > 0,
+      ]);
+    };
+    assert.deepEqual((await tiers()).sort(), [
+      ['a', true, 'hot', true],
+      ['b', true, 'hot', true],
+    ]);
+    const evicted = await fetch(`${cat}/evict`, { method: 'POST', headers });
+    assert.equal(evicted.status, 200, await evicted.text());
+    assert.deepEqual((await tiers()).sort(), [
+      ['a', true, 'warm', false],
+      ['b', true, 'warm', false],
+    ]);
+    // What a model that is unloaded remembers is on disk.
+    assert.equal((await change(server, 'unload', 'b')).status, 200);
+    assert.deepEqual((await tiers()).sort()[1], ['b', false, 'warm', false]);
+    assert.equal((await server.stop()).code, 0);
+  },
+
   async 'idle memory of one model gives way to the other, and comes back from disk as it was'() {
     const server = await with_both(make_folder(), ['--cache-budget-mb', '8']);
     await loaded(server, 'b');

@@ -4,6 +4,10 @@
 
 import { createServer, request as ask } from 'node:http';
 
+import { require_sdk } from './harness.mjs';
+
+const { WebSocket, WebSocketServer } = require_sdk('ws');
+
 const long_texts = {
   type: 'array',
   items: { type: 'string', minLength: 10_000 },
@@ -49,6 +53,13 @@ const wires = {
     form: (body, schema) =>
       (body.text = { format: { type: 'json_schema', name: 'form', schema } }),
   },
+  '/api/chat': {
+    tools: (body) => (body.tools ?? []).map((tool) => tool.function?.name),
+    results: (body) => body.messages.filter(({ role }) => role === 'tool').length,
+    demand: (body, name) => (body.tool_choice = { type: 'function', function: { name } }),
+    limit: (body, tokens) => (body.options = { ...body.options, num_predict: tokens }),
+    form: (body, schema) => (body.format = schema),
+  },
 };
 
 export class WishingProxy {
@@ -64,18 +75,27 @@ export class WishingProxy {
   asked = [];
   /** The most results of calls that a request has brought. */
   results = 0;
+  /** Answers that came as a stream of events. */
   streamed = 0;
+  /** Answers that came over a WebSocket; `asked` has none of their requests. */
+  over_sockets = 0;
+  /** How many results of calls a conversation has up to a response, by its id. A request over a
+   *  WebSocket has only what is new since the response that it names. */
+  #results_up_to = new Map();
 
   /** Stands before the server at `url`; resolves with its own address. */
   async listen(url) {
     this.url = new URL(url);
     this.server = createServer((incoming, outgoing) => this.#pass(incoming, outgoing));
+    this.sockets = new WebSocketServer({ noServer: true });
+    this.server.on('upgrade', (incoming, socket, head) => this.#join(incoming, socket, head));
     await new Promise((resolve) => this.server.listen(0, '127.0.0.1', resolve));
     return `http://127.0.0.1:${this.server.address().port}`;
   }
 
   close() {
     this.server.closeAllConnections();
+    for (const client of this.sockets.clients) client.terminate();
     return new Promise((resolve) => this.server.close(resolve));
   }
 
@@ -105,11 +125,58 @@ export class WishingProxy {
     onward.end(bytes);
   }
 
-  #changed(bytes, wire) {
-    if (!wire || bytes.length === 0) return { bytes, is_endless: false };
+  /** Joins a WebSocket of the program's to one of the server's. */
+  #join(incoming, socket, head) {
+    const is_of_hop = ([name]) => /^(host|connection|upgrade|sec-websocket-.*)$/.test(name);
+    const own = Object.entries(incoming.headers).filter((field) => !is_of_hop(field));
+    const url = new URL(incoming.url, this.url);
+    url.protocol = 'ws:';
+    const onward = new WebSocket(url, { headers: Object.fromEntries(own) });
+    onward.on('error', () => socket.destroy());
+    onward.on('open', () =>
+      this.sockets.handleUpgrade(incoming, socket, head, (client) => this.#tie(client, onward)),
+    );
+  }
+
+  /** Messages are passed on in order, and the server answers them in turn. */
+  #tie(client, onward) {
+    const wire = wires['/v1/responses'];
+    const unanswered = []; // {results, is_endless} of each request
+    client.on('message', (data) => {
+      const message = JSON.parse(data);
+      if (message.type !== 'response.create') return onward.send(`${data}`);
+      const before = this.#results_up_to.get(message.previous_response_id) ?? 0;
+      const { bytes, ...told } = this.#changed(data, wire, before);
+      unanswered.push(told);
+      onward.send(`${bytes}`);
+    });
+    onward.on('message', (data) => {
+      const event = JSON.parse(data);
+      if (event.type === 'response.created') {
+        const { results, is_endless } = unanswered.shift();
+        this.#results_up_to.set(event.response.id, results);
+        this.streamed += 1;
+        this.over_sockets += 1;
+        if (is_endless) this.on_endless();
+      } else if (event.type === 'error') {
+        unanswered.shift();
+      }
+      client.send(`${data}`);
+    });
+    client.on('close', () => onward.terminate());
+    onward.on('close', () => client.terminate());
+    client.on('error', () => {}); // its close follows
+  }
+
+  /** A request as the model gets it, and how many results of calls its conversation has. `before`:
+   *  those in front of what it brings itself. */
+  #changed(bytes, wire, before = 0) {
+    if (!wire || bytes.length === 0) return { bytes, results: 0, is_endless: false };
     const body = JSON.parse(bytes);
-    if (!wire.tools(body).includes(this.tool)) return { bytes, is_endless: false };
-    const results = wire.results(body);
+    const results = before + wire.results(body);
+    const as_it_is = { bytes, results, is_endless: false };
+    const has_answer = body.generate !== false; // a WebSocket may have a prompt read alone
+    if (!has_answer || !wire.tools(body).includes(this.tool)) return as_it_is;
     this.results = Math.max(this.results, results);
     if (this.is_endless) {
       wire.form(body, long_texts);
@@ -120,8 +187,9 @@ export class WishingProxy {
     } else if (this.calls > 0) {
       wire.form(body, short_answer);
     } else {
-      return { bytes, is_endless: false };
+      return as_it_is;
     }
-    return { bytes: Buffer.from(JSON.stringify(body)), is_endless: this.is_endless };
+    const changed = Buffer.from(JSON.stringify(body));
+    return { bytes: changed, results, is_endless: this.is_endless };
   }
 }

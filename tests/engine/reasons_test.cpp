@@ -93,6 +93,23 @@ TEST(reasons, other_weights_are_a_changed_model) {
     expect_reason(*engine, chat_of({"Hello."}), miss_reason::model_changed);
 }
 
+TEST(load_engine, a_model_whose_tokenizer_cannot_be_read_is_refused_by_that_file) {
+    temp_dir dir, model;
+    engine_options options = options_in(dir.path());
+    fs::copy(options.model_directory, model.path(), fs::copy_options::recursive);
+    options.model_directory = model.path();
+    // Both are read at once: of two that are wrong the tokenizer is named.
+    fs::resize_file(model.path() + "/model.safetensors", 1000);
+    for (const bool is_there : {true, false}) {
+        const std::string tokenizer = model.path() + "/tokenizer.json";
+        if (is_there) fs::resize_file(tokenizer, 100);
+        if (!is_there) fs::remove(tokenizer);
+        const auto loaded = load_engine(options, {});
+        ASSERT_FALSE(loaded);
+        EXPECT_NE(loaded.error().what.find("tokenizer"), std::string::npos) << loaded.error().what;
+    }
+}
+
 TEST(reasons, another_recipe_of_the_same_model_is_incompatible) {
     temp_dir dir;
     engine_options options = options_in(dir.path());

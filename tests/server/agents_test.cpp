@@ -132,8 +132,9 @@ TEST_F(agents_api, a_running_agent_is_neither_deleted_nor_evicted_nor_replaced) 
 engine::agent_info of_two_models(const std::string& name, bool is_remembered) {
     engine::agent_info info = agent(name);
     info.hot = info.is_remembered = is_remembered;
-    if (is_remembered) info.memories.push_back({"scripted", storage::checksum128("one"), true, 40});
-    info.memories.push_back({"old", storage::checksum128("two"), false, 30, 2048});
+    if (is_remembered)
+        info.memories.push_back({"scripted", storage::checksum128("one"), true, true, 40, 512});
+    info.memories.push_back({"old", storage::checksum128("two"), false, false, 30, 0, 2048});
     return info;
 }
 
@@ -146,10 +147,13 @@ TEST_F(agents_api, an_agent_is_listed_once_with_what_each_model_remembers) {
     EXPECT_EQ(a.at("tier").as_string(), "hot");
     EXPECT_EQ(a.at("memories").as_array().size(), 2u);
     EXPECT_TRUE(a.at("memories").at(0).at("loaded").as_bool());
+    EXPECT_EQ(a.at("memories").at(0).at("tier").as_string(), "hot");
+    EXPECT_EQ(a.at("memories").at(0).at("ram_bytes").to_number<int>(), 512);
     const auto& other = a.at("memories").at(1);
     EXPECT_EQ(other.at("model_id").as_string(), "old");
     EXPECT_EQ(other.at("fingerprint").as_string(), storage::checksum128("two").hex().substr(0, 12));
     EXPECT_FALSE(other.at("loaded").as_bool());
+    EXPECT_EQ(other.at("tier").as_string(), "warm");
     EXPECT_EQ(other.at("tokens").to_number<int>(), 30);
     EXPECT_EQ(body_of(ask(get("/v1/agents/b"))).at("tier").as_string(), "cold");
     EXPECT_EQ(body_of(ask(get("/v1/agents/stats"))).at("cold_count").to_number<int>(), 1);

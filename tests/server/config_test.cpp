@@ -125,13 +125,20 @@ TEST(config, every_option_has_three_spellings) {
         if (value.empty()) value = "x";
         std::string name(option.name);
         if (name == "api-key-file") value = keys.path();
-        auto by_flag = parse({"--" + name, value}, {});
+        if (name == "object-store") value = "dir:/x";
+        if (name == "redis") value = "redis://x";
+        if (name == "node-url") value = "http://x";
+        // What some options need beside them.
+        environment beside{{"SEMANTIC_OBJECT_STORE", "dir:/x"}, {"SEMANTIC_REDIS", "redis://x"}};
+        beside.erase(environment_name(name));
+        if (name == "object-store") beside.clear();
+        auto by_flag = parse({"--" + name, value}, beside);
         EXPECT_EQ(setting(by_flag, name).source, "flag --" + name);
-        auto by_variable = parse({}, {{environment_name(name), value}});
-        EXPECT_EQ(setting(by_variable, name).source, environment_name(name));
         config_file file(name + " = " + value + "\n");
-        auto by_file = parse({"--config", file.path()}, {});
+        auto by_file = parse({"--config", file.path()}, beside);
         EXPECT_EQ(setting(by_file, name).source, file.path() + ":1");
+        beside[environment_name(name)] = value;
+        EXPECT_EQ(setting(parse({}, beside), name).source, environment_name(name));
     }
 }
 
@@ -413,6 +420,44 @@ TEST(config, kv_bits_and_a_recipe_that_contradict_each_other_are_refused) {
     EXPECT_NE(fault({"--kv-recipe", "k9v9"}).find("must be auto or one of: k4v4, "),
               std::string::npos);
     EXPECT_NE(fault({"--kv-bits", "5"}).find("must be auto, 4, 8 or 16"), std::string::npos);
+}
+
+TEST(config, an_object_store_has_a_url_and_its_wait_needs_one) {
+    EXPECT_EQ(parse({"--object-store", "dir:/mnt/shared"}, {}).values.object_store,
+              "dir:/mnt/shared");
+    const auto both =
+        parse({"--object-store", "s3://store.example/b/p", "--object-store-wait-ms", "500"}, {});
+    EXPECT_EQ(both.values.object_store_wait.count(), 500);
+    EXPECT_NE(fault({"--object-store", "http://store.example/b"}).find("neither dir:, s3://"),
+              std::string::npos);
+    EXPECT_NE(fault({"--object-store-wait-ms", "500"}).find("needs object-store"),
+              std::string::npos);
+}
+
+TEST(config, leases_need_an_object_store_and_what_is_told_of_them_needs_leases) {
+    const auto all = parse({"--object-store", "dir:/x", "--redis", "redis://localhost:6380/2",
+                            "--node-url", "http://node1:8001/", "--held-elsewhere", "redirect"},
+                           {});
+    EXPECT_EQ(all.values.redis, "redis://localhost:6380/2");
+    EXPECT_EQ(all.values.node_url, "http://node1:8001");
+    EXPECT_EQ(all.values.held_elsewhere, "redirect");
+    const std::pair<std::vector<std::string>, const char*> bad[] = {
+        {{"--redis", "redis://h"}, "needs object-store"},
+        {{"--node-url", "http://n"}, "needs redis"},
+        {{"--held-elsewhere", "serve"}, "needs redis"},
+        {{"--held-elsewhere", "wait"}, "must be refuse, redirect or serve"},
+        {{"--node-url", "node1"}, "must be http://"},
+        {{"--redis", "redis://u:p@h"}, "REDISCLI_AUTH"},
+    };
+    for (const auto& [flags, why] : bad)
+        EXPECT_NE(fault(flags).find(why), std::string::npos) << fault(flags);
+}
+
+TEST(config, keys_for_an_object_store_need_one) {
+    const auto both = parse({"--object-store", "dir:/x", "--object-store-key-file", "keys"}, {});
+    EXPECT_EQ(both.values.object_store_key_file, "keys");
+    EXPECT_NE(fault({"--object-store-key-file", "keys"}).find("needs object-store"),
+              std::string::npos);
 }
 
 TEST(config, help_names_every_option) {

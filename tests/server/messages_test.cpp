@@ -132,6 +132,23 @@ TEST_F(messages, full_queue_is_529_and_says_when_to_retry) {
     }
 }
 
+TEST_F(messages, an_agent_that_is_elsewhere_is_307_with_the_whole_target) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine::failed why{engine::failure_kind::overloaded, "it is at work elsewhere",
+                           std::chrono::seconds(1)};
+        why.elsewhere = "http://node2:8001";
+        engine.push(id, std::move(why));
+    };
+    for (bool stream : {false, true}) {
+        http_client client(server_.port());
+        http_reply reply = client.request(post("/v1/messages?beta=true", message_body(stream)));
+        EXPECT_EQ(reply.status, 307);
+        EXPECT_EQ(reply.fields["location"], "http://node2:8001/v1/messages?beta=true");
+        EXPECT_EQ(reply.fields["retry-after"], "1");
+        EXPECT_NE(reply.body.find("overloaded_error"), std::string::npos) << reply.body;
+    }
+}
+
 TEST_F(messages, refusal_before_the_first_event_keeps_its_status) {
     server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
         engine.push(id,

@@ -91,6 +91,32 @@ TEST(metrics, engine_counters_are_shown_by_source_and_reason) {
     EXPECT_NE(text.find("semantic_cache_misses_total{reason=\"evicted\"} 2\n"), std::string::npos);
 }
 
+TEST(metrics, what_is_shared_is_shown_where_there_is_an_object_store) {
+    tests::scripted_engine engine;
+    EXPECT_EQ(render_metrics(server_probe{}, {}, &engine).find("semantic_shared_"),
+              std::string::npos);
+    engine.shared.emplace();
+    engine.shared->conflicts = 3;
+    engine.shared->pending = 4;
+    const std::string text = render_metrics(server_probe{}, {}, &engine);
+    EXPECT_EQ(fault_of(text), "");
+    EXPECT_NE(text.find("semantic_shared_conflicts_total 3\n"), std::string::npos);
+    EXPECT_NE(text.find("semantic_shared_pending 4\n"), std::string::npos);
+}
+
+TEST(metrics, leases_are_shown_once_however_many_engines_there_are) {
+    tests::scripted_engine engine;
+    EXPECT_EQ(render_metrics(server_probe{}, {}, &engine).find("semantic_leases_"),
+              std::string::npos);
+    engine.leases.emplace();
+    engine.leases->held = 2;
+    engine.leases->taken = 7;
+    const std::string text = render_metrics(server_probe{}, {}, &engine);
+    EXPECT_EQ(fault_of(text), "");
+    EXPECT_NE(text.find("semantic_leases_taken_total 7\n"), std::string::npos);
+    EXPECT_NE(text.find("semantic_leases_held 2\n"), std::string::npos);
+}
+
 TEST(metrics, what_the_disk_holds_and_what_gave_way_is_shown) {
     tests::scripted_engine engine;
     std::string text = render_metrics(server_probe{}, {}, &engine);

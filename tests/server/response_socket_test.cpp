@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "protocol/responses/socket_message.hpp"
 #include "server/handlers/responses/socket.hpp"
 #include "tests/server/test_server.hpp"
 
@@ -160,6 +161,41 @@ TEST_F(response_socket_api, what_is_wrong_is_an_error_with_its_status_and_the_cl
     }
     client.say(R"({"type":"response.processed","response_id":"resp_1"})");
     client.ask(R"(,"input":"hi")");
+    EXPECT_EQ(client.read_to_end().at("type"), "response.completed");
+}
+
+TEST_F(response_socket_api, each_event_of_an_answer_names_the_lane_that_its_request_named) {
+    socket_client client(server_.port());
+    const std::string longest(protocol::responses::lane_bytes_max, 'b');
+    client.ask(R"(,"stream_id":"a \"1\"","input":"hi")");
+    client.ask(R"(,"stream_id":")" + longest + R"(","input":7)");
+    client.ask(R"(,"stream_id":")" + longest + R"(b","input":"hi")");
+    client.ask(R"(,"input":"hi")");
+    for (json::value event; !event.is_object() || event.at("type") != "response.completed";) {
+        event = client.read();
+        EXPECT_EQ(event.at("stream_id"), R"(a "1")") << event;
+    }
+    const json::value refused = client.read();
+    EXPECT_EQ(refused.at("type"), "error");
+    EXPECT_EQ(refused.at("stream_id"), json::value(longest));
+    const json::value too_long = client.read();
+    EXPECT_EQ(too_long.at("error").at("param"), "stream_id") << too_long;
+    EXPECT_FALSE(client.read_to_end().as_object().contains("stream_id"));
+}
+
+TEST_F(response_socket_api, input_that_is_to_steer_an_answer_is_handed_back) {
+    socket_client client(server_.port());
+    client.ask(R"(,"input":"hi")");
+    const std::string id = id_of(client.read_to_end());
+    client.say(R"({"type":"response.steer","input":"stop")" + follows(id) + "}");
+    const json::value event = client.read();
+    EXPECT_EQ(event.at("type"), "response.steer.failed") << event;
+    EXPECT_EQ(event.at("error").at("code"), "steering_not_supported");
+    EXPECT_EQ(event.at("steer").at("input"), "stop");
+    EXPECT_EQ(event.at("steer").at("previous_response_id"), json::value(id));
+    client.say(R"({"type":"response.steer","input":"stop"})");
+    EXPECT_EQ(client.read().at("error").at("param"), "previous_response_id");
+    client.ask(R"(,"input":"stop")" + follows(id));
     EXPECT_EQ(client.read_to_end().at("type"), "response.completed");
 }
 

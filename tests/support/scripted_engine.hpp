@@ -35,6 +35,8 @@ class scripted_engine final : public engine::engine {
     std::function<storage::result<std::uint64_t>(const semantic::engine::memory_sink&)> on_export;
     std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
     std::function<storage::result<void>(const storage::agent_id&)> on_erase;
+    std::optional<storage::shared_agents_counts> shared;
+    std::optional<storage::agent_leases_counts> leases;
     semantic::engine::pool_usage usage{100, 0, 0, 4096, 0, 0, 0};
 
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
@@ -88,6 +90,8 @@ class scripted_engine final : public engine::engine {
     const semantic::engine::model_info& info() const noexcept override { return info_; }
     const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
+    std::optional<storage::shared_agents_counts> shared_counts() const override { return shared; }
+    std::optional<storage::agent_leases_counts> lease_counts() const override { return leases; }
     semantic::engine::pool_usage pool() const override { return usage; }
     storage::result<std::uint64_t> export_agent(
         const storage::agent_id& agent, const semantic::engine::memory_sink& sink) override {

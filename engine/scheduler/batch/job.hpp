@@ -27,6 +27,7 @@ struct job {
     held_form form;                         // after resolve
     /// The agent and the one it continues: their files stay while the request runs.
     std::vector<storage::agent_cache_store::pin> pins;
+    std::shared_ptr<const void> lease{};  // of the agent, among nodes that share an object store
     /// Files of the memory that the request continues, at least until that is restored.
     std::shared_ptr<storage::agent_cache_store::kept_files> files{};
     std::optional<storage::restored_prefix>

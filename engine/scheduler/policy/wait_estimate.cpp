@@ -1,6 +1,8 @@
 #include "engine/scheduler/policy/wait_estimate.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 namespace semantic::engine {
 
@@ -19,6 +21,21 @@ void wait_estimate::learn(double seconds) {
 // Running requests end one after the other, `places` of them in the time that one takes.
 double wait_estimate::seconds(int ahead, int places) const {
     return mean_ * (ahead + 1) / std::max(places, 1);
+}
+
+queued wait_estimate::place_behind(std::size_t open, int places) const {
+    const int ahead = static_cast<int>(open) - places;
+    if (ahead < 0) return {};
+    return {ahead,
+            std::chrono::seconds(static_cast<std::int64_t>(std::ceil(seconds(ahead, places))))};
+}
+
+failed wait_estimate::overloaded(std::size_t limit, std::size_t open, int places) const {
+    const auto wait = std::max(place_behind(open, places).estimate, std::chrono::seconds(1));
+    return {failure_kind::overloaded,
+            std::to_string(limit) + " requests are already running or waiting, for about " +
+                std::to_string(wait.count()) + " s",
+            wait};
 }
 
 }  // namespace semantic::engine

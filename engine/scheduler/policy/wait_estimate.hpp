@@ -2,6 +2,10 @@
 // How long a request will wait for its turn, from how long those before it took. Pure: no clock and
 // no threads of its own. Only ever said to clients; nothing is decided by it.
 
+#include <cstddef>
+
+#include "engine/types/generation.hpp"
+
 namespace semantic::engine {
 
 class wait_estimate {
@@ -12,6 +16,11 @@ class wait_estimate {
     /// Seconds until a request has its turn when `ahead` others wait before it and all `places` are
     /// taken. 0 until a request has ended.
     double seconds(int ahead, int places) const;
+
+    /// What a request is told that comes while `open` others have not ended.
+    queued place_behind(std::size_t open, int places) const;
+    /// What it is told where there may be only `limit` of them.
+    failed overloaded(std::size_t limit, std::size_t open, int places) const;
 
   private:
     double mean_ = 0;  // moves a tenth of the way to each new one

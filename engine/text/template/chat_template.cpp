@@ -307,17 +307,22 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
     auto messages = flatten(chat);
     if (!messages) return messages.error();
     const bool answer_begins = chat.end == prompt_end::answer_begins;
-    if (own_ != nullptr) {
+    const template_family* family = own_ != nullptr ? nullptr : find_template_family(family_);
+    const auto render = [&]() -> result<marked_text> {
+        if (family != nullptr) return family->render({*messages, chat.tools, options, *family});
         auto made = own_->render_marked(
             {*messages, chat.tools, options, answer_begins, chat.template_values});
         if (!made) return made.error();
         return marked_text(std::move(made->text), std::move(made->content));
+    };
+    if (family != nullptr) {
+        auto known = check_template_values(chat.template_values, *family);
+        if (!known) return known.error();
     }
-    const template_family* family = find_template_family(family_);
-    if (auto known = check_template_values(chat.template_values, *family); !known)
-        return known.error();
-    auto made = family->render({*messages, chat.tools, options, *family});
-    if (!made || answer_begins) return made;
+    auto made = render();
+    // Some templates take no system text but one.
+    if (!made && join_opening_system_texts(*messages)) made = render();
+    if (!made || answer_begins || family == nullptr) return made;
     // What begins the answer is what a renderer writes last.
     const auto begin = find_turn(made->bytes(), made->content(), family->turn_begin);
     return made->part(0, begin.value_or(made->size()));

@@ -1,5 +1,6 @@
 #include "engine/text/template/template_families.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "engine/text/template/template_parts.hpp"
@@ -259,6 +260,18 @@ result<std::vector<template_message>> flatten(const conversation& chat) {
     }
     if (out.empty()) return failure{errc::bad_value, "the conversation has no message"};
     return out;
+}
+
+bool join_opening_system_texts(std::vector<template_message>& messages) {
+    const auto is_other = [](const template_message& each) { return each.from != role::system; };
+    const auto end = std::find_if(messages.begin(), messages.end(), is_other);
+    if (end - messages.begin() < 2) return false;
+    template_message& first = messages.front();
+    for (auto each = messages.begin() + 1; each != end; ++each)
+        first.content += "\n\n" + each->content;
+    first.texts = {first.content};
+    messages.erase(messages.begin() + 1, end);
+    return true;
 }
 
 std::optional<std::size_t> find_turn(std::string_view text, std::span<const text_range> content,

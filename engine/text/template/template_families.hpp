@@ -31,6 +31,9 @@ struct template_message {
 /// several, in order; an assistant's thinking and its text are joined and stand before its calls.
 /// Errors: bad_value, when a part does not belong into a message of its role.
 storage::result<std::vector<template_message>> flatten(const conversation& chat);
+/// Makes one of all system texts at the start, with an empty line between. Returns: false, where
+/// there are not two.
+bool join_opening_system_texts(std::vector<template_message>& messages);
 
 struct template_family;
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "protocol/responses/response_stream.hpp"
+#include "protocol/responses/socket_message.hpp"
 #include "protocol/wire/ids.hpp"
 #include "protocol/wire/json.hpp"
 #include "protocol/wire/named_model.hpp"
@@ -101,6 +102,8 @@ class response_socket final : public client_link,
     net::awaitable<void> read();
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
     net::awaitable<void> answer(request one);
+    net::awaitable<reply> create(request& one, const route_match& match);
+    net::awaitable<reply> steer(const request& one);
     net::awaitable<reply> ask(request& one);
     net::awaitable<reply> take_model(request& one);
     net::awaitable<bool> send(std::string message);
@@ -120,6 +123,7 @@ class response_socket final : public client_link,
     std::size_t message_bytes_ = 0;
     bool is_gone_ = false;
     bool has_begun_ = false;  // the answer that is being made
+    std::string lane_;        // its stream_id
     std::function<void()> notify_;
     json::array earlier_;  // what the present request's own input follows
     std::optional<std::pair<storage::tenant_id, std::string>> latest_;  // in `unstored`
@@ -198,7 +202,7 @@ net::awaitable<void> response_socket::answer_all(std::shared_ptr<response_socket
 
 net::awaitable<bool> response_socket::send(std::string message) {
     if (is_gone_) co_return false;
-    const bool is_there = co_await socket_->write(std::move(message));
+    const bool is_there = co_await socket_->write(responses::in_lane(std::move(message), lane_));
     if (!is_there) leave();
     co_return is_there;
 }
@@ -222,19 +226,21 @@ net::awaitable<void> response_socket::answer(request one) {
     one.target = one.path = "/v1/responses";
     one.id = request_id_of(request());
     const route_match match = match_route(with_.routes, one.method, one.path);
-    auto type_of = [&] { return responses::message_type(one.body); };
-    const std::string type = co_await run_on(with_.workers, type_of);
-    if (type == "response.processed") co_return;  // a client says that it has read one
+    auto read_message = [&] { return responses::read_socket_message(one.body); };
+    const auto message = co_await run_on(with_.workers, read_message);
+    if (message && message->type == "response.processed") co_return;  // a client has read one
+    lane_ = message ? message->lane : "";
     has_begun_ = false;
     reply refused;
-    if (type != "response.create") {
+    if (!message)
+        refused = error_response(one, message.error());
+    else if (message->type == "response.steer")
+        refused = co_await steer(one);
+    else if (message->type == "response.create")
+        refused = co_await create(one, match);
+    else
         refused = error_response(
             one, protocol::fail(errc::bad_value, R"(type: must be "response.create")", "type"));
-    } else {
-        refused = take_place(with_, one, match);
-        if (!refused) refused = co_await take_model(one);
-        if (!refused && !is_gone_) refused = co_await ask(one);
-    }
     one.engine = {};
     if (one.place) one.place->release();
     if (refused) co_await send(error_message(*refused));
@@ -243,6 +249,20 @@ net::awaitable<void> response_socket::answer(request one) {
                 : refused ? refused->status
                           : 200,
                 clock::now() - started);
+}
+
+net::awaitable<reply> response_socket::create(request& one, const route_match& match) {
+    if (auto refused = take_place(with_, one, match)) co_return refused;
+    if (auto refused = co_await take_model(one)) co_return refused;
+    if (is_gone_) co_return std::nullopt;
+    co_return co_await ask(one);
+}
+
+net::awaitable<reply> response_socket::steer(const request& one) {
+    auto handed_back = responses::steer_failed(one.body);
+    if (!handed_back) co_return error_response(one, handed_back.error());
+    co_await send(std::move(*handed_back));
+    co_return std::nullopt;
 }
 
 net::awaitable<reply> response_socket::take_model(request& one) {

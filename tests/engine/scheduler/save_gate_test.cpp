@@ -53,6 +53,20 @@ TEST_F(save_gate_, an_answer_ends_when_its_memory_is_on_disk) {
     EXPECT_TRUE(seen()[0].saved);
 }
 
+TEST_F(save_gate_, without_patience_answers_end_at_once_and_unsaved) {
+    save_gate gate(collect());
+    gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));
+    gate.set_patient(false);
+    gate.hold(work(2), {}, clock::now() + std::chrono::hours(1));
+    ASSERT_EQ(seen().size(), 2u);
+    EXPECT_FALSE(seen()[0].saved || seen()[1].saved);
+    gate.saved(1, true);
+    EXPECT_EQ(seen().size(), 2u);
+    gate.set_patient(true);
+    gate.hold(work(3), {}, clock::now() + std::chrono::hours(1));
+    EXPECT_EQ(seen().size(), 2u);
+}
+
 TEST_F(save_gate_, a_failed_save_lets_the_answer_end_and_says_so) {
     save_gate gate(collect());
     gate.hold(work(1), {}, clock::now() + std::chrono::hours(1));

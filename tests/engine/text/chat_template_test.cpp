@@ -305,6 +305,22 @@ TEST(chat_template, harmony_refuses_what_its_template_refuses_or_loses) {
     EXPECT_THAT(family("harmony").render(listed).error().what, HasSubstr("tool g"));
 }
 
+TEST(chat_template, system_texts_at_the_start_are_one_where_the_template_takes_no_more) {
+    conversation apart = saying("Hi");
+    apart.system = "A";
+    apart.messages.insert(apart.messages.begin(), {role::system, {text_part{"B"}}});
+    conversation joined = saying("Hi");
+    joined.system = "A\n\nB";
+    for (const char* name : {"harmony", "gemma3"}) {
+        const auto text = family(name).render(apart);
+        ASSERT_TRUE(text) << name << ": " << text.error().what;
+        EXPECT_EQ(*text, *family(name).render(joined)) << name;
+    }
+    EXPECT_THAT(*family("chatml").render(apart), HasSubstr("<|im_start|>system\nB<|im_end|>"));
+    apart.messages.push_back({role::system, {text_part{"C"}}});
+    EXPECT_FALSE(family("harmony").render(apart)) << "C does not stand at the start";
+}
+
 TEST(chat_template, harmony_prints_a_preamble_beside_reasoning) {
     const auto text = family("harmony").render(
         after({thinking_part{"hm"}, text_part{"Let me see."}, tool_call_part{"1", "f", "{}"}}));

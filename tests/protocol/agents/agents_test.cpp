@@ -76,13 +76,14 @@ TEST(agent_body, says_where_the_memory_is_and_what_it_takes) {
 
 TEST(agent_body, shows_what_each_model_remembers_and_what_only_another_does) {
     agent_card both = card("a", true);
-    both.memories = {{"tiny", std::string(32, 'a'), true, 300, 4096, both.last_used},
-                     {"", std::string(32, 'b'), false, 20, 512, both.last_used}};
-    EXPECT_EQ(json::serialize(json::parse(agent_body(both, "tiny")).at("memories")),
-              R"([{"model_id":"tiny","fingerprint":"aaaaaaaaaaaa","loaded":true,"tokens":300,)"
-              R"("file_size_bytes":4096,"last_accessed":1.70000000025E9},)"
-              R"({"model_id":null,"fingerprint":"bbbbbbbbbbbb","loaded":false,"tokens":20,)"
-              R"("file_size_bytes":512,"last_accessed":1.70000000025E9}])");
+    both.memories = {{"tiny", std::string(32, 'a'), true, true, 300, 2048, 4096, both.last_used},
+                     {"", std::string(32, 'b'), false, false, 20, 0, 512, both.last_used}};
+    EXPECT_EQ(
+        json::serialize(json::parse(agent_body(both, "tiny")).at("memories")),
+        R"([{"model_id":"tiny","fingerprint":"aaaaaaaaaaaa","loaded":true,"tier":"hot",)"
+        R"("tokens":300,"ram_bytes":2048,"file_size_bytes":4096,"last_accessed":1.70000000025E9},)"
+        R"({"model_id":null,"fingerprint":"bbbbbbbbbbbb","loaded":false,"tier":"warm",)"
+        R"("tokens":20,"ram_bytes":0,"file_size_bytes":512,"last_accessed":1.70000000025E9}])");
     agent_card others = card("b", false);
     others.remembered = false;
     EXPECT_EQ(json::parse(agent_body(others, "tiny")).at("tier").as_string(), "cold");

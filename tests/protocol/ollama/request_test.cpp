@@ -179,6 +179,23 @@ TEST(parse_ollama_generate, what_is_not_done_is_named) {
     });
 }
 
+TEST(parse_ollama_chat, tools_may_be_demanded_as_chat_completions_demand_them) {
+    const auto with_choice = [](const std::string& choice) {
+        return parse_chat(chat_body(
+            R"([{"role":"user","content":"x"}])",
+            R"(,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":)" + choice));
+    };
+    using kind = engine::output_form::kind;
+    EXPECT_EQ(with_choice(R"("auto")")->form.what, kind::free);
+    EXPECT_EQ(with_choice(R"("required")")->form.what, kind::calls);
+    const auto named = with_choice(R"({"type":"function","function":{"name":"f"}})");
+    EXPECT_EQ(named->form.what, kind::calls);
+    EXPECT_EQ(named->form.tools, std::vector<std::string>{"f"});
+    EXPECT_EQ(with_choice(R"({"type":"function","function":{"name":"g"}})").error().code,
+              errc::bad_value);
+    EXPECT_EQ(with_choice(R"("maybe")").error().code, errc::bad_value);
+}
+
 TEST(parse_ollama_model_name, older_clients_call_it_name) {
     EXPECT_EQ(parse_model_name(R"({"model":"a","name":"b"})").value(), "a");
     EXPECT_EQ(parse_model_name(R"({"name":"b"})").value(), "b");

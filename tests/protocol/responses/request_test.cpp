@@ -13,6 +13,7 @@
 namespace semantic::protocol::responses {
 namespace {
 
+namespace json = boost::json;
 using kind = engine::output_form::kind;
 
 /// A request with `fields` beside the required ones. `fields` begins with a comma or is empty.
@@ -51,14 +52,21 @@ TEST(parse_response, smallest_request_leaves_the_rest_to_the_model) {
     EXPECT_TRUE(request.repeated.at("previous_response_id").is_null());
 }
 
-TEST(parse_response, instructions_and_opening_developer_messages_are_the_system_text) {
+TEST(parse_response, the_first_of_instructions_and_developer_messages_is_the_system_text) {
     const response_request request = parsed(
         body(R"(,"instructions":"Be brief.")",
              R"([{"role":"developer","content":"Use tools."},{"type":"message","role":"system",)"
              R"("content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"b"}]},)"
              R"({"role":"user","content":"Hi"},{"role":"developer","content":"Later."}])"));
-    EXPECT_EQ(request.chat.system, "Be brief.\n\nUse tools.\n\na\nb");
-    EXPECT_EQ(outline(request.chat), "user: [Hi]\nsystem: [Later.]\n");
+    EXPECT_EQ(request.chat.system, "Be brief.");
+    EXPECT_EQ(outline(request.chat),
+              "system: [Use tools.]\nsystem: [a\nb]\nuser: [Hi]\nsystem: [Later.]\n");
+    const response_request first = parsed(
+        body(R"(,"instructions":"")",
+             R"([{"role":"developer","content":""},)"
+             R"({"role":"developer","content":"Use tools."},{"role":"user","content":"Hi"}])"));
+    EXPECT_EQ(first.chat.system, "Use tools.");
+    EXPECT_EQ(outline(first.chat), "user: [Hi]\n");
 }
 
 TEST(parse_response, items_of_one_answer_are_one_message_again) {
@@ -208,10 +216,11 @@ TEST(parse_response, what_follows_a_response_stands_behind_its_conversation) {
         EXPECT_EQ(asked_for, "resp_1");
         EXPECT_EQ(request->previous, "resp_1");
         EXPECT_EQ(request->repeated.at("previous_response_id"), "resp_1");
-        EXPECT_EQ(request->chat.system, "Now.\n\nEarly.");
-        ASSERT_EQ(request->chat.messages.size(), 3u);
-        EXPECT_EQ(request->chat.messages[1].parts.size(), 2u) << "reasoning and text are one turn";
-        EXPECT_EQ(std::get<engine::text_part>(request->chat.messages[2].parts[0]).text, "Three");
+        EXPECT_EQ(request->chat.system, "Now.");
+        ASSERT_EQ(request->chat.messages.size(), 4u);
+        EXPECT_EQ(request->chat.messages[0].from, engine::role::system);
+        EXPECT_EQ(request->chat.messages[2].parts.size(), 2u) << "reasoning and text are one turn";
+        EXPECT_EQ(std::get<engine::text_part>(request->chat.messages[3].parts[0]).text, "Three");
         EXPECT_TRUE(request->input == boost::json::parse(input)) << "and no more is kept of it";
     }
 }
@@ -304,6 +313,9 @@ TEST(parse_response, a_request_that_warms_up_may_have_a_system_text_alone) {
     EXPECT_FALSE(warm->generates);
     EXPECT_EQ(warm->chat.system, "You help.");
     EXPECT_EQ(refused(body("", system_alone)).path, "input");
+    const char* system_twice =
+        R"([{"role":"developer","content":"You help."},{"role":"developer","content":"Well."}])";
+    EXPECT_EQ(refused(body("", system_twice)).path, "input");
 }
 
 TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_no_other_does) {
@@ -322,16 +334,27 @@ TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_no_o
     EXPECT_EQ(refused(body("", damaged.c_str())).path, "input.0.encrypted_content");
 }
 
-TEST(parse_response, a_system_text_that_was_warmed_up_stays_as_it_was_read) {
-    const auto before = [](const std::string&) -> result<boost::json::array> {
-        return boost::json::parse(R"([{"role":"developer","content":"You help."}])").as_array();
-    };
-    const char* input = R"([{"role":"developer","content":"Be brief."},
-                            {"role":"user","content":"Hi"}])";
-    const auto request = parse_response(body(R"(,"previous_response_id":"r")", input), {}, before);
-    ASSERT_TRUE(request) << request.error().what;
-    EXPECT_EQ(request->chat.system, "You help.");
-    EXPECT_EQ(outline(request->chat), "system: [Be brief.]\nuser: [Hi]\n");
+TEST(parse_response, a_conversation_is_the_same_wherever_requests_divide_it) {
+    const json::array items = boost::json::parse(R"([{"role":"developer","content":"You help."},
+        {"role":"developer","content":"Be brief."}, {"role":"user","content":"Hi"},
+        {"role":"assistant","content":"Hello"}, {"role":"developer","content":"Be briefer."},
+        {"role":"user","content":"How are you?"}])")
+                                  .as_array();
+    const auto whole = parse_response(body("", json::serialize(items).c_str()));
+    ASSERT_TRUE(whole) << whole.error().what;
+    EXPECT_EQ(whole->chat.system, "You help.");
+    for (std::size_t read = 1; read < items.size(); ++read) {
+        const auto middle = items.begin() + static_cast<std::ptrdiff_t>(read);
+        const auto before = [&](const std::string&) -> result<json::array> {
+            return json::array(items.begin(), middle);
+        };
+        const std::string rest = json::serialize(json::array(middle, items.end()));
+        const auto divided =
+            parse_response(body(R"(,"previous_response_id":"r")", rest.c_str()), {}, before);
+        ASSERT_TRUE(divided) << divided.error().what;
+        EXPECT_EQ(divided->chat.system, whole->chat.system) << read;
+        EXPECT_EQ(outline(divided->chat), outline(whole->chat)) << read;
+    }
 }
 
 TEST(parse_response, what_is_wrong_is_named_by_its_place) {

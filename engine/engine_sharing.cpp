@@ -1,0 +1,71 @@
+#include "engine/engine_sharing.hpp"
+
+#include "engine/prompt/source_search.hpp"
+#include "storage/objects/agents/common_secret.hpp"
+#include "storage/objects/leases/agent_leases.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+storage::failure not_shared(const storage::object_failure& why) {
+    return {storage::errc::io, "object-store: " + why.what};
+}
+
+}  // namespace
+
+storage::result<void> engine_sharing::agree(const engine_options& options) {
+    if (!options.shared) return {};
+    const auto agreed = storage::agree_on_secret(
+        *options.shared->lookups, storage::posix_file_system(), options.cache_directory);
+    if (!agreed) return not_shared(agreed.error());
+    return {};
+}
+
+storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
+    const engine_options& options, storage::agent_cache_store& store) {
+    std::unique_ptr<engine_sharing> sharing(new engine_sharing(options.shared, store));
+    if (!options.shared) return sharing;
+    storage::shared_agents_options how;
+    how.directory = options.cache_directory;
+    how.lookups = options.shared->lookups.get();
+    how.name_fork = [](const storage::agent_id& of) { return new_anonymous_id().of(of.tenant()); };
+    how.on_warning = options.on_warning;
+    auto opened = storage::shared_agents::open(store, *options.shared->uploads, how);
+    if (!opened) return not_shared(opened.error());
+    sharing->agents_ = std::move(*opened);
+    return sharing;
+}
+
+std::optional<storage::shared_agents_counts> engine_sharing::counts() const {
+    if (agents_ == nullptr) return std::nullopt;
+    return agents_->counts();
+}
+
+std::optional<storage::agent_leases_counts> engine_sharing::lease_counts() const {
+    if (!memory_ || memory_->leases == nullptr) return std::nullopt;
+    return memory_->leases->counts();
+}
+
+bool engine_sharing::bring(const storage::agent_id& agent) {
+    if (agents_ == nullptr) return false;
+    const auto here = store_.inspect(agent);
+    if (here && here->in_use) return true;
+    const auto found = agents_->refresh(agent);
+    return found && *found != storage::freshness::absent;
+}
+
+void engine_sharing::note_saved(const storage::agent_id& agent) {
+    if (agents_ != nullptr) agents_->note_saved(agent);
+}
+
+storage::result<void> engine_sharing::forget(
+    const storage::agent_id& agent, const std::optional<storage::block_hash>& fingerprint) {
+    if (agents_ == nullptr) return {};
+    const auto done = fingerprint ? agents_->forget(agent, *fingerprint) : agents_->forget(agent);
+    if (done) return {};
+    return storage::failure{storage::errc::io, "the object store has not erased " + agent.str() +
+                                                   ": " + done.error().what};
+}
+
+}  // namespace semantic::engine

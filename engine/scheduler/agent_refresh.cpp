@@ -1,0 +1,49 @@
+#include "engine/scheduler/agent_refresh.hpp"
+
+#include <chrono>
+
+#include "storage/objects/agents/shared_agents.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+// When to ask again for an agent whose newest memory cannot be found.
+constexpr std::chrono::seconds retry_after{2};
+
+}  // namespace
+
+void agent_refresh::begin(const job_ptr& work) {
+    if (around_.shared != nullptr && work->request.agent)
+        refresh(work, *work->request.agent);
+    else
+        around_.arrive(work);
+}
+
+void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent) {
+    const bool queued = around_.post(agent, [this, work, agent] {
+        if (agent == *work->request.agent)
+            if (auto why = around_.claims.claim(agent, work->lease))
+                return around_.refuse(work, std::move(*why));
+        if (!around_.is_extended(agent, *work)) {
+            const auto found = around_.shared->refresh(agent);
+            if (has_answered_.exchange(found.has_value()) && !found)
+                around_.warn("what other machines know of agents is not found: " +
+                             found.error().what);
+            if (!found && work->request.append)
+                return around_.refuse(work, {failure_kind::overloaded,
+                                             "the newest memory of agent " + agent.str() +
+                                                 " cannot be found: " + found.error().what,
+                                             retry_after});
+        }
+        const auto& parent = work->request.parent;
+        const bool needs_parent = parent && agent != *parent && !around_.store.find(agent);
+        if (needs_parent)
+            refresh(work, *parent);
+        else
+            around_.arrive(work);
+    });
+    if (!queued) around_.arrive(work);
+}
+
+}  // namespace semantic::engine

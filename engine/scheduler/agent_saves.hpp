@@ -1,0 +1,55 @@
+#pragma once
+// Saves of agents' memories behind their answers, on the agents' strands: told to the save gate,
+// uploaded where an object store is shared, and tried again when there was no room for them.
+// Owner: the scheduler. Thread: any.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "engine/scheduler/agent_claims.hpp"
+#include "engine/scheduler/save_gate.hpp"
+#include "engine/types/probe.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+
+namespace semantic::storage {
+class shared_agents;
+}
+
+namespace semantic::engine {
+
+class agent_saves {
+  public:
+    struct surroundings {
+        storage::agent_cache_store& store;
+        engine_probe& probe;
+        std::shared_ptr<save_gate> gate;        // shared with uploads that outlive the scheduler
+        storage::shared_agents* shared;         // null: nothing is uploaded
+        std::chrono::milliseconds shared_wait;  // more than 0: the gate hears of the upload
+        const agent_claims& claims;             // kept until the upload is over
+        int max_hot_agents;                     // 0: as many as the pool holds
+        /// Runs a job on the agent's strand. Returns: false where too many are waiting.
+        std::function<bool(const storage::agent_id&, std::function<void()>)> post;
+        /// Around a save, which holds blocks of the pool.
+        std::function<void()> take_hold, release_hold;
+        std::function<void(std::string)> warn;
+    };
+    explicit agent_saves(surroundings around) : around_(std::move(around)) {}
+
+    /// Returns at once. `waiting`: the request whose end the gate holds; 0: none.
+    void save(const storage::agent_id& agent, request_id waiting,
+              storage::save_extent extent = storage::save_extent::everything);
+
+  private:
+    using lease = storage::agent_leases::lease;
+    void save_now(const storage::agent_id& agent, request_id waiting, storage::save_extent extent,
+                  const lease& held);
+    void saved(const storage::agent_id& agent, request_id waiting, const lease& held);
+    void trim_hot_agents();
+
+    const surroundings around_;
+    std::atomic<bool> refused_{false};  // a save found no room in the queue; its agent is dirty
+};
+
+}  // namespace semantic::engine

@@ -1,0 +1,83 @@
+#include "storage/objects/agents/common_secret.hpp"
+
+#include <optional>
+#include <random>
+
+#include "storage/files/checksum.hpp"
+#include "storage/objects/encryption/encrypted_objects.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr const char* secret_name = "secret";
+constexpr const char* agreed_name = "shared/agreed";  // in the directory: the sum of the secret
+constexpr std::size_t secret_bytes = 32;
+constexpr std::size_t sum_bytes_max = 1024;
+
+std::string sum_of(std::string_view bytes) { return checksum128(bytes).hex(); }
+
+std::string new_secret() {
+    std::random_device entropy;
+    std::string bytes;
+    while (bytes.size() < secret_bytes) bytes += static_cast<char>(entropy() & 0xff);
+    return bytes;
+}
+
+/// Returns: the directory's; nothing where it has none yet.
+object_result<std::optional<std::string>> read_secret(file_system& files, const std::string& path) {
+    auto bytes = read_whole(files, path, secret_bytes);
+    if (bytes && bytes->size() == secret_bytes) return std::optional(std::move(*bytes));
+    if (bytes || bytes.error().code == errc::not_found || bytes.error().code == errc::corrupt)
+        return std::optional<std::string>();
+    return of_file(bytes.error());
+}
+
+bool has_agreed(file_system& files, const std::string& directory, const std::string& secret) {
+    const auto sum = read_whole(files, directory + "/" + agreed_name, sum_bytes_max);
+    return sum && *sum == sum_of(secret);
+}
+
+}  // namespace
+
+object_result<void> agree_on_secret(object_store& objects, file_system& files,
+                                    const std::string& directory) {
+    const std::string path = directory + "/" + secret_name;
+    auto own = read_secret(files, path);
+    if (!own) return own.error();
+    const std::string offered = own->value_or(new_secret());
+    auto put = objects.put(secret_name, offered, if_absent());
+    std::string common = offered;
+    if (!put) {
+        if (put.error().code == object_errc::unavailable && *own &&
+            has_agreed(files, directory, **own))
+            return {};
+        if (put.error().code != object_errc::precondition_failed) return put.error();
+        auto got = objects.get(secret_name, common);
+        if (!got) return got.error();
+        if (is_encrypted_object(common))
+            return object_failure{object_errc::denied,
+                                  "the object store is encrypted: its keys are needed, "
+                                  "--object-store-key-file"};
+        if (common.size() != secret_bytes)
+            return object_failure{object_errc::corrupt, "the object store's secret has " +
+                                                            std::to_string(common.size()) +
+                                                            " bytes, not 32"};
+    }
+    if (*own && *own != common)
+        return object_failure{object_errc::io,
+                              directory +
+                                  " was made with another secret than the object store's, so its "
+                                  "agents have other names there: take an empty cache directory, "
+                                  "or another prefix in the object store"};
+    if (auto ok = files.make_directory(directory); !ok) return of_file(ok.error());
+    if (!*own)
+        if (auto ok = replace_file(files, path, common); !ok) return of_file(ok.error());
+    if (has_agreed(files, directory, common)) return {};
+    if (auto ok = files.make_directory(directory + "/shared"); !ok) return of_file(ok.error());
+    if (auto ok = replace_file(files, directory + "/" + agreed_name, sum_of(common)); !ok)
+        return of_file(ok.error());
+    return {};
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,525 @@
+#include "storage/objects/agents/shared_agents.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+
+#include "storage/disk/block_format.hpp"
+#include "storage/disk/manifest.hpp"
+#include "storage/files/checksum.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr std::size_t mark_bytes_max = 1024;
+constexpr std::size_t there_max = 1'000'000;  // names of 60 bytes
+constexpr int rereads_max = 5;
+constexpr std::chrono::seconds flush_patience{5};
+
+failure of_object(const object_failure& f) {
+    errc code = errc::io;
+    if (f.code == object_errc::not_found) code = errc::not_found;
+    if (f.code == object_errc::corrupt) code = errc::corrupt;
+    return {code, f.what};
+}
+
+object_failure unavailable(const char* why) { return {object_errc::unavailable, why}; }
+
+block_hash fingerprint_in(const std::string& manifest) {
+    const std::string_view hex = std::string_view(manifest).substr(agent_part(manifest).size());
+    const auto hash = block_hash::from_hex(hex.substr(0, 2 * sizeof(block_hash)));
+    return hash ? *hash : block_hash{};
+}
+
+/// Whether `newer` is `older` with more records behind it: an append-only file tells its past.
+bool is_ancestor(std::string_view older, std::string_view newer) {
+    return newer.starts_with(older);
+}
+
+std::string sum_of(std::string_view bytes) { return checksum128(bytes).hex(); }
+
+}  // namespace
+
+std::string shared_name_of(const agent_cache_store& store, const agent_id& id) {
+    return std::string(agent_part(store.manifest_of(id)));
+}
+
+shared_agents::shared_agents(agent_cache_store& store, object_store& objects,
+                             const shared_agents_options& options)
+    : store_(store),
+      objects_(objects),
+      lookups_(options.lookups != nullptr ? *options.lookups : objects),
+      options_(options),
+      files_(options.files != nullptr ? *options.files : posix_file_system()) {}
+
+object_result<std::unique_ptr<shared_agents>> shared_agents::open(
+    agent_cache_store& store, object_store& objects, const shared_agents_options& options) {
+    std::unique_ptr<shared_agents> shared(new shared_agents(store, objects, options));
+    if (auto ok = shared->find_pending(); !ok) return ok.error();
+    shared_agents& self = *shared;
+    shared->worker_ = std::jthread([&self](std::stop_token stop) { self.work(std::move(stop)); });
+    return shared;
+}
+
+shared_agents::~shared_agents() {
+    worker_.request_stop();
+    worker_.join();
+    for (const auto& [manifest, told] : pending_)
+        for (const uploaded& done : told) done(false);
+}
+
+object_result<void> shared_agents::find_pending() {
+    if (auto ok = files_.make_directory(options_.directory + "/shared"); !ok)
+        return of_file(ok.error());
+    const auto entries = files_.list(options_.directory + "/agents");
+    if (!entries && entries.error().code == errc::not_found) return {};
+    if (!entries) return of_file(entries.error());
+    // Other models' wait until such a model runs: of several models that run on one directory each
+    // would upload them.
+    const std::string own = store_.manifest_of(*agent_id::parse("any"));
+    const std::string ending = own.substr(agent_part(own).size());
+    for (const directory_entry& each : *entries) {
+        const std::string manifest = "agents/" + each.name;
+        if (!each.name.ends_with(ending)) continue;
+        const auto bytes = read_manifest(manifest);
+        if (!bytes) continue;  // erased meanwhile, or what the agents' store complains of
+        const auto seen = read_mark(manifest);
+        if (!seen || seen->sum != sum_of(*bytes)) add_pending(manifest, {});
+    }
+    return {};
+}
+
+object_result<std::string> shared_agents::read_manifest(const std::string& manifest) const {
+    auto bytes = read_whole(files_, options_.directory + "/" + manifest, manifest_file_bytes_max);
+    if (!bytes) return of_file(bytes.error());
+    return std::move(*bytes);
+}
+
+void shared_agents::warn(std::string text) const {
+    if (options_.on_warning) options_.on_warning(std::move(text));
+}
+
+// --- marks ---
+
+std::string shared_agents::mark_path(const std::string& manifest) const {
+    return options_.directory + "/shared/" + manifest.substr(manifest.rfind('/') + 1);
+}
+
+std::optional<shared_agents::mark> shared_agents::read_mark(const std::string& manifest) const {
+    const auto line = read_whole(files_, mark_path(manifest), mark_bytes_max);
+    if (!line || !line->ends_with('\n')) return std::nullopt;
+    const std::size_t blank = line->find(' ');
+    if (blank == std::string::npos) return std::nullopt;
+    return mark{line->substr(0, blank), line->substr(blank + 1, line->size() - blank - 2)};
+}
+
+object_result<void> shared_agents::write_mark(const std::string& manifest, const mark& seen) {
+    const auto done =
+        replace_file(files_, mark_path(manifest), seen.version + " " + seen.sum + "\n");
+    if (!done) return of_file(done.error());
+    return {};
+}
+
+// --- writing behind ---
+
+/// Returns: whether it waits now.
+bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
+    std::lock_guard lock(mutex_);
+    auto found = pending_.find(manifest);
+    if (found == pending_.end()) {
+        // One that is under way comes back where its upload fails.
+        if (pending_.size() + (uploading_.empty() ? 0 : 1) >= options_.pending_max) {
+            ++counts_.left_out;
+            return false;
+        }
+        found = pending_.try_emplace(manifest).first;
+    }
+    if (done) found->second.push_back(std::move(done));
+    changed_.notify_all();
+    return true;
+}
+
+/// Takes a manifest that is not to be uploaded any more off the line, and tells who waits for it.
+/// Returns: whether it was there.
+bool shared_agents::give_up_pending(const std::string& manifest) {
+    std::unique_lock lock(mutex_);
+    const auto found = pending_.extract(manifest);
+    lock.unlock();
+    if (found.empty()) return false;
+    for (const uploaded& done : found.mapped()) done(false);
+    return true;
+}
+
+void shared_agents::note_saved(const agent_id& id, uploaded done) {
+    if (!add_pending(store_.manifest_of(id), done) && done) done(false);
+}
+
+void shared_agents::work(std::stop_token stop) {
+    const backoff_options waits{.attempts_max = 1 << 30,
+                                .first_max = options_.retry_min,
+                                .wait_max = 60 * options_.retry_min,
+                                .total_max = std::chrono::milliseconds::max()};
+    backoff tries(waits, std::random_device{}());
+    std::string last;  // so that one that fails does not keep the others waiting
+    bool has_warned = false;
+    const auto next_one = [&] {
+        const auto is_free = [&](const auto& each) { return !in_turns_.contains(each.first); };
+        auto next = std::find_if(pending_.upper_bound(last), pending_.end(), is_free);
+        if (next == pending_.end()) next = std::find_if(pending_.begin(), pending_.end(), is_free);
+        return next;
+    };
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [&] { return next_one() != pending_.end(); }) &&
+           !stop.stop_requested()) {
+        last = next_one()->first;
+        const std::vector<uploaded> told = std::move(pending_.extract(last).mapped());
+        uploading_ = last;
+        lock.unlock();
+        const auto done = upload(last);
+        for (const uploaded& each : told) each(done.has_value());
+        if (!done && !has_warned)
+            warn("could not upload " + last + " to the object store: " + done.error().what);
+        has_warned = !done;
+        lock.lock();
+        uploading_.clear();
+        // One that another machine has overtaken is no sign of the object store's.
+        has_failed_ = !done && done.error().code != object_errc::precondition_failed;
+        changed_.notify_all();
+        if (done) {
+            tries = backoff(waits, std::random_device{}());
+            continue;
+        }
+        if (done.error().code == object_errc::precondition_failed) {
+            ++counts_.conflicts;
+            continue;
+        }
+        ++counts_.failures;
+        if (done.error().code == object_errc::corrupt) continue;  // no later try changes the file
+        pending_.try_emplace(last);
+        const auto wait = tries.next({}, {});
+        changed_.wait_for(lock, stop, wait.value_or(waits.wait_max), [] { return false; });
+    }
+}
+
+/// Blocks first: whoever sees the manifest finds them.
+object_result<void> shared_agents::upload(const std::string& manifest) {
+    for (int left = rereads_max;; --left) {
+        const auto bytes = read_manifest(manifest);
+        // Evicted for the disk quota, or erased: what the object store has stays.
+        if (!bytes && bytes.error().code == object_errc::not_found) return {};
+        if (!bytes) return bytes.error();
+        auto seen = look_at_sweeps();
+        if (!seen) return seen;
+        auto blocks = upload_blocks(manifest, *bytes);
+        // A later save has taken a tail away that nobody needs any more.
+        if (!blocks && blocks.error().code == object_errc::not_found && left > 1) continue;
+        if (!blocks) return blocks;
+        auto version = put_manifest(manifest, *bytes);
+        if (!version) return version.error();
+        if (auto safe = look_for_sweep(manifest, *bytes); !safe) return safe;
+        auto marked = write_mark(manifest, {*version, sum_of(*bytes)});
+        std::lock_guard lock(mutex_);
+        ++counts_.agents_uploaded;
+        counts_.bytes_uploaded += bytes->size();
+        return marked;
+    }
+}
+
+/// Has what the last sweep announced; what was seen in the object store before that counts no more.
+object_result<void> shared_agents::look_at_sweeps() {
+    const std::string name = sweep_notice::name;
+    const auto there = objects_.stat(std::span(&name, 1));
+    if (!there) return there.error();
+    const std::string version = there->front() ? there->front()->version : std::string();
+    if (version == sweep_.version) return {};
+    auto seen = read_sweep_notice(objects_);
+    if (!seen) return seen.error();
+    sweep_ = std::move(*seen);
+    there_.clear();
+    return {};
+}
+
+/// A manifest that is there now, with all its blocks, is seen by every sweep that begins later. One
+/// that has begun meanwhile, or that removes what the manifest needs, may not have seen it. Errors:
+/// unavailable; the upload succeeds when that sweep is over.
+object_result<void> shared_agents::look_for_sweep(const std::string& manifest,
+                                                  const std::string& bytes) {
+    const std::string before = sweep_.version;
+    if (auto ok = look_at_sweeps(); !ok) return ok;
+    bool is_safe = sweep_.version == before && !sweep_.notice.going.contains(manifest);
+    if (const auto decoded = decode_manifest(bytes); decoded && !sweep_.notice.going.empty())
+        for (const manifest_block& each : decoded->agent.blocks)
+            for (const kv_part part : kv_parts)
+                is_safe = is_safe && !sweep_.notice.going.contains(block_path(each.name, part));
+    if (is_safe) return {};
+    there_.clear();
+    return unavailable("the object store is being swept");
+}
+
+/// Errors: not_found for a block file that is gone.
+object_result<void> shared_agents::upload_blocks(const std::string& manifest,
+                                                 const std::string& bytes) {
+    const auto decoded = decode_manifest(bytes);
+    if (!decoded)
+        return object_failure{object_errc::corrupt, manifest + ": " + decoded.error().what};
+    // A model without windows has no sliding parts, and no block says whether it has one.
+    std::vector<std::string> unknown;
+    for (const manifest_block& each : decoded->agent.blocks)
+        for (const kv_part part : kv_parts)
+            if (std::string path = block_path(each.name, part);
+                !there_.contains(path) && (part == kv_part::full || is_here(path)))
+                unknown.push_back(std::move(path));
+    const auto known = objects_.stat(unknown);
+    if (!known) return known.error();
+    std::mutex mutex;  // guards `why`
+    std::optional<object_failure> why;
+    uploaders_.run(unknown.size(), [&](std::size_t i) {
+        if (std::lock_guard lock(mutex); why || (*known)[i]) return;
+        const auto done = upload_block(unknown[i]);
+        if (done) return;
+        std::lock_guard lock(mutex);
+        why = done.error();
+    });
+    if (why) return *why;
+    for (std::string& each : unknown)
+        if (there_.size() < there_max) there_.insert(std::move(each));
+    return {};
+}
+
+bool shared_agents::is_here(const std::string& path) const {
+    const auto found = files_.exists(options_.directory + "/" + path);
+    return !found || *found;  // who reads it says what is wrong
+}
+
+/// Errors: not_found where the file is gone.
+object_result<void> shared_agents::upload_block(const std::string& path) {
+    const auto file = read_whole(files_, options_.directory + "/" + path, object_bytes_max);
+    if (!file) return of_file(file.error());
+    auto put = objects_.put(path, *file, if_absent());
+    if (!put && put.error().code == object_errc::precondition_failed) return {};
+    if (!put) return put.error();
+    std::lock_guard lock(mutex_);
+    ++counts_.blocks_uploaded;
+    counts_.bytes_uploaded += file->size();
+    return {};
+}
+
+/// Returns: its version. Errors: precondition_failed where another machine has gone on.
+object_result<std::string> shared_agents::put_manifest(const std::string& manifest,
+                                                       const std::string& bytes) {
+    const auto seen = read_mark(manifest);
+    auto put = objects_.put(manifest, bytes, seen ? if_version(seen->version) : if_absent());
+    if (put || put.error().code != object_errc::precondition_failed) return put;
+    std::string there;
+    const auto got = objects_.get(manifest, there);
+    if (!got && got.error().code == object_errc::not_found)  // the object store has lost it
+        return objects_.put(manifest, bytes, if_absent());
+    if (!got) return put;
+    // An upload whose mark was not written any more is no conflict.
+    if (there == bytes) return got->version;
+    if (is_ancestor(there, bytes)) return objects_.put(manifest, bytes, if_version(got->version));
+    return put;
+}
+
+// --- reading through ---
+
+/// While it lives, nobody else uploads the manifest, or takes it up.
+class shared_agents::turn {
+  public:
+    /// Waits for who has it now, up to `wait_max`.
+    turn(shared_agents& of, std::string manifest, std::chrono::milliseconds wait_max)
+        : of_(of), manifest_(std::move(manifest)) {
+        std::unique_lock lock(of_.mutex_);
+        is_mine_ = of_.changed_.wait_for(lock, wait_max, [&] {
+            return of_.uploading_ != manifest_ && !of_.in_turns_.contains(manifest_);
+        });
+        if (is_mine_) of_.in_turns_.insert(manifest_);
+    }
+    ~turn() {
+        if (!is_mine_) return;
+        std::lock_guard lock(of_.mutex_);
+        of_.in_turns_.erase(manifest_);
+        of_.changed_.notify_all();
+    }
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+    bool is_mine() const { return is_mine_; }
+
+  private:
+    shared_agents& of_;
+    const std::string manifest_;
+    bool is_mine_ = false;
+};
+
+/// Whether something of it is not in the object store, as far as is known here.
+bool shared_agents::local_copy::is_ahead() const {
+    return bytes && (!seen || seen->sum != sum_of(*bytes));
+}
+
+object_result<freshness> shared_agents::refresh(const agent_id& id) {
+    const auto here = store_.inspect(id);
+    if (here && here->dirty) return freshness::same;  // goes on from what was fetched or made here
+    local_copy own;
+    own.path = store_.manifest_of(id);
+    const turn mine(*this, own.path, options_.upload_wait);
+    if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
+    const auto now = std::chrono::steady_clock::now();
+    {
+        std::lock_guard lock(mutex_);
+        ++counts_.checks;
+        if (now < silent_until_) {
+            ++counts_.unanswered;
+            return unavailable("the object store did not answer a moment ago");
+        }
+    }
+    auto bytes = read_manifest(own.path);
+    if (!bytes && bytes.error().code != object_errc::not_found) return bytes.error();
+    if (bytes) own.bytes = std::move(*bytes);
+    own.seen = read_mark(own.path);
+    auto found = refresh(id, own);
+    if (!found && found.error().code == object_errc::unavailable) {
+        std::lock_guard lock(mutex_);
+        ++counts_.unanswered;
+        silent_until_ = std::chrono::steady_clock::now() + options_.pause;
+    }
+    return found;
+}
+
+/// Requires: the manifest's turn.
+object_result<freshness> shared_agents::refresh(const agent_id& id, const local_copy& own) {
+    if (own.bytes && own.seen) {
+        const auto known = lookups_.stat(std::span(&own.path, 1));
+        if (!known) return known.error();
+        if (known->front() && known->front()->version == own.seen->version) return freshness::same;
+    }
+    std::string bytes;
+    const auto got = lookups_.get(own.path, bytes);
+    if (!got && got.error().code == object_errc::not_found) {
+        if (own.bytes) add_pending(own.path, {});
+        return freshness::absent;
+    }
+    if (!got) return got.error();
+    const mark now{got->version, sum_of(bytes)};
+    if (bytes == tombstone) return take_erasure(id, own, now);
+    if (own.bytes && is_ancestor(bytes, *own.bytes)) {
+        if (auto ok = write_mark(own.path, now); !ok) return ok.error();
+        if (bytes != *own.bytes) add_pending(own.path, {});
+        return freshness::same;
+    }
+    return take_up(id, own, bytes, now);
+}
+
+object_result<freshness> shared_agents::take_up(const agent_id& id, const local_copy& own,
+                                                const std::string& bytes, const mark& now) {
+    if (own.is_ahead())
+        if (auto ok = give_way(id, own); !ok) return ok.error();
+    std::atomic<std::uint64_t> fetched = bytes.size();
+    const auto block = [&](const std::string& path) -> result<std::string> {
+        std::string file;
+        if (const auto there = lookups_.get(path, file); !there) return of_object(there.error());
+        fetched += file.size();
+        return file;
+    };
+    const auto adopted = store_.adopt(id, bytes, block);
+    if (!adopted) {
+        object_failure why = of_file(adopted.error());
+        // The manifest is there, so this is no "not found" of the agent.
+        if (why.code == object_errc::not_found) why.code = object_errc::corrupt;
+        return why;
+    }
+    {
+        std::lock_guard lock(mutex_);
+        ++counts_.agents_fetched;
+        counts_.bytes_fetched += fetched;
+    }
+    if (auto ok = write_mark(own.path, now); !ok) return ok.error();
+    return freshness::fetched;
+}
+
+/// The turns of this machine that are not in the object store, and that another machine's have
+/// overtaken, go to a fork.
+object_result<void> shared_agents::give_way(const agent_id& id, const local_copy& own) {
+    if (give_up_pending(own.path)) {
+        std::lock_guard lock(mutex_);
+        ++counts_.conflicts;
+    }
+    if (!options_.name_fork) return {};
+    const agent_id fork = options_.name_fork(id);
+    const auto made = store_.fork(id, fork);
+    if (!made && made.error().code == errc::not_found) return {};  // unreadable here
+    if (!made) return of_file(made.error());
+    add_pending(store_.manifest_of(fork), {});
+    std::lock_guard lock(mutex_);
+    ++counts_.forks;
+    return {};
+}
+
+object_result<freshness> shared_agents::take_erasure(const agent_id& id, const local_copy& own,
+                                                     const mark& now) {
+    if (own.bytes && own.is_ahead() && own.seen && own.seen->version == now.version)
+        return freshness::same;  // made anew here, and not uploaded yet
+    give_up_pending(own.path);
+    // The mark first: what is made anew is put over the tombstone.
+    if (auto ok = write_mark(own.path, now); !ok) return ok.error();
+    if (!own.bytes) return freshness::absent;
+    const auto gone = store_.erase(id, fingerprint_in(own.path));
+    if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
+    std::lock_guard lock(mutex_);
+    ++counts_.erased;
+    return freshness::erased;
+}
+
+object_result<void> shared_agents::forget(const agent_id& id) {
+    std::string from;
+    const std::string own = store_.manifest_of(id);
+    do {
+        const auto page = objects_.list(std::string(agent_part(own)), from, object_page_max);
+        if (!page) return page.error();
+        for (const listed_object& each : page->objects)
+            if (auto ok = forget_manifest(each.name); !ok) return ok;
+        from = page->next;
+    } while (!from.empty());
+    give_up_pending(own);  // one that was never uploaded
+    return {};
+}
+
+object_result<void> shared_agents::forget(const agent_id& id, const block_hash& fingerprint) {
+    std::string manifest(agent_part(store_.manifest_of(id)));
+    return forget_manifest(manifest + fingerprint.hex() + ".manifest");
+}
+
+object_result<void> shared_agents::forget_manifest(const std::string& manifest) {
+    give_up_pending(manifest);
+    const turn mine(*this, manifest, options_.upload_wait);
+    if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
+    const auto put = objects_.put(manifest, tombstone, always());
+    if (!put) return put.error();
+    return write_mark(manifest, {*put, sum_of(tombstone)});
+}
+
+bool shared_agents::wait_until_idle(std::chrono::milliseconds wait_max) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, wait_max,
+                             [this] { return pending_.empty() && uploading_.empty(); });
+}
+
+void shared_agents::flush(std::chrono::milliseconds wait_max) {
+    const auto until = std::chrono::steady_clock::now() + wait_max;
+    std::unique_lock lock(mutex_);
+    const auto is_over = [this] { return has_failed_ || (pending_.empty() && uploading_.empty()); };
+    for (std::uint64_t before = ~counts_.bytes_uploaded; before != counts_.bytes_uploaded;) {
+        before = counts_.bytes_uploaded;
+        const auto next = std::min(until, std::chrono::steady_clock::now() + flush_patience);
+        if (changed_.wait_until(lock, next, is_over) || next == until) return;
+    }
+}
+
+shared_agents_counts shared_agents::counts() const {
+    std::lock_guard lock(mutex_);
+    shared_agents_counts now = counts_;
+    now.pending = pending_.size() + (uploading_.empty() ? 0 : 1);
+    return now;
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,161 @@
+#pragma once
+// The agents of a cache directory, and of those of other machines, in one object store: what is
+// saved here is written behind to the store, what is not known here is read through from it.
+// An object bears the path that the file has in a cache directory (storage/FORMAT.md §4). Block
+// files never change, so they are put where they are absent; a manifest is put over the version
+// that this directory has seen and no other, so that of two machines that go on with one agent one
+// wins. The other one gives its own turns to a fork when it next refreshes the agent, and takes up
+// the winner's. An erased agent leaves a tombstone, which erases it on other machines; one that is
+// merely absent from the object store is uploaded anew. Owner: whoever owns the store of agents.
+// Thread: safe from any; calls for one agent are serialised by the caller, as agent_cache_store's.
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/files/file.hpp"
+#include "storage/files/parallel.hpp"
+#include "storage/objects/agents/object_sweep.hpp"
+#include "storage/objects/backoff.hpp"
+#include "storage/objects/object_store.hpp"
+#include "storage/types/shared_agents_counts.hpp"
+
+namespace semantic::storage {
+
+struct shared_agents_options {
+    std::string directory;         // of the agents' store
+    file_system* files = nullptr;  // not owned; null means the real one
+    /// Asked by refresh(), so that it may have less patience; not owned; null: the one for all.
+    object_store* lookups = nullptr;
+    std::size_t pending_max = 10'000;  // agents that wait for their upload; more wait for a start
+    std::chrono::milliseconds retry_min{1'000};  // between uploads while the store refuses them
+    /// How long refresh() takes the object store for gone after it did not answer.
+    std::chrono::milliseconds pause{2'000};
+    /// How long refresh() waits for an upload of the agent that is under way.
+    std::chrono::milliseconds upload_wait{2'000};
+    /// Names the fork that gets the turns of a machine that has lost. Empty: they are given up.
+    std::function<agent_id(const agent_id&)> name_fork{};
+    /// Background trouble worth a log line. Called from the uploading thread; may be empty.
+    std::function<void(std::string)> on_warning{};
+};
+
+/// What refresh() has found.
+enum class freshness {
+    same,     // the directory has what the object store has, or has gone on from it
+    fetched,  // the object store's was newer, and is here now
+    absent,   // the object store has none; nor has the directory, unless it is yet to be uploaded
+    erased,   // another machine has erased the agent, which is gone here too
+};
+
+/// A name that an agent has on every machine on the store, and no other agent has; it does not say
+/// whose or which it is.
+std::string shared_name_of(const agent_cache_store& store, const agent_id& id);
+
+class shared_agents {
+  public:
+    static constexpr std::size_t uploads_at_once = 4;  // of an agent's blocks
+
+    /// Blocks. Finds what was saved here and not uploaded, and uploads it behind. `store` and
+    /// `objects` outlive the object. Errors: io.
+    static object_result<std::unique_ptr<shared_agents>> open(agent_cache_store& store,
+                                                              object_store& objects,
+                                                              const shared_agents_options& options);
+    /// Waits for the request that is under way. What is pending is found by the next open().
+    ~shared_agents();
+    shared_agents(const shared_agents&) = delete;
+    shared_agents& operator=(const shared_agents&) = delete;
+
+    using uploaded = std::function<void(bool is_there)>;
+    /// After save() has returned success. Returns at once. `done` is called once, from another
+    /// thread: whether what the agent was then, or something later, is in the object store; false
+    /// as soon as an upload fails or is given up, though it may be tried again.
+    void note_saved(const agent_id& id, uploaded done = {});
+    /// Blocks. Brings the agent to what the object store has, where that is newer: the manifest and
+    /// the blocks that are missing here. Nobody extends the agent meanwhile. Turns of this machine
+    /// that another one's have overtaken go to a fork. Errors: unavailable, also for a while after
+    /// it did not answer; the others of the object store; corrupt and io where what it has cannot
+    /// be taken up. The agent is as it was then.
+    object_result<freshness> refresh(const agent_id& id);
+    /// Blocks. Forgets the agent in the object store, whatever model remembers it, for an agent
+    /// that was erased on demand; its blocks stay for others. Errors: those of the object store.
+    object_result<void> forget(const agent_id& id);
+    /// Blocks. The same of what the model of this fingerprint remembers.
+    object_result<void> forget(const agent_id& id, const block_hash& fingerprint);
+    /// Blocks. Returns: whether nothing was pending in the end.
+    bool wait_until_idle(std::chrono::milliseconds wait_max);
+    /// Blocks likewise, but only as long as something reaches the object store every few seconds:
+    /// for the end of a process, which a store that is gone must not hold up.
+    void flush(std::chrono::milliseconds wait_max);
+    shared_agents_counts counts() const;
+
+  private:
+    /// What of a manifest is in the object store.
+    struct mark {
+        std::string version;
+        std::string sum;  // XXH3-128 of its bytes, hex
+    };
+    /// An agent's manifest in the directory, and what was seen of it in the object store.
+    struct local_copy {
+        std::string path;
+        std::optional<std::string> bytes;
+        std::optional<mark> seen;
+        bool is_ahead() const;
+    };
+    class turn;
+    shared_agents(agent_cache_store& store, object_store& objects,
+                  const shared_agents_options& options);
+    object_result<void> find_pending();
+    void work(std::stop_token stop);
+    object_result<void> upload(const std::string& manifest);
+    object_result<void> look_at_sweeps();
+    object_result<void> look_for_sweep(const std::string& manifest, const std::string& bytes);
+    object_result<void> upload_blocks(const std::string& manifest, const std::string& bytes);
+    object_result<void> upload_block(const std::string& path);
+    bool is_here(const std::string& path) const;
+    object_result<std::string> put_manifest(const std::string& manifest, const std::string& bytes);
+    object_result<freshness> refresh(const agent_id& id, const local_copy& own);
+    object_result<freshness> take_up(const agent_id& id, const local_copy& own,
+                                     const std::string& bytes, const mark& now);
+    object_result<freshness> take_erasure(const agent_id& id, const local_copy& own,
+                                          const mark& now);
+    object_result<void> give_way(const agent_id& id, const local_copy& own);
+    object_result<std::string> read_manifest(const std::string& manifest) const;
+    std::optional<mark> read_mark(const std::string& manifest) const;
+    object_result<void> write_mark(const std::string& manifest, const mark& seen);
+    bool add_pending(const std::string& manifest, uploaded done);
+    bool give_up_pending(const std::string& manifest);
+    object_result<void> forget_manifest(const std::string& manifest);
+    std::string mark_path(const std::string& manifest) const;
+    void warn(std::string text) const;
+
+    agent_cache_store& store_;
+    object_store& objects_;
+    object_store& lookups_;
+    const shared_agents_options options_;
+    file_system& files_;
+    std::unordered_set<std::string> there_;  // block files in the object store; the worker's alone
+    seen_notice sweep_;                      // the last one that the worker has seen; likewise
+    file_workers uploaders_{uploads_at_once};
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable_any changed_;
+    // By path of manifest: who is to be told.
+    std::map<std::string, std::vector<uploaded>> pending_;
+    std::string uploading_;           // empty: nothing
+    bool has_failed_ = false;         // the last upload
+    std::set<std::string> in_turns_;  // manifests that refresh() and forget() are at
+    std::chrono::steady_clock::time_point silent_until_{};  // the object store did not answer
+    shared_agents_counts counts_;
+    std::jthread worker_;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,63 @@
+#pragma once
+// How the contents of one object are encrypted: a key of its own from a random salt (HKDF-SHA256),
+// segments of 64 KiB sealed with AES-256-GCM, counted, the last one marked, so that none can be
+// left out, moved or appended (the STREAM construction: Hoang, Reyhanitabar, Rogaway and Vizár,
+// CRYPTO 2015). storage/FORMAT.md §13. Pure, but for the random salt. Thread: any.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace semantic::storage {
+
+inline constexpr std::size_t cipher_header_bytes = 64;
+inline constexpr std::size_t cipher_segment_bytes = 64 * 1024;  // of contents
+inline constexpr std::size_t cipher_tag_bytes = 16;
+inline constexpr std::size_t cipher_salt_bytes = 32;
+inline constexpr std::size_t cipher_key_id_bytes = 16;
+
+/// What stands in front of an object's segments.
+struct cipher_header {
+    std::string key_id;  // cipher_key_id_bytes
+    std::string salt;    // cipher_salt_bytes
+};
+
+/// Says which key encrypted an object, and nothing of the key. `key`: 32 bytes.
+std::string cipher_key_id(std::string_view key);
+
+/// With a salt that no other object has.
+cipher_header new_cipher_header(std::string_view key);
+std::string encode(const cipher_header& header);
+/// Nothing for anything else than a header of this version.
+std::optional<cipher_header> decode_cipher_header(std::string_view bytes);
+
+std::uint64_t encrypted_bytes(std::uint64_t contents);
+/// Nothing for a size that no contents have.
+std::optional<std::uint64_t> decrypted_bytes(std::uint64_t encrypted);
+
+/// Leaves nothing of a secret in memory.
+void wipe(std::string& secret);
+
+/// The segments of one object.
+class object_cipher {
+  public:
+    /// `key`: 32 bytes. `name`: the object's, which the segments are bound to.
+    object_cipher(std::string_view key, const cipher_header& header, std::string_view name);
+
+    /// Appends `number`'s segment to `into`. `contents`: cipher_segment_bytes, the last one's 0 to
+    /// as many.
+    void seal(std::uint32_t number, bool is_last, std::string_view contents,
+              std::string& into) const;
+    /// Appends the contents of the segment. Returns: whether they are what was sealed; if not,
+    /// `into` is as it was.
+    bool open(std::uint32_t number, bool is_last, std::string_view segment,
+              std::string& into) const;
+
+  private:
+    std::string key_;
+    std::string bound_;  // authenticated beside each segment: the header and the name
+};
+
+}  // namespace semantic::storage

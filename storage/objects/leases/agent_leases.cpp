@@ -1,0 +1,228 @@
+#include "storage/objects/leases/agent_leases.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "storage/objects/random_id.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t node_url_bytes_max = 512;
+constexpr std::chrono::milliseconds poll_interval{20};
+constexpr int renewals_a_lease = 3;  // while it lasts
+
+// Over a key of this node's, or over none: after Redis was started anew it knows of no lease.
+constexpr const char* renew_script =
+    "local v = redis.call('GET', KEYS[1]) "
+    "if v and v ~= ARGV[1] then return 0 end "
+    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+constexpr const char* give_back_script =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+}  // namespace
+
+bool is_node_url(std::string_view text) {
+    const bool is_tls = text.starts_with("https://");
+    if (!is_tls && !text.starts_with("http://")) return false;
+    text.remove_prefix(is_tls ? 8 : 7);
+    if (text.empty() || text.front() == '/' || text.size() > node_url_bytes_max) return false;
+    return std::all_of(text.begin(), text.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               std::string_view(".-_~:/[]").find(c) != std::string_view::npos;
+    });
+}
+
+agent_leases::agent_leases(agent_leases_options options)
+    : options_(std::move(options)),
+      value_(random_id() + " " + options_.url),
+      link_(options_.address, options_.patience),
+      worker_([this](std::stop_token stop) { work(std::move(stop)); }) {}
+
+agent_leases::~agent_leases() {
+    worker_.request_stop();
+    worker_.join();
+    std::vector<std::string> held;
+    {
+        std::lock_guard lock(mutex_);
+        if (clock::now() < silent_until_) return;
+        for (const auto& [agent, of] : entries_) held.push_back(agent);
+    }
+    for (const std::string& agent : held)
+        if (!link_.call({"EVAL", give_back_script, "1", key_of(agent), value_})) return;
+}
+
+/// Requires: the mutex.
+agent_leases::lease agent_leases::use(const std::string& agent, entry& of) {
+    ++of.users;
+    // The address says nothing: only the deleter counts.
+    return {static_cast<const void*>(this), [this, agent](const void*) { leave(agent); }};
+}
+
+void agent_leases::leave(const std::string& agent) {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(agent);
+    if (--found->second.users > 0) return;
+    has_work_ = true;
+    changed_.notify_all();
+}
+
+agent_leases::lease agent_leases::share(const std::string& agent) {
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(agent);
+    if (found == entries_.end() || found->second.users == 0) return nullptr;
+    return use(agent, found->second);
+}
+
+/// Returns: nothing where Redis is to be asked.
+std::optional<agent_leases::claim> agent_leases::take_known(const std::string& agent) {
+    const auto now = clock::now();
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(agent);
+    if (found != entries_.end() && found->second.is == entry::state::held &&
+        now < found->second.good_until)
+        return claim{use(agent, found->second), false, {}};
+    if (now >= silent_until_) return std::nullopt;
+    ++counts_.unanswered;
+    return claim{};
+}
+
+agent_leases::claim agent_leases::take(const std::string& agent) {
+    const auto until = clock::now() + options_.wait;
+    claim got = try_take(agent);
+    while (got.is_elsewhere && clock::now() < until) {
+        std::this_thread::sleep_for(poll_interval);
+        got = try_take(agent);
+    }
+    if (got.is_elsewhere) {
+        std::lock_guard lock(mutex_);
+        ++counts_.elsewhere;
+    }
+    return got;
+}
+
+agent_leases::claim agent_leases::try_take(const std::string& agent) {
+    if (auto known = take_known(agent)) return *known;
+    std::lock_guard turn(calls_);
+    if (auto known = take_known(agent)) return *known;
+    const auto asked = clock::now();
+    const auto reply = link_.call(
+        {"SET", key_of(agent), value_, "NX", "GET", "PX", std::to_string(options_.lasts.count())});
+    answered(reply);
+    std::lock_guard lock(mutex_);
+    if (!reply) {
+        ++counts_.unanswered;
+        // What Redis has read and not answered may give the lease later. Redis is asked once in a
+        // pause then, so that these are few.
+        entries_.try_emplace(agent, entry{0, entry::state::unsure, asked + options_.lasts});
+        return {};
+    }
+    const bool is_new = reply->is == redis_reply::kind::nothing;
+    if (!is_new && reply->text != value_) {
+        const std::size_t blank = std::min(reply->text.find(' '), reply->text.size());
+        std::string url = reply->text.substr(std::min(blank + 1, reply->text.size()));
+        return {nullptr, true, is_node_url(url) ? url : std::string()};
+    }
+    if (is_new) ++counts_.taken;
+    entry& of = entries_[agent];
+    of.is = entry::state::held;
+    of.good_until = asked + (is_new ? options_.lasts : std::chrono::milliseconds(0));
+    if (!is_new) {  // this node's from before: to be renewed
+        has_work_ = true;
+        changed_.notify_all();
+    }
+    return {use(agent, of), false, {}};
+}
+
+agent_leases_counts agent_leases::counts() const {
+    std::lock_guard lock(mutex_);
+    agent_leases_counts now = counts_;
+    now.held = static_cast<std::uint64_t>(std::ranges::count_if(
+        entries_, [](const auto& each) { return each.second.is == entry::state::held; }));
+    return now;
+}
+
+void agent_leases::answered(const redis_result<redis_reply>& reply) {
+    bool warns = false;
+    {
+        std::lock_guard lock(mutex_);
+        if (!reply) silent_until_ = clock::now() + options_.pause;
+        warns = !reply && !was_silent_;
+        if (reply && was_silent_) {
+            has_work_ = true;  // what was asked for while Redis was silent
+            changed_.notify_all();
+        }
+        was_silent_ = !reply;
+    }
+    if (warns && options_.on_warning)
+        options_.on_warning(reply.error() + "; agents go on without leases");
+}
+
+void agent_leases::work(std::stop_token stop) {
+    const auto interval = options_.lasts / renewals_a_lease;
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+        changed_.wait_for(lock, stop, interval, [this] { return has_work_; });
+        has_work_ = false;
+        const auto now = clock::now();
+        std::erase_if(entries_, [now](const auto& each) {
+            return each.second.users == 0 &&
+                   (each.second.is == entry::state::lost || each.second.good_until < now);
+        });
+        if (stop.stop_requested() || now < silent_until_) continue;
+        std::vector<std::string> left, due;
+        for (const auto& [agent, of] : entries_) {
+            if (of.users == 0)
+                left.push_back(agent);
+            else if (of.is == entry::state::held &&
+                     of.good_until < now + options_.lasts - interval / 2)
+                due.push_back(agent);
+        }
+        lock.unlock();
+        for (const std::string& agent : left) give_back(agent);
+        for (const std::string& agent : due) renew(agent);
+        lock.lock();
+    }
+}
+
+void agent_leases::renew(const std::string& agent) {
+    std::lock_guard turn(calls_);
+    const auto asked = clock::now();
+    const auto reply = link_.call(
+        {"EVAL", renew_script, "1", key_of(agent), value_, std::to_string(options_.lasts.count())});
+    answered(reply);
+    if (!reply) return;
+    std::lock_guard lock(mutex_);
+    const auto found = entries_.find(agent);
+    if (found == entries_.end()) return;
+    if (reply->number == 1) {
+        found->second.good_until = asked + options_.lasts;
+    } else {
+        found->second.is = entry::state::lost;
+        ++counts_.lost;
+    }
+}
+
+/// One that was taken again meanwhile is kept, and so is one that Redis does not answer for.
+void agent_leases::give_back(const std::string& agent) {
+    std::lock_guard turn(calls_);
+    const auto is_left = [&] {
+        const auto found = entries_.find(agent);
+        return found != entries_.end() && found->second.users == 0;
+    };
+    {
+        std::lock_guard lock(mutex_);
+        if (!is_left() || clock::now() < silent_until_) return;
+        // Whoever takes it now asks Redis, behind this call.
+        entries_[agent].is = entry::state::unsure;
+    }
+    const auto reply = link_.call({"EVAL", give_back_script, "1", key_of(agent), value_});
+    answered(reply);
+    std::lock_guard lock(mutex_);
+    if (reply && is_left()) entries_.erase(agent);
+}
+
+}  // namespace semantic::storage

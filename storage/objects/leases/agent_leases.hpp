@@ -1,0 +1,101 @@
+#pragma once
+// Which of several nodes that share an object store is at work on an agent: a key in Redis that its
+// node keeps while a request extends the agent or an upload of it is under way, and that goes when
+// the node does. Leases spare two nodes from working on the same turn; they do not decide. What a
+// node puts in the object store is put over the manifest that it has seen, so the manifest's
+// version is the fencing token of one whose lease ran out, and without an answer of Redis the nodes
+// go on. Owner: whoever opened it; it outlives every lease. Thread: any.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "storage/objects/leases/redis_link.hpp"
+#include "storage/types/agent_leases_counts.hpp"
+
+namespace semantic::storage {
+
+/// Whether `text` is the URL of a node: http:// or https://, a host, and of it all nothing but what
+/// stands in such a URL unescaped.
+bool is_node_url(std::string_view text);
+
+struct agent_leases_options {
+    redis_address address;
+    std::string url;  // where the other nodes' clients reach this one; empty: nowhere
+    std::chrono::milliseconds lasts{10'000};  // without a sign of its node
+    std::chrono::milliseconds patience{300};  // with Redis, for a connection or an answer
+    /// How long take() waits for another node to be done: it gives a lease back behind the answer.
+    std::chrono::milliseconds wait{500};
+    std::chrono::milliseconds pause{2'000};  // how long Redis counts as gone after it was silent
+    /// Trouble worth a log line. Called from any thread; may be empty.
+    std::function<void(std::string)> on_warning{};
+};
+
+class agent_leases {
+  public:
+    /// While one of them lives, the agent is this node's.
+    using lease = std::shared_ptr<const void>;
+    struct claim {
+        lease mine;  // null: another node's, or Redis does not answer
+        bool is_elsewhere = false;
+        std::string url;  // of the node that has the agent; empty: unsaid
+    };
+
+    /// Connects when it is first asked.
+    explicit agent_leases(agent_leases_options options);
+    /// Gives back what is held.
+    ~agent_leases();
+    agent_leases(const agent_leases&) = delete;
+    agent_leases& operator=(const agent_leases&) = delete;
+
+    /// Blocks, as long as `wait` and twice the patience at most. `agent`: a name that no other
+    /// agent of any node has.
+    claim take(const std::string& agent);
+    /// Returns at once: one more of what this node has, null where it has not.
+    lease share(const std::string& agent);
+    agent_leases_counts counts() const;
+
+  private:
+    struct entry {
+        enum class state {
+            unsure,  // Redis was asked, and may give it yet
+            held,
+            lost,  // another node has it
+        };
+        int users = 0;  // 0: to be given back
+        state is = state::unsure;
+        std::chrono::steady_clock::time_point good_until{};  // no key of this node's lasts longer
+    };
+    claim try_take(const std::string& agent);
+    std::optional<claim> take_known(const std::string& agent);
+    lease use(const std::string& agent, entry& of);
+    void leave(const std::string& agent);
+    void work(std::stop_token stop);
+    void renew(const std::string& agent);
+    void give_back(const std::string& agent);
+    void answered(const redis_result<redis_reply>& reply);
+    std::string key_of(const std::string& agent) const { return "semantic:lease:" + agent; }
+
+    const agent_leases_options options_;
+    const std::string value_;  // of this node's keys: a random name, and its URL
+    redis_link link_;
+    std::mutex calls_;  // one call at a time, and what is noted of its answer; before mutex_
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable_any changed_;
+    std::map<std::string, entry> entries_;
+    bool has_work_ = false;  // an entry is to be given back or renewed at once
+    std::chrono::steady_clock::time_point silent_until_{};
+    bool was_silent_ = false;  // when it was asked last
+    agent_leases_counts counts_;
+    std::jthread worker_;  // the last: it ends first
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,71 @@
+#pragma once
+// A proxy between an HTTP client and a server of this machine that makes trouble on order, a
+// request at a time. Every connection carries one request. Thread: any; a request that comes takes
+// the trouble that was ordered first.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace semantic::tests {
+
+enum class trouble {
+    none,
+    answer,           // `text`, a whole response, is sent and the server hears nothing
+    cut_before,       // the connection closes; the server hears nothing
+    cut_after,        // the server answers, and the connection closes without a word of it
+    truncate_answer,  // the last byte of the response is missing
+    flip_answer,      // the last byte of the response has another bit
+    flip_upload,      // the last byte of the request's body has
+    drop_header,      // the server does not see the header whose lower-case name is `text`
+    delay,            // the server hears of the request 400 ms later
+};
+
+class fault_proxy {
+  public:
+    /// `server_port`: 0 where every request is to be answered by trouble.
+    explicit fault_proxy(std::uint16_t server_port = 0);
+    ~fault_proxy();
+    fault_proxy(const fault_proxy&) = delete;
+    fault_proxy& operator=(const fault_proxy&) = delete;
+
+    std::uint16_t port() const { return port_; }
+    /// For one of the next `times` requests, behind what was ordered before.
+    void order(trouble kind, std::string text = {}, int times = 1);
+    /// For every request that nothing else is ordered for.
+    void order_always(trouble kind, std::string text = {});
+    /// The heads of the requests that came.
+    std::vector<std::string> requests() const;
+
+  private:
+    struct ordered {
+        trouble kind = trouble::none;
+        std::string text;
+    };
+    void accept_all();
+    void serve(int client);
+    ordered take();
+    /// Returns: everything that the server sent.
+    std::string ask_server(const std::string& request) const;
+
+    const std::uint16_t server_port_;
+    std::uint16_t port_ = 0;
+    int listener_ = -1;
+    mutable std::mutex mutex_;  // guards what follows
+    std::deque<ordered> orders_;
+    ordered always_;
+    std::vector<std::string> requests_;
+    std::vector<std::jthread> serving_;
+    std::jthread accepting_;
+};
+
+/// A whole response without a body.
+std::string http_answer(int status, const std::string& more_headers = {},
+                        const std::string& body = {});
+
+}  // namespace semantic::tests
