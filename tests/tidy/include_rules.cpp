@@ -168,6 +168,27 @@ findings mutual_folders(const tree& files) {
     return found;
 }
 
+findings own_header_first(const tree& files) {
+    std::set<std::string, std::less<>> headers;
+    for (const source& file : files) {
+        if (is_header(file)) headers.insert(file.path);
+    }
+    findings found;
+    for (const source& file : files) {
+        if (!is_product(file) || !file.path.ends_with(".cpp")) continue;
+        const std::string own = file.path.substr(0, file.path.size() - 3) + "hpp";
+        if (!headers.contains(own)) continue;
+        const auto first =
+            std::find_if(file.code.begin(), file.code.end(),
+                         [](const std::string& line) { return line.starts_with("#include"); });
+        if (first != file.code.end() && included_path(*first) == own) continue;
+        found.push_back(
+            {file.path, std::size_t(first - file.code.begin()) + 1,
+             own + " must be included first: nothing else shows that it compiles alone"});
+    }
+    return found;
+}
+
 findings folder_sizes(const tree& files) {
     std::map<std::string, std::size_t> count;
     for (const source& file : files) {

@@ -53,6 +53,7 @@ findings columns(const tree& files);
 findings function_lengths(const tree& files, const std::vector<exception>& allowed);
 findings file_lengths(const tree& files, const std::vector<exception>& allowed);
 findings headers_guarded(const tree& files);    // #pragma once
+findings own_header_first(const tree& files);   // so that each compiles alone
 findings headers_clean(const tree& files);      // no `using namespace`
 findings leftovers(const tree& files);          // notes to oneself
 findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their captures twice

@@ -201,6 +201,18 @@ TEST(tidy_rules, a_header_without_guard_is_found) {
     EXPECT_TRUE(headers_guarded({make_source("server/a.hpp", "#pragma once\n")}).empty());
 }
 
+TEST(tidy_rules, a_source_that_includes_its_own_header_second_is_found) {
+    const auto header = make_source("storage/a.hpp", "#pragma once\n");
+    const auto second =
+        make_source("storage/a.cpp", "\n#include <string>\n#include \"storage/a.hpp\"\n");
+    EXPECT_EQ(only(own_header_first({header, second})).line, 2U);
+    EXPECT_EQ(own_header_first({header, make_source("storage/a.cpp", "int a;\n")}).size(), 1U);
+    const auto first =
+        make_source("storage/a.cpp", "// Why.\n#include \"storage/a.hpp\"\n\n#include <string>\n");
+    EXPECT_TRUE(own_header_first({header, first}).empty());
+    EXPECT_TRUE(own_header_first({second}).empty());
+}
+
 TEST(tidy_rules, a_using_directive_in_a_header_is_found) {
     const std::string text = "#pragma once\nusing  namespace std;\n";
     EXPECT_EQ(only(headers_clean({make_source("server/a.hpp", text)})).line, 2U);

@@ -49,6 +49,7 @@ TEST(tidy, functions_are_seen_whole) {
 }
 TEST(tidy, files_have_one_subject) { EXPECT_CLEAN(file_lengths(project(), allowed.files)); }
 TEST(tidy, headers_are_guarded) { EXPECT_CLEAN(headers_guarded(project())); }
+TEST(tidy, a_source_includes_its_own_header_first) { EXPECT_CLEAN(own_header_first(project())); }
 TEST(tidy, headers_open_no_namespace) { EXPECT_CLEAN(headers_clean(project())); }
 TEST(tidy, nothing_is_left_for_later) { EXPECT_CLEAN(leftovers(project())); }
 TEST(tidy, no_capturing_lambda_is_awaited_or_spawned) {
