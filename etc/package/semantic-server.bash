@@ -2,7 +2,7 @@
 _semantic_server() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
     case $previous in
-        --config | --models-file | --api-key-file | --log-file | --model)
+        --config | --models-file | --api-key-file | --object-store-key-file | --log-file | --model)
             compopt -o default
             COMPREPLY=()
             return
@@ -15,7 +15,10 @@ _semantic_server() {
         --log-level) COMPREPLY=($(compgen -W 'debug info warning error' -- "$current")) && return ;;
         --log-format) COMPREPLY=($(compgen -W 'text json' -- "$current")) && return ;;
         --metrics-for) COMPREPLY=($(compgen -W 'local admin all' -- "$current")) && return ;;
-        --insecure | --log-prompts | --trust-content | --strict-model-names)
+        --held-elsewhere)
+            COMPREPLY=($(compgen -W 'refuse redirect serve' -- "$current")) && return
+            ;;
+        --auto-swap | --insecure | --log-prompts | --trust-content | --strict-model-names)
             COMPREPLY=($(compgen -W 'on off' -- "$current")) && return
             ;;
     esac

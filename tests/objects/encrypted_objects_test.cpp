@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sys/stat.h>
 
+#include "storage/objects/agents/object_sweep.hpp"
 #include "storage/objects/directory_objects.hpp"
 #include "storage/objects/encryption/object_cipher.hpp"
 #include "storage/types/hex.hpp"
@@ -248,6 +249,19 @@ TEST_F(encrypted_objects, a_directory_without_the_key_is_told_so) {
     ASSERT_FALSE(agreed);
     EXPECT_EQ(agreed.error().code, object_errc::denied);
     EXPECT_NE(agreed.error().what.find("--object-store-key-file"), std::string::npos);
+}
+
+TEST_F(encrypted_objects, a_sweep_without_the_key_is_refused_and_leaves_no_notice) {
+    tests::temp_dir cache;
+    ASSERT_TRUE(agree_on_secret(*store_, posix_file_system(), cache.path()));
+    const auto other = open({key_of('b')});
+    for (object_store* without : {plain_.get(), other.get()}) {
+        const auto swept = sweep_objects(*without, {});
+        ASSERT_FALSE(swept);
+        EXPECT_EQ(swept.error().code, object_errc::denied);
+    }
+    EXPECT_TRUE(plain_->list(sweep_notice::name, "", 1)->objects.empty());
+    EXPECT_TRUE(sweep_objects(*store_, {}));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "storage/disk/block_format.hpp"
+#include "storage/objects/agents/object_sweep.hpp"
 #include "tests/objects/machine.hpp"
 #include "tests/support/fault_file_system.hpp"
 
@@ -121,6 +122,18 @@ TEST(shared_agents, a_store_that_is_gone_and_back_has_everything_then) {
         ASSERT_TRUE(b.fetch(id));
         EXPECT_TRUE(b.has(id, some_tokens(20, i)));
     }
+}
+
+TEST(shared_agents, a_damaged_notice_of_a_sweep_delays_uploads_and_loses_none) {
+    temp_dir objects, first, second;
+    machine a(objects.path(), first.path());
+    ASSERT_TRUE(a.objects->put(sweep_notice::name, "rubbish", always()));
+    a.put("ada", some_tokens(20));
+    EXPECT_FALSE(a.shared->wait_until_idle(milliseconds(100)));
+    ASSERT_TRUE(a.objects->remove(sweep_notice::name));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    machine b(objects.path(), second.path());
+    ASSERT_TRUE(b.fetch("ada"));
 }
 
 TEST(shared_agents, more_than_may_wait_are_counted_and_uploaded_after_the_next_start) {

@@ -33,6 +33,18 @@ object_result<std::optional<std::string>> read_secret(file_system& files, const 
     return of_file(bytes.error());
 }
 
+/// Errors: not_found; denied, where the object is encrypted and `objects` knows no keys; those of
+/// the store.
+object_result<void> get_common(object_store& objects, std::string& into) {
+    const auto got = objects.get(secret_name, into);
+    if (!got) return got.error();
+    if (is_encrypted_object(into))
+        return object_failure{object_errc::denied,
+                              "the object store is encrypted: its keys are needed, "
+                              "--object-store-key-file"};
+    return {};
+}
+
 bool has_agreed(file_system& files, const std::string& directory, const std::string& secret) {
     const auto sum = read_whole(files, directory + "/" + agreed_name, sum_bytes_max);
     return sum && *sum == sum_of(secret);
@@ -53,12 +65,7 @@ object_result<void> agree_on_secret(object_store& objects, file_system& files,
             has_agreed(files, directory, **own))
             return {};
         if (put.error().code != object_errc::precondition_failed) return put.error();
-        auto got = objects.get(secret_name, common);
-        if (!got) return got.error();
-        if (is_encrypted_object(common))
-            return object_failure{object_errc::denied,
-                                  "the object store is encrypted: its keys are needed, "
-                                  "--object-store-key-file"};
+        if (auto got = get_common(objects, common); !got) return got;
         if (common.size() != secret_bytes)
             return object_failure{object_errc::corrupt, "the object store's secret has " +
                                                             std::to_string(common.size()) +
@@ -78,6 +85,13 @@ object_result<void> agree_on_secret(object_store& objects, file_system& files,
     if (auto ok = replace_file(files, directory + "/" + agreed_name, sum_of(common)); !ok)
         return of_file(ok.error());
     return {};
+}
+
+object_result<void> check_keys(object_store& objects) {
+    std::string common;
+    auto got = get_common(objects, common);
+    if (!got && got.error().code == object_errc::not_found) return {};
+    return got;
 }
 
 }  // namespace semantic::storage

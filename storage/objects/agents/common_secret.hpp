@@ -16,4 +16,9 @@ namespace semantic::storage {
 object_result<void> agree_on_secret(object_store& objects, file_system& files,
                                     const std::string& directory);
 
+/// Blocks. Whether `objects` reads what the machines on the store write; a store that no machine
+/// has used yet is read by everybody. Errors: denied and corrupt where the store is encrypted with
+/// other keys, or only one of the two is; those of the store.
+object_result<void> check_keys(object_store& objects);
+
 }  // namespace semantic::storage

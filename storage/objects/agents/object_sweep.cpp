@@ -5,6 +5,7 @@
 
 #include "storage/disk/block_format.hpp"
 #include "storage/disk/manifest.hpp"
+#include "storage/objects/agents/common_secret.hpp"
 
 namespace semantic::storage {
 
@@ -230,6 +231,8 @@ object_result<seen_notice> read_sweep_notice(object_store& objects) {
 }
 
 object_result<sweep_report> sweep_objects(object_store& objects, const sweep_options& options) {
+    // With other keys than the machines' it could read nothing, and they could not read its notice.
+    if (auto ok = check_keys(objects); !ok) return ok.error();
     auto seen = read_sweep_notice(objects);
     if (!seen) return seen.error();
     return sweep(objects, options, std::move(*seen)).run();

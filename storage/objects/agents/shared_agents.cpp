@@ -234,7 +234,8 @@ object_result<void> shared_agents::look_at_sweeps() {
     const std::string version = there->front() ? there->front()->version : std::string();
     if (version == sweep_.version) return {};
     auto seen = read_sweep_notice(objects_);
-    if (!seen) return seen.error();
+    // A damaged notice says nothing of what is to be uploaded, which waits until it is mended.
+    if (!seen) return object_failure{object_errc::unavailable, seen.error().what};
     sweep_ = std::move(*seen);
     there_.clear();
     return {};
