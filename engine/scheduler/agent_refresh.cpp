@@ -43,7 +43,14 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
         else
             around_.arrive(work);
     });
-    if (!queued) around_.arrive(work);
+    if (queued) return;
+    if (work->request.append)
+        around_.refuse(work, {failure_kind::overloaded,
+                              "the newest memory of agent " + agent.str() +
+                                  " cannot be found: too much disk work is waiting",
+                              retry_after});
+    else
+        around_.arrive(work);
 }
 
 }  // namespace semantic::engine

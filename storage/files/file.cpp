@@ -169,7 +169,9 @@ class posix_files final : public file_system {
     }
 
     result<void> link(const std::string& from, const std::string& to) override {
-        if (::link(from.c_str(), to.c_str()) != 0) return os_failure(from, "link");
+        if (::link(from.c_str(), to.c_str()) == 0) return {};
+        if (errno == EEXIST) return failure{errc::bad_value, to + ": is there already"};
+        return os_failure(from, "link");
         return {};
     }
 

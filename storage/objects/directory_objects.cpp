@@ -247,8 +247,16 @@ object_result<void> directory_objects::publish(const std::string& temporary,
     if (auto ok = files_.make_directory(folder); !ok) return of_file(ok.error());
     const auto held = lock(name);
     if (!held) return held.error();
-    if (auto ok = check(name, condition); !ok) return ok;
-    if (auto ok = files_.rename(temporary, path); !ok) return of_file(ok.error());
+    // A network file system may say from memory that a name is absent. Its server lets one link to
+    // the name succeed, whatever its clients remember; where there are no links, the lock decides.
+    const bool is_new = condition.when == put_condition::kind::if_absent;
+    const auto linked = is_new ? files_.link(temporary, path) : failure{errc::io, {}};
+    if (!linked && linked.error().code == errc::bad_value)
+        return object_failure{object_errc::precondition_failed, name + " is there already"};
+    if (!linked) {
+        if (auto ok = check(name, condition); !ok) return ok;
+        if (auto ok = files_.rename(temporary, path); !ok) return of_file(ok.error());
+    }
     if (auto ok = files_.sync_directory(folder); !ok) return of_file(ok.error());
     return {};
 }
@@ -264,10 +272,9 @@ object_result<std::string> directory_objects::put(const std::string& name, std::
     const std::string id = random_id();
     const auto temporary = write_temporary(encode_header(id, bytes), bytes);
     if (!temporary) return temporary.error();
-    if (auto ok = publish(*temporary, name, condition); !ok) {
-        (void)files_.unlink(*temporary);  // as in write_temporary; gone when it was renamed
-        return ok.error();
-    }
+    const auto published = publish(*temporary, name, condition);
+    (void)files_.unlink(*temporary);  // as in write_temporary; gone when it was renamed
+    if (!published) return published.error();
     return id;
 }
 

@@ -137,13 +137,6 @@ header_list headers_of(const http_request& request) {
     return list;
 }
 
-/// Nothing of the request can have left before there was a connection.
-bool has_no_connection(CURLcode code) {
-    return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
-           code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR ||
-           code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_URL_MALFORMAT;
-}
-
 /// Trying again does not change them.
 bool is_lasting(CURLcode code) {
     return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
@@ -204,13 +197,11 @@ boost::system::result<http_response, http_failure> http_client::exchange(
     curl_easy_getinfo(handle.get(), CURLINFO_RETRY_AFTER, &retry_after);
     handles_->give_back(std::move(handle));
     if (one.is_too_large)
-        return http_failure{
-            true, false,
-            "the answer is longer than " + std::to_string(request.response_bytes_max) + " bytes"};
+        return http_failure{false, "the answer is longer than " +
+                                       std::to_string(request.response_bytes_max) + " bytes"};
     if (code == CURLE_ABORTED_BY_CALLBACK)
-        return http_failure{true, false, "the program is being stopped"};
-    if (code != CURLE_OK)
-        return http_failure{!has_no_connection(code), !is_lasting(code), curl_easy_strerror(code)};
+        return http_failure{false, "the program is being stopped"};
+    if (code != CURLE_OK) return http_failure{!is_lasting(code), curl_easy_strerror(code)};
     one.response.status = static_cast<int>(status);
     one.response.retry_after = std::chrono::seconds(std::max<curl_off_t>(retry_after, 0));
     return std::move(one.response);

@@ -33,7 +33,6 @@ struct http_response {
 
 /// There was no whole response.
 struct http_failure {
-    bool may_have_arrived;  // the request, so that the server may have done what it asked for
     bool may_succeed_later;
     std::string what;
 };

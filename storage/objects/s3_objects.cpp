@@ -38,7 +38,6 @@ struct s3_call {
 struct s3_refusal {
     object_failure failure;
     bool may_succeed_later = false;
-    bool may_be_done = false;
     std::chrono::seconds retry_after{0};
 };
 
@@ -71,7 +70,6 @@ s3_refusal refusal_of(const http_response& response, const std::string& what) {
     s3_refusal refusal;
     refusal.may_succeed_later =
         is_retryable_status(response.status) || is_retryable_code(error.code);
-    refusal.may_be_done = is_retryable_status(response.status);
     refusal.retry_after = response.retry_after;
     const object_errc code =
         refusal.may_succeed_later ? object_errc::unavailable : kind_of(response.status, error.code);
@@ -126,9 +124,9 @@ class s3_objects final : public object_store {
     using outcome = boost::system::result<http_response, s3_refusal>;
     /// Looks at a response whose status says success; says what is wrong with it.
     using response_check = std::function<std::optional<object_failure>(const http_response&)>;
-    /// Looks at a refusal before it counts; `may_be_done`: whether an earlier try may have done it.
+    /// Looks at a refusal before it counts.
     using refusal_check =
-        std::function<std::optional<object_result<http_response>>(const s3_refusal&, bool)>;
+        std::function<std::optional<object_result<http_response>>(const s3_refusal&)>;
 
     std::string what_of(const s3_call& call) const {
         return call.method + " " + options_.endpoint + "/" + options_.bucket + "/" + call.key;
@@ -142,8 +140,7 @@ class s3_objects final : public object_store {
     std::optional<object_result<http_response>> settle_put(const std::string& name,
                                                            const std::string& id,
                                                            const put_condition& condition,
-                                                           const s3_refusal& refusal,
-                                                           bool may_be_done);
+                                                           const s3_refusal& refusal);
 
     const s3_options options_;
     const std::string host_;
@@ -184,15 +181,14 @@ s3_objects::outcome s3_objects::try_once(const s3_call& call, const response_che
     if (!response) {
         const http_failure& f = response.error();
         const auto code = f.may_succeed_later ? object_errc::unavailable : object_errc::io;
-        return s3_refusal{
-            {code, what_of(call) + ": " + f.what}, f.may_succeed_later, f.may_have_arrived};
+        return s3_refusal{{code, what_of(call) + ": " + f.what}, f.may_succeed_later};
     }
     if (response->status < 200 || response->status > 299)
         return refusal_of(*response, what_of(call));
     if (check)
         if (auto wrong = check(*response)) {
             const bool may_be_better = wrong->code == object_errc::corrupt;
-            return s3_refusal{std::move(*wrong), may_be_better, true};
+            return s3_refusal{std::move(*wrong), may_be_better};
         }
     return std::move(*response);
 }
@@ -210,14 +206,12 @@ object_result<http_response> s3_objects::perform(const s3_call& call, const resp
                                                  const refusal_check& refused) {
     const auto begin = steady::now();
     backoff tries(options_.retries, std::random_device{}());
-    bool may_be_done = false;
     for (;;) {
         outcome one = try_once(call, check);
         if (one) return std::move(*one);
         s3_refusal refusal = one.error();
         if (refused)
-            if (auto settled = refused(refusal, may_be_done)) return std::move(*settled);
-        may_be_done = may_be_done || refusal.may_be_done;
+            if (auto settled = refused(refusal)) return std::move(*settled);
         if (!refusal.may_succeed_later) return std::move(refusal.failure);
         const auto elapsed =
             std::chrono::duration_cast<std::chrono::milliseconds>(steady::now() - begin);
@@ -286,21 +280,19 @@ object_result<http_response> s3_objects::head(const std::string& name) {
 }
 
 /// A condition that does not hold may be one that an earlier try of the same write has changed,
-/// whose answer was lost. Returns: nothing where `refusal` is to be dealt with as any other.
+/// whose answer was lost; libcurl, too, sends a request again by itself when a connection that was
+/// open already dies. Returns: nothing where `refusal` is to be dealt with as any other.
 std::optional<object_result<http_response>> s3_objects::settle_put(const std::string& name,
                                                                    const std::string& id,
                                                                    const put_condition& condition,
-                                                                   const s3_refusal& refusal,
-                                                                   bool may_be_done) {
+                                                                   const s3_refusal& refusal) {
     const object_errc code = refusal.failure.code;
     const bool is_gone =
         code == object_errc::not_found && condition.when == put_condition::kind::if_version;
     if (code != object_errc::precondition_failed && !is_gone) return std::nullopt;
-    if (may_be_done) {
-        auto there = head(name);
-        if (there && header_of(*there, write_header) == id) return there;
-        if (!there && there.error().code != object_errc::not_found) return there;
-    }
+    auto there = head(name);
+    if (there && header_of(*there, write_header) == id) return there;
+    if (!there && there.error().code != object_errc::not_found) return there;
     return object_failure{object_errc::precondition_failed, refusal.failure.what};
 }
 
@@ -315,10 +307,13 @@ object_result<std::string> s3_objects::put(const std::string& name, std::string_
     call.signed_headers = {{sum_header, sha256_hex(bytes)}, {write_header, id}};
     if (condition.when == put_condition::kind::if_absent)
         call.headers.emplace_back("if-none-match", "*");
+    // A header without a value would not be sent, and the write not be conditional.
+    if (condition.when == put_condition::kind::if_version && condition.version.empty())
+        return object_failure{object_errc::bad_value, name + ": no version to put it over"};
     if (condition.when == put_condition::kind::if_version)
         call.headers.emplace_back("if-match", condition.version);
-    const auto refused = [&](const s3_refusal& refusal, bool may_be_done) {
-        return settle_put(name, id, condition, refusal, may_be_done);
+    const auto refused = [&](const s3_refusal& refusal) {
+        return settle_put(name, id, condition, refusal);
     };
     auto response = perform(call, {}, refused);
     if (!response) return response.error();

@@ -207,6 +207,14 @@ TEST_F(agent_leases_on_redis, what_is_no_url_of_a_node_is_told_to_nobody) {
     EXPECT_EQ(claim.url, "");
 }
 
+TEST_F(agent_leases_on_redis, a_node_that_was_started_anew_sends_nobody_to_itself) {
+    redis_link link(redis_->address(), milliseconds(1000));
+    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", "before http://one:8001"}));
+    const auto claim = node("http://one:8001")->take("a");
+    EXPECT_TRUE(claim.is_elsewhere);
+    EXPECT_EQ(claim.url, "");
+}
+
 TEST_F(agent_leases_on_redis, of_many_nodes_and_threads_one_has_an_agent_at_a_time) {
     constexpr int nodes = 4, rounds = 300;
     std::atomic<int> inside{0}, most{0}, entered{0};

@@ -103,6 +103,28 @@ TEST(directory_objects, every_failing_step_of_a_write_leaves_the_old_or_the_new)
     }
 }
 
+TEST(directory_objects, of_two_that_are_new_one_wins_though_no_name_is_seen) {
+    temp_dir dir;
+    fault_file_system files(dir.path());
+    const auto store = open_in(files, dir.path());
+    files.forget_names();
+    ASSERT_TRUE(store->put("a", "first", if_absent()));
+    const auto second = store->put("a", "second", if_absent());
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, object_errc::precondition_failed);
+    EXPECT_EQ(read(*store, "a"), "first");
+}
+
+TEST(directory_objects, where_there_are_no_links_the_lock_decides) {
+    temp_dir dir;
+    fault_file_system files(dir.path());
+    files.refuse_links();
+    const auto store = open_in(files, dir.path());
+    ASSERT_TRUE(store->put("a", "first", if_absent()));
+    EXPECT_FALSE(store->put("a", "second", if_absent()));
+    EXPECT_EQ(read(*store, "a"), "first");
+}
+
 TEST(directory_objects, what_was_put_survives_a_power_cut_at_every_step) {
     for (const lost what : {lost::everything, lost::nothing, lost::at_random}) {
         bool is_done = false;

@@ -19,7 +19,8 @@ inline constexpr std::chrono::milliseconds patience{20'000};
 /// A machine with a cache directory and a pool of its own, on a directory of objects.
 struct machine {
     machine(const std::string& objects_path, const std::string& cache_path,
-            kv_layout of = small_layout(), file_system* object_files = nullptr)
+            kv_layout of = small_layout(), file_system* object_files = nullptr,
+            file_system* cache_files = nullptr)
         : layout(std::move(of)),
           pool(layout, layout.frame_bytes() * 1000),
           objects(std::move(*open_directory_objects(
@@ -27,7 +28,7 @@ struct machine {
           path(cache_path) {
         const auto agreed = agree_on_secret(*objects, posix_file_system(), path);
         EXPECT_TRUE(agreed) << agreed.error().what;
-        store = std::move(*agent_cache_store::open(options_for(path), pool));
+        store = std::move(*agent_cache_store::open(options_for(path, cache_files), pool));
         share();
     }
     void share(std::size_t pending_max = 100) {

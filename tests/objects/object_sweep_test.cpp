@@ -163,6 +163,21 @@ TEST(object_sweep, one_that_dies_at_any_step_is_finished_by_a_later_one) {
     }
 }
 
+TEST(object_sweep, a_slow_one_is_alive_as_long_as_it_speaks) {
+    temp_dir objects, first;
+    machine a(objects.path(), first.path());
+    a.put("ada", some_tokens(block_tokens));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    watched_objects slow(*a.objects, [](const std::string& what) -> object_result<void> {
+        if (what == "list blocks/") std::this_thread::sleep_for(1100ms);
+        return {};
+    });
+    swept(slow, at(0s));
+    const auto notice = read_sweep_notice(*a.objects);
+    ASSERT_TRUE(notice);
+    EXPECT_GE(notice->notice.began, (start + 1s).time_since_epoch() / 1s);
+}
+
 TEST(object_sweep, of_two_at_once_one_is_refused) {
     temp_dir objects, first;
     machine a(objects.path(), first.path());

@@ -87,7 +87,8 @@ TEST(s3_objects_alone, each_refusal_has_its_kind_and_only_the_passing_ones_are_t
           answer{404, "NoSuchBucket", object_errc::io, 1},
           answer{301, "PermanentRedirect", object_errc::io, 1},
           answer{409, "ConditionalRequestConflict", object_errc::unavailable, 6},
-          answer{412, "PreconditionFailed", object_errc::precondition_failed, 1},
+          // The second asks whose write it is that is there.
+          answer{412, "PreconditionFailed", object_errc::precondition_failed, 2},
           answer{429, "", object_errc::unavailable, 6},
           answer{500, "InternalError", object_errc::unavailable, 6},
           answer{501, "NotImplemented", object_errc::io, 1},
@@ -265,6 +266,25 @@ TEST_F(s3_objects_fault, a_write_whose_answer_was_lost_is_known_again) {
     ASSERT_TRUE(replaced) << replaced.error().what;
     EXPECT_EQ(read(*straight_, "a"), "2");
     EXPECT_EQ(straight_->stat(std::vector<std::string>{"a"})->at(0)->version, *replaced);
+}
+
+TEST_F(s3_objects_fault, a_write_that_arrived_twice_is_known_again) {
+    // As libcurl sends it by itself when a connection that was open already dies.
+    proxy_->order(trouble::twice);
+    const auto made = store_->put("a", "1", if_absent());
+    ASSERT_TRUE(made) << made.error().what;
+    proxy_->order(trouble::twice);
+    const auto replaced = store_->put("a", "2", if_version(*made));
+    ASSERT_TRUE(replaced) << replaced.error().what;
+    EXPECT_EQ(read(*straight_, "a"), "2");
+}
+
+TEST_F(s3_objects_fault, no_version_is_no_condition_that_holds) {
+    ASSERT_TRUE(store_->put("a", "1", always()));
+    const auto put = store_->put("a", "2", if_version(""));
+    ASSERT_FALSE(put);
+    EXPECT_EQ(put.error().code, object_errc::bad_value);
+    EXPECT_EQ(read(*straight_, "a"), "1");
 }
 
 TEST_F(s3_objects_fault, another_ones_write_is_not_taken_for_the_lost_one) {

@@ -346,6 +346,34 @@ TEST(shared_agents, turns_that_were_overtaken_stand_in_a_fork) {
     EXPECT_TRUE(c.fetch(b.last_fork));
 }
 
+TEST(shared_agents, a_winner_that_cannot_be_taken_up_costs_one_fork) {
+    temp_dir objects, first, second;
+    const auto tokens = some_tokens(30);
+    machine a(objects.path(), first.path()), b(objects.path(), second.path());
+    a.put("ada", tokens);
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    ASSERT_TRUE(b.fetch("ada"));
+    a.put("ada", longer(tokens, 25));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    const auto blocks = a.objects->list("blocks/", "", 100);
+    b.put("ada", longer(tokens, 10));
+    ASSERT_TRUE(b.shared->wait_until_idle(patience));
+    for (const listed_object& each : blocks->objects) ASSERT_TRUE(a.objects->remove(each.name));
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(b.shared->refresh(id_of("ada")));
+    EXPECT_EQ(b.shared->counts().forks, 1U);
+}
+
+TEST(shared_agents, that_cannot_be_opened_say_so) {
+    temp_dir objects, first;
+    machine a(objects.path(), first.path());
+    fault_file_system faults(first.path());
+    faults.set_read_only(true);
+    shared_agents_options options;
+    options.directory = first.path();
+    options.files = &faults;
+    EXPECT_FALSE(shared_agents::open(*a.store, *a.objects, options));
+}
+
 TEST(shared_agents, of_two_who_write_at_once_exactly_one_wins_each_time) {
     const int tries = std::getenv("SEMANTIC_TEST_WRITERS")
                           ? std::atoi(std::getenv("SEMANTIC_TEST_WRITERS"))
@@ -397,6 +425,50 @@ TEST(shared_agents, who_waits_for_an_upload_is_told_when_it_is_there_or_has_fail
     EXPECT_EQ(a.objects->list("agents/", "", 10)->objects.size(), 1U);
     faults.set_read_only(true);
     EXPECT_FALSE(save(2));
+}
+
+TEST(shared_agents, what_has_left_the_disk_before_its_upload_is_not_said_to_be_there) {
+    temp_dir objects, first;
+    machine a(objects.path(), first.path());
+    a.store->put(make_state(a.pool, "ada", some_tokens(30)));
+    ASSERT_TRUE(a.store->save(id_of("ada")));
+    ASSERT_TRUE(a.store->erase(id_of("ada")));
+    std::promise<bool> told;
+    a.shared->note_saved(id_of("ada"), [&](bool is_there) { told.set_value(is_there); });
+    EXPECT_FALSE(told.get_future().get());
+    EXPECT_EQ(a.shared->counts().agents_uploaded, 0U);
+}
+
+TEST(shared_agents, one_that_is_erased_during_its_first_upload_does_not_come_back) {
+    temp_dir objects, first, second;
+    machine a(objects.path(), first.path());
+    a.make_slow(milliseconds(100));
+    a.put("ada", some_tokens(2 * block_tokens));
+    while (a.objects->list("blocks/", "", 1)->objects.empty()) continue;
+    ASSERT_TRUE(a.shared->forget(id_of("ada")));
+    ASSERT_TRUE(a.store->erase(id_of("ada")));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    machine b(objects.path(), second.path());
+    EXPECT_FALSE(b.fetch("ada"));
+}
+
+TEST(shared_agents, an_erasure_that_could_not_be_made_here_is_made_when_it_can) {
+    temp_dir objects, first, second, third;
+    fault_file_system faults(second.path());
+    machine a(objects.path(), first.path());
+    machine b(objects.path(), second.path(), small_layout(), nullptr, &faults);
+    a.put("ada", some_tokens(30));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    ASSERT_TRUE(b.fetch("ada"));
+    ASSERT_TRUE(a.store->erase(id_of("ada")));
+    ASSERT_TRUE(a.shared->forget(id_of("ada")));
+    faults.set_read_only(true);
+    EXPECT_FALSE(b.shared->refresh(id_of("ada")));
+    faults.set_read_only(false);
+    b.share();
+    ASSERT_TRUE(b.shared->wait_until_idle(patience));
+    machine c(objects.path(), third.path());
+    EXPECT_FALSE(c.fetch("ada")) << "what is left at b must not replace the tombstone";
 }
 
 TEST(shared_agents, what_another_machine_erases_is_gone_here_and_may_be_made_anew) {

@@ -300,6 +300,7 @@ result<std::vector<storage::directory_entry>> fault_file_system::list(const std:
 result<bool> fault_file_system::exists(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (down_) return down("exists " + path);
+    if (forgets_names_) return false;
     return real_.exists(path);
 }
 
@@ -321,6 +322,11 @@ void fault_file_system::set_read_only(bool read_only) {
 void fault_file_system::refuse_links() {
     std::lock_guard lock(mutex_);
     refuses_links_ = true;
+}
+
+void fault_file_system::forget_names() {
+    std::lock_guard lock(mutex_);
+    forgets_names_ = true;
 }
 
 std::vector<std::string> fault_file_system::opened() const {

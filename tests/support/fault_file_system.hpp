@@ -52,6 +52,9 @@ class fault_file_system final : public storage::file_system {
     bool has_fired() const;
     /// From now on link() fails, as on a file system without second names.
     void refuse_links();
+    /// From now on exists() says no of everything, as a network file system's client may whose
+    /// memory of a directory is old.
+    void forget_names();
     /// Calls `hook` with the path before each removal, on the thread that removes, which it may
     /// hold up. Requires: nobody removes anything now.
     void before_unlink(std::function<void(const std::string&)> hook);
@@ -120,6 +123,7 @@ class fault_file_system final : public storage::file_system {
     std::function<void(const std::string&, std::uint64_t)> before_read_;
     bool read_only_ = false;
     bool refuses_links_ = false;
+    bool forgets_names_ = false;
     bool fired_ = false;
     bool down_ = false;
 };

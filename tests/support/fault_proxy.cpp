@@ -178,6 +178,7 @@ void fault_proxy::serve(int client) {
     if (order.kind == trouble::drop_header) drop_header(request, order.text);
     if (order.kind == trouble::flip_upload) request.back() = static_cast<char>(request.back() ^ 4);
     say_close(request);
+    if (order.kind == trouble::twice) ask_server(request);
     std::string answer = ask_server(request);
     if (answer.empty() || order.kind == trouble::cut_after) return;
     say_close(answer);

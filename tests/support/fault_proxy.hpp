@@ -18,6 +18,7 @@ enum class trouble {
     none,
     answer,           // `text`, a whole response, is sent and the server hears nothing
     cut_before,       // the connection closes; the server hears nothing
+    twice,            // the server gets the request twice; its second answer is sent
     cut_after,        // the server answers, and the connection closes without a word of it
     truncate_answer,  // the last byte of the response is missing
     flip_answer,      // the last byte of the response has another bit

@@ -137,7 +137,10 @@ class sweep {
     }
 
     object_result<void> write(std::set<std::string> going) {
-        sweep_notice next{now_, std::move(going), unneeded_};
+        // Who finds a sweep dead counts from its last word, not from when it began to read.
+        const auto since = std::chrono::steady_clock::now() - begun_;
+        const auto now = now_ + std::chrono::duration_cast<std::chrono::seconds>(since).count();
+        sweep_notice next{now, std::move(going), unneeded_};
         auto put = objects_.put(sweep_notice::name, encode_sweep_notice(next),
                                 seen_.version.empty() ? if_absent() : if_version(seen_.version));
         if (!put && put.error().code == object_errc::precondition_failed) return under_way();
@@ -177,7 +180,8 @@ class sweep {
 
     object_store& objects_;
     const sweep_options& options_;
-    const std::int64_t now_;  // seconds since 1970
+    const std::int64_t now_;  // seconds since 1970, when it began
+    const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
     seen_notice seen_;
     std::map<std::string, std::int64_t> unneeded_;
     sweep_report report_;

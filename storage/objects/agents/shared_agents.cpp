@@ -64,7 +64,7 @@ object_result<std::unique_ptr<shared_agents>> shared_agents::open(
 
 shared_agents::~shared_agents() {
     worker_.request_stop();
-    worker_.join();
+    if (worker_.joinable()) worker_.join();  // none where open() failed
     for (const auto& [manifest, told] : pending_)
         for (const uploaded& done : told) done(false);
 }
@@ -177,7 +177,8 @@ void shared_agents::work(std::stop_token stop) {
         uploading_ = last;
         lock.unlock();
         const auto done = upload(last);
-        for (const uploaded& each : told) each(done.has_value());
+        for (const uploaded& each : told) each(done && *done);
+        if (done && !*done) warn(last + " has left the disk before it was in the object store");
         if (!done && !has_warned)
             warn("could not upload " + last + " to the object store: " + done.error().what);
         has_warned = !done;
@@ -202,27 +203,28 @@ void shared_agents::work(std::stop_token stop) {
     }
 }
 
-/// Blocks first: whoever sees the manifest finds them.
-object_result<void> shared_agents::upload(const std::string& manifest) {
+/// Blocks first: whoever sees the manifest finds them. Returns: whether it is in the object store;
+/// false where the manifest has left the disk meanwhile.
+object_result<bool> shared_agents::upload(const std::string& manifest) {
     for (int left = rereads_max;; --left) {
         const auto bytes = read_manifest(manifest);
         // Evicted for the disk quota, or erased: what the object store has stays.
-        if (!bytes && bytes.error().code == object_errc::not_found) return {};
+        if (!bytes && bytes.error().code == object_errc::not_found) return false;
         if (!bytes) return bytes.error();
-        auto seen = look_at_sweeps();
-        if (!seen) return seen;
+        if (auto seen = look_at_sweeps(); !seen) return seen.error();
         auto blocks = upload_blocks(manifest, *bytes);
         // A later save has taken a tail away that nobody needs any more.
         if (!blocks && blocks.error().code == object_errc::not_found && left > 1) continue;
-        if (!blocks) return blocks;
+        if (!blocks) return blocks.error();
         auto version = put_manifest(manifest, *bytes);
         if (!version) return version.error();
-        if (auto safe = look_for_sweep(manifest, *bytes); !safe) return safe;
-        auto marked = write_mark(manifest, {*version, sum_of(*bytes)});
+        if (auto safe = look_for_sweep(manifest, *bytes); !safe) return safe.error();
+        const auto marked = write_mark(manifest, {*version, sum_of(*bytes)});
         std::lock_guard lock(mutex_);
         ++counts_.agents_uploaded;
         counts_.bytes_uploaded += bytes->size();
-        return marked;
+        if (!marked) return marked.error();
+        return true;
     }
 }
 
@@ -433,6 +435,7 @@ object_result<freshness> shared_agents::take_up(const agent_id& id, const local_
         std::lock_guard lock(mutex_);
         ++counts_.agents_fetched;
         counts_.bytes_fetched += fetched;
+        gave_way_.erase(own.path);
     }
     if (auto ok = write_mark(own.path, now); !ok) return ok.error();
     return freshness::fetched;
@@ -446,12 +449,20 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
         ++counts_.conflicts;
     }
     if (!options_.name_fork) return {};
+    const std::string sum = sum_of(*own.bytes);
+    {
+        // Where the winner's memory could not be taken up, these turns stand in a fork already.
+        std::lock_guard lock(mutex_);
+        const auto given = gave_way_.find(own.path);
+        if (given != gave_way_.end() && given->second == sum) return {};
+    }
     const agent_id fork = options_.name_fork(id);
     const auto made = store_.fork(id, fork);
     if (!made && made.error().code == errc::not_found) return {};  // unreadable here
     if (!made) return of_file(made.error());
     add_pending(store_.manifest_of(fork), {});
     std::lock_guard lock(mutex_);
+    gave_way_[own.path] = sum;
     ++counts_.forks;
     return {};
 }
@@ -461,19 +472,28 @@ object_result<freshness> shared_agents::take_erasure(const agent_id& id, const l
     if (own.bytes && own.is_ahead() && own.seen && own.seen->version == now.version)
         return freshness::same;  // made anew here, and not uploaded yet
     give_up_pending(own.path);
-    // The mark first: what is made anew is put over the tombstone.
+    // The mark last: with it, what is left here would count as made anew, and go over the
+    // tombstone.
+    if (own.bytes) {
+        const auto gone = store_.erase(id, fingerprint_in(own.path));
+        if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
+    }
     if (auto ok = write_mark(own.path, now); !ok) return ok.error();
     if (!own.bytes) return freshness::absent;
-    const auto gone = store_.erase(id, fingerprint_in(own.path));
-    if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
     std::lock_guard lock(mutex_);
     ++counts_.erased;
     return freshness::erased;
 }
 
 object_result<void> shared_agents::forget(const agent_id& id) {
-    std::string from;
     const std::string own = store_.manifest_of(id);
+    give_up_pending(own);
+    {
+        // A first upload that is under way has nothing to list yet, and would bring the agent back.
+        const turn mine(*this, own, options_.upload_wait);
+        if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
+    }
+    std::string from;
     do {
         const auto page = objects_.list(std::string(agent_part(own)), from, object_page_max);
         if (!page) return page.error();
@@ -481,7 +501,6 @@ object_result<void> shared_agents::forget(const agent_id& id) {
             if (auto ok = forget_manifest(each.name); !ok) return ok;
         from = page->next;
     } while (!from.empty());
-    give_up_pending(own);  // one that was never uploaded
     return {};
 }
 

@@ -116,7 +116,7 @@ class shared_agents {
                   const shared_agents_options& options);
     object_result<void> find_pending();
     void work(std::stop_token stop);
-    object_result<void> upload(const std::string& manifest);
+    object_result<bool> upload(const std::string& manifest);
     object_result<void> look_at_sweeps();
     object_result<void> look_for_sweep(const std::string& manifest, const std::string& bytes);
     object_result<void> upload_blocks(const std::string& manifest, const std::string& bytes);
@@ -153,6 +153,9 @@ class shared_agents {
     std::string uploading_;           // empty: nothing
     bool has_failed_ = false;         // the last upload
     std::set<std::string> in_turns_;  // manifests that refresh() and forget() are at
+    // Manifests whose turns stand in a fork, though what has overtaken them could not be taken up;
+    // with their sums.
+    std::map<std::string, std::string> gave_way_;
     std::chrono::steady_clock::time_point silent_until_{};  // the object store did not answer
     shared_agents_counts counts_;
     std::jthread worker_;

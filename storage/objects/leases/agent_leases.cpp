@@ -124,7 +124,9 @@ agent_leases::claim agent_leases::try_take(const std::string& agent) {
     if (!is_new && reply->text != value_) {
         const std::size_t blank = std::min(reply->text.find(' '), reply->text.size());
         std::string url = reply->text.substr(std::min(blank + 1, reply->text.size()));
-        return {nullptr, true, is_node_url(url) ? url : std::string()};
+        // Before a node was started anew it was another one, at the same place.
+        const bool leads_on = is_node_url(url) && url != options_.url;
+        return {nullptr, true, leads_on ? url : std::string()};
     }
     if (is_new) ++counts_.taken;
     entry& of = entries_[agent];
