@@ -65,8 +65,8 @@ class file_system {
     virtual result<std::unique_ptr<writable_file>> append(const std::string& path) = 0;
     /// Puts `from` in the place of `to`, at once. Lasts when the directory is synced.
     virtual result<void> rename(const std::string& from, const std::string& to) = 0;
-    /// Gives a file a second name, which nothing has yet, at once. Lasts when the directory is
-    /// synced. Errors: io, also where the file system knows no second names.
+    /// Gives a file a second name, at once. Lasts when the directory is synced. Errors: bad_value
+    /// where something has that name; io, also where the file system knows no second names.
     virtual result<void> link(const std::string& from, const std::string& to) = 0;
     virtual result<void> unlink(const std::string& path) = 0;
     /// Makes every create, rename, link and unlink in the directory last.
