@@ -1,8 +1,14 @@
 #include "engine/scheduler/batch/batch.hpp"
 
+#include <thread>
+
 namespace semantic::engine {
 
 namespace {
+
+// How long an answer that lacks memory waits for what another model keeps for a moment.
+constexpr std::chrono::milliseconds short_pause{2};
+constexpr std::chrono::milliseconds others_patience{2'000};
 
 std::optional<failed> refusal(const job& work, const batch_options& options) {
     auto unknown = [&](token_id token, const char* sentence, request_part at_fault) {
@@ -196,6 +202,8 @@ bool batch::relieve(bool others_were_busy) {
     if (decided == relief::wait) return now.has_turn && wait_for_others();
     if (decided == relief::preempt_youngest)
         preempt_youngest();
+    else if (others_may_give_way())
+        return true;
     else
         end_for_want_of_blocks(*sequences_.running().front());
     return has_work();
@@ -207,6 +215,18 @@ bool batch::wait_for_others() {
     wants_word_ = !wants_word_;
     if (wants_word_) pool_.budget().want_word(pool_);
     return wants_word_;
+}
+
+// Another model has memory and is not at work: what keeps it, such as a save or a look-up that is
+// just ending, passes soon. Nothing of this model can run meanwhile. Returns: whether to try again.
+bool batch::others_may_give_way() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - short_at_ > short_pause * 10) short_since_ = now;  // some step found room since
+    short_at_ = now;
+    const std::size_t own = pool_.held_count() * pool_.layout().frame_bytes();
+    if (pool_.budget().held_bytes() <= own || now - short_since_ > others_patience) return false;
+    std::this_thread::sleep_for(short_pause);
+    return true;
 }
 
 void batch::preempt_youngest() {

@@ -6,6 +6,8 @@
 // waits, and memory that no sequence runs on is evicted first. When the running sequences have
 // grown until nothing is left, the youngest gives its blocks back and computes them again later.
 
+#include <chrono>
+
 #include "engine/scheduler/batch/admitter.hpp"
 #include "engine/scheduler/batch/batch_outputs.hpp"
 #include "engine/scheduler/batch/delivery.hpp"
@@ -55,6 +57,7 @@ class batch {
     void run_rows(std::span<const step_row> rows);
     void run_model(std::span<const step_row> rows);
     bool relieve(bool others_were_busy);
+    bool others_may_give_way();
     void preempt_youngest();
     void end_for_want_of_blocks(sequence& run);
     bool has_work() const;
@@ -64,6 +67,8 @@ class batch {
     const storage::block_pool& pool_;
     engine_probe& probe_;
     bool wants_word_ = false;  // of room that other models leave
+    // Since when, and when last, the only answer under way was short of memory.
+    std::chrono::steady_clock::time_point short_since_{}, short_at_{};
 
     wait_queue waiting_;
     sequence_set sequences_;
