@@ -25,6 +25,7 @@ struct run_options {
     int max_batch = 16;
     chunk_policy chunks;
     int pool_tokens = 32 * 1024;
+    std::shared_ptr<storage::pool_budget> shared{};  // with other pools, in place of pool_tokens
 };
 
 /// A batch on the embedded model, and what came out of it for every request.
@@ -34,7 +35,10 @@ class bare_batch {
         : config_(*model_config::load(model_folder)),
           words_(*tokenizer::load(model_folder)),
           arena_(options.threads),
-          pool_(make_kv_layout(config_, {4, 64}, 256), pool_bytes(options.pool_tokens)),
+          pool_(make_kv_layout(config_, {4, 64}, 256),
+                options.shared
+                    ? options.shared
+                    : std::make_shared<storage::pool_budget>(pool_bytes(options.pool_tokens))),
           store_(open()) {
         arena_.run([&] {
             transformer_limits limits{options.chunks.max_tokens + options.max_batch,
