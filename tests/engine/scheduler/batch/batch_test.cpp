@@ -1,9 +1,11 @@
 // What a step does with several requests, and with one that fails.
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/engine/scheduler/bare_batch.hpp"
 
@@ -80,6 +82,41 @@ TEST(batch, an_answer_behind_a_prompt_saved_early_fills_the_whole_pool_and_ends_
     ASSERT_TRUE(running.finishes.contains(1));
     EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
     EXPECT_EQ(running.finishes[1].output_tokens, options.pool_tokens - tokens + 1);
+}
+
+// Another model, which is not at work, has a block of the pool that both share.
+TEST(batch, an_answer_waits_two_seconds_for_what_another_model_keeps_and_no_longer) {
+    using clock = std::chrono::steady_clock;
+    const auto layout = make_kv_layout(*model_config::load(tests::model_folder), {4, 64}, 256);
+    const auto block = static_cast<std::size_t>(layout.layer_count());
+    for (const bool lets_go : {true, false}) {
+        run_options options;
+        options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
+        storage::block_pool other(layout, options.shared);
+        const auto kept = *other.allocate(block);
+        bare_batch running(options);
+        const std::string prompt = turn(notes(15));
+        const int tokens = running.prompt_tokens(prompt);
+        running.add(1, prompt, endless(1000, 1));
+        clock::time_point full{};
+        std::jthread owner([&] {
+            while (options.shared->held_bytes() < options.shared->bytes()) continue;
+            std::this_thread::sleep_for(std::chrono::milliseconds(300));
+            if (lets_go) other.release(kept);
+        });
+        running.on_emit = [&](const job&, const generation_event&) { full = clock::now(); };
+        running.run_all();
+        const auto waited = clock::now() - full;
+        owner.join();
+        if (!lets_go) other.release(kept);
+        ASSERT_TRUE(running.finishes.contains(1));
+        EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
+        EXPECT_EQ(running.finishes[1].output_tokens, (lets_go ? 3 : 2) * 256 - tokens + 1);
+        if (!lets_go) {
+            EXPECT_GE(waited, std::chrono::seconds(2));
+            EXPECT_LT(waited, std::chrono::seconds(8));
+        }
+    }
 }
 
 TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
