@@ -159,9 +159,12 @@ class local_engine final : public engine {
     const model_info& info() const noexcept override { return info_; }
     const engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_->probe(); }
-    std::optional<storage::agent_leases_counts> lease_counts() const override {
-        return sharing_->lease_counts();
+    std::vector<storage::agent_id> remembered() const override { return store_->ids(); }
+    std::vector<storage::blocks_stored> stored_blocks(
+        const storage::agent_id& agent) const override {
+        return store_->stored_blocks(agent);
     }
+    node_counts counts_of_nodes() const override { return sharing_->counts_of_nodes(); }
     std::optional<storage::shared_agents_counts> shared_counts() const override {
         return sharing_->counts();
     }
@@ -481,6 +484,7 @@ storage::store_options store_options_of(const engine_options& options,
     store.model = model.weights_hash().hex();
     store.model_name = name_of_model(options);
     if (options.feed) store.on_left = telling(options.feed);
+    store.kv_events = options.kv_events;
     if (options.commons != nullptr) store.share = options.commons->directory;
     return store;
 }

@@ -27,12 +27,17 @@
 #include "storage/types/ids.hpp"
 #include "storage/types/kept_record.hpp"
 #include "storage/types/message_place.hpp"
+#include "storage/types/node_news_counts.hpp"
 #include "storage/types/probe.hpp"
 #include "storage/types/shared_agents_counts.hpp"
 
 namespace semantic::storage {
 class agent_leases;
+struct blocks_stored;
+class kv_event_feed;
+class node_news;
 class object_store;
+class uploaded_blocks;
 }  // namespace semantic::storage
 
 namespace semantic::engine {
@@ -51,7 +56,9 @@ struct shared_memory {
     /// How long the end of an answer waits for its memory to reach the object store too; 0: it is
     /// uploaded behind the answer.
     std::chrono::milliseconds wait{0};
-    std::shared_ptr<storage::agent_leases> leases{};  // null: nodes do not ask each other
+    std::shared_ptr<storage::agent_leases> leases{};     // null: nodes do not ask each other
+    std::shared_ptr<storage::uploaded_blocks> blocks{};  // null: the store alone is asked
+    std::shared_ptr<storage::node_news> news{};          // null: nodes tell each other nothing
     held_elsewhere when_held = held_elsewhere::refuse;
 };
 
@@ -91,12 +98,20 @@ struct engine_options {
     std::function<void(std::string)> on_warning;
     /// Where what happens is told; null: nobody can watch.
     std::shared_ptr<activity_feed> feed{};
+    /// Where the blocks that come to the disk, and leave it, are told; null: nobody can follow.
+    std::shared_ptr<storage::kv_event_feed> kv_events{};
     /// With engines that are to run at the same time on one cache directory; null: it is alone.
     /// cache_budget_bytes is then what was given to make it.
     std::shared_ptr<engine_commons> commons{};
     /// Where agents of other machines are found, and those of this one are kept; nothing: here
     /// only.
     std::optional<shared_memory> shared{};
+};
+
+/// What nodes on one object store do with each other, where there is a Redis.
+struct node_counts {
+    std::optional<storage::agent_leases_counts> leases{};
+    std::optional<storage::node_news_counts> news{};
 };
 
 struct model_info {
@@ -287,10 +302,16 @@ class engine {
     virtual const model_info& info() const noexcept = 0;
     virtual const engine_probe& probe() const noexcept = 0;
     virtual const storage::store_probe& store_probe() const noexcept = 0;
+    /// Returns: every agent that this model remembers.
+    virtual std::vector<storage::agent_id> remembered() const = 0;
+    /// Returns: which full blocks of the agent's newest text are on disk, in runs; none of a
+    /// private memory.
+    virtual std::vector<storage::blocks_stored> stored_blocks(
+        const storage::agent_id& agent) const = 0;
     /// Returns: nothing where no object store is shared.
     virtual std::optional<storage::shared_agents_counts> shared_counts() const = 0;
-    /// Of the process: every engine in it says the same. Nothing where there are no leases.
-    virtual std::optional<storage::agent_leases_counts> lease_counts() const = 0;
+    /// Of the process: every engine in it says the same.
+    virtual node_counts counts_of_nodes() const = 0;
     virtual pool_usage pool() const = 0;
     virtual memory_usage memory_of(const storage::tenant_id& tenant) const = 0;
 };

@@ -2,7 +2,7 @@
 
 #include "engine/prompt/source_search.hpp"
 #include "storage/objects/agents/common_secret.hpp"
-#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 
 namespace semantic::engine {
 
@@ -30,11 +30,28 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     how.directory = options.cache_directory;
     how.lookups = options.shared->lookups.get();
     how.name_fork = [](const storage::agent_id& of) { return new_anonymous_id().of(of.tenant()); };
+    how.blocks = options.shared->blocks.get();
+    if (const auto& news = options.shared->news) {
+        const auto telling = [&news](storage::agent_news::kind what) {
+            return [news, what](const std::string& agent) { news->tell({what, agent}); };
+        };
+        how.on_uploaded = telling(storage::agent_news::kind::saved);
+        how.on_forgotten = telling(storage::agent_news::kind::erased);
+    }
     how.on_warning = options.on_warning;
     auto opened = storage::shared_agents::open(store, *options.shared->uploads, how);
     if (!opened) return not_shared(opened.error());
     sharing->agents_ = std::move(*opened);
+    if (options.shared->news != nullptr)
+        sharing->hearing_ = options.shared->news->follow(
+            [self = sharing.get()](const storage::agent_news& news) { self->hear(news); });
     return sharing;
+}
+
+/// What a request for the agent would find out of the object store, before there is one.
+void engine_sharing::hear(const storage::agent_news& news) {
+    if (news.what == storage::agent_news::kind::saved) return agents_->heard_saved(news.agent);
+    if (const auto agent = agents_->find_name(news.agent)) bring(*agent);
 }
 
 std::optional<storage::shared_agents_counts> engine_sharing::counts() const {
@@ -42,9 +59,12 @@ std::optional<storage::shared_agents_counts> engine_sharing::counts() const {
     return agents_->counts();
 }
 
-std::optional<storage::agent_leases_counts> engine_sharing::lease_counts() const {
-    if (!memory_ || memory_->leases == nullptr) return std::nullopt;
-    return memory_->leases->counts();
+node_counts engine_sharing::counts_of_nodes() const {
+    node_counts found;
+    if (!memory_) return found;
+    if (memory_->leases != nullptr) found.leases = memory_->leases->counts();
+    if (memory_->news != nullptr) found.news = memory_->news->counts();
+    return found;
 }
 
 bool engine_sharing::bring(const storage::agent_id& agent) {

@@ -8,6 +8,7 @@
 #include "engine/engine.hpp"
 #include "storage/agents/agent_cache_store.hpp"
 #include "storage/objects/agents/shared_agents.hpp"
+#include "storage/objects/redis/node_news.hpp"
 
 namespace semantic::engine {
 
@@ -22,7 +23,7 @@ class engine_sharing {
     /// Null where nothing is shared.
     storage::shared_agents* agents() const { return agents_.get(); }
     std::optional<storage::shared_agents_counts> counts() const;
-    std::optional<storage::agent_leases_counts> lease_counts() const;
+    node_counts counts_of_nodes() const;
     /// Blocks. Has what the object store has of an agent that no request extends here too, where
     /// the object store answers. Returns: whether it has any.
     bool bring(const storage::agent_id& agent);
@@ -36,9 +37,12 @@ class engine_sharing {
     engine_sharing(std::optional<shared_memory> memory, storage::agent_cache_store& store)
         : memory_(std::move(memory)), store_(store) {}
 
+    void hear(const storage::agent_news& news);
+
     const std::optional<shared_memory> memory_;  // what agents_ works on
     storage::agent_cache_store& store_;
     std::unique_ptr<storage::shared_agents> agents_;
+    storage::node_news::subscription hearing_;  // the last: it ends first
 };
 
 }  // namespace semantic::engine

@@ -13,6 +13,7 @@
 
 #include "server/coordination/session_keeper.hpp"
 #include "server/handlers/routes.hpp"
+#include "server/live/node_board.hpp"
 #include "server/responses/response_keeper.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/start_failure.hpp"
@@ -77,6 +78,7 @@ app::app(app_options options)
               options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       live_(context_.get_executor(), options_.feed),
+      kv_(options_.kv_events),
       accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,
                  options_.settings.concurrent_requests}),
       engines_(static_cast<std::size_t>(options_.settings.max_loaded)),
@@ -103,12 +105,15 @@ app::app(app_options options)
                 runs_,
                 responses_,
                 live_,
-                accounts_},
+                kv_,
+                accounts_,
+                options_.news.get()},
       listener_(context_, services_, sessions_) {
     options_.limits = limits_of(options_);
     accounts_.open_all(options_.settings);
     listener_.open(options_.settings.host, options_.settings.port);
     port_ = listener_.port();
+    if (options_.news) options_.news->describe_by([this] { return own_node_text(services_); });
     if (options_.handle_signals) {
         // A client that closes its end and a file beyond `ulimit -f` must be error codes, not the
         // end of the process.
@@ -120,6 +125,7 @@ app::app(app_options options)
 }
 
 app::~app() {
+    if (options_.news) options_.news->describe_by({});
     if (queue_) queue_->close();
     switcher_.close(clock::now());
     switcher_.join();
@@ -396,8 +402,10 @@ net::awaitable<void> app::stop_in_order(clock::time_point until) {
     co_await wait_for_answers(clock::now() + farewell);
     if (!is_all) co_await leave_at_once();  // another model is being loaded
     responses_.tasks.cancel();
+    kv_.tasks.cancel();
     sessions_.cancel();
-    const bool is_quiet = co_await responses_.tasks.wait(clock::now() + farewell);
+    const bool is_quiet = co_await responses_.tasks.wait(clock::now() + farewell) &&
+                          co_await kv_.tasks.wait(clock::now() + farewell);
     if (!co_await sessions_.wait(clock::now() + farewell) || !is_quiet)
         log_event(log_level::warning, "connections were still open at the end");
     log_event(log_level::info, "stopped");

@@ -21,6 +21,7 @@
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
+#include "server/live/kv_followers.hpp"
 #include "server/live/live_hub.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
@@ -31,6 +32,7 @@
 #include "server/service/service_manager.hpp"
 #include "server/usage/key_accounts.hpp"
 #include "storage/files/worker_pool.hpp"
+#include "storage/objects/redis/node_news.hpp"
 
 namespace semantic::server {
 
@@ -48,6 +50,10 @@ struct app_options {
     beside_loader load_beside;
     /// What the engines that `load` makes tell of what happens. Not null.
     std::shared_ptr<engine::activity_feed> feed = std::make_shared<engine::activity_feed>();
+    /// Where they tell which blocks are on disk; null: nobody may follow.
+    std::shared_ptr<storage::kv_event_feed> kv_events{};
+    /// Where servers on one object store tell each other of themselves; null: nowhere.
+    std::shared_ptr<storage::node_news> news{};
     std::string cache_directory;  // for the line that says what runs
     bool handle_signals = true;   // SIGTERM and SIGINT stop the server; SIGHUP: see below
     /// Reads the configuration anew, for SIGHUP. Blocks. Throws config_error. Empty: it is ignored.
@@ -115,6 +121,7 @@ class app {
     run_registry runs_;
     response_registry responses_;
     live_hub live_;
+    kv_followers kv_;
     key_accounts accounts_;
     engine_slots engines_;
     known_models models_;

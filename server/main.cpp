@@ -14,12 +14,16 @@
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
 #include "storage/objects/encryption/encrypted_objects.hpp"
-#include "storage/objects/leases/agent_leases.hpp"
 #include "storage/objects/open_object_store.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
+#include "storage/objects/redis/node_news.hpp"
+#include "storage/objects/redis/uploaded_blocks.hpp"
 
 namespace {
 
 using namespace semantic;
+
+constexpr std::chrono::milliseconds redis_patience{300};
 
 /// All models that the options speak of.
 server::registry find_models(const server::config& settings, const char* argv0) {
@@ -59,17 +63,28 @@ engine::engine_options engine_options_of(const server::config& settings,
     return options;
 }
 
-/// Null where there is no Redis. One that does not answer may do so later.
-std::shared_ptr<storage::agent_leases> open_leases(const server::config& settings) {
-    if (settings.redis.empty()) return nullptr;
-    storage::agent_leases_options how;
+void warn(std::string what) { server::log_event(server::log_level::warning, std::move(what)); }
+
+/// What the nodes on an object store have in Redis, where there is one. One that does not answer
+/// may do so later.
+void open_redis(const server::config& settings, engine::shared_memory& shared) {
+    if (settings.redis.empty()) return;
     std::string why;
-    how.address = *storage::parse_redis_url(settings.redis, why);  // checked with the options
-    how.address.password = storage::process_environment("REDISCLI_AUTH").value_or("");
-    how.url = settings.node_url;
-    how.lasts = settings.lease;
-    how.on_warning = [](std::string what) { server::log_event(server::log_level::warning, what); };
-    return std::make_shared<storage::agent_leases>(std::move(how));
+    storage::redis_address address =
+        *storage::parse_redis_url(settings.redis, why);  // checked with the options
+    address.password = storage::process_environment("REDISCLI_AUTH").value_or("");
+    storage::agent_leases_options leases;
+    leases.address = address;
+    leases.url = settings.node_url;
+    leases.lasts = settings.lease;
+    leases.on_warning = warn;
+    shared.leases = std::make_shared<storage::agent_leases>(std::move(leases));
+    storage::node_news_options news;
+    news.address = address;
+    news.url = settings.node_url;
+    news.on_warning = warn;
+    shared.news = std::make_shared<storage::node_news>(std::move(news));
+    shared.blocks = std::make_shared<storage::uploaded_blocks>(address, redis_patience);
 }
 
 /// Throws where the URL, the credentials or the store are of no use; a store that does not answer
@@ -92,7 +107,7 @@ std::optional<engine::shared_memory> open_shared(const server::config& settings,
     shared.uploads = open(storage::object_patience::much);
     shared.lookups = open(storage::object_patience::little);
     shared.wait = settings.object_store_wait;
-    shared.leases = open_leases(settings);
+    open_redis(settings, shared);
     if (settings.held_elsewhere == "redirect") shared.when_held = engine::held_elsewhere::redirect;
     if (settings.held_elsewhere == "serve") shared.when_held = engine::held_elsewhere::serve;
     const auto good = storage::check_conditions(*shared.lookups);
@@ -108,10 +123,11 @@ std::optional<engine::shared_memory> open_shared(const server::config& settings,
 class loader {
   public:
     loader(const server::config& settings, const server::registry& models,
-           std::shared_ptr<engine::activity_feed> feed, std::optional<engine::shared_memory> shared)
+           const server::app_options& options, std::optional<engine::shared_memory> shared)
         : settings_(settings),
           models_(models),
-          feed_(std::move(feed)),
+          feed_(options.feed),
+          kv_events_(options.kv_events),
           shared_(std::move(shared)) {}
 
     storage::result<std::unique_ptr<engine::engine>> load(
@@ -121,6 +137,7 @@ class loader {
         engine::engine_options options = engine_options_of(settings_, model);
         options.feed = feed_;
         options.shared = shared_;
+        options.kv_events = kv_events_;
         std::vector<server::planned_model> others;
         for (const std::size_t each : beside) others.push_back(planned(each));
         const auto plan = server::plan_for(planned(number), others, pool_bytes_);
@@ -146,6 +163,7 @@ class loader {
     const server::config& settings_;
     const server::registry& models_;
     const std::shared_ptr<engine::activity_feed> feed_;
+    const std::shared_ptr<storage::kv_event_feed> kv_events_;
     const std::optional<engine::shared_memory> shared_;
     // One model is loaded at a time, so these need no lock.
     std::shared_ptr<engine::engine_commons> commons_;
@@ -167,7 +185,10 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
     options.cache_directory =
         engine_options_of(settings, models.at(models.start())).cache_directory;
     std::stop_source stop_sharing;
-    loader loads(settings, models, options.feed, open_shared(settings, stop_sharing.get_token()));
+    if (settings.kv_events) options.kv_events = std::make_shared<storage::kv_event_feed>();
+    auto shared = open_shared(settings, stop_sharing.get_token());
+    if (shared) options.news = shared->news;
+    loader loads(settings, models, options, std::move(shared));
     options.load_beside = [&](std::size_t model, const std::vector<std::size_t>& beside,
                               const auto& progress) { return loads.load(model, beside, progress); };
     options.read_again = [&] {

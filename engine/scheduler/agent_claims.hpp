@@ -8,7 +8,7 @@
 #include "engine/types/generation.hpp"
 #include "engine/types/held_elsewhere.hpp"
 #include "storage/agents/agent_cache_store.hpp"
-#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 
 namespace semantic::engine {
 

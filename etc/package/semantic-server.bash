@@ -18,7 +18,7 @@ _semantic_server() {
         --held-elsewhere)
             COMPREPLY=($(compgen -W 'refuse redirect serve' -- "$current")) && return
             ;;
-        --auto-swap | --insecure | --log-prompts | --trust-content | --strict-model-names)
+        --auto-swap | --insecure | --log-prompts | --trust-content | --strict-model-names | --kv-events)
             COMPREPLY=($(compgen -W 'on off' -- "$current")) && return
             ;;
     esac

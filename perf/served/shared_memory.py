@@ -15,6 +15,7 @@ to the first token, bytes fetched; draws first tokens by latency and bandwidth. 
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import signal
@@ -104,46 +105,56 @@ def curl_seconds(urls, at_once):
         return time.monotonic() - begin
 
 
+def apart(places, least=14):
+    """Moves labels, given by their heights, so far that none covers another."""
+    moved = dict(places)
+    names = sorted(moved, key=moved.get)
+    for before, name in zip(names, names[1:]):
+        moved[name] = max(moved[name], moved[before] + least)
+    return moved
+
+
 def draw(rows, options, levels, path):
-    """`rows`: (Mbit/s, latency, ms). `levels`: [(name, ms)], lines across."""
+    """`rows`: (Mbit/s, latency, ms). `levels`: [(name, ms)], lines across. Times in decades."""
     left, top, width, height = 70, 40, 520, 300
     latencies = sorted({row[1] for row in rows})
-    most = 1.1 * max([row[2] for row in rows] + [ms for _, ms in levels[1:]])
+    times = [row[2] for row in rows] + [ms for _, ms in levels]
+    least, most = math.log10(min(times)), math.log10(max(times))
+    decades = range(math.floor(least), math.ceil(most) + 1)
 
     def x(latency):
         return left + width * latency / max(latencies[-1], 1)
 
     def y(ms):
-        return top + height * (1 - min(ms / most, 1))
+        part = (math.log10(ms) - decades[0]) / (decades[-1] - decades[0])
+        return top + height * (1 - part)
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 130}" '
-           f'height="{height + 110}" font-family="sans-serif" font-size="12">',
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 190}" '
+           f'height="{height + 90}" font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>',
-           f'<text x="{left}" y="20" font-size="14">First token of {options.tokens:,} tokens at a '
-           'cold node, ms, by the latency of the object store</text>']
-    for i in range(6):
-        at = y(most * i / 5)
-        out.append(f'<line x1="{left}" x2="{left + width}" y1="{at:.1f}" y2="{at:.1f}" '
-                   f'stroke="#ddd"/><text x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">'
-                   f'{most * i / 5:,.0f}</text>')
+           f'<text x="{left}" y="20" font-size="14">First token of {options.tokens:,} tokens, ms, '
+           'by the latency of the object store, ms</text>']
+    for each in decades:
+        out.append(f'<line x1="{left}" x2="{left + width}" y1="{y(10 ** each):.1f}" '
+                   f'y2="{y(10 ** each):.1f}" stroke="#ddd"/><text x="{left - 8}" '
+                   f'y="{y(10 ** each) + 4:.1f}" text-anchor="end">{10 ** each:,}</text>')
     for latency in latencies:
         out.append(f'<text x="{x(latency):.1f}" y="{top + height + 18}" text-anchor="middle">'
                    f'{latency:g}</text>')
+    lines = {}  # name -> (points, style)
     for i, rate in enumerate(dict.fromkeys(row[0] for row in rows)):
         points = [(x(row[1]), y(row[2])) for row in rows if row[0] == rate]
-        line = ' '.join(f'{a:.1f},{b:.1f}' for a, b in points)
-        name = f'{rate:g} Mbit/s' if rate else 'unbounded'
-        out.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[i]}" '
-                   f'stroke-width="2"/><text x="{left + width + 8}" y="{points[-1][1] + 4:.1f}" '
-                   f'fill="{COLOURS[i]}">{name}</text>')
+        name = f'a cold node, {rate:g} Mbit/s' if rate else 'a cold node, unbounded'
+        lines[name] = points, f'stroke="{COLOURS[i]}" stroke-width="2"', COLOURS[i]
     for name, ms in levels:
-        if ms < most:
-            out.append(f'<line x1="{left}" x2="{left + width}" y1="{y(ms):.1f}" y2="{y(ms):.1f}" '
-                       f'stroke="#888" stroke-dasharray="4"/><text x="{left + 4}" '
-                       f'y="{y(ms) - 4:.1f}" fill="#555">{name}</text>')
-    told = ', '.join(f'{name} {ms:,.0f} ms' for name, ms in levels)
-    out.append(f'<text x="{left}" y="{top + height + 40}">{told}</text></svg>')
-    pathlib.Path(path).write_text('\n'.join(out) + '\n')
+        across = [(left, y(ms)), (left + width, y(ms))]
+        lines[f'{name}: {ms:,.0f}'] = across, 'stroke="#888" stroke-dasharray="4"', '#555'
+    labels = apart({name: points[-1][1] for name, (points, _, _) in lines.items()})
+    for name, (points, style, colour) in lines.items():
+        line = ' '.join(f'{a:.1f},{b:.1f}' for a, b in points)
+        out.append(f'<polyline points="{line}" fill="none" {style}/><text x="{left + width + 8}" '
+                   f'y="{labels[name] + 4:.1f}" fill="{colour}">{name}</text>')
+    pathlib.Path(path).write_text('\n'.join([*out, '</svg>']) + '\n')
 
 
 def at_one_node(nodes, messages, caches):

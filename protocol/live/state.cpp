@@ -66,6 +66,7 @@ std::string snapshot_message(const shown_state& now, const json::array& recent, 
     add(message, "agents", "[" + agents + "]");
     add(message, "sessions", now.sessions);
     add(message, "runs", now.runs);
+    add(message, "nodes", now.nodes);
     add(message, "recent", to_text(recent));
     return message + "}";
 }
@@ -78,6 +79,7 @@ std::string delta_message(const shown_state& before, const shown_state& now, con
     if (!agents.empty()) add(message, "agents", agents);
     if (before.sessions != now.sessions) add(message, "sessions", now.sessions);
     if (before.runs != now.runs) add(message, "runs", now.runs);
+    if (before.nodes != now.nodes) add(message, "nodes", now.nodes);
     if (before.model != now.model) add(message, "model", now.model);
     if (before.gauges != now.gauges) add(message, "gauges", now.gauges);
     if (!what.step.is_null()) add(message, "step", to_text(what.step));

@@ -22,6 +22,7 @@ struct shown_state {
     std::shared_ptr<const shown_agents> agents = std::make_shared<shown_agents>();  // not null
     std::string sessions = "[]";
     std::string runs = "[]";
+    std::string nodes = "[]";  // nodes_text() of nodes.hpp
     std::string model = "null";
     std::string gauges = "null";
 };

@@ -121,6 +121,7 @@ struct config {
     std::chrono::milliseconds lease{10'000};  // of an agent, without a sign of its node
     std::string node_url;  // where the others' clients reach this node; empty: nowhere
     std::string held_elsewhere = "refuse";  // engine/types/held_elsewhere.hpp, by name
+    bool kv_events = false;                 // /ws/kv-events is there
     std::string object_store_key_file;  // what is there is encrypted with its keys; empty: nothing
     bool auto_swap = false;             // requests have their models loaded
     std::chrono::seconds model_turn{30};   // see models/model_turns.hpp

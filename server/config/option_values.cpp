@@ -8,8 +8,8 @@
 
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
-#include "storage/objects/leases/agent_leases.hpp"
 #include "storage/objects/open_object_store.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server::option_values {

@@ -6,6 +6,7 @@ import { Chat } from './chat.js';
 import { at } from './dom.js';
 import { EventsView } from './events_view.js';
 import { Feed } from './feed.js';
+import { NodesView } from './nodes_view.js';
 import { NumbersView } from './numbers_view.js';
 import { ModelsView, SessionsView } from './others_view.js';
 import { apply, empty_state } from './state.js';
@@ -21,6 +22,7 @@ const numbers = new NumbersView(state);
 const events = new EventsView(state);
 const models = new ModelsView(state);
 const sessions = new SessionsView(state);
+const nodes = new NodesView(state);
 
 const draws = {
   agents: () => agents.draw(),
@@ -36,6 +38,7 @@ const draws = {
   model: () => models.draw(),
   sessions: () => sessions.draw(),
   runs: () => sessions.draw(),
+  nodes: () => nodes.draw(),
 };
 
 const due = new Set();

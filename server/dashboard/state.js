@@ -11,6 +11,7 @@ export function empty_state() {
     agents: new Map(),
     sessions: [],
     runs: [],
+    nodes: [], // servers on one object store, this one first
     events: [], // the latest last
     step: null,
     turns: new Map(), // agent's name -> its last admitted events
@@ -41,13 +42,14 @@ export function apply(state, message) {
       agents: new Map(message.agents.map((agent) => [key_of(agent), agent])),
       sessions: message.sessions,
       runs: message.runs,
+      nodes: message.nodes,
     });
     add_events(state, message.recent);
-    return ['agents', 'sessions', 'runs', 'model', 'gauges', 'step', 'events'];
+    return ['agents', 'sessions', 'runs', 'nodes', 'model', 'gauges', 'step', 'events'];
   }
   if (message.type !== 'delta' || !state.is_known) return [];
   const changed = [];
-  for (const part of ['sessions', 'runs', 'model', 'gauges', 'step'])
+  for (const part of ['sessions', 'runs', 'nodes', 'model', 'gauges', 'step'])
     if (message[part] !== undefined) {
       state[part] = message[part];
       changed.push(part);

@@ -3,6 +3,7 @@
 #include "protocol/admin.hpp"
 #include "server/handlers/answer/answer.hpp"
 #include "server/handlers/memories.hpp"
+#include "server/live/node_board.hpp"
 #include "server/runtime/logging.hpp"
 
 namespace semantic::server {
@@ -47,6 +48,10 @@ clear_result clear_all(engine::engine& engine, const std::optional<std::string>&
 }
 
 }  // namespace
+
+response get_nodes(const services& with, const request&) {
+    return json_response("{\"nodes\":" + nodes_text(with) + "}");
+}
 
 net::awaitable<std::optional<response>> delete_caches(const services& with, const request& incoming,
                                                       client_link&) {

@@ -13,6 +13,9 @@
 
 namespace semantic::server {
 
+/// GET /admin/nodes: {"nodes":[…]}, of live/node_board.hpp.
+response get_nodes(const services& with, const request& incoming);
+
 /// Forgets every agent of every tenant, but those that answer a request now.
 boost::asio::awaitable<std::optional<response>> delete_caches(const services& with,
                                                               const request& incoming,

@@ -10,6 +10,7 @@
 #include "server/handlers/dialects/ollama.hpp"
 #include "server/handlers/dialects/openai.hpp"
 #include "server/handlers/health.hpp"
+#include "server/handlers/kv_events.hpp"
 #include "server/handlers/metrics.hpp"
 #include "server/handlers/models/llama_cpp.hpp"
 #include "server/handlers/models/memory_report.hpp"
@@ -42,8 +43,11 @@ constexpr std::array table{
     route{"GET", "/dashboard/{id}", get_dashboard_file, nullptr, open, body_class::none,
           engine_need::none},
     route{"GET", "/ws", nullptr, get_ws, open, body_class::none, engine_need::none},
+    route{"GET", "/ws/kv-events", nullptr, get_kv_events, admin, body_class::none,
+          engine_need::none},
     route{"GET", "/metrics", get_metrics, nullptr, reader, body_class::none, engine_need::none},
     route{"GET", "/v1/usage", get_usage, nullptr, key, body_class::none, engine_need::none},
+    route{"GET", "/admin/nodes", get_nodes, nullptr, admin, body_class::none, engine_need::none},
     route{"GET", "/admin/usage", get_all_usage, nullptr, admin, body_class::none,
           engine_need::none},
     route{"GET", "/v1/models", nullptr, get_models, key, body_class::none, engine_need::none},

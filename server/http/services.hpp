@@ -21,9 +21,14 @@
 #include "server/runtime/token_stream.hpp"
 #include "server/runtime/turns_in_flight.hpp"
 
+namespace semantic::storage {
+class node_news;
+}
+
 namespace semantic::server {
 
 class key_accounts;
+class kv_followers;
 class live_hub;
 class response_registry;
 class run_registry;
@@ -51,7 +56,9 @@ struct services {
     run_registry& runs;
     response_registry& responses;
     live_hub& live;
+    kv_followers& kv;
     key_accounts& accounts;
+    const storage::node_news* news;  // null: no other servers are heard
 };
 
 }  // namespace semantic::server

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/live/node_board.hpp"
 #include "storage/files/utf8.hpp"
 
 namespace semantic::server {
@@ -125,7 +126,7 @@ void live_hub::tick() {
 }
 
 live_hub::moment live_hub::look(const services& with, engine::activity_feed::batch told) {
-    moment now{with.engines.look(), model_text(with), "null", std::move(told)};
+    moment now{with.engines.look(), model_text(with), nodes_text(with), "null", std::move(told)};
     if (!now.engine) return now;
     const bool is_due = clock::now() - pool_looked_ >= look_at_most_every;
     if (is_due) {
@@ -142,6 +143,7 @@ void live_hub::update(const services& with, const viewer& who, view& of, const m
     live::happened what;
     what.missed = now.told.dropped;
     next.model = now.model;
+    next.nodes = now.nodes;
     next.gauges = now.gauges;
     if (const auto from = viewpoint_of(who, now.engine)) {
         what.events = live::events_of(now.told.events, *from);

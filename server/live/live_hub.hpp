@@ -87,6 +87,7 @@ class live_hub {
     struct moment {
         engine_lease engine;
         std::string model;
+        std::string nodes;
         std::string gauges;
         engine::activity_feed::batch told;
     };

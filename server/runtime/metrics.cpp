@@ -173,7 +173,7 @@ void write_scheduler(exposition& out, const engine::engine_probe& probe) {
 }
 
 void write_shared(exposition& out, const storage::shared_agents_counts& counts) {
-    const std::array<std::tuple<const char*, const char*, std::uint64_t>, 12> counters{{
+    const std::array<std::tuple<const char*, const char*, std::uint64_t>, 13> counters{{
         {"semantic_shared_agents_uploaded_total", "Manifests uploaded to the object store.",
          counts.agents_uploaded},
         {"semantic_shared_blocks_uploaded_total", "Block files uploaded to the object store.",
@@ -195,6 +195,9 @@ void write_shared(exposition& out, const storage::shared_agents_counts& counts) 
          "Of them, those that the object store did not answer in time.", counts.unanswered},
         {"semantic_shared_erased_total", "Agents erased here because another machine erased them.",
          counts.erased},
+        {"semantic_shared_evicted_total",
+         "Agents that left the pool because another machine has gone on with them.",
+         counts.evicted},
         {"semantic_shared_left_out_total",
          "Uploads put off to the next start because too many were waiting.", counts.left_out},
     }};
@@ -219,6 +222,21 @@ void write_leases(exposition& out, const storage::agent_leases_counts& counts) {
         out.one(name, "counter", help, static_cast<double>(value));
     out.one("semantic_leases_held", "gauge", "Leases of agents that this server has now.",
             static_cast<double>(counts.held));
+}
+
+void write_news(exposition& out, const storage::node_news_counts& counts) {
+    const std::array<std::tuple<const char*, const char*, std::uint64_t>, 3> counters{{
+        {"semantic_news_told_total", "Saves and erasures that other servers were told of.",
+         counts.told},
+        {"semantic_news_heard_total", "Saves and erasures that other servers told of.",
+         counts.heard},
+        {"semantic_news_dropped_total", "Of those of this server, those that Redis did not take.",
+         counts.dropped},
+    }};
+    for (const auto& [name, help, value] : counters)
+        out.one(name, "counter", help, static_cast<double>(value));
+    out.one("semantic_other_nodes", "gauge", "Other servers on the object store that are heard.",
+            static_cast<double>(counts.nodes));
 }
 
 void write_store(exposition& out, const storage::store_probe& probe) {
@@ -436,7 +454,9 @@ std::string render_metrics(const server_probe& probe, const model_changes& chang
         if (const auto counts = each->shared_counts())
             shared = shared ? *shared + *counts : *counts;
     if (shared) write_shared(out, *shared);
-    if (const auto leases = engines.front()->lease_counts()) write_leases(out, *leases);
+    const engine::node_counts nodes = engines.front()->counts_of_nodes();
+    if (nodes.leases) write_leases(out, *nodes.leases);
+    if (nodes.news) write_news(out, *nodes.news);
     return out.take() + render_server_metrics(probe);
 }
 

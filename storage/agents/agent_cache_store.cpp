@@ -188,7 +188,7 @@ result<std::unique_ptr<agent_cache_store>> agent_cache_store::open(store_options
     const bool is_first = home == nullptr;
     if (is_first) {
         file_system& files = options.files != nullptr ? *options.files : posix_file_system();
-        home = std::make_shared<open_directory>(files, options.directory);
+        home = std::make_shared<open_directory>(files, options.directory, options.kv_events);
     }
     if (home->path != options.directory)
         return failure{errc::bad_value, options.directory + " is not " + home->path +
@@ -241,6 +241,29 @@ std::vector<agent_summary> agent_cache_store::list() const {
 
 std::vector<agent_summary> agent_cache_store::list(const tenant_id& tenant) const {
     return summaries_of(impl_->parts, &tenant);
+}
+
+std::vector<agent_id> agent_cache_store::ids() const {
+    const agent_index::lock locked(impl_->parts.index);
+    std::vector<agent_id> found;
+    for (const auto& [id, agent] : impl_->parts.index.agents(locked)) found.push_back(id);
+    return found;
+}
+
+std::vector<blocks_stored> agent_cache_store::stored_blocks(const agent_id& id) const {
+    const store_parts& parts = impl_->parts;
+    state_ptr state;
+    std::vector<block_hash> names;
+    {
+        const agent_index::lock locked(parts.index);
+        const agent_record* agent = parts.index.find(locked, id);
+        if (agent == nullptr) return {};
+        state = agent->state;
+        names = agent->names;
+    }
+    return parts.runs_of(*state, names, [&](std::size_t i) {
+        return parts.blocks.is_good(names[i], kv_part::full);
+    });
 }
 
 std::optional<agent_summary> agent_cache_store::inspect(const agent_id& id) const {
@@ -467,6 +490,10 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
 
 std::string agent_cache_store::manifest_of(const agent_id& id) const {
     return impl_->parts.shape.manifest_of(id);
+}
+
+void agent_cache_store::spare(const std::string& manifest, bool is_spared) {
+    impl_->parts.index.spare(agent_index::lock(impl_->parts.index), manifest, is_spared);
 }
 
 result<void> agent_cache_store::adopt(const agent_id& id, const std::string& manifest,

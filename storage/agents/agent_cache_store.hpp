@@ -26,6 +26,7 @@
 #include "storage/pool/prefix_arrival.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/kv_event_feed.hpp"
 #include "storage/types/memory_fate.hpp"
 #include "storage/types/message_place.hpp"
 #include "storage/types/probe.hpp"
@@ -54,6 +55,9 @@ struct store_options {
     /// Told of each memory that leaves the pool or the disk without being asked for. May be empty;
     /// called under the store's lock, so that it must not call the store.
     std::function<void(const agent_id&, memory_fate)> on_left{};
+    /// Told of blocks that come to the disk and leave it; null: nobody is. Outlives the store; the
+    /// stores that share a directory have one.
+    std::shared_ptr<kv_event_feed> kv_events{};
     /// Of the stores of one process on that directory; null: the store has it alone. The first one
     /// that opens brings its disk budget.
     std::shared_ptr<directory_share> share{};
@@ -281,6 +285,12 @@ class agent_cache_store {
     /// frames from it that only a divergence would need.
     result<save_report> save(const agent_id& id, save_extent extent = save_extent::everything);
 
+    /// Returns: every agent that has something in RAM or on disk.
+    std::vector<agent_id> ids() const;
+    /// Returns: which full blocks of the agent's newest text are on disk, in runs; none of an agent
+    /// that is unknown, or private.
+    std::vector<blocks_stored> stored_blocks(const agent_id& id) const;
+
     /// The path of the agent's manifest in the directory.
     std::string manifest_of(const agent_id& id) const;
     /// Blocks. Takes up what a store on another directory, with the same secret, tenant salt and
@@ -290,6 +300,10 @@ class agent_cache_store {
     /// and dirty; corrupt; incompatible, when the manifest is another model's or agent's; not_found
     /// for a block file; those of `blocks`; io, out_of_space. The agent is as it was then.
     result<void> adopt(const agent_id& id, const std::string& manifest, const file_source& blocks);
+
+    /// Whether the disk quota takes this manifest, of whatever model, only when there is no other
+    /// left to take: what it says is nowhere else yet. Not remembered over a restart.
+    void spare(const std::string& manifest, bool is_spared);
 
     /// Returns: none yet, to be made larger.
     disk_room reserve_disk() { return disk_room(*impl_); }

@@ -311,10 +311,14 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
     const auto is_free = [&](const std::string& path) {
         return !commons_->turns.contains(path) && !in_vain.contains(path);
     };
-    double most = -1;
+    // What waits for its upload is nowhere else, and goes last.
+    const auto score_of = [&](const std::string& path, double dispensable) {
+        return std::pair(!commons_->spared.contains(path), dispensable);
+    };
+    std::pair most{false, -1.0};
     for (const auto& [path, each] : commons_->foreign.all()) {
         if (!each.is_understood) chosen.orphans_may_go = false;
-        const double score = dispensability(now - each.last_used, each.tokens);
+        const auto score = score_of(path, dispensability(now - each.last_used, each.tokens));
         const bool goes = !each.agent || score > most;
         if (chosen.is_leftover || !goes || !is_free(path)) continue;
         chosen.is_leftover = !each.agent;
@@ -325,9 +329,11 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
         if (chosen.is_leftover) break;
         for (const auto& [id, each] : member->agents_) {
             const double score = dispensability(now - each.last_used, each.state->tokens.size());
-            if (score <= most || each.dirty || member->held_.contains(id)) continue;
-            if (!is_free(member->shape_.manifest_of(id))) continue;
-            most = score;
+            if (std::pair(true, score) <= most || each.dirty || member->held_.contains(id))
+                continue;
+            const std::string path = member->shape_.manifest_of(id);
+            if (!is_free(path) || score_of(path, score) <= most) continue;
+            most = score_of(path, score);
             chosen.agent = id;
             chosen.member = member;
         }

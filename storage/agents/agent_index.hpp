@@ -82,6 +82,7 @@ struct index_commons {
     std::set<std::string> turns;  // manifests that are being saved, removed or taken over
     foreign_manifests foreign;    // of no member
     std::map<std::string, shortfall> absent;  // by manifest path
+    std::set<std::string> spared;             // paths of manifests that go last
     std::uint64_t reconciliations = 0;
 };
 
@@ -200,8 +201,8 @@ class agent_index {
         bool orphans_may_go = true;     // whether it is known which blocks all manifests need
     };
     /// Chooses what the disk gives up first: leftovers, then memories of whatever model as
-    /// tier_policy says, those of all members; never an agent that is dirty or held, nor a manifest
-    /// of `in_vain` or of a turn.
+    /// tier_policy says, those of all members, and only then what is spared; never an agent that is
+    /// dirty or held, nor a manifest of `in_vain` or of a turn.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
                            const std::set<std::string>& in_vain);
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
@@ -222,6 +223,13 @@ class agent_index {
     };
     left_agents leave(const lock&, const block_hash& fingerprint);
 
+    /// Whether the disk gives up this manifest only when it has no other.
+    void spare(const lock&, const std::string& path, bool is_spared) {
+        if (is_spared)
+            commons_->spared.insert(path);
+        else
+            commons_->spared.erase(path);
+    }
     /// Takes a manifest that is gone, or about to be, off the books of the foreign ones.
     foreign_manifest take_foreign(const lock&, const std::string& path);
     /// Why the agent of this manifest is not here: what became of the manifest, else that the agent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "storage/disk/manifest.hpp"
@@ -208,6 +209,8 @@ result<save_report> agent_saver::write_out(const std::string& relative, const sn
 result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise& room,
                                        save_report& report) {
     std::optional<failure> lost;
+    std::set<std::size_t> made;
+    const auto tell = [&] { parts_.tell_stored(*what.state, what.names, made); };
     for (std::size_t i = 0; i < what.names.size(); ++i) {
         // A block that is only on disk is saved already; if its file is damaged, nobody here can
         // write it again.
@@ -220,12 +223,14 @@ result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise
             if (block == nullptr) continue;
             const block_place at = parts_.shape.place(*what.state, what.names, i);
             const auto written = parts_.blocks.ensure(at.name, at.identity, parts_.formats, *block);
-            if (!written) return written.error();
+            if (!written) return tell(), written.error();
+            if (*written > 0 && part == kv_part::full) made.insert(i);
             room.spend(*written);
             report.bytes_written += *written;
             report.blocks_written += *written == 0 ? 0 : 1;
         }
     }
+    tell();
     if (lost) return *lost;
     return {};
 }

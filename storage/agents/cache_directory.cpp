@@ -375,7 +375,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         parts_.blocks.release(names);
         return ok;
     }
-    state_ptr former;  // ends behind the lock
+    state_ptr former, taken;  // end behind the lock
     std::vector<block_hash> dropped;
     {
         const agent_index::lock locked(parts_.index);
@@ -393,8 +393,11 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
             dropped = std::move(replaced.saved);
             dropped.insert(dropped.end(), replaced.attempted.begin(), replaced.attempted.end());
         }
-        parts_.index.add(locked, record_of(std::move(file)));
+        taken = parts_.index.add(locked, record_of(std::move(file))).state;
     }
+    std::set<std::size_t> all;
+    for (std::size_t i = 0; i < names.size(); ++i) all.insert(i);
+    parts_.tell_stored(*taken, names, all);
     parts_.blocks.release(dropped);
     return {};
 }

@@ -1,6 +1,7 @@
 #include "storage/agents/state_blocks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "storage/disk/manifest.hpp"
 
@@ -27,6 +28,31 @@ block_place state_blocks::place(const agent_state& state, const std::vector<bloc
     return {names[index],
             {fingerprint_, salt_of(state), parent, std::span(state.tokens).subspan(begin, count)},
             count == block_tokens()};
+}
+
+std::vector<blocks_stored> state_blocks::runs(
+    const agent_state& state, const std::vector<block_hash>& names,
+    const std::function<bool(std::size_t)>& is_told) const {
+    std::vector<blocks_stored> found;
+    if (state.is_private()) return found;
+    bool goes_on = false;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        const block_place at = place(state, names, i);
+        const bool was_told = std::exchange(goes_on, at.full && is_told(i));
+        if (!goes_on) continue;
+        if (!was_told)
+            found.push_back({fingerprint_,
+                             {},
+                             state.id.tenant(),
+                             at.identity.parent,
+                             {},
+                             {},
+                             layout_.block_tokens()});
+        blocks_stored& run = found.back();
+        run.names.push_back(at.name);
+        run.tokens.insert(run.tokens.end(), at.identity.tokens.begin(), at.identity.tokens.end());
+    }
+    return found;
 }
 
 std::size_t state_blocks::window_start(std::size_t tokens) const {

@@ -3,6 +3,7 @@
 // needs. Pure: looks neither into a pool nor at a disk. Thread: immutable, safe from any.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "storage/pool/kv_layout.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/kv_event_feed.hpp"
 
 namespace semantic::storage {
 
@@ -53,6 +55,12 @@ class state_blocks {
     /// Requires: `names` are those of `state`.
     block_place place(const agent_state& state, const std::vector<block_hash>& names,
                       std::size_t index) const;
+
+    /// Returns: the full blocks of a state that `is_told` says something of, in as few runs as
+    /// there are, without the model's name. None of a private state, whose blocks nobody else's
+    /// prompt finds. Requires: `names` are those of `state`.
+    std::vector<blocks_stored> runs(const agent_state& state, const std::vector<block_hash>& names,
+                                    const std::function<bool(std::size_t)>& is_told) const;
 
     /// Returns: the first block whose sliding frames a sequence needs to go on behind `tokens`
     /// tokens.

@@ -3,8 +3,10 @@
 // each other's work by this alone. Some of it is shared with the stores of other models. Owner:
 // agent_cache_store. Thread: everything in it is safe from any thread.
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "storage/files/file.hpp"
 #include "storage/files/parallel.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/types/kv_event_feed.hpp"
 #include "storage/types/probe.hpp"
 
 namespace semantic::storage {
@@ -42,11 +45,11 @@ struct store_parts;
 /// have in common. Owner: the stores together; the last one that closes closes it. Thread: safe
 /// from any, apart from what cache_directory::open() sets before anything else is called.
 struct open_directory {
-    open_directory(file_system& system, std::string where)
+    open_directory(file_system& system, std::string where, std::shared_ptr<kv_event_feed> events)
         : files(system),
           path(std::move(where)),
           quota(files, path, probe),
-          blocks(files, path, quota, probe) {}
+          blocks(files, path, quota, probe, std::move(events)) {}
     open_directory(const open_directory&) = delete;
     open_directory& operator=(const open_directory&) = delete;
 
@@ -98,6 +101,23 @@ struct store_parts {
 
     std::string full_path(const std::string& relative) const {
         return options.directory + "/" + relative;
+    }
+
+    /// state_blocks::runs() with the model's name.
+    std::vector<blocks_stored> runs_of(const agent_state& state,
+                                       const std::vector<block_hash>& names,
+                                       const std::function<bool(std::size_t)>& is_told) const {
+        auto runs = shape.runs(state, names, is_told);
+        for (blocks_stored& each : runs) each.model = options.model_name;
+        return runs;
+    }
+    /// Tells who follows that these of a state's blocks are on disk now.
+    void tell_stored(const agent_state& state, const std::vector<block_hash>& names,
+                     const std::set<std::size_t>& which) const {
+        if (options.kv_events == nullptr || options.kv_events->followers() == 0) return;
+        const auto is_told = [&](std::size_t i) { return which.contains(i); };
+        for (blocks_stored& each : runs_of(state, names, is_told))
+            options.kv_events->publish([&]() -> kv_event { return std::move(each); });
     }
 
     /// Returns: the stores of other models. Valid under the lock, or while home->visits is held.

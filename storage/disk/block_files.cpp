@@ -1,5 +1,7 @@
 #include "storage/disk/block_files.hpp"
 
+#include <utility>
+
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -11,8 +13,19 @@ std::size_t index_of(kv_part part) { return static_cast<std::size_t>(part); }
 }  // namespace
 
 block_files::block_files(file_system& files, std::string directory, disk_quota& quota,
-                         store_probe& probe)
-    : files_(files), directory_(std::move(directory)), quota_(quota), probe_(probe) {}
+                         store_probe& probe, std::shared_ptr<kv_event_feed> events)
+    : files_(files),
+      directory_(std::move(directory)),
+      quota_(quota),
+      probe_(probe),
+      events_(std::move(events)) {}
+
+/// Requires: the mutex, or that nobody else makes the file now, so that a block that comes back is
+/// told of behind this.
+void block_files::tell_removed(const block_hash& name) {
+    if (events_ == nullptr) return;
+    events_->publish([&]() -> kv_event { return blocks_removed{{name}}; });
+}
 
 result<void> block_files::scan(bool keep_orphans, file_workers& workers,
                                const std::function<void()>& beside) {
@@ -142,6 +155,7 @@ bool block_files::remove_if_unneeded(const block_hash& name, std::unique_lock<st
     }
     lock.lock();
     if (!removed) known_[name] = files;
+    if (!files[index_of(kv_part::full)]) tell_removed(name);
     busy_.erase(name);
     idle_.notify_all();
     return removed;
@@ -272,6 +286,7 @@ std::size_t block_files::forget_missing(std::span<const block_hash> names) {
         quota_.remove(file->bytes);
         block_state& files = known_[name];
         files[index_of(part)].reset();
+        if (part == kv_part::full) tell_removed(name);
         if (files == block_state{}) known_.erase(name);
         ++probe_.blocks_missing;
         ++gone;
@@ -291,7 +306,9 @@ std::size_t block_files::forget_missing() {
 
 void block_files::distrust(const block_hash& name, kv_part part) {
     std::lock_guard lock(mutex_);
-    if (file_state* file = find(name, part)) file->good = false;
+    file_state* file = find(name, part);
+    if (file == nullptr || !std::exchange(file->good, false)) return;
+    if (part == kv_part::full) tell_removed(name);
 }
 
 bool block_files::is_known(const block_hash& name, kv_part part) const {

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -24,6 +25,7 @@
 #include "storage/files/parallel.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/kv_event_feed.hpp"
 #include "storage/types/probe.hpp"
 
 namespace semantic::storage {
@@ -41,7 +43,9 @@ class block_formats {
 
 class block_files {
   public:
-    block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe);
+    /// `events`: told of blocks that leave the disk; null: nobody is.
+    block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe,
+                std::shared_ptr<kv_event_feed> events = nullptr);
 
     /// Blocks. Takes stock of blocks/: removes temporaries and, unless `keep_orphans`, files that
     /// nothing has retained; counts what stays. Calls `beside` meanwhile, once, on any thread.
@@ -103,6 +107,7 @@ class block_files {
 
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
+    void tell_removed(const block_hash& name);
     result<std::uint64_t> write(const block_hash& name, const block_identity& identity,
                                 const block_formats& formats, const kv_block& block);
     result<void> make_fan_out(const std::string& directory);
@@ -118,6 +123,7 @@ class block_files {
     const std::string directory_;
     disk_quota& quota_;
     store_probe& probe_;
+    const std::shared_ptr<kv_event_feed> events_;
     mutable std::mutex mutex_;
     std::condition_variable idle_;
     std::unordered_map<block_hash, block_state> known_;

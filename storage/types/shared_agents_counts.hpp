@@ -18,6 +18,7 @@ struct shared_agents_counts {
     std::uint64_t checks = 0;      // of an agent's version, by refresh()
     std::uint64_t unanswered = 0;  // of them, those that the object store did not answer
     std::uint64_t erased = 0;      // agents that another machine has erased
+    std::uint64_t evicted = 0;     // from the pool, since another machine has gone on
     std::uint64_t left_out = 0;    // beyond pending_max
     std::uint64_t pending = 0;
 
@@ -33,6 +34,7 @@ struct shared_agents_counts {
                 checks + other.checks,
                 unanswered + other.unanswered,
                 erased + other.erased,
+                evicted + other.evicted,
                 left_out + other.left_out,
                 pending + other.pending};
     }

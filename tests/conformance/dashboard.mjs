@@ -7,7 +7,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 import { expect } from './coordination_calls.mjs';
-import { main, make_folder, require_sdk, Server, user } from './harness.mjs';
+import { free_port, main, make_folder, require_sdk, Server, user } from './harness.mjs';
+import { has_redis, Redis } from './redis.mjs';
 import { start as start_swapping } from './swapping.mjs';
 
 const program = [process.env.CONFORMANCE_CHROMIUM, '/usr/bin/chromium', '/usr/bin/google-chrome']
@@ -43,6 +44,19 @@ async function open(server, { path = '/', ...options } = {}) {
   page.on('websocket', (socket) => found.fetched.push(socket.url()));
   await page.goto(server.url + path);
   return { page, context, ...found };
+}
+
+/** axe finds nothing serious, and nobody has to scroll sideways. */
+async function has_no_barriers(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
+  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((each) => each.html)}`);
+  assert.deepEqual(told, []);
+  const is_wider = await page.evaluate(
+    () => document.documentElement.scrollWidth > document.documentElement.clientWidth,
+  );
+  assert.equal(is_wider, false, 'the page does not scroll sideways');
 }
 
 const is_live = (page) => page.locator('#connection[data-state="live"]').waitFor();
@@ -240,6 +254,41 @@ await main(
       await server.stop();
     },
 
+    async 'servers on one object store are shown, this one first'() {
+      if (!has_redis) return console.log('        skipped: redis-server is not installed');
+      const alone = await Server.start({ cache: make_folder() });
+      const first = await open(alone);
+      await is_live(first.page);
+      assert.equal(await first.page.locator('#nodes').isHidden(), true);
+      await first.context.close();
+      await alone.stop();
+      const redis = await Redis.start();
+      const store = make_folder();
+      const start = async () => {
+        const port = await free_port();
+        const shared = ['--object-store', `dir:${store}`, '--redis', redis.url];
+        const args = [...shared, '--node-url', `http://127.0.0.1:${port}`];
+        return Server.start({ cache: make_folder(), port, args });
+      };
+      const [server, other] = [await start(), await start()];
+      const size = { width: 390, height: 800 };
+      const { page, context, faults } = await open(server, { bypassCSP: true, viewport: size });
+      await is_live(page);
+      const rows = page.locator('#node-list tr');
+      await rows.nth(1).waitFor();
+      assert.match(await rows.nth(0).textContent(), /\(this one\).*ready: semantic-tiny/);
+      assert.ok((await rows.nth(1).textContent()).includes(other.url));
+      await has_no_barriers(page);
+      if (process.env.SCREENSHOTS)
+        await page.screenshot({ path: join(process.env.SCREENSHOTS, 'nodes.png'), fullPage: true });
+      await other.stop();
+      await page.waitForFunction(() => document.querySelectorAll('#node-list tr').length === 1);
+      assert.deepEqual(faults, []);
+      await context.close();
+      await server.stop();
+      await redis.kill();
+    },
+
     async 'what agents, clients and models say is text, never markup'() {
       const server = await Server.start({ cache: make_folder() });
       const { page, context, faults } = await open(server);
@@ -406,15 +455,7 @@ await main(
           system: `You plan for ${look.colorScheme}`,
         });
         await page.locator('.miss').first().waitFor();
-        await page.evaluate(axe);
-        const { violations } = await page.evaluate(() => window.axe.run());
-        const serious = violations.filter(({ impact }) => ['serious', 'critical'].includes(impact));
-        const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((each) => each.html)}`);
-        assert.deepEqual(told, []);
-        const is_wider = await page.evaluate(
-          () => document.documentElement.scrollWidth > document.documentElement.clientWidth,
-        );
-        assert.equal(is_wider, false, 'the page does not scroll sideways');
+        await has_no_barriers(page);
         if (process.env.SCREENSHOTS) {
           const name = `dashboard-${look.colorScheme}-${look.viewport.width}.png`;
           await page.screenshot({ path: join(process.env.SCREENSHOTS, name), fullPage: true });

@@ -1,15 +1,18 @@
 """A command beside an S3 server that compares signatures.
 
-object_store.py ceph|moto COMMAND...: SEMANTIC_TEST_S3 and CLUSTER_STORE name an empty bucket there,
-and the keys are where the AWS tools look for them. ceph is a monitor, an object store in RAM and
-Ceph's gateway, from Debian's packages ceph-mon, ceph-osd, ceph-common and radosgw; skipped where
-they are not installed. moto is a Python program, which answers one request at a time, since it does
-not compare and write at once, and which does not compare the bytes of an upload with their
-checksum.
+object_store.py ceph|moto|ceph-tls|moto-tls COMMAND...: SEMANTIC_TEST_S3 and CLUSTER_STORE name an
+empty bucket there, and the keys are where the AWS tools look for them. ceph is a monitor, an object
+store in RAM and Ceph's gateway, from Debian's packages ceph-mon, ceph-osd, ceph-common and radosgw;
+skipped where they are not installed. moto is a Python program, which answers one request at a time,
+since it does not compare and write at once, and which does not compare the bytes of an upload with
+their checksum. With -tls connections end in front of it, and AWS_CA_BUNDLE names whom to trust.
 """
 
+import asyncio
+import contextlib
 import os
 import pathlib
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -51,6 +54,42 @@ def start_moto(folder, running):
                   "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
 
 
+async def end_tls(port, behind, certificate):
+    """Passes on what comes over TLS, as it is."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+
+    async def pass_on(source, to):
+        with contextlib.suppress(ConnectionError, ssl.SSLError):
+            while data := await source.read(1 << 16):
+                to.write(data)
+                await to.drain()
+        to.close()
+
+    async def take(client, reply):
+        server, request = await asyncio.open_connection("127.0.0.1", behind)
+        await asyncio.gather(pass_on(client, request), pass_on(server, reply))
+
+    server = await asyncio.start_server(take, "127.0.0.1", port, ssl=context)
+    await server.serve_forever()
+
+
+def start_tls(folder, running, behind):
+    """Returns: the port, and what names the certificate to clients."""
+    port = ceph.free_port()
+    certificate = os.path.join(folder, "certificate.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1",
+                    "-subj", "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", certificate, "-out", certificate + ".public"],
+                   check=True, capture_output=True)
+    with open(certificate, "a") as both, open(certificate + ".public") as public:
+        both.write(public.read())
+    running.append(subprocess.Popen([sys.executable, __file__, "end-tls", str(port), str(behind),
+                                     certificate]))
+    ceph.wait_for(port, running[-1])
+    return port, {"AWS_CA_BUNDLE": certificate + ".public"}
+
+
 def make_bucket(port, keys):
     import boto3
     from botocore.config import Config
@@ -63,18 +102,23 @@ def make_bucket(port, keys):
 
 def main():
     server, command = sys.argv[1], sys.argv[2:]
-    if server == "ceph" and (missing := ceph.missing_programs()):
+    kind, _, tls = server.partition("-")
+    if kind == "ceph" and (missing := ceph.missing_programs()):
         print(f"skipped: {', '.join(missing)} not installed")
         sys.exit(77)
     running = []
     with tempfile.TemporaryDirectory() as folder:
         try:
-            if server == "ceph":
+            if kind == "ceph":
                 port, keys = ceph.start_ceph(folder, running), ceph.KEYS
             else:
                 port, keys = start_moto(folder, running)
             make_bucket(port, keys)
-            url = f"s3+http://127.0.0.1:{port}/{BUCKET}"
+            scheme = "s3+http"
+            if tls:
+                port, authority = start_tls(folder, running, port)
+                scheme, keys = "s3", {**keys, **authority}
+            url = f"{scheme}://127.0.0.1:{port}/{BUCKET}"
             environment = {**os.environ, **keys, "SEMANTIC_TEST_S3": url, "CLUSTER_STORE": url}
             subprocess.run(command, env=environment, check=True, timeout=COMMAND_SECONDS)
         except subprocess.SubprocessError:
@@ -89,5 +133,7 @@ def main():
 
 if sys.argv[1] == "serve":
     serve_moto(int(sys.argv[2]))
+elif sys.argv[1] == "end-tls":
+    asyncio.run(end_tls(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))
 else:
     main()

@@ -7,8 +7,8 @@
 
 #include "storage/objects/encryption/encrypted_objects.hpp"
 #include "storage/objects/encryption/object_cipher.hpp"
-#include "storage/objects/leases/agent_leases.hpp"
 #include "storage/objects/open_object_store.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 #include "storage/objects/s3_xml.hpp"
 #include "storage/types/assert.hpp"
 

@@ -1,6 +1,6 @@
 // Leases among nodes, on a real Redis that dies, is silent, and comes back.
 
-#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,10 +31,15 @@ struct machine {
         store = std::move(*agent_cache_store::open(options_for(path, cache_files), pool));
         share();
     }
+    void share_with(uploaded_blocks* hints) {
+        blocks = hints;
+        share();
+    }
     void share(std::size_t pending_max = 100) {
         shared_agents_options options;
         options.directory = path;
         options.pending_max = pending_max;
+        options.blocks = blocks;
         options.retry_min = std::chrono::milliseconds(5);
         options.pause = std::chrono::milliseconds(0);
         options.name_fork = [this](const agent_id& id) {
@@ -76,6 +81,7 @@ struct machine {
     block_pool pool;
     std::unique_ptr<object_store> objects;
     const std::string path;
+    uploaded_blocks* blocks = nullptr;
     std::string last_fork;  // named by the thread that refreshes
     std::unique_ptr<agent_cache_store> store;
     std::unique_ptr<shared_agents> shared;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "storage/objects/leases/redis_link.hpp"
+#include "storage/objects/redis/redis_link.hpp"
 #include "tests/support/temp_dir.hpp"
 
 extern char** environ;

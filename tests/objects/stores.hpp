@@ -29,6 +29,7 @@ inline storage::s3_options s3_options_for_test() {
     options.bucket = url->bucket;
     options.prefix = "test/" + storage::random_id();
     options.credentials = *keys;
+    options.http.ca_file = storage::process_environment("AWS_CA_BUNDLE").value_or("");
     return options;
 }
 

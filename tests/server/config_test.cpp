@@ -454,6 +454,9 @@ TEST(config, leases_need_an_object_store_and_what_is_told_of_them_needs_leases) 
 }
 
 TEST(config, keys_for_an_object_store_need_one) {
+    EXPECT_FALSE(parse({}, {}).values.kv_events);
+    EXPECT_TRUE(parse({"--kv-events", "on"}, {}).values.kv_events);
+    EXPECT_NE(fault({"--kv-events", "all"}).find("kv-events"), std::string::npos);
     const auto both = parse({"--object-store", "dir:/x", "--object-store-key-file", "keys"}, {});
     EXPECT_EQ(both.values.object_store_key_file, "keys");
     EXPECT_NE(fault({"--object-store-key-file", "keys"}).find("needs object-store"),

@@ -108,13 +108,25 @@ TEST(metrics, leases_are_shown_once_however_many_engines_there_are) {
     tests::scripted_engine engine;
     EXPECT_EQ(render_metrics(server_probe{}, {}, &engine).find("semantic_leases_"),
               std::string::npos);
-    engine.leases.emplace();
-    engine.leases->held = 2;
-    engine.leases->taken = 7;
+    engine.nodes.leases.emplace();
+    engine.nodes.leases->held = 2;
+    engine.nodes.leases->taken = 7;
     const std::string text = render_metrics(server_probe{}, {}, &engine);
     EXPECT_EQ(fault_of(text), "");
     EXPECT_NE(text.find("semantic_leases_taken_total 7\n"), std::string::npos);
     EXPECT_NE(text.find("semantic_leases_held 2\n"), std::string::npos);
+}
+
+TEST(metrics, news_of_other_nodes_are_shown_where_there_are_any) {
+    tests::scripted_engine engine;
+    EXPECT_EQ(render_metrics(server_probe{}, {}, &engine).find("semantic_news_"),
+              std::string::npos);
+    engine.nodes.news = storage::node_news_counts{2, 3, 4, 5};
+    const std::string text = render_metrics(server_probe{}, {}, &engine);
+    EXPECT_EQ(fault_of(text), "");
+    for (const char* line : {"semantic_other_nodes 2\n", "semantic_news_told_total 3\n",
+                             "semantic_news_heard_total 4\n", "semantic_news_dropped_total 5\n"})
+        EXPECT_NE(text.find(line), std::string::npos) << line;
 }
 
 TEST(metrics, what_the_disk_holds_and_what_gave_way_is_shown) {

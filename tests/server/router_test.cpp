@@ -59,7 +59,9 @@ TEST(router, only_probes_and_the_front_page_are_open) {
         bool is_api = row.pattern.starts_with("/v1/") || is_of_llama_cpp;
         bool is_other_api = row.pattern.starts_with("/api/");
         bool is_debug = row.pattern.starts_with("/debug/");  // looks, and takes no engine
-        bool is_admin = row.pattern.starts_with("/admin/") || is_debug;
+        // Tells of every tenant's texts, and takes no engine.
+        bool is_feed = row.pattern == "/ws/kv-events";
+        bool is_admin = row.pattern.starts_with("/admin/") || is_debug || is_feed;
         EXPECT_EQ(row.auth == auth_class::key, is_api || is_other_api) << row.pattern;
         EXPECT_EQ(row.auth == auth_class::admin, is_admin) << row.pattern;
         // Models are spoken of also while one takes another's place; a seed is no engine's.
@@ -71,7 +73,7 @@ TEST(router, only_probes_and_the_front_page_are_open) {
         bool is_socket = row.pattern == "/v1/responses" && row.method == "GET";
         bool is_refused = row.pattern == "/v1/embeddings";
         bool needs_none = is_of_models || row.pattern == "/admin/seed" || is_debug || is_usage ||
-                          is_socket || is_refused;
+                          is_socket || is_refused || is_feed || row.pattern == "/admin/nodes";
         bool answers = row.pattern == "/api/chat" || row.pattern == "/api/generate";
         bool is_with_engine = is_other_api ? answers : (is_api || is_admin) && !needs_none;
         EXPECT_EQ(row.engine != engine_need::none, is_with_engine) << row.pattern;

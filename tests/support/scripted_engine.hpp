@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "storage/types/kv_event_feed.hpp"
 
 namespace semantic::tests {
 
@@ -36,8 +37,11 @@ class scripted_engine final : public engine::engine {
     std::function<storage::result<int>(const semantic::engine::memory_source&)> on_import;
     std::function<storage::result<void>(const storage::agent_id&)> on_erase;
     std::optional<storage::shared_agents_counts> shared;
-    std::optional<storage::agent_leases_counts> leases;
+    semantic::engine::node_counts nodes;
     semantic::engine::pool_usage usage{100, 0, 0, 4096, 0, 0, 0};
+
+    /// What remembered() and stored_blocks() say.
+    std::map<storage::agent_id, std::vector<storage::blocks_stored>> blocks;
 
     /// What agents(), inspect(), fork(), evict(), erase() and find_message() work on.
     void remember(semantic::engine::agent_info agent);
@@ -90,8 +94,18 @@ class scripted_engine final : public engine::engine {
     const semantic::engine::model_info& info() const noexcept override { return info_; }
     const semantic::engine::engine_probe& probe() const noexcept override { return probe_; }
     const storage::store_probe& store_probe() const noexcept override { return store_probe_; }
+    std::vector<storage::agent_id> remembered() const override {
+        std::vector<storage::agent_id> found;
+        for (const auto& each : blocks) found.push_back(each.first);
+        return found;
+    }
+    std::vector<storage::blocks_stored> stored_blocks(
+        const storage::agent_id& agent) const override {
+        auto found = blocks.find(agent);
+        return found == blocks.end() ? std::vector<storage::blocks_stored>() : found->second;
+    }
     std::optional<storage::shared_agents_counts> shared_counts() const override { return shared; }
-    std::optional<storage::agent_leases_counts> lease_counts() const override { return leases; }
+    semantic::engine::node_counts counts_of_nodes() const override { return nodes; }
     semantic::engine::pool_usage pool() const override { return usage; }
     storage::result<std::uint64_t> export_agent(
         const storage::agent_id& agent, const semantic::engine::memory_sink& sink) override {

@@ -64,7 +64,7 @@ const std::vector<door> doors_table{
     {"libcrypto",
      "openssl/.*",
      {"storage/objects/s3_signature.cpp", "storage/objects/encryption/object_cipher.cpp"}},
-    {"hiredis", "hiredis/.*", {"storage/objects/leases/redis_link.cpp"}},
+    {"hiredis", "hiredis/.*", {"storage/objects/redis/redis_link.cpp"}},
     {"pugixml", "pugixml.*", {"storage/objects/s3_xml.cpp"}},
     {"file system calls",
      "(fcntl|dirent|sys/(stat|statvfs|file|mman))\\.h",

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t mark_bytes_max = 1024;
 constexpr std::size_t there_max = 1'000'000;  // names of 60 bytes
+constexpr std::size_t names_max = 100'000;    // of agents, some 200 bytes each
 constexpr int rereads_max = 5;
 constexpr std::chrono::seconds flush_patience{5};
 
@@ -134,6 +135,7 @@ bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
             return false;
         }
         found = pending_.try_emplace(manifest).first;
+        store_.spare(manifest, true);
     }
     if (done) found->second.push_back(std::move(done));
     changed_.notify_all();
@@ -145,6 +147,7 @@ bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
 bool shared_agents::give_up_pending(const std::string& manifest) {
     std::unique_lock lock(mutex_);
     const auto found = pending_.extract(manifest);
+    if (!found.empty()) store_.spare(manifest, false);
     lock.unlock();
     if (found.empty()) return false;
     for (const uploaded& done : found.mapped()) done(false);
@@ -152,7 +155,34 @@ bool shared_agents::give_up_pending(const std::string& manifest) {
 }
 
 void shared_agents::note_saved(const agent_id& id, uploaded done) {
-    if (!add_pending(store_.manifest_of(id), done) && done) done(false);
+    const std::string manifest = store_.manifest_of(id);
+    remember_name(manifest, id);
+    if (!add_pending(manifest, done) && done) done(false);
+}
+
+// --- what other nodes say ---
+
+void shared_agents::remember_name(const std::string& manifest, const agent_id& id) {
+    std::lock_guard lock(mutex_);
+    if (names_.size() < names_max) names_.emplace(agent_part(manifest), id);
+}
+
+void shared_agents::heard_saved(const std::string& name) {
+    std::unique_lock lock(mutex_);
+    const auto found = names_.find(name);
+    if (found == names_.end()) return;
+    const agent_id id = found->second;
+    lock.unlock();
+    const auto here = store_.inspect(id);
+    if (!here || here->in_use || here->frames_held == 0 || !store_.evict(id)) return;
+    lock.lock();
+    ++counts_.evicted;
+}
+
+std::optional<agent_id> shared_agents::find_name(const std::string& name) const {
+    for (const agent_id& each : store_.ids())
+        if (agent_part(store_.manifest_of(each)) == name) return each;
+    return std::nullopt;
 }
 
 void shared_agents::work(std::stop_token stop) {
@@ -184,6 +214,9 @@ void shared_agents::work(std::stop_token stop) {
         has_warned = !done;
         lock.lock();
         uploading_.clear();
+        const bool is_over = done || done.error().code == object_errc::precondition_failed ||
+                             done.error().code == object_errc::corrupt;
+        if (is_over && !pending_.contains(last)) store_.spare(last, false);
         // One that another machine has overtaken is no sign of the object store's.
         has_failed_ = !done && done.error().code != object_errc::precondition_failed;
         changed_.notify_all();
@@ -220,6 +253,7 @@ object_result<bool> shared_agents::upload(const std::string& manifest) {
         if (!version) return version.error();
         if (auto safe = look_for_sweep(manifest, *bytes); !safe) return safe.error();
         const auto marked = write_mark(manifest, {*version, sum_of(*bytes)});
+        if (options_.on_uploaded) options_.on_uploaded(std::string(agent_part(manifest)));
         std::lock_guard lock(mutex_);
         ++counts_.agents_uploaded;
         counts_.bytes_uploaded += bytes->size();
@@ -273,7 +307,7 @@ object_result<void> shared_agents::upload_blocks(const std::string& manifest,
             if (std::string path = block_path(each.name, part);
                 !there_.contains(path) && (part == kv_part::full || is_here(path)))
                 unknown.push_back(std::move(path));
-    const auto known = objects_.stat(unknown);
+    const auto known = look_for_blocks(unknown);
     if (!known) return known.error();
     std::mutex mutex;  // guards `why`
     std::optional<object_failure> why;
@@ -285,9 +319,28 @@ object_result<void> shared_agents::upload_blocks(const std::string& manifest,
         why = done.error();
     });
     if (why) return *why;
+    if (options_.blocks != nullptr && !unknown.empty()) options_.blocks->note(unknown);
     for (std::string& each : unknown)
         if (there_.size() < there_max) there_.insert(std::move(each));
     return {};
+}
+
+/// Returns: of each path whether it is in the object store. One that other nodes are not known to
+/// have put counts as absent: it is put on the condition that it is.
+object_result<std::vector<bool>> shared_agents::look_for_blocks(
+    const std::vector<std::string>& paths) {
+    std::vector<bool> there(paths.size(), true);
+    if (options_.blocks != nullptr)
+        if (auto said = options_.blocks->look(paths)) there = std::move(*said);
+    std::vector<std::string> asked;
+    for (std::size_t i = 0; i < paths.size(); ++i)
+        if (there[i]) asked.push_back(paths[i]);
+    const auto stats = objects_.stat(asked);
+    if (!stats) return stats.error();
+    auto stat = stats->begin();
+    for (std::size_t i = 0; i < paths.size(); ++i)
+        if (there[i]) there[i] = (stat++)->has_value();
+    return there;
 }
 
 bool shared_agents::is_here(const std::string& path) const {
@@ -381,6 +434,7 @@ object_result<freshness> shared_agents::refresh(const agent_id& id) {
     if (bytes) own.bytes = std::move(*bytes);
     own.seen = read_mark(own.path);
     auto found = refresh(id, own);
+    if (found && *found != freshness::absent) remember_name(own.path, id);
     if (!found && found.error().code == object_errc::unavailable) {
         std::lock_guard lock(mutex_);
         ++counts_.unanswered;
@@ -515,6 +569,7 @@ object_result<void> shared_agents::forget_manifest(const std::string& manifest) 
     if (!mine.is_mine()) return unavailable("the agent is being uploaded or fetched");
     const auto put = objects_.put(manifest, tombstone, always());
     if (!put) return put.error();
+    if (options_.on_forgotten) options_.on_forgotten(std::string(agent_part(manifest)));
     return write_mark(manifest, {*put, sum_of(tombstone)});
 }
 

@@ -19,6 +19,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "storage/objects/agents/object_sweep.hpp"
 #include "storage/objects/backoff.hpp"
 #include "storage/objects/object_store.hpp"
+#include "storage/objects/redis/uploaded_blocks.hpp"
 #include "storage/types/shared_agents_counts.hpp"
 
 namespace semantic::storage {
@@ -45,6 +47,11 @@ struct shared_agents_options {
     std::chrono::milliseconds upload_wait{2'000};
     /// Names the fork that gets the turns of a machine that has lost. Empty: they are given up.
     std::function<agent_id(const agent_id&)> name_fork{};
+    /// Asked which blocks other nodes have put already; not owned; null: the object store alone.
+    uploaded_blocks* blocks = nullptr;
+    /// Told the name (shared_name_of) of an agent whose newest memory has reached the object store,
+    /// or which was erased there on demand. Called from any thread; must not wait. May be empty.
+    std::function<void(const std::string&)> on_uploaded{}, on_forgotten{};
     /// Background trouble worth a log line. Called from the uploading thread; may be empty.
     std::function<void(std::string)> on_warning{};
 };
@@ -74,6 +81,12 @@ class shared_agents {
     ~shared_agents();
     shared_agents(const shared_agents&) = delete;
     shared_agents& operator=(const shared_agents&) = delete;
+
+    /// Another node says that it has saved the agent of this name: what is in the pool of it here
+    /// is outdated, and makes room, unless it is in use or unsaved. Returns at once.
+    void heard_saved(const std::string& name);
+    /// Returns: the agent of this name, where this directory has it; looks through all of them.
+    std::optional<agent_id> find_name(const std::string& name) const;
 
     using uploaded = std::function<void(bool is_there)>;
     /// After save() has returned success. Returns at once. `done` is called once, from another
@@ -120,6 +133,7 @@ class shared_agents {
     object_result<void> look_at_sweeps();
     object_result<void> look_for_sweep(const std::string& manifest, const std::string& bytes);
     object_result<void> upload_blocks(const std::string& manifest, const std::string& bytes);
+    object_result<std::vector<bool>> look_for_blocks(const std::vector<std::string>& paths);
     object_result<void> upload_block(const std::string& path);
     bool is_here(const std::string& path) const;
     object_result<std::string> put_manifest(const std::string& manifest, const std::string& bytes);
@@ -132,6 +146,7 @@ class shared_agents {
     object_result<std::string> read_manifest(const std::string& manifest) const;
     std::optional<mark> read_mark(const std::string& manifest) const;
     object_result<void> write_mark(const std::string& manifest, const mark& seen);
+    void remember_name(const std::string& manifest, const agent_id& id);
     bool add_pending(const std::string& manifest, uploaded done);
     bool give_up_pending(const std::string& manifest);
     object_result<void> forget_manifest(const std::string& manifest);
@@ -157,6 +172,7 @@ class shared_agents {
     // with their sums.
     std::map<std::string, std::string> gave_way_;
     std::chrono::steady_clock::time_point silent_until_{};  // the object store did not answer
+    std::unordered_map<std::string, agent_id> names_;  // of agents that were at work here, by name
     shared_agents_counts counts_;
     std::jthread worker_;
 };

@@ -97,15 +97,16 @@ TEST(live_state, snapshots_have_everything_and_deltas_what_has_changed) {
     EXPECT_EQ(snapshot_message(before, {}, 3),
               R"({"type":"snapshot","seq":3,"model":null,"gauges":1,)"
               R"("agents":[{"agent_id":"a"},{"agent_id":"b"}],"sessions":[],"runs":[],)"
-              R"("recent":[]})");
+              R"("nodes":[],"recent":[]})");
     shown_state now = before;
     EXPECT_EQ(delta_message(before, now, {}, 4), "");
     now.agents =
         std::make_shared<shown_agents>(shown_agents{{"a", R"({"agent_id":"a","tokens":1})"}});
     now.runs = "[1]";
+    now.nodes = "[2]";
     EXPECT_EQ(delta_message(before, now, {}, 4),
               R"({"type":"delta","seq":4,"agents":{"changed":[{"agent_id":"a","tokens":1}],)"
-              R"("gone":[{"agent_id":"b"}]},"runs":[1]})");
+              R"("gone":[{"agent_id":"b"}]},"runs":[1],"nodes":[2]})");
     happened what;
     what.missed = 2;
     EXPECT_EQ(delta_message(now, now, what, 5), R"({"type":"delta","seq":5,"missed":2})");

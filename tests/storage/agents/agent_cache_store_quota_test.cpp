@@ -59,6 +59,24 @@ class agent_cache_store_quota_test : public store_test {
     }
 };
 
+TEST_F(agent_cache_store_quota_test, what_is_spared_goes_when_there_is_nothing_else) {
+    const auto store = open(agent_bytes() * 7 / 2);
+    ASSERT_TRUE(save(*store, "old", 1, 1000));
+    ASSERT_TRUE(save(*store, "mid", 2, 2000));
+    ASSERT_TRUE(save(*store, "new", 3, 3000));
+    store->spare(store->manifest_of(id_of("old")), true);
+    ASSERT_TRUE(save(*store, "four", 4, 4000));
+    EXPECT_TRUE(is_whole(*store, "old", 1));
+    EXPECT_EQ(store->find(id_of("mid")), nullptr);
+    for (const char* each : {"new", "four"}) store->spare(store->manifest_of(id_of(each)), true);
+    ASSERT_TRUE(save(*store, "five", 5, 5000));
+    EXPECT_EQ(store->find(id_of("old")), nullptr);
+    store->spare(store->manifest_of(id_of("new")), false);
+    ASSERT_TRUE(save(*store, "six", 6, 6000));
+    EXPECT_EQ(store->find(id_of("new")), nullptr);
+    EXPECT_TRUE(is_whole(*store, "four", 4));
+}
+
 TEST_F(agent_cache_store_quota_test, every_byte_in_the_directory_is_counted) {
     write_file(directory / "notes.txt", 11);
     write_file(directory / "other/deep/file", 13);

@@ -1,7 +1,8 @@
 #pragma once
-// One connection to a Redis 7 server, or to one that speaks as it does (Valkey), made when it is
-// needed and again when it broke. No TLS: for a network that only the machines themselves are on.
-// Owner: agent_leases. Thread: any; calls wait for each other.
+// Connections to a Redis 7 server, or to one that speaks as it does (Valkey), made when they are
+// needed and again when they broke: one for commands, one that hears what is published. No TLS: for
+// a network that only the machines themselves are on. Owner: who uses it. Thread: of a link any,
+// calls wait for each other; of a listener one.
 
 #include <boost/system/result.hpp>
 
@@ -40,6 +41,11 @@ struct redis_reply {
 template <class T>
 using redis_result = boost::system::result<T, std::string>;  // error: a sentence for the log
 
+struct closes_redis {
+    void operator()(redisContext* context) const noexcept;
+};
+using redis_connection = std::unique_ptr<redisContext, closes_redis>;
+
 class redis_link {
   public:
     redis_link(redis_address address, std::chrono::milliseconds patience);
@@ -52,16 +58,35 @@ class redis_link {
     redis_result<redis_reply> call(const std::vector<std::string>& words);
 
   private:
-    struct closes {
-        void operator()(redisContext* context) const noexcept;
-    };
-    redis_result<redis_reply> send(const std::vector<std::string>& words);
-    redis_result<void> connect();
-
     const redis_address address_;
     const std::chrono::milliseconds patience_;
     std::mutex mutex_;  // guards the connection
-    std::unique_ptr<redisContext, closes> context_;
+    redis_connection context_;
+};
+
+class redis_listener {
+  public:
+    struct message {
+        std::string channel, text;
+    };
+    redis_listener(redis_address address, std::vector<std::string> channels,
+                   std::chrono::milliseconds patience);
+    ~redis_listener();
+    redis_listener(const redis_listener&) = delete;
+    redis_listener& operator=(const redis_listener&) = delete;
+
+    /// Blocks, for `wait` at most, and twice the patience where it connects. Returns: the next
+    /// message; nothing when there was none in time. After an error the next call connects anew,
+    /// and what was published meanwhile is lost.
+    redis_result<std::optional<message>> next(std::chrono::milliseconds wait);
+
+  private:
+    redis_result<void> subscribe();
+
+    const redis_address address_;
+    const std::vector<std::string> channels_;
+    const std::chrono::milliseconds patience_;
+    redis_connection context_;
 };
 
 }  // namespace semantic::storage

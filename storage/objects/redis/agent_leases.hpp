@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "storage/objects/leases/redis_link.hpp"
+#include "storage/objects/redis/redis_link.hpp"
 #include "storage/types/agent_leases_counts.hpp"
 
 namespace semantic::storage {

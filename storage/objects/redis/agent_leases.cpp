@@ -1,4 +1,4 @@
-#include "storage/objects/leases/agent_leases.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
 
 #include <algorithm>
 #include <vector>

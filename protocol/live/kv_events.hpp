@@ -1,0 +1,51 @@
+#pragma once
+// Which KV blocks a server has on disk, as a router that follows is told: events of the shape that
+// vLLM gives its own (vllm/distributed/kv_events.py: KVEventBatch), as JSON. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "storage/types/kv_event_feed.hpp"
+
+namespace semantic::protocol::live {
+
+/// One follower's messages, each
+/// {"seq","ts","snapshot","events":[{"type":"AllBlocksCleared"}
+///   | {"type":"BlockStored","block_hashes":[hex],"parent_block_hash":hex|null,"token_ids":[…],
+///      "block_size","lora_id":null,"medium":"DISK","model","fingerprint","tenant"}
+///   | {"type":"BlockRemoved","block_hashes":[hex],"medium":"DISK"}]}
+/// `seq` rises by one, `ts` is seconds since 1970. A block is said to be stored once until it is
+/// said to be removed, and removed only after it was said to be stored.
+class kv_event_stream {
+  public:
+    static constexpr std::size_t blocks_max = 64;             // of an event
+    static constexpr std::size_t message_bytes = 256 * 1024;  // about; one event may be longer
+
+    /// The first message: what was known of this server before counts no more.
+    std::string cleared(double now);
+    /// What is there when somebody begins to follow. May return nothing, or several messages.
+    std::vector<std::string> snapshot(std::span<const storage::blocks_stored> stored, double now);
+    /// Behind the snapshot's last message, so that a follower knows that it has all.
+    std::string snapshot_over(double now);
+    /// What has happened since. As above.
+    std::vector<std::string> changes(std::span<const storage::kv_event_feed::message> events,
+                                     double now);
+
+  private:
+    void add(const storage::blocks_stored& stored);
+    void add(const storage::blocks_removed& removed);
+    void add_part(const storage::blocks_stored& stored, std::size_t begin, std::size_t end);
+    void add_event(const std::string& event);
+    std::string finish(double now, bool is_snapshot);
+
+    std::uint64_t seq_ = 0;
+    std::unordered_set<storage::block_hash> told_;
+    std::string open_;                 // events of the message that is being made
+    std::vector<std::string> bodies_;  // of the messages before it
+};
+
+}  // namespace semantic::protocol::live

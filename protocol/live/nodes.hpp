@@ -1,0 +1,37 @@
+#pragma once
+// The servers that share an object store, as one of them shows them: what each says of itself, and
+// the list. What another one has said is read field by field and never passed on as it came. Pure.
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace semantic::protocol::live {
+
+struct node_facts {
+    std::string version;
+    std::string phase;                  // of its first model: ready, loading, draining, …
+    std::vector<std::string> models{};  // that are loaded
+    std::uint64_t agents_hot = 0, agents_warm = 0, agents_dirty = 0;
+    std::uint64_t pool_bytes = 0, pool_held_bytes = 0;
+    std::uint64_t running = 0, waiting = 0;  // requests
+    std::uint64_t uploads_pending = 0;       // agents
+};
+
+struct shown_node {
+    std::string id, url;
+    bool is_self = false;
+    std::chrono::milliseconds silent_for{0};
+    std::string says;  // node_text() of its facts, or anything
+};
+
+/// One line, for other servers to read with nodes_text().
+std::string node_text(const node_facts& facts);
+/// [{"id","url":text|null,"self","silent","version","phase","models",…}]; "silent" after a few
+/// seconds. Of a node that says nothing understandable the facts are null.
+std::string nodes_text(std::span<const shown_node> nodes);
+
+}  // namespace semantic::protocol::live

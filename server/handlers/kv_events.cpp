@@ -1,0 +1,203 @@
+#include "server/handlers/kv_events.hpp"
+
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "protocol/live/kv_events.hpp"
+#include "server/http/cors.hpp"
+#include "server/http/live/message_socket.hpp"
+#include "server/http/middleware.hpp"
+#include "server/live/kv_followers.hpp"
+#include "server/runtime/tokens.hpp"
+#include "server/runtime/workers.hpp"
+
+namespace semantic::server {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+using protocol::errc;
+using protocol::fail;
+using storage::kv_event_feed;
+
+constexpr const char* too_slow =
+    R"({"error":{"type":"too_slow","message":"events were lost; connect again for all of it"}})";
+
+class place {
+  public:
+    /// Returns: null when there are as many as may be.
+    static std::unique_ptr<place> take(kv_followers& of) {
+        if (!of.enter()) return nullptr;
+        return std::unique_ptr<place>(new place(of));
+    }
+    ~place() { of_.leave(); }
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+
+  private:
+    explicit place(kv_followers& of) : of_(of) {}
+    kv_followers& of_;
+};
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+std::size_t bytes_of(const storage::kv_event& event) {
+    if (const auto* stored = std::get_if<storage::blocks_stored>(&event))
+        return stored->tokens.size() * sizeof(storage::token_id) +
+               stored->names.size() * sizeof(storage::block_hash);
+    return std::get<storage::blocks_removed>(event).names.size() * sizeof(storage::block_hash);
+}
+
+/// One client. Thread: its connection's strand. Kept by whatever waits for it.
+class kv_follower : public std::enable_shared_from_this<kv_follower> {
+  public:
+    kv_follower(const services& with, std::shared_ptr<message_socket> socket,
+                std::unique_ptr<place> held)
+        : with_(with),
+          place_(std::move(held)),
+          socket_(std::move(socket)),
+          arrived_(socket_->executor()) {}
+
+    /// Until the client has gone.
+    net::awaitable<void> run() {
+        // What happens while the snapshot is made is told behind it.
+        const auto following = with_.kv.feed()->follow(
+            [weak = weak_from_this(), home = socket_->executor()](kv_event_feed::message what) {
+                net::post(home, [weak, what = std::move(what)] {
+                    if (const auto self = weak.lock()) self->take(what);
+                });
+            });
+        with_.kv.tasks.spawn(socket_->executor(), tell_all(shared_from_this()), "KV events");
+        co_await socket_->read();
+        leave();
+    }
+
+  private:
+    void take(kv_event_feed::message what) {
+        if (has_lost_) return;
+        waiting_bytes_ += bytes_of(*what);
+        waiting_.push_back(std::move(what));
+        has_lost_ = waiting_bytes_ > kv_followers::waiting_bytes_max;
+        if (has_lost_) waiting_.clear();
+        arrived_.cancel();
+    }
+
+    void leave() {
+        is_gone_ = true;
+        arrived_.cancel();
+        socket_->leave();
+    }
+
+    net::awaitable<bool> send(std::string message) {
+        if (is_gone_) co_return false;
+        const bool is_there = co_await socket_->write(std::move(message));
+        if (!is_there) leave();
+        co_return is_there;
+    }
+
+    net::awaitable<void> send_all(std::vector<std::string> messages) {
+        for (std::string& each : messages)
+            if (!co_await send(std::move(each))) co_return;
+    }
+
+    static net::awaitable<void> tell_all(std::shared_ptr<kv_follower> self) {
+        co_await self->tell_snapshot();
+        while (!self->is_gone_ && !self->has_lost_) {
+            if (self->waiting_.empty()) {
+                self->arrived_.expires_at(clock::time_point::max());
+                [[maybe_unused]] auto [error] = co_await self->arrived_.async_wait(use_tuple);
+                continue;
+            }
+            self->waiting_bytes_ = 0;
+            auto make = [self, events = std::exchange(self->waiting_, {})] {
+                return self->stream_.changes(events, now());
+            };
+            co_await self->send_all(co_await run_on(self->with_.workers, std::move(make)));
+        }
+        if (!self->has_lost_) co_return;
+        co_await self->send(too_slow);
+        self->leave();
+    }
+
+    /// An agent at a time, so that as much is in memory as the client has not read.
+    net::awaitable<void> tell_snapshot() {
+        if (!co_await send(stream_.cleared(now()))) co_return;
+        const std::size_t engines = with_.engines.look_at_all().size();
+        for (std::size_t i = 0; i < engines && !is_gone_; ++i) {
+            auto list = [this, i] {
+                const auto all = with_.engines.look_at_all();
+                return i < all.size() ? all[i]->remembered() : std::vector<storage::agent_id>{};
+            };
+            const std::vector<storage::agent_id> agents = co_await run_on(with_.workers, list);
+            for (const storage::agent_id& agent : agents) {
+                auto make = [this, i, &agent] {
+                    const auto all = with_.engines.look_at_all();
+                    if (i >= all.size()) return std::vector<std::string>{};
+                    return stream_.snapshot(all[i]->stored_blocks(agent), now());
+                };
+                co_await send_all(co_await run_on(with_.workers, make));
+                if (is_gone_) co_return;
+            }
+        }
+        co_await send(stream_.snapshot_over(now()));
+    }
+
+    const services& with_;
+    const std::unique_ptr<place> place_;
+    const std::shared_ptr<message_socket> socket_;
+    net::steady_timer arrived_;
+    protocol::live::kv_event_stream stream_;
+    std::vector<kv_event_feed::message> waiting_;
+    std::size_t waiting_bytes_ = 0;
+    bool has_lost_ = false;  // events: it reads too slowly
+    bool is_gone_ = false;
+};
+
+std::optional<response> refuse(const services& with, const request& incoming) {
+    if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
+    if (with.kv.feed() == nullptr)
+        return error_response(
+            incoming, fail(errc::not_found, "this server tells no KV events: see --kv-events"));
+    if (!asks_for_socket(incoming)) {
+        constexpr int upgrade_required = 426;
+        response refused = error_response(
+            incoming, fail(errc::bad_value, "/ws/kv-events speaks WebSocket: ask for an upgrade"),
+            upgrade_required);
+        refused.fields.emplace_back("upgrade", "websocket");
+        return refused;
+    }
+    if (with.stopping.load())
+        return error_response(incoming, fail(errc::shutting_down, "the server is shutting down"));
+    return std::nullopt;
+}
+
+}  // namespace
+
+net::awaitable<std::optional<response>> get_kv_events(const services& with, const request& incoming,
+                                                      client_link& client) {
+    if (auto refused = refuse(with, incoming)) co_return refused;
+    auto held = place::take(with.kv);
+    if (!held)
+        co_return error_response(
+            incoming, fail(errc::overloaded, "as many follow this server's KV events as may"));
+    auto socket = co_await client.take_socket();
+    if (!socket)
+        co_return error_response(
+            incoming, fail(errc::bad_value, "nothing may follow before the server has switched"),
+            400);
+    client.streamed(101);
+    auto opened = co_await accept_socket(with.limits, incoming, std::move(*socket));
+    if (!opened) co_return std::nullopt;
+    const auto one = std::make_shared<kv_follower>(with, std::move(opened), std::move(held));
+    co_await one->run();
+    co_return std::nullopt;
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,21 @@
+#pragma once
+// GET /ws/kv-events: which KV blocks this server has on disk, over a WebSocket (protocol/live).
+// Permission: refuse_admin(), for what is told has the tokens of every tenant's texts.
+
+#include <boost/asio/awaitable.hpp>
+
+#include <optional>
+
+#include "server/http/client_link.hpp"
+#include "server/http/request.hpp"
+#include "server/http/response.hpp"
+#include "server/http/services.hpp"
+
+namespace semantic::server {
+
+/// Ends when the client does, says anything, reads too slowly, or the server stops.
+boost::asio::awaitable<std::optional<response>> get_kv_events(const services& with,
+                                                              const request& incoming,
+                                                              client_link& client);
+
+}  // namespace semantic::server

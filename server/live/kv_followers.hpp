@@ -1,0 +1,39 @@
+#pragma once
+// Who is told which KV blocks this server has on disk. Owner: app. Thread: any.
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "server/runtime/task_group.hpp"
+#include "storage/types/kv_event_feed.hpp"
+
+namespace semantic::server {
+
+class kv_followers {
+  public:
+    static constexpr int followers_max = 16;
+    /// Of events that wait for a follower who reads slowly; beyond, they are told to begin anew.
+    static constexpr std::size_t waiting_bytes_max = std::size_t{64} << 20;
+
+    /// `feed`: null where nobody may follow.
+    explicit kv_followers(std::shared_ptr<storage::kv_event_feed> feed) : feed_(std::move(feed)) {}
+
+    storage::kv_event_feed* feed() const { return feed_.get(); }
+    /// Returns: whether there is room for one more, who is counted until leave().
+    bool enter() {
+        if (count_.fetch_add(1) < followers_max) return true;
+        leave();
+        return false;
+    }
+    void leave() { --count_; }
+
+    task_group tasks{};  // each follower's sending
+
+  private:
+    const std::shared_ptr<storage::kv_event_feed> feed_;
+    std::atomic<int> count_{0};
+};
+
+}  // namespace semantic::server

@@ -1,0 +1,47 @@
+#include "server/live/node_board.hpp"
+
+#include <vector>
+
+#include "protocol/live/nodes.hpp"
+#include "server/handlers/live/viewer.hpp"
+#include "server/runtime/version.hpp"
+#include "storage/objects/redis/node_news.hpp"
+
+namespace semantic::server {
+
+namespace live = protocol::live;
+
+std::string own_node_text(const services& with) {
+    live::node_facts facts;
+    facts.version = server_version;
+    facts.phase = to_string(with.engines.state().phase);
+    for (const engine_lease& engine : with.engines.look_at_all()) {
+        facts.models.push_back(engine->info().id);
+        const live::pool_gauges pool = pool_of(*engine);
+        facts.agents_hot += pool.agents_hot;
+        facts.agents_warm += pool.agents_warm;
+        facts.agents_dirty += pool.agents_dirty;
+        facts.pool_bytes += pool.bytes;
+        facts.pool_held_bytes += pool.held_bytes;
+        const engine::engine_probe& probe = engine->probe();
+        const auto at_least_zero = [](const auto& gauge) {
+            const auto value = gauge.load(std::memory_order_relaxed);
+            return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+        };
+        facts.running += at_least_zero(probe.running);
+        facts.waiting += at_least_zero(probe.waiting);
+        if (const auto shared = engine->shared_counts()) facts.uploads_pending += shared->pending;
+    }
+    return live::node_text(facts);
+}
+
+std::string nodes_text(const services& with) {
+    std::vector<live::shown_node> shown;
+    if (with.news != nullptr)
+        for (storage::known_node& each : with.news->nodes())
+            shown.push_back({std::move(each.id), std::move(each.url), each.is_self, each.silent_for,
+                             std::move(each.says)});
+    return live::nodes_text(shown);
+}
+
+}  // namespace semantic::server

@@ -1,0 +1,199 @@
+#include "storage/objects/redis/node_news.hpp"
+
+#include <algorithm>
+
+#include "storage/objects/random_id.hpp"
+#include "storage/objects/redis/agent_leases.hpp"
+
+namespace semantic::storage {
+
+namespace {
+
+constexpr const char* node_channel = "semantic:nodes";
+constexpr const char* agent_channel = "semantic:agents";
+constexpr std::string_view no_url = "-";
+constexpr std::chrono::milliseconds hearing{500};  // for one look at the connection
+
+/// The words of a text up to the first blanks; the last one is all that is left.
+std::vector<std::string_view> words_of(std::string_view text, std::size_t count) {
+    std::vector<std::string_view> words;
+    while (words.size() + 1 < count) {
+        const std::size_t blank = text.find(' ');
+        if (blank == std::string_view::npos) break;
+        words.push_back(text.substr(0, blank));
+        text.remove_prefix(blank + 1);
+    }
+    words.push_back(text);
+    return words;
+}
+
+}  // namespace
+
+node_news::node_news(node_news_options options)
+    : options_(std::move(options)),
+      id_(random_id()),
+      link_(options_.address, options_.patience),
+      speaker_([this](std::stop_token stop) { speak(std::move(stop)); }),
+      hearer_([this](std::stop_token stop) { hear(std::move(stop)); }) {}
+
+node_news::~node_news() {
+    speaker_.request_stop();
+    hearer_.request_stop();
+    speaker_.join();
+    hearer_.join();
+    if (works_) publish(node_channel, id_ + " gone");
+}
+
+void node_news::describe_by(std::function<std::string()> describe) {
+    std::lock_guard lock(describing_);
+    describe_ = std::move(describe);
+}
+
+std::string node_news::describe() {
+    std::lock_guard lock(describing_);
+    std::string says = describe_ ? describe_() : std::string();
+    if (says.size() > says_bytes_max || says.find('\n') != std::string::npos) says.clear();
+    return says;
+}
+
+void node_news::tell(agent_news what) {
+    const char* kind = what.what == agent_news::kind::saved ? " saved " : " erased ";
+    std::lock_guard lock(mutex_);
+    if (waiting_.size() >= waiting_max) {
+        ++counts_.dropped;
+        return;
+    }
+    waiting_.push_back(id_ + kind + what.agent);
+    changed_.notify_all();
+}
+
+node_news::subscription node_news::follow(receiver to) {
+    std::lock_guard lock(receiving_);
+    const std::uint64_t id = next_id_++;
+    receivers_.emplace(id, std::move(to));
+    return {*this, id};
+}
+
+void node_news::leave(std::uint64_t id) {
+    std::lock_guard lock(receiving_);
+    receivers_.erase(id);
+}
+
+std::vector<known_node> node_news::nodes() const {
+    const auto now = clock::now();
+    std::lock_guard lock(mutex_);
+    std::vector<known_node> all;
+    for (const auto& [id, each] : heard_) {
+        const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(now - each.at);
+        if (silent <= options_.forget_after)
+            all.push_back({id, each.url, each.says, silent, false});
+    }
+    std::ranges::sort(all, {}, [](const known_node& each) { return std::pair(each.url, each.id); });
+    all.insert(all.begin(), {id_, options_.url, self_, std::chrono::milliseconds(0), true});
+    return all;
+}
+
+node_news_counts node_news::counts() const {
+    const std::size_t others = nodes().size() - 1;
+    std::lock_guard lock(mutex_);
+    node_news_counts now = counts_;
+    now.nodes = others;
+    return now;
+}
+
+/// Says once that Redis is gone.
+void node_news::warn(bool works, const std::string& why) {
+    {
+        std::lock_guard lock(mutex_);
+        if (std::exchange(works_, works) == works || works) return;
+    }
+    if (options_.on_warning) options_.on_warning(why + "; nodes hear nothing of each other");
+}
+
+bool node_news::publish(const char* channel, const std::string& text) {
+    const auto done = link_.call({"PUBLISH", channel, text});
+    warn(done.has_value(), done ? std::string() : done.error());
+    return done.has_value();
+}
+
+void node_news::speak(std::stop_token stop) {
+    auto due = clock::now();
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+        changed_.wait_until(lock, stop, due, [this] { return !waiting_.empty(); });
+        if (stop.stop_requested()) return;
+        std::deque<std::string> news = std::exchange(waiting_, {});
+        lock.unlock();
+        std::size_t told = 0;
+        bool is_there = true;
+        if (clock::now() >= due) {
+            std::string says = describe();
+            const std::string url = options_.url.empty() ? std::string(no_url) : options_.url;
+            is_there = publish(node_channel, id_ + " here " + url + " " + says);
+            due = clock::now() + options_.interval;
+            lock.lock();
+            self_ = std::move(says);
+            lock.unlock();
+        }
+        // One silence is enough to wait for: news are of the moment.
+        for (const std::string& each : news)
+            if (is_there && (is_there = publish(agent_channel, each))) ++told;
+        lock.lock();
+        counts_.told += told;
+        counts_.dropped += news.size() - told;
+    }
+}
+
+void node_news::hear(std::stop_token stop) {
+    redis_listener listener(options_.address, {node_channel, agent_channel}, options_.patience);
+    while (!stop.stop_requested()) {
+        const auto got = listener.next(hearing);
+        if (got && *got) take(**got);
+        if (got) continue;
+        warn(false, got.error());
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, stop, options_.pause, [] { return false; });
+    }
+}
+
+void node_news::take(const redis_listener::message& what) {
+    if (what.text.starts_with(id_ + ' ')) return;
+    if (what.channel == node_channel)
+        take_node(what.text);
+    else
+        take_agent(what.text);
+}
+
+/// ID here URL|- TEXT, or ID gone
+void node_news::take_node(std::string_view text) {
+    const auto words = words_of(text, 4);
+    std::lock_guard lock(mutex_);
+    if (words.size() == 2 && words[1] == "gone") {
+        heard_.erase(std::string(words[0]));
+        return;
+    }
+    const auto now = clock::now();
+    std::erase_if(heard_,
+                  [&](const auto& each) { return now - each.second.at > options_.forget_after; });
+    const bool is_sign = words.size() == 4 && words[1] == "here" &&
+                         (words[2] == no_url || is_node_url(words[2])) &&
+                         words[3].size() <= says_bytes_max;
+    const std::string id(words[0]);
+    if (!is_sign || (heard_.size() >= nodes_max && !heard_.contains(id))) return;
+    heard_[id] = {std::string(words[2] == no_url ? "" : words[2]), std::string(words[3]), now};
+}
+
+/// ID saved|erased AGENT
+void node_news::take_agent(std::string_view text) {
+    const auto words = words_of(text, 3);
+    if (words.size() != 3 || (words[1] != "saved" && words[1] != "erased")) return;
+    const auto what = words[1] == "saved" ? agent_news::kind::saved : agent_news::kind::erased;
+    {
+        std::lock_guard lock(mutex_);
+        ++counts_.heard;
+    }
+    std::lock_guard lock(receiving_);
+    for (const auto& [id, to] : receivers_) to({what, std::string(words[2])});
+}
+
+}  // namespace semantic::storage

@@ -1,0 +1,137 @@
+#pragma once
+// What nodes that share an object store tell each other through Redis, published and not kept: that
+// they are there and how they are, for their dashboards; and which agent one of them has just saved
+// or erased, so that the others let go of what they have of it before somebody asks. All of it is a
+// convenience: who hears nothing finds out when it next asks the object store. Owner: whoever
+// opened it; it outlives every subscription. Thread: any.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "storage/objects/redis/redis_link.hpp"
+#include "storage/types/node_news_counts.hpp"
+
+namespace semantic::storage {
+
+struct node_news_options {
+    redis_address address;
+    std::string url;                                // where clients reach this node; empty: unsaid
+    std::chrono::milliseconds patience{300};        // with Redis, for a connection or an answer
+    std::chrono::milliseconds interval{2'000};      // between two signs of this node
+    std::chrono::milliseconds forget_after{7'000};  // of a node that gives no sign
+    std::chrono::milliseconds pause{1'000};         // before Redis is tried again
+    /// Trouble worth a log line. Called from any thread; may be empty.
+    std::function<void(std::string)> on_warning{};
+};
+
+struct agent_news {
+    enum class kind { saved, erased };
+    kind what = kind::saved;
+    std::string agent;  // a name that no other agent of any node has (shared_name_of)
+};
+
+/// A node as it was when it was last heard.
+struct known_node {
+    std::string id;    // of the process: another one after every start
+    std::string url;   // where clients reach it; empty: unsaid
+    std::string says;  // what describe_by()'s function returned there
+    std::chrono::milliseconds silent_for{0};
+    bool is_self = false;
+};
+
+class node_news {
+  public:
+    static constexpr std::size_t says_bytes_max = 4096;
+    static constexpr std::size_t waiting_max = 1024;  // news that wait for Redis; more are dropped
+    static constexpr std::size_t nodes_max = 1024;    // that are remembered
+
+    /// Called from a thread of its own; may block.
+    using receiver = std::function<void(const agent_news&)>;
+
+    /// Ends with this; the receiver is not running any more then.
+    class subscription {
+      public:
+        subscription() = default;
+        subscription(subscription&& other) noexcept
+            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
+        subscription& operator=(subscription&& other) noexcept {
+            std::swap(of_, other.of_);
+            std::swap(id_, other.id_);
+            return *this;
+        }
+        ~subscription() {
+            if (of_ != nullptr) of_->leave(id_);
+        }
+
+      private:
+        friend class node_news;
+        subscription(node_news& of, std::uint64_t id) : of_(&of), id_(id) {}
+        node_news* of_ = nullptr;
+        std::uint64_t id_ = 0;
+    };
+
+    /// Connects in the background, as often as it takes.
+    explicit node_news(node_news_options options);
+    /// Says that this node is gone, where Redis answers.
+    ~node_news();
+    node_news(const node_news&) = delete;
+    node_news& operator=(const node_news&) = delete;
+
+    /// What this node says of itself with each sign: one line, says_bytes_max at most. Called from
+    /// a thread of its own, until the next call of this has returned.
+    void describe_by(std::function<std::string()> describe);
+    /// Returns at once.
+    void tell(agent_news what);
+    /// What other nodes tell of agents.
+    subscription follow(receiver to);
+    /// This node first, the others in the order of their URLs.
+    std::vector<known_node> nodes() const;
+    node_news_counts counts() const;
+
+  private:
+    using clock = std::chrono::steady_clock;
+    struct heard_node {
+        std::string url, says;
+        clock::time_point at;
+    };
+    void speak(std::stop_token stop);
+    void hear(std::stop_token stop);
+    void take(const redis_listener::message& what);
+    void take_node(std::string_view text);
+    void take_agent(std::string_view text);
+    bool publish(const char* channel, const std::string& text);
+    std::string describe();
+    void warn(bool works, const std::string& why);
+    void leave(std::uint64_t id);
+
+    const node_news_options options_;
+    const std::string id_;
+    redis_link link_;
+    mutable std::mutex mutex_;  // guards what follows
+    std::condition_variable_any changed_;
+    std::deque<std::string> waiting_;  // texts about agents
+    std::map<std::string, heard_node> heard_;
+    node_news_counts counts_;
+    bool works_ = true;
+    std::string self_;       // what this node said last
+    std::mutex describing_;  // held while describe_ runs
+    std::function<std::string()> describe_;
+    std::mutex receiving_;                         // held while receivers run
+    std::map<std::uint64_t, receiver> receivers_;  // guarded by receiving_
+    std::uint64_t next_id_ = 1;
+    std::jthread speaker_, hearer_;  // the last: they end first
+};
+
+}  // namespace semantic::storage

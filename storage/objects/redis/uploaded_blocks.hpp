@@ -1,0 +1,40 @@
+#pragma once
+// Which blocks nodes have lately put in an object store, as a hint in Redis: of a block that is not
+// here the object store need not be asked before it is put, on the condition that it is absent. A
+// wrong answer costs a request or an upload in vain, never a block. Kept in a set a day, each for
+// two days. Owner: whoever opened it. Thread: any; calls wait for each other.
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "storage/objects/redis/redis_link.hpp"
+
+namespace semantic::storage {
+
+class uploaded_blocks {
+  public:
+    /// `today`: days since 1970; empty: the machine's clock, which need not be right.
+    uploaded_blocks(redis_address address, std::chrono::milliseconds patience,
+                    std::function<long long()> today = {});
+
+    /// Blocks, for twice the patience at most. Returns: of each name whether a node has put it;
+    /// nothing where Redis does not answer, which is then left alone for a while.
+    std::optional<std::vector<bool>> look(const std::vector<std::string>& names);
+    /// Blocks likewise. Says that these are in the object store.
+    void note(const std::vector<std::string>& names);
+
+  private:
+    std::optional<redis_reply> call(std::vector<std::string> words);
+    std::string key(long long day) const;
+
+    redis_link link_;
+    const std::function<long long()> today_;
+    std::mutex mutex_;  // guards silent_until_
+    std::chrono::steady_clock::time_point silent_until_{};
+};
+
+}  // namespace semantic::storage

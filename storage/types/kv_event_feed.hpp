@@ -1,0 +1,87 @@
+#pragma once
+// Tells who follows it which full blocks this machine's disk has come to have, and which it has no
+// more: for routers that send a prompt to where its beginning is. While nobody follows, an event
+// costs the look at one atomic and is not even made. Owner: who starts the engines, which all write
+// to the same feed; it outlives them and every subscription. Thread: any.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "storage/types/ids.hpp"
+
+namespace semantic::storage {
+
+/// Full blocks that follow each other in a text, all of them on disk.
+struct blocks_stored {
+    block_hash fingerprint{};  // of the model that can use them
+    std::string model{};       // what clients call it
+    tenant_id tenant{};        // whose prompts find them
+    block_hash parent{};       // the block in front of the first; all zero where there is none
+    std::vector<block_hash> names{};
+    std::vector<token_id> tokens{};  // [names x block_tokens]
+    int block_tokens = 0;
+};
+
+struct blocks_removed {
+    std::vector<block_hash> names{};
+};
+
+using kv_event = std::variant<blocks_stored, blocks_removed>;
+
+class kv_event_feed {
+  public:
+    using message = std::shared_ptr<const kv_event>;
+    /// Takes one event. Called from any thread, under locks of the store; must not wait or call it.
+    using receiver = std::function<void(message)>;
+
+    /// Ends with this; the receiver is not called any more then.
+    class subscription {
+      public:
+        subscription() = default;
+        subscription(subscription&& other) noexcept
+            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
+        subscription& operator=(subscription&& other) noexcept {
+            std::swap(of_, other.of_);
+            std::swap(id_, other.id_);
+            return *this;
+        }
+        ~subscription() {
+            if (of_ != nullptr) of_->leave(id_);
+        }
+
+      private:
+        friend class kv_event_feed;
+        subscription(kv_event_feed& of, std::uint64_t id) : of_(&of), id_(id) {}
+        kv_event_feed* of_ = nullptr;
+        std::uint64_t id_ = 0;
+    };
+
+    subscription follow(receiver to);
+    std::size_t followers() const noexcept { return followers_.load(); }
+
+    /// `make()` returns a kv_event; called only while somebody follows.
+    template <class Make>
+    void publish(Make&& make) {
+        if (followers() > 0) tell(std::forward<Make>(make)());
+    }
+
+  private:
+    void tell(kv_event what);
+    void leave(std::uint64_t id);
+
+    std::atomic<std::size_t> followers_{0};
+    std::mutex mutex_;
+    std::map<std::uint64_t, receiver> receivers_;  // guarded by mutex_
+    std::uint64_t next_id_ = 1;                    // likewise
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,58 @@
+// What becomes of a request for a shared agent when its newest memory is not looked for.
+
+#include "engine/scheduler/agent_refresh.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/objects/machine.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using namespace storage::tests;
+
+/// A node whose disk queue is as full as `has_room` says.
+struct refreshing {
+    bool has_room = true;
+    semantic::tests::temp_dir objects, cache;
+    machine node{objects.path(), cache.path()};
+    agent_claims claims{*node.store, nullptr, held_elsewhere::refuse};
+    int arrived = 0;
+    std::vector<failed> refused;
+    agent_refresh refresh{{*node.store, node.shared.get(), claims,
+                           [this](const storage::agent_id&, std::function<void()> work) {
+                               if (has_room) work();
+                               return has_room;
+                           },
+                           [](const storage::agent_id&, const job&) { return false; },
+                           [this](const job_ptr&) { ++arrived; },
+                           [this](const job_ptr&, failed why) { refused.push_back(why); },
+                           [](std::string) {}}};
+
+    void begin(bool append) {
+        auto work = std::make_shared<job>();
+        work->request.agent = id_of("ada");
+        work->request.append = append;
+        refresh.begin(work);
+    }
+};
+
+TEST(agent_refresh, with_a_full_disk_queue_a_whole_conversation_goes_on_and_an_addition_does_not) {
+    refreshing of;
+    of.begin(false);
+    of.begin(true);
+    EXPECT_EQ(of.arrived, 2);
+    of.has_room = false;
+    of.begin(false);
+    EXPECT_EQ(of.arrived, 3);
+    EXPECT_TRUE(of.refused.empty());
+    of.begin(true);
+    EXPECT_EQ(of.arrived, 3);
+    ASSERT_EQ(of.refused.size(), 1u);
+    EXPECT_EQ(of.refused[0].kind, failure_kind::overloaded);
+    EXPECT_NE(of.refused[0].what.find("too much disk work is waiting"), std::string::npos);
+    EXPECT_TRUE(of.refused[0].retry_after);
+}
+
+}  // namespace
+}  // namespace semantic::engine

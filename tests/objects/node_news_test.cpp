@@ -1,0 +1,243 @@
+// What nodes tell each other, on a real Redis that dies, is silent, and comes back.
+
+#include "storage/objects/redis/node_news.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "storage/objects/redis/uploaded_blocks.hpp"
+#include "tests/objects/machine.hpp"
+#include "tests/objects/redis_process.hpp"
+
+namespace semantic::storage {
+namespace {
+
+using std::chrono::milliseconds;
+using clock = std::chrono::steady_clock;
+
+bool soon(const std::function<bool()>& is_so, milliseconds most = milliseconds(10'000)) {
+    for (const auto until = clock::now() + most; !is_so();) {
+        if (clock::now() > until) return false;
+        std::this_thread::sleep_for(milliseconds(5));
+    }
+    return true;
+}
+
+class news_on_redis : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!tests::redis_process::is_installed()) GTEST_SKIP() << "there is no redis-server";
+        redis_.emplace();
+    }
+    std::unique_ptr<node_news> node(const std::string& url = {}) {
+        node_news_options how;
+        how.address = redis_->address();
+        how.url = url;
+        how.interval = milliseconds(50);
+        how.forget_after = milliseconds(1'000);
+        how.pause = milliseconds(50);
+        how.on_warning = [this](const std::string&) { ++warnings_; };
+        return std::make_unique<node_news>(how);
+    }
+    static bool hears(const node_news& node, std::size_t others) {
+        return soon([&] { return node.nodes().size() == others + 1; });
+    }
+
+    std::optional<tests::redis_process> redis_;
+    std::atomic<int> warnings_{0};
+};
+
+TEST_F(news_on_redis, nodes_hear_of_each_other_and_what_each_says) {
+    const auto one = node("http://one:1"), two = node("http://two:2");
+    one->describe_by([] { return std::string(R"({"i":"am one"})"); });
+    ASSERT_TRUE(hears(*one, 1) && hears(*two, 1));
+    EXPECT_TRUE(soon([&] { return two->nodes()[1].says == R"({"i":"am one"})"; }));
+    const auto seen = two->nodes();
+    EXPECT_TRUE(seen[0].is_self);
+    EXPECT_EQ(seen[0].url, "http://two:2");
+    EXPECT_EQ(seen[1].url, "http://one:1");
+    EXPECT_FALSE(seen[1].is_self);
+    EXPECT_EQ(two->counts().nodes, 1U);
+    one->describe_by({});
+}
+
+TEST_F(news_on_redis, one_that_leaves_is_gone_at_once_and_one_that_dies_after_a_while) {
+    const auto one = node();
+    auto two = node(), three = node();
+    ASSERT_TRUE(hears(*one, 2));
+    const auto before = clock::now();
+    two.reset();
+    ASSERT_TRUE(hears(*one, 1));
+    EXPECT_LT(clock::now() - before, milliseconds(900));
+    redis_link dead(redis_->address(), milliseconds(1000));
+    ASSERT_TRUE(dead.call({"PUBLISH", "semantic:nodes", "x here http://gone:1 {}"}));
+    ASSERT_TRUE(hears(*one, 2));
+    ASSERT_TRUE(hears(*one, 1));
+}
+
+TEST_F(news_on_redis, what_is_told_of_agents_reaches_the_others_and_not_who_tells) {
+    const auto one = node(), two = node();
+    std::mutex mutex;
+    std::vector<std::string> heard;
+    const auto take = [&](const agent_news& news) {
+        std::lock_guard lock(mutex);
+        heard.push_back((news.what == agent_news::kind::saved ? "saved " : "erased ") + news.agent);
+    };
+    const auto self = one->follow(take), other = two->follow(take);
+    ASSERT_TRUE(hears(*one, 1) && hears(*two, 1));
+    one->tell({agent_news::kind::saved, "agents/a"});
+    one->tell({agent_news::kind::erased, "agents/b"});
+    ASSERT_TRUE(soon([&] { return two->counts().heard == 2; }));
+    std::lock_guard lock(mutex);
+    EXPECT_EQ(heard, (std::vector<std::string>{"saved agents/a", "erased agents/b"}));
+    EXPECT_EQ(one->counts().told, 2U);
+    EXPECT_EQ(one->counts().heard, 0U);
+}
+
+TEST_F(news_on_redis, what_makes_no_sense_is_passed_over) {
+    const auto one = node();
+    redis_link stranger(redis_->address(), milliseconds(1000));
+    ASSERT_TRUE(soon([&] { return stranger.call({"PUBLISH", "semantic:nodes", "a b"})->number; }));
+    for (const std::string& text :
+         {std::string(), std::string(" "), std::string("x"), std::string("x here"),
+          std::string("x here javascript:alert(1) {}"), std::string("x here http://a"),
+          "x here - " + std::string(node_news::says_bytes_max + 1, 'x')})
+        stranger.call({"PUBLISH", "semantic:nodes", text});
+    for (const char* text : {"", "x", "x saved", "x eaten agents/a"})
+        stranger.call({"PUBLISH", "semantic:agents", text});
+    stranger.call({"PUBLISH", "semantic:nodes", "y here - " + std::string(4096, 'x')});
+    ASSERT_TRUE(soon([&] { return one->nodes().size() > 1; }));
+    for (const known_node& each : one->nodes()) EXPECT_TRUE(each.is_self || each.says.size() > 1);
+    EXPECT_EQ(one->counts().heard, 0U);
+}
+
+TEST_F(news_on_redis, while_redis_is_gone_nothing_waits_and_later_they_hear_again) {
+    const auto one = node("http://one:1"), two = node("http://two:2");
+    ASSERT_TRUE(hears(*one, 1));
+    redis_->stop();
+    ASSERT_TRUE(soon([&] { return warnings_ >= 2; }));  // once a node
+    const auto before = clock::now();
+    for (std::size_t i = 0; i < node_news::waiting_max + 1; ++i)
+        one->tell({agent_news::kind::saved, "agents/a"});
+    EXPECT_LT(clock::now() - before, milliseconds(200));
+    ASSERT_TRUE(hears(*one, 0));
+    ASSERT_TRUE(soon([&] { return one->counts().dropped > node_news::waiting_max; }));
+    redis_->start();
+    EXPECT_TRUE(hears(*one, 1) && hears(*two, 1));
+    EXPECT_EQ(warnings_, 2);
+}
+
+TEST_F(news_on_redis, a_silent_redis_holds_up_no_end) {
+    auto one = node();
+    redis_->pause();
+    one->tell({agent_news::kind::saved, "agents/a"});
+    std::this_thread::sleep_for(milliseconds(100));
+    const auto before = clock::now();
+    one.reset();
+    EXPECT_LT(clock::now() - before, milliseconds(3'000));
+    redis_->go_on();
+}
+
+TEST_F(news_on_redis, an_agent_that_another_machine_goes_on_with_leaves_the_pool) {
+    using namespace tests;
+    temp_dir objects, first, second;
+    machine a(objects.path(), first.path()), b(objects.path(), second.path());
+    const auto tokens = some_tokens(4 * block_tokens);
+    a.put("ada", tokens);
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    const std::string name = shared_name_of(*a.store, id_of("ada"));
+    ASSERT_GT(a.store->inspect(id_of("ada"))->frames_held, 0u);
+    {
+        const auto held = a.store->hold(id_of("ada"));
+        a.shared->heard_saved(name);  // by somebody who does not matter: it is in use here
+    }
+    EXPECT_GT(a.store->inspect(id_of("ada"))->frames_held, 0u);
+    a.shared->heard_saved("agents/unknown");
+    a.shared->heard_saved(name);
+    EXPECT_EQ(a.store->inspect(id_of("ada"))->frames_held, 0u);
+    EXPECT_EQ(a.shared->counts().evicted, 1U);
+    EXPECT_TRUE(a.has("ada", tokens));
+    EXPECT_EQ(a.shared->find_name(name), id_of("ada"));
+    EXPECT_EQ(a.shared->find_name("agents/unknown"), std::nullopt);
+}
+
+class blocks_on_redis : public news_on_redis {};
+
+TEST_F(blocks_on_redis, what_one_node_has_put_another_knows_for_two_days) {
+    long long day = 100;
+    uploaded_blocks one(redis_->address(), milliseconds(300), [&] { return day; });
+    uploaded_blocks two(redis_->address(), milliseconds(300), [&] { return day; });
+    one.note({"blocks/a", "blocks/b"});
+    const std::vector<std::string> names{"blocks/b", "blocks/c", "blocks/a"};
+    EXPECT_EQ(two.look(names), (std::vector<bool>{true, false, true}));
+    ++day;
+    EXPECT_EQ(two.look(names), (std::vector<bool>{true, false, true}));
+    ++day;
+    EXPECT_EQ(two.look(names), (std::vector<bool>{false, false, false}));
+    EXPECT_EQ(two.look({}), std::vector<bool>());
+    redis_link link(redis_->address(), milliseconds(300));
+    const auto left = link.call({"TTL", "semantic:blocks:100"});
+    ASSERT_TRUE(left);
+    EXPECT_GT(left->number, 172'000);
+}
+
+TEST_F(blocks_on_redis, many_names_are_asked_for_in_parts) {
+    uploaded_blocks one(redis_->address(), milliseconds(1000));
+    std::vector<std::string> names;
+    for (int i = 0; i < 2'500; ++i) names.push_back("blocks/" + std::to_string(i));
+    one.note(names);
+    names.push_back("blocks/none");
+    const auto known = one.look(names);
+    ASSERT_TRUE(known);
+    EXPECT_EQ(std::ranges::count(*known, true), 2'500);
+    EXPECT_FALSE(known->back());
+}
+
+TEST_F(blocks_on_redis, without_redis_there_is_no_answer_and_no_wait) {
+    uploaded_blocks one(redis_->address(), milliseconds(200));
+    redis_->stop();
+    EXPECT_EQ(one.look({"blocks/a"}), std::nullopt);
+    const auto before = clock::now();
+    EXPECT_EQ(one.look({"blocks/a"}), std::nullopt);
+    one.note({"blocks/a"});
+    EXPECT_LT(clock::now() - before, milliseconds(50));
+}
+
+TEST_F(blocks_on_redis, a_wrong_hint_loses_no_block) {
+    using namespace tests;
+    temp_dir objects, first, second, third;
+    const auto tokens = some_tokens(4 * block_tokens);
+    uploaded_blocks hints(redis_->address(), milliseconds(1000));
+    machine a(objects.path(), first.path());
+    a.share_with(&hints);
+    // Redis says that they are there, and they are not.
+    std::vector<std::string> lies;
+    a.store->put(make_state(a.pool, "ada", tokens));
+    ASSERT_TRUE(a.store->save(id_of("ada")));
+    for (const blocks_stored& run : a.store->stored_blocks(id_of("ada")))
+        for (const block_hash& each : run.names) lies.push_back(block_path(each, kv_part::full));
+    ASSERT_EQ(lies.size(), 4u);
+    hints.note(lies);
+    a.shared->note_saved(id_of("ada"));
+    ASSERT_TRUE(a.shared->wait_until_idle(patience));
+    EXPECT_EQ(a.shared->counts().blocks_uploaded, 4U);
+    machine b(objects.path(), second.path());
+    ASSERT_TRUE(b.fetch("ada"));
+    EXPECT_TRUE(b.has("ada", tokens));
+    // Redis says nothing of what is there.
+    redis_->stop();
+    redis_->start();
+    machine c(objects.path(), third.path());
+    uploaded_blocks empty(redis_->address(), milliseconds(1000));
+    c.share_with(&empty);
+    c.put("bea", tokens);
+    ASSERT_TRUE(c.shared->wait_until_idle(patience));
+    EXPECT_EQ(c.shared->counts().blocks_uploaded, 0U);
+    ASSERT_TRUE(b.fetch("bea"));
+    EXPECT_TRUE(b.has("bea", tokens));
+    EXPECT_EQ(empty.look(lies), (std::vector<bool>(4, true)));
+}
+
+}  // namespace
+}  // namespace semantic::storage
