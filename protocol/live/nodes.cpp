@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
 
+#include <algorithm>
 #include <optional>
 
 #include "protocol/wire/json.hpp"
@@ -16,7 +17,7 @@ namespace json = boost::json;
 
 constexpr std::chrono::seconds silent_after{5};
 constexpr std::size_t models_max = 16;
-constexpr std::size_t model_bytes_max = 128;
+constexpr std::size_t text_bytes_max = 128;
 
 json::object object_of(const node_facts& facts) {
     json::array models;
@@ -34,10 +35,17 @@ json::object object_of(const node_facts& facts) {
             {"uploads_pending", facts.uploads_pending}};
 }
 
+/// At most text_bytes_max, and no part of a character.
+std::string shortened(const json::string& text) {
+    std::size_t end = std::min(text.size(), text_bytes_max);
+    while (end > 0 && end < text.size() && (text[end] & 0xC0) == 0x80) --end;
+    return std::string(text.data(), end);
+}
+
 std::string text_in(const json::object& from, std::string_view name) {
     const json::value* found = from.if_contains(name);
     if (found == nullptr || !found->is_string()) return {};
-    return std::string(found->get_string()).substr(0, model_bytes_max);
+    return shortened(found->get_string());
 }
 
 std::uint64_t number_in(const json::object& from, std::string_view name) {
@@ -60,7 +68,7 @@ std::optional<node_facts> read_facts(std::string_view says) {
     if (const json::value* models = from.if_contains("models"); models && models->is_array())
         for (const json::value& each : models->get_array())
             if (each.is_string() && facts.models.size() < models_max)
-                facts.models.push_back(std::string(each.get_string()).substr(0, model_bytes_max));
+                facts.models.push_back(shortened(each.get_string()));
     facts.agents_hot = number_in(from, "agents_hot");
     facts.agents_warm = number_in(from, "agents_warm");
     facts.agents_dirty = number_in(from, "agents_dirty");

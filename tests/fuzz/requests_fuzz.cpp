@@ -12,6 +12,7 @@
 #include "protocol/coordination/api.hpp"
 #include "protocol/coordination/opening.hpp"
 #include "protocol/live/dialogue.hpp"
+#include "protocol/live/nodes.hpp"
 #include "protocol/ollama/request.hpp"
 #include "protocol/openai/chat.hpp"
 #include "protocol/openai/completions.hpp"
@@ -44,6 +45,12 @@ void say_live(std::string_view message) {
     ASSERT(answer.send.empty() || parse_json(answer.send, {}));
 }
 
+/// What another server says of itself, in bytes that nobody wrote.
+void show_node(std::string_view says) {
+    const live::shown_node node{"id", "", false, {}, std::string(says)};
+    ASSERT(parse_json(live::nodes_text(std::span(&node, 1)), {}));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t count) {
@@ -74,5 +81,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t coun
     check(coordination::parse_opening(body, "s", [] { return std::string("a"); }), dialect::native);
     check(scenarios::parse_run(body), dialect::native);
     say_live(body);
+    show_node(body);
     return 0;
 }

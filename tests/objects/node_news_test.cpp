@@ -30,11 +30,12 @@ class news_on_redis : public testing::Test {
         if (!tests::redis_process::is_installed()) GTEST_SKIP() << "there is no redis-server";
         redis_.emplace();
     }
-    std::unique_ptr<node_news> node(const std::string& url = {}) {
+    std::unique_ptr<node_news> node(const std::string& url = {},
+                                    milliseconds interval = milliseconds(50)) {
         node_news_options how;
         how.address = redis_->address();
         how.url = url;
-        how.interval = milliseconds(50);
+        how.interval = interval;
         how.forget_after = milliseconds(1'000);
         how.pause = milliseconds(50);
         how.on_warning = [this](const std::string&) { ++warnings_; };
@@ -59,6 +60,17 @@ TEST_F(news_on_redis, nodes_hear_of_each_other_and_what_each_says) {
     EXPECT_EQ(seen[1].url, "http://one:1");
     EXPECT_FALSE(seen[1].is_self);
     EXPECT_EQ(two->counts().nodes, 1U);
+    one->describe_by({});
+}
+
+TEST_F(news_on_redis, a_node_that_can_say_more_says_so_at_once) {
+    const auto one = node({}, std::chrono::hours(1)), two = node();
+    ASSERT_TRUE(hears(*one, 1));
+    one->describe_by([] { return std::string("ready"); });
+    EXPECT_TRUE(soon([&] {
+        const auto all = two->nodes();
+        return all.size() == 2 && all[1].says == "ready";
+    }));
     one->describe_by({});
 }
 

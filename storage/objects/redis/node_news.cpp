@@ -45,8 +45,13 @@ node_news::~node_news() {
 }
 
 void node_news::describe_by(std::function<std::string()> describe) {
-    std::lock_guard lock(describing_);
-    describe_ = std::move(describe);
+    {
+        std::lock_guard lock(describing_);
+        describe_ = std::move(describe);
+    }
+    std::lock_guard lock(mutex_);
+    is_due_ = true;
+    changed_.notify_all();
 }
 
 std::string node_news::describe() {
@@ -120,8 +125,9 @@ void node_news::speak(std::stop_token stop) {
     auto due = clock::now();
     std::unique_lock lock(mutex_);
     while (!stop.stop_requested()) {
-        changed_.wait_until(lock, stop, due, [this] { return !waiting_.empty(); });
+        changed_.wait_until(lock, stop, due, [this] { return is_due_ || !waiting_.empty(); });
         if (stop.stop_requested()) return;
+        if (std::exchange(is_due_, false)) due = clock::now();
         std::deque<std::string> news = std::exchange(waiting_, {});
         lock.unlock();
         std::size_t told = 0;

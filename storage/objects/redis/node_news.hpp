@@ -125,6 +125,7 @@ class node_news {
     std::map<std::string, heard_node> heard_;
     node_news_counts counts_;
     bool works_ = true;
+    bool is_due_ = false;  // a sign of this node, at once
     std::string self_;       // what this node said last
     std::mutex describing_;  // held while describe_ runs
     std::function<std::string()> describe_;

@@ -58,6 +58,11 @@ TEST(live_nodes, names_and_lists_are_bounded) {
     const json::value node = shown(many + "]}");
     EXPECT_EQ(node.at("version").as_string().size(), 128u);
     EXPECT_EQ(node.at("models").as_array().size(), 16u);
+    // 43 characters of three bytes: the last one would not fit whole.
+    std::string euros;
+    for (int i = 0; i < 43; ++i) euros += "\xE2\x82\xAC";
+    EXPECT_EQ(shown("{\"version\":\"" + euros + "\"}").at("version").as_string(),
+              euros.substr(0, 126));
 }
 
 }  // namespace
