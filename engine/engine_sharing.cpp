@@ -48,10 +48,11 @@ storage::result<std::unique_ptr<engine_sharing>> engine_sharing::open(
     return sharing;
 }
 
-/// What a request for the agent would find out of the object store, before there is one.
+/// What a request for the agent would find out of the object store, before there is one. On a
+/// thread of the news.
 void engine_sharing::hear(const storage::agent_news& news) {
     if (news.what == storage::agent_news::kind::saved) return agents_->heard_saved(news.agent);
-    if (const auto agent = agents_->find_name(news.agent)) bring(*agent);
+    agents_->heard_erased(news.agent);
 }
 
 std::optional<storage::shared_agents_counts> engine_sharing::counts() const {

@@ -113,7 +113,9 @@ app::app(app_options options)
     accounts_.open_all(options_.settings);
     listener_.open(options_.settings.host, options_.settings.port);
     port_ = listener_.port();
-    if (options_.news) options_.news->describe_by([this] { return own_node_text(services_); });
+    if (options_.news)
+        options_.news->describe_by(
+            [this, self = own_node()]() mutable { return self.text(services_); });
     if (options_.handle_signals) {
         // A client that closes its end and a file beyond `ulimit -f` must be error codes, not the
         // end of the process.
@@ -236,6 +238,9 @@ void app::on_step(const slot_state& now) {
 }
 
 void app::on_settled(const slot_state& now) {
+    if (options_.kv_events)
+        options_.kv_events->publish(
+            []() -> storage::kv_event { return storage::models_changed{}; });
     if (started_.exchange(now.phase == slot_phase::ready || started_.load())) return;
     if (now.phase == slot_phase::ready)
         net::post(context_, [this] { on_loaded(); });

@@ -38,6 +38,7 @@ class kv_event_stream {
   private:
     void add(const storage::blocks_stored& stored);
     void add(const storage::blocks_removed& removed);
+    void add(const storage::models_changed&) {}  // whoever follows begins anew
     void add_part(const storage::blocks_stored& stored, std::size_t begin, std::size_t end);
     void add_event(const std::string& event);
     std::string finish(double now, bool is_snapshot);

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -49,10 +50,17 @@ double now() {
 }
 
 std::size_t bytes_of(const storage::kv_event& event) {
+    constexpr std::size_t own = 2 * sizeof(storage::kv_event);  // with what keeps it
     if (const auto* stored = std::get_if<storage::blocks_stored>(&event))
-        return stored->tokens.size() * sizeof(storage::token_id) +
+        return own + stored->tokens.size() * sizeof(storage::token_id) +
                stored->names.size() * sizeof(storage::block_hash);
-    return std::get<storage::blocks_removed>(event).names.size() * sizeof(storage::block_hash);
+    if (const auto* removed = std::get_if<storage::blocks_removed>(&event))
+        return own + removed->names.size() * sizeof(storage::block_hash);
+    return own;
+}
+
+bool begins_anew(const kv_event_feed::message& event) {
+    return std::holds_alternative<storage::models_changed>(*event);
 }
 
 /// One client. Thread: its connection's strand. Kept by whatever waits for it.
@@ -109,14 +117,20 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
 
     static net::awaitable<void> tell_all(std::shared_ptr<kv_follower> self) {
         co_await self->tell_snapshot();
-        while (!self->is_gone_ && !self->has_lost_) {
+        while (!self->is_over()) {
             if (self->waiting_.empty()) {
                 self->arrived_.expires_at(clock::time_point::max());
                 [[maybe_unused]] auto [error] = co_await self->arrived_.async_wait(use_tuple);
                 continue;
             }
             self->waiting_bytes_ = 0;
-            auto make = [self, events = std::exchange(self->waiting_, {})] {
+            auto events = std::exchange(self->waiting_, {});
+            // What came before a snapshot is in it.
+            if (std::ranges::any_of(events, begins_anew)) {
+                co_await self->tell_snapshot();
+                continue;
+            }
+            auto make = [self, events = std::move(events)] {
                 return self->stream_.changes(events, now());
             };
             co_await self->send_all(co_await run_on(self->with_.workers, std::move(make)));
@@ -126,11 +140,12 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
         self->leave();
     }
 
-    /// An agent at a time, so that as much is in memory as the client has not read.
+    /// An agent at a time, so that as much is in memory as the client has not read. Where a model
+    /// goes or comes meanwhile, another snapshot follows.
     net::awaitable<void> tell_snapshot() {
         if (!co_await send(stream_.cleared(now()))) co_return;
         const std::size_t engines = with_.engines.look_at_all().size();
-        for (std::size_t i = 0; i < engines && !is_gone_; ++i) {
+        for (std::size_t i = 0; i < engines && !is_over(); ++i) {
             auto list = [this, i] {
                 const auto all = with_.engines.look_at_all();
                 return i < all.size() ? all[i]->remembered() : std::vector<storage::agent_id>{};
@@ -143,11 +158,13 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
                     return stream_.snapshot(all[i]->stored_blocks(agent), now());
                 };
                 co_await send_all(co_await run_on(with_.workers, make));
-                if (is_gone_) co_return;
+                if (is_over()) co_return;
             }
         }
         co_await send(stream_.snapshot_over(now()));
     }
+
+    bool is_over() const { return is_gone_ || has_lost_; }
 
     const services& with_;
     const std::unique_ptr<place> place_;

@@ -11,25 +11,44 @@ namespace semantic::server {
 
 namespace live = protocol::live;
 
-std::string own_node_text(const services& with) {
+namespace {
+
+/// The part of a node's facts that takes a look at its agents.
+live::node_facts agents_of(const services& with) {
     live::node_facts facts;
-    facts.version = server_version;
-    facts.phase = to_string(with.engines.state().phase);
     for (const engine_lease& engine : with.engines.look_at_all()) {
-        facts.models.push_back(engine->info().id);
         const live::pool_gauges pool = pool_of(*engine);
         facts.agents_hot += pool.agents_hot;
         facts.agents_warm += pool.agents_warm;
         facts.agents_dirty += pool.agents_dirty;
         facts.pool_bytes += pool.bytes;
         facts.pool_held_bytes += pool.held_bytes;
-        const engine::engine_probe& probe = engine->probe();
-        const auto at_least_zero = [](const auto& gauge) {
-            const auto value = gauge.load(std::memory_order_relaxed);
-            return value > 0 ? static_cast<std::uint64_t>(value) : 0;
-        };
-        facts.running += at_least_zero(probe.running);
-        facts.waiting += at_least_zero(probe.waiting);
+    }
+    return facts;
+}
+
+}  // namespace
+
+std::string own_node::text(const services& with) {
+    constexpr int rest = 50;  // times as long as a look takes
+    using clock = std::chrono::steady_clock;
+    const auto begin = clock::now();
+    if (begin - looked_ >= rest * took_) {
+        facts_ = agents_of(with);
+        looked_ = clock::now();
+        took_ = looked_ - begin;
+    }
+    live::node_facts facts = facts_;
+    facts.version = server_version;
+    facts.phase = to_string(with.engines.state().phase);
+    const auto at_least_zero = [](const auto& gauge) {
+        const auto value = gauge.load(std::memory_order_relaxed);
+        return value > 0 ? static_cast<std::uint64_t>(value) : 0;
+    };
+    for (const engine_lease& engine : with.engines.look_at_all()) {
+        facts.models.push_back(engine->info().id);
+        facts.running += at_least_zero(engine->probe().running);
+        facts.waiting += at_least_zero(engine->probe().waiting);
         if (const auto shared = engine->shared_counts()) facts.uploads_pending += shared->pending;
     }
     return live::node_text(facts);

@@ -2,14 +2,26 @@
 // The servers on one object store, as far as they tell each other of themselves through Redis
 // (storage/objects/redis/node_news.hpp).
 
+#include <chrono>
 #include <string>
 
+#include "protocol/live/nodes.hpp"
 #include "server/http/services.hpp"
 
 namespace semantic::server {
 
-/// What this server tells the others of itself. As much work as there are agents.
-std::string own_node_text(const services& with);
+/// What this server tells the others of itself, every two seconds. Looking at all agents is as much
+/// work as there are, and is done so seldom that it takes a fiftieth of the time. Thread: one.
+class own_node {
+  public:
+    std::string text(const services& with);
+
+  private:
+    protocol::live::node_facts facts_;  // as of looked_, but for what is running
+    std::chrono::steady_clock::time_point looked_{};
+    std::chrono::steady_clock::duration took_{};
+};
+
 /// A JSON array, this server first; empty where there is no Redis.
 std::string nodes_text(const services& with);
 

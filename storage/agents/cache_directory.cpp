@@ -370,8 +370,15 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
                           "there is an agent " + id.str() + " already, which is not saved yet"};
     if (is_dirty(agent_index::lock(parts_.index))) return unsaved;
     const std::vector<block_hash> names = file.names;
+    const auto tell = [&](const agent_state& state) {
+        std::set<std::size_t> there;
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (parts_.blocks.is_good(names[i], kv_part::full)) there.insert(i);
+        parts_.tell_stored(state, names, there);
+    };
     parts_.blocks.retain(names);
     if (auto ok = take_in(file, manifest, blocks); !ok) {
+        tell(*record_of(std::move(file)).state);
         parts_.blocks.release(names);
         return ok;
     }
@@ -385,6 +392,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
             // It has gone on meanwhile; until its next save the manifest needs these blocks.
             here->appendable.reset();
             here->attempted.insert(here->attempted.end(), names.begin(), names.end());
+            tell(*record_of(std::move(file)).state);
             return unsaved;
         }
         if (here != nullptr) {
@@ -395,9 +403,7 @@ result<void> cache_directory::adopt(const agent_id& id, const std::string& manif
         }
         taken = parts_.index.add(locked, record_of(std::move(file))).state;
     }
-    std::set<std::size_t> all;
-    for (std::size_t i = 0; i < names.size(); ++i) all.insert(i);
-    parts_.tell_stored(*taken, names, all);
+    tell(*taken);
     parts_.blocks.release(dropped);
     return {};
 }

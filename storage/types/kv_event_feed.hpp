@@ -35,7 +35,11 @@ struct blocks_removed {
     std::vector<block_hash> names{};
 };
 
-using kv_event = std::variant<blocks_stored, blocks_removed>;
+/// Other models run than before: what is known counts no more, and what is there is to be asked
+/// for.
+struct models_changed {};
+
+using kv_event = std::variant<blocks_stored, blocks_removed, models_changed>;
 
 class kv_event_feed {
   public:

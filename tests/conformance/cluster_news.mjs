@@ -2,6 +2,7 @@
 // agents have moved on and which are erased, before anybody asks for them.
 
 import assert from 'node:assert/strict';
+import { connect, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { assistant, free_port, main, make_folder, Server, text_of, user } from './harness.mjs';
@@ -14,13 +15,35 @@ if (!has_redis) {
 
 const redis = await Redis.start();
 
-async function with_nodes(count, run) {
+/** Between a node and Redis: connections that hear what is published can be made to lead nowhere,
+ *  as when the other end has lost its power. */
+async function make_link() {
+  const deaf = new Set();
+  const link = { subscribed: 0, cut: () => deaf.forEach((server) => server.pause()) };
+  const front = createServer((client) => {
+    const server = connect(redis.port, '127.0.0.1');
+    client.on('data', (bytes) => {
+      if (bytes.includes('SUBSCRIBE')) link.subscribed += 1;
+      if (bytes.includes('SUBSCRIBE')) deaf.add(server);
+      server.write(bytes);
+    });
+    server.on('data', (bytes) => client.write(bytes));
+    const end = () => [client, server].forEach((each) => each.destroy());
+    for (const each of [client, server]) each.on('close', end).on('error', end);
+  });
+  await new Promise((resolve) => front.listen(0, '127.0.0.1', resolve));
+  link.url = `redis://127.0.0.1:${front.address().port}`;
+  link.close = () => front.close();
+  return link;
+}
+
+async function with_nodes(count, run, links = []) {
   const store = make_folder();
   const nodes = [];
   for (let i = 0; i < count; ++i) {
     const port = await free_port();
     const args = [
-      ...['--object-store', `dir:${store}`, '--redis', redis.url],
+      ...['--object-store', `dir:${store}`, '--redis', links[i]?.url ?? redis.url],
       ...['--object-store-wait-ms', '5000', '--node-url', `http://127.0.0.1:${port}`],
     ];
     nodes.push(await Server.start({ cache: make_folder(), port, args }));
@@ -94,8 +117,25 @@ await main(
         assert.equal(gone.status, 204);
         await soon('b has erased it', async () =>
           !JSON.stringify(await agents_of(b)).includes('sess_hen'));
-        assert.equal((await b.metrics()).semantic_shared_erased_total, 1);
+        await soon('it is counted', async () =>
+          (await b.metrics()).semantic_shared_erased_total === 1);
       });
+    },
+
+    async 'a connection that leads nowhere any more is given up, and nodes hear again'() {
+      const link = await make_link();
+      const run = async ([a]) => {
+        await soon('both are heard', async () => (await urls_of(a)).length === 2);
+        assert.equal(link.subscribed, 1);
+        const before = Date.now();
+        link.cut();
+        await soon('nobody is heard', async () => (await urls_of(a)).length === 1);
+        await soon('both are heard again', async () => (await urls_of(a)).length === 2);
+        assert.equal(link.subscribed, 2);
+        console.log(`        ${Date.now() - before} ms until both are heard again`);
+      };
+      await with_nodes(2, run, [link]);
+      link.close();
     },
 
     async 'without Redis nodes hear nothing, and go on; when it is back they hear again'() {

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { assistant, main, make_folder, require_sdk, Server, text_of, user } from './harness.mjs';
+import { start as start_swapping, swap } from './swapping.mjs';
 
 const { WebSocket } = require_sdk('ws');
 
@@ -124,6 +125,30 @@ await main(
       await router.until(() => tenants().size === 2);
       const texts = [...router.blocks.values()].map((block) => block.tokens.join());
       assert.ok(new Set(texts).size < texts.length, 'the same text has other names');
+      await router.close();
+      assert.equal((await server.stop()).code, 0);
+    },
+
+    async 'when another model comes, a router begins anew with what that one has'() {
+      const server = await start_swapping(make_folder(), [...on, '--model', 'tight']);
+      const router = await Router.follow(server, { 'x-admin-key': 'k' });
+      const told = [];
+      for (const model of ['tight', 'wide', 'tight']) {
+        const before = router.messages.length;
+        if (told.length > 0) assert.equal((await swap(server, model)).status, 200);
+        if (told.length > 0)
+          await router.until(() => {
+            const news = router.messages.slice(before);
+            const begins = news.findIndex((each) => each.events[0]?.type === 'AllBlocksCleared');
+            return begins >= 0 && news.slice(begins).some((each) => !each.snapshot);
+          });
+        told.push([...router.blocks.keys()]);
+        await server.ask('ada', start);
+        await router.until(() => router.longest() >= 512);
+        assert.ok([...router.blocks.values()].every((block) => block.model === model));
+      }
+      assert.deepEqual(told[1], [], 'the other model has nothing yet');
+      assert.ok(told[2].length >= 2, 'what was there comes back with its model');
       await router.close();
       assert.equal((await server.stop()).code, 0);
     },

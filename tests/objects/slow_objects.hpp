@@ -28,6 +28,7 @@ class slow_objects final : public object_store {
     object_result<std::string> put(const std::string& name, std::string_view bytes,
                                    const put_condition& condition) override {
         const visit now(*this, puts_at_once);
+        ++puts;
         return of_->put(name, bytes, condition);
     }
     object_result<std::vector<std::optional<object_info>>> stat(
@@ -44,6 +45,7 @@ class slow_objects final : public object_store {
         std::atomic<int> now{0}, most{0};
     };
     at_once gets_at_once, puts_at_once;
+    std::atomic<int> puts{0};
 
   private:
     struct visit {

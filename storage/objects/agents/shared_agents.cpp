@@ -2,20 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <random>
 
 #include "storage/disk/block_format.hpp"
 #include "storage/disk/manifest.hpp"
-#include "storage/files/checksum.hpp"
+#include "storage/objects/agents/manifest_versions.hpp"
 
 namespace semantic::storage {
+
+using namespace manifest_versions;
 
 namespace {
 
 constexpr std::size_t mark_bytes_max = 1024;
-constexpr std::size_t there_max = 1'000'000;  // names of 60 bytes
-constexpr std::size_t names_max = 100'000;    // of agents, some 200 bytes each
-constexpr int rereads_max = 5;
+constexpr std::size_t names_max = 100'000;  // of agents, some 200 bytes each
 constexpr std::chrono::seconds flush_patience{5};
 
 failure of_object(const object_failure& f) {
@@ -25,20 +24,11 @@ failure of_object(const object_failure& f) {
     return {code, f.what};
 }
 
-object_failure unavailable(const char* why) { return {object_errc::unavailable, why}; }
-
 block_hash fingerprint_in(const std::string& manifest) {
     const std::string_view hex = std::string_view(manifest).substr(agent_part(manifest).size());
     const auto hash = block_hash::from_hex(hex.substr(0, 2 * sizeof(block_hash)));
     return hash ? *hash : block_hash{};
 }
-
-/// Whether `newer` is `older` with more records behind it: an append-only file tells its past.
-bool is_ancestor(std::string_view older, std::string_view newer) {
-    return newer.starts_with(older);
-}
-
-std::string sum_of(std::string_view bytes) { return checksum128(bytes).hex(); }
 
 }  // namespace
 
@@ -77,12 +67,16 @@ object_result<void> shared_agents::find_pending() {
     if (!entries && entries.error().code == errc::not_found) return {};
     if (!entries) return of_file(entries.error());
     // Other models' wait until such a model runs: of several models that run on one directory each
-    // would upload them.
+    // would upload them. Of those that never were, the disk quota takes others first.
     const std::string own = store_.manifest_of(*agent_id::parse("any"));
     const std::string ending = own.substr(agent_part(own).size());
     for (const directory_entry& each : *entries) {
         const std::string manifest = "agents/" + each.name;
-        if (!each.name.ends_with(ending)) continue;
+        if (!each.name.ends_with(ending)) {
+            if (each.name.ends_with(".manifest") && !read_mark(manifest))
+                store_.spare(manifest, true);
+            continue;
+        }
         const auto bytes = read_manifest(manifest);
         if (!bytes) continue;  // erased meanwhile, or what the agents' store complains of
         const auto seen = read_mark(manifest);
@@ -132,6 +126,7 @@ bool shared_agents::add_pending(const std::string& manifest, uploaded done) {
         // One that is under way comes back where its upload fails.
         if (pending_.size() + (uploading_.empty() ? 0 : 1) >= options_.pending_max) {
             ++counts_.left_out;
+            store_.spare(manifest, true);  // until a start uploads it
             return false;
         }
         found = pending_.try_emplace(manifest).first;
@@ -158,224 +153,6 @@ void shared_agents::note_saved(const agent_id& id, uploaded done) {
     const std::string manifest = store_.manifest_of(id);
     remember_name(manifest, id);
     if (!add_pending(manifest, done) && done) done(false);
-}
-
-// --- what other nodes say ---
-
-void shared_agents::remember_name(const std::string& manifest, const agent_id& id) {
-    std::lock_guard lock(mutex_);
-    if (names_.size() < names_max) names_.emplace(agent_part(manifest), id);
-}
-
-void shared_agents::heard_saved(const std::string& name) {
-    std::unique_lock lock(mutex_);
-    const auto found = names_.find(name);
-    if (found == names_.end()) return;
-    const agent_id id = found->second;
-    lock.unlock();
-    const auto here = store_.inspect(id);
-    if (!here || here->in_use || here->frames_held == 0 || !store_.evict(id)) return;
-    lock.lock();
-    ++counts_.evicted;
-}
-
-std::optional<agent_id> shared_agents::find_name(const std::string& name) const {
-    for (const agent_id& each : store_.ids())
-        if (agent_part(store_.manifest_of(each)) == name) return each;
-    return std::nullopt;
-}
-
-void shared_agents::work(std::stop_token stop) {
-    const backoff_options waits{.attempts_max = 1 << 30,
-                                .first_max = options_.retry_min,
-                                .wait_max = 60 * options_.retry_min,
-                                .total_max = std::chrono::milliseconds::max()};
-    backoff tries(waits, std::random_device{}());
-    std::string last;  // so that one that fails does not keep the others waiting
-    bool has_warned = false;
-    const auto next_one = [&] {
-        const auto is_free = [&](const auto& each) { return !in_turns_.contains(each.first); };
-        auto next = std::find_if(pending_.upper_bound(last), pending_.end(), is_free);
-        if (next == pending_.end()) next = std::find_if(pending_.begin(), pending_.end(), is_free);
-        return next;
-    };
-    std::unique_lock lock(mutex_);
-    while (changed_.wait(lock, stop, [&] { return next_one() != pending_.end(); }) &&
-           !stop.stop_requested()) {
-        last = next_one()->first;
-        const std::vector<uploaded> told = std::move(pending_.extract(last).mapped());
-        uploading_ = last;
-        lock.unlock();
-        const auto done = upload(last);
-        for (const uploaded& each : told) each(done && *done);
-        if (done && !*done) warn(last + " has left the disk before it was in the object store");
-        if (!done && !has_warned)
-            warn("could not upload " + last + " to the object store: " + done.error().what);
-        has_warned = !done;
-        lock.lock();
-        uploading_.clear();
-        const bool is_over = done || done.error().code == object_errc::precondition_failed ||
-                             done.error().code == object_errc::corrupt;
-        if (is_over && !pending_.contains(last)) store_.spare(last, false);
-        // One that another machine has overtaken is no sign of the object store's.
-        has_failed_ = !done && done.error().code != object_errc::precondition_failed;
-        changed_.notify_all();
-        if (done) {
-            tries = backoff(waits, std::random_device{}());
-            continue;
-        }
-        if (done.error().code == object_errc::precondition_failed) {
-            ++counts_.conflicts;
-            continue;
-        }
-        ++counts_.failures;
-        if (done.error().code == object_errc::corrupt) continue;  // no later try changes the file
-        pending_.try_emplace(last);
-        const auto wait = tries.next({}, {});
-        changed_.wait_for(lock, stop, wait.value_or(waits.wait_max), [] { return false; });
-    }
-}
-
-/// Blocks first: whoever sees the manifest finds them. Returns: whether it is in the object store;
-/// false where the manifest has left the disk meanwhile.
-object_result<bool> shared_agents::upload(const std::string& manifest) {
-    for (int left = rereads_max;; --left) {
-        const auto bytes = read_manifest(manifest);
-        // Evicted for the disk quota, or erased: what the object store has stays.
-        if (!bytes && bytes.error().code == object_errc::not_found) return false;
-        if (!bytes) return bytes.error();
-        if (auto seen = look_at_sweeps(); !seen) return seen.error();
-        auto blocks = upload_blocks(manifest, *bytes);
-        // A later save has taken a tail away that nobody needs any more.
-        if (!blocks && blocks.error().code == object_errc::not_found && left > 1) continue;
-        if (!blocks) return blocks.error();
-        auto version = put_manifest(manifest, *bytes);
-        if (!version) return version.error();
-        if (auto safe = look_for_sweep(manifest, *bytes); !safe) return safe.error();
-        const auto marked = write_mark(manifest, {*version, sum_of(*bytes)});
-        if (options_.on_uploaded) options_.on_uploaded(std::string(agent_part(manifest)));
-        std::lock_guard lock(mutex_);
-        ++counts_.agents_uploaded;
-        counts_.bytes_uploaded += bytes->size();
-        if (!marked) return marked.error();
-        return true;
-    }
-}
-
-/// Has what the last sweep announced; what was seen in the object store before that counts no more.
-object_result<void> shared_agents::look_at_sweeps() {
-    const std::string name = sweep_notice::name;
-    const auto there = objects_.stat(std::span(&name, 1));
-    if (!there) return there.error();
-    const std::string version = there->front() ? there->front()->version : std::string();
-    if (version == sweep_.version) return {};
-    auto seen = read_sweep_notice(objects_);
-    // A damaged notice says nothing of what is to be uploaded, which waits until it is mended.
-    if (!seen) return object_failure{object_errc::unavailable, seen.error().what};
-    sweep_ = std::move(*seen);
-    there_.clear();
-    return {};
-}
-
-/// A manifest that is there now, with all its blocks, is seen by every sweep that begins later. One
-/// that has begun meanwhile, or that removes what the manifest needs, may not have seen it. Errors:
-/// unavailable; the upload succeeds when that sweep is over.
-object_result<void> shared_agents::look_for_sweep(const std::string& manifest,
-                                                  const std::string& bytes) {
-    const std::string before = sweep_.version;
-    if (auto ok = look_at_sweeps(); !ok) return ok;
-    bool is_safe = sweep_.version == before && !sweep_.notice.going.contains(manifest);
-    if (const auto decoded = decode_manifest(bytes); decoded && !sweep_.notice.going.empty())
-        for (const manifest_block& each : decoded->agent.blocks)
-            for (const kv_part part : kv_parts)
-                is_safe = is_safe && !sweep_.notice.going.contains(block_path(each.name, part));
-    if (is_safe) return {};
-    there_.clear();
-    return unavailable("the object store is being swept");
-}
-
-/// Errors: not_found for a block file that is gone.
-object_result<void> shared_agents::upload_blocks(const std::string& manifest,
-                                                 const std::string& bytes) {
-    const auto decoded = decode_manifest(bytes);
-    if (!decoded)
-        return object_failure{object_errc::corrupt, manifest + ": " + decoded.error().what};
-    // A model without windows has no sliding parts, and no block says whether it has one.
-    std::vector<std::string> unknown;
-    for (const manifest_block& each : decoded->agent.blocks)
-        for (const kv_part part : kv_parts)
-            if (std::string path = block_path(each.name, part);
-                !there_.contains(path) && (part == kv_part::full || is_here(path)))
-                unknown.push_back(std::move(path));
-    const auto known = look_for_blocks(unknown);
-    if (!known) return known.error();
-    std::mutex mutex;  // guards `why`
-    std::optional<object_failure> why;
-    uploaders_.run(unknown.size(), [&](std::size_t i) {
-        if (std::lock_guard lock(mutex); why || (*known)[i]) return;
-        const auto done = upload_block(unknown[i]);
-        if (done) return;
-        std::lock_guard lock(mutex);
-        why = done.error();
-    });
-    if (why) return *why;
-    if (options_.blocks != nullptr && !unknown.empty()) options_.blocks->note(unknown);
-    for (std::string& each : unknown)
-        if (there_.size() < there_max) there_.insert(std::move(each));
-    return {};
-}
-
-/// Returns: of each path whether it is in the object store. One that other nodes are not known to
-/// have put counts as absent: it is put on the condition that it is.
-object_result<std::vector<bool>> shared_agents::look_for_blocks(
-    const std::vector<std::string>& paths) {
-    std::vector<bool> there(paths.size(), true);
-    if (options_.blocks != nullptr)
-        if (auto said = options_.blocks->look(paths)) there = std::move(*said);
-    std::vector<std::string> asked;
-    for (std::size_t i = 0; i < paths.size(); ++i)
-        if (there[i]) asked.push_back(paths[i]);
-    const auto stats = objects_.stat(asked);
-    if (!stats) return stats.error();
-    auto stat = stats->begin();
-    for (std::size_t i = 0; i < paths.size(); ++i)
-        if (there[i]) there[i] = (stat++)->has_value();
-    return there;
-}
-
-bool shared_agents::is_here(const std::string& path) const {
-    const auto found = files_.exists(options_.directory + "/" + path);
-    return !found || *found;  // who reads it says what is wrong
-}
-
-/// Errors: not_found where the file is gone.
-object_result<void> shared_agents::upload_block(const std::string& path) {
-    const auto file = read_whole(files_, options_.directory + "/" + path, object_bytes_max);
-    if (!file) return of_file(file.error());
-    auto put = objects_.put(path, *file, if_absent());
-    if (!put && put.error().code == object_errc::precondition_failed) return {};
-    if (!put) return put.error();
-    std::lock_guard lock(mutex_);
-    ++counts_.blocks_uploaded;
-    counts_.bytes_uploaded += file->size();
-    return {};
-}
-
-/// Returns: its version. Errors: precondition_failed where another machine has gone on.
-object_result<std::string> shared_agents::put_manifest(const std::string& manifest,
-                                                       const std::string& bytes) {
-    const auto seen = read_mark(manifest);
-    auto put = objects_.put(manifest, bytes, seen ? if_version(seen->version) : if_absent());
-    if (put || put.error().code != object_errc::precondition_failed) return put;
-    std::string there;
-    const auto got = objects_.get(manifest, there);
-    if (!got && got.error().code == object_errc::not_found)  // the object store has lost it
-        return objects_.put(manifest, bytes, if_absent());
-    if (!got) return put;
-    // An upload whose mark was not written any more is no conflict.
-    if (there == bytes) return got->version;
-    if (is_ancestor(there, bytes)) return objects_.put(manifest, bytes, if_version(got->version));
-    return put;
 }
 
 // --- reading through ---
@@ -492,6 +269,7 @@ object_result<freshness> shared_agents::take_up(const agent_id& id, const local_
         gave_way_.erase(own.path);
     }
     if (auto ok = write_mark(own.path, now); !ok) return ok.error();
+    store_.spare(own.path, false);
     return freshness::fetched;
 }
 
@@ -571,6 +349,59 @@ object_result<void> shared_agents::forget_manifest(const std::string& manifest) 
     if (!put) return put.error();
     if (options_.on_forgotten) options_.on_forgotten(std::string(agent_part(manifest)));
     return write_mark(manifest, {*put, sum_of(tombstone)});
+}
+
+// --- what other nodes say ---
+
+void shared_agents::remember_name(const std::string& manifest, const agent_id& id) {
+    std::lock_guard lock(mutex_);
+    if (names_.size() >= names_max) names_.clear();
+    names_.emplace(agent_part(manifest), id);
+}
+
+/// Returns: the agent of this name, where it was at work here or this directory has it.
+std::optional<agent_id> shared_agents::find_name(const std::string& name) const {
+    {
+        std::lock_guard lock(mutex_);
+        if (const auto found = names_.find(name); found != names_.end()) return found->second;
+    }
+    const std::string any = store_.manifest_of(*agent_id::parse("any"));
+    const std::string manifest = name + any.substr(agent_part(any).size());
+    if (!check_object_name(manifest) || !is_here(manifest)) return std::nullopt;
+    for (const agent_id& each : store_.ids())
+        if (store_.manifest_of(each) == manifest) return each;
+    return std::nullopt;
+}
+
+void shared_agents::heard_saved(const std::string& name) {
+    std::unique_lock lock(mutex_);
+    const auto found = names_.find(name);
+    if (found == names_.end()) return;
+    const agent_id id = found->second;
+    lock.unlock();
+    const auto here = store_.inspect(id);
+    if (!here || here->in_use || here->frames_held == 0 || !store_.evict(id)) return;
+    lock.lock();
+    ++counts_.evicted;
+}
+
+void shared_agents::heard_erased(const std::string& name) {
+    const auto id = find_name(name);
+    const auto here = id ? store_.inspect(*id) : std::nullopt;
+    if (!here || here->in_use || here->dirty) return;
+    local_copy own;
+    own.path = store_.manifest_of(*id);
+    const turn mine(*this, own.path, options_.upload_wait);
+    if (!mine.is_mine()) return;
+    std::string bytes;
+    const auto got = lookups_.get(own.path, bytes);
+    if (!got || bytes != tombstone) return;
+    auto local = read_manifest(own.path);
+    if (local) own.bytes = std::move(*local);
+    own.seen = read_mark(own.path);
+    if (auto done = take_erasure(*id, own, {got->version, sum_of(bytes)}); !done)
+        warn("could not erase " + own.path +
+             ", which another node has erased: " + done.error().what);
 }
 
 bool shared_agents::wait_until_idle(std::chrono::milliseconds wait_max) {

@@ -85,8 +85,9 @@ class shared_agents {
     /// Another node says that it has saved the agent of this name: what is in the pool of it here
     /// is outdated, and makes room, unless it is in use or unsaved. Returns at once.
     void heard_saved(const std::string& name);
-    /// Returns: the agent of this name, where this directory has it; looks through all of them.
-    std::optional<agent_id> find_name(const std::string& name) const;
+    /// Blocks. Another node says that it has erased the agent of this name: where the object store
+    /// says so too, it is erased here, unless it is in use.
+    void heard_erased(const std::string& name);
 
     using uploaded = std::function<void(bool is_there)>;
     /// After save() has returned success. Returns at once. `done` is called once, from another
@@ -147,6 +148,7 @@ class shared_agents {
     std::optional<mark> read_mark(const std::string& manifest) const;
     object_result<void> write_mark(const std::string& manifest, const mark& seen);
     void remember_name(const std::string& manifest, const agent_id& id);
+    std::optional<agent_id> find_name(const std::string& name) const;
     bool add_pending(const std::string& manifest, uploaded done);
     bool give_up_pending(const std::string& manifest);
     object_result<void> forget_manifest(const std::string& manifest);

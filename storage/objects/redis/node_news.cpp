@@ -4,13 +4,12 @@
 
 #include "storage/objects/random_id.hpp"
 #include "storage/objects/redis/agent_leases.hpp"
+#include "storage/types/ids.hpp"
 
 namespace semantic::storage {
 
 namespace {
 
-constexpr const char* node_channel = "semantic:nodes";
-constexpr const char* agent_channel = "semantic:agents";
 constexpr std::string_view no_url = "-";
 constexpr std::chrono::milliseconds hearing{500};  // for one look at the connection
 
@@ -32,16 +31,17 @@ std::vector<std::string_view> words_of(std::string_view text, std::size_t count)
 node_news::node_news(node_news_options options)
     : options_(std::move(options)),
       id_(random_id()),
+      node_channel_("semantic:nodes:" + std::to_string(options_.address.database)),
+      agent_channel_("semantic:agents:" + std::to_string(options_.address.database)),
       link_(options_.address, options_.patience),
       speaker_([this](std::stop_token stop) { speak(std::move(stop)); }),
-      hearer_([this](std::stop_token stop) { hear(std::move(stop)); }) {}
+      hearer_([this](std::stop_token stop) { hear(std::move(stop)); }),
+      receiver_([this](std::stop_token stop) { tell_receivers(std::move(stop)); }) {}
 
 node_news::~node_news() {
-    speaker_.request_stop();
-    hearer_.request_stop();
-    speaker_.join();
-    hearer_.join();
-    if (works_) publish(node_channel, id_ + " gone");
+    for (std::jthread* each : {&speaker_, &hearer_, &receiver_}) each->request_stop();
+    for (std::jthread* each : {&speaker_, &hearer_, &receiver_}) each->join();
+    if (speaks_) publish(node_channel_, id_ + " gone");
 }
 
 void node_news::describe_by(std::function<std::string()> describe) {
@@ -106,18 +106,18 @@ node_news_counts node_news::counts() const {
     return now;
 }
 
-/// Says once that Redis is gone.
-void node_news::warn(bool works, const std::string& why) {
+/// Says once that Redis is gone. `worked`: speaks_ or hears_.
+void node_news::warn(bool& worked, bool works, const std::string& why) {
     {
         std::lock_guard lock(mutex_);
-        if (std::exchange(works_, works) == works || works) return;
+        if (std::exchange(worked, works) == works || works) return;
     }
     if (options_.on_warning) options_.on_warning(why + "; nodes hear nothing of each other");
 }
 
-bool node_news::publish(const char* channel, const std::string& text) {
+bool node_news::publish(const std::string& channel, const std::string& text) {
     const auto done = link_.call({"PUBLISH", channel, text});
-    warn(done.has_value(), done ? std::string() : done.error());
+    warn(speaks_, done.has_value(), done ? std::string() : done.error());
     return done.has_value();
 }
 
@@ -135,7 +135,7 @@ void node_news::speak(std::stop_token stop) {
         if (clock::now() >= due) {
             std::string says = describe();
             const std::string url = options_.url.empty() ? std::string(no_url) : options_.url;
-            is_there = publish(node_channel, id_ + " here " + url + " " + says);
+            is_there = publish(node_channel_, id_ + " here " + url + " " + says);
             due = clock::now() + options_.interval;
             lock.lock();
             self_ = std::move(says);
@@ -143,7 +143,7 @@ void node_news::speak(std::stop_token stop) {
         }
         // One silence is enough to wait for: news are of the moment.
         for (const std::string& each : news)
-            if (is_there && (is_there = publish(agent_channel, each))) ++told;
+            if (is_there && (is_there = publish(agent_channel_, each))) ++told;
         lock.lock();
         counts_.told += told;
         counts_.dropped += news.size() - told;
@@ -151,20 +151,44 @@ void node_news::speak(std::stop_token stop) {
 }
 
 void node_news::hear(std::stop_token stop) {
-    redis_listener listener(options_.address, {node_channel, agent_channel}, options_.patience);
+    redis_listener listener(options_.address, {node_channel_, agent_channel_}, options_.patience);
+    auto last = clock::now();
     while (!stop.stop_requested()) {
         const auto got = listener.next(hearing);
-        if (got && *got) take(**got);
+        if (got && *got) {
+            last = clock::now();
+            take(**got);
+        } else if (got && clock::now() - last > options_.forget_after) {
+            // Not even this node's own signs: the connection leads nowhere.
+            listener.drop();
+            last = clock::now();
+        }
+        warn(hears_, got.has_value(), got ? std::string() : got.error());
         if (got) continue;
-        warn(false, got.error());
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, stop, options_.pause, [] { return false; });
     }
 }
 
+/// Not where they are heard: a receiver may take as long as it likes, and other nodes give signs.
+void node_news::tell_receivers(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, stop, [this] { return !heard_news_.empty(); })) {
+        const agent_news news = std::move(heard_news_.front());
+        heard_news_.pop_front();
+        lock.unlock();
+        {
+            std::lock_guard receiving(receiving_);
+            for (const auto& [id, to] : receivers_) to(news);
+        }
+        lock.lock();
+        ++counts_.heard;
+    }
+}
+
 void node_news::take(const redis_listener::message& what) {
     if (what.text.starts_with(id_ + ' ')) return;
-    if (what.channel == node_channel)
+    if (what.channel == node_channel_)
         take_node(what.text);
     else
         take_agent(what.text);
@@ -173,6 +197,7 @@ void node_news::take(const redis_listener::message& what) {
 /// ID here URL|- TEXT, or ID gone
 void node_news::take_node(std::string_view text) {
     const auto words = words_of(text, 4);
+    if (!block_hash::from_hex(words[0])) return;  // as random_id() makes them
     std::lock_guard lock(mutex_);
     if (words.size() == 2 && words[1] == "gone") {
         heard_.erase(std::string(words[0]));
@@ -194,12 +219,13 @@ void node_news::take_agent(std::string_view text) {
     const auto words = words_of(text, 3);
     if (words.size() != 3 || (words[1] != "saved" && words[1] != "erased")) return;
     const auto what = words[1] == "saved" ? agent_news::kind::saved : agent_news::kind::erased;
-    {
-        std::lock_guard lock(mutex_);
-        ++counts_.heard;
+    std::lock_guard lock(mutex_);
+    if (heard_news_.size() >= heard_max) {
+        ++counts_.dropped;
+        return;
     }
-    std::lock_guard lock(receiving_);
-    for (const auto& [id, to] : receivers_) to({what, std::string(words[2])});
+    heard_news_.push_back({what, std::string(words[2])});
+    changed_.notify_all();
 }
 
 }  // namespace semantic::storage

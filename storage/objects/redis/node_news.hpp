@@ -56,8 +56,9 @@ class node_news {
     static constexpr std::size_t says_bytes_max = 4096;
     static constexpr std::size_t waiting_max = 1024;  // news that wait for Redis; more are dropped
     static constexpr std::size_t nodes_max = 1024;    // that are remembered
+    static constexpr std::size_t heard_max = 10'000;  // news that wait for receivers, likewise
 
-    /// Called from a thread of its own; may block.
+    /// Called from a thread of its own, one news at a time; may block.
     using receiver = std::function<void(const agent_news&)>;
 
     /// Ends with this; the receiver is not running any more then.
@@ -108,31 +109,34 @@ class node_news {
     };
     void speak(std::stop_token stop);
     void hear(std::stop_token stop);
+    void tell_receivers(std::stop_token stop);
     void take(const redis_listener::message& what);
     void take_node(std::string_view text);
     void take_agent(std::string_view text);
-    bool publish(const char* channel, const std::string& text);
+    bool publish(const std::string& channel, const std::string& text);
     std::string describe();
-    void warn(bool works, const std::string& why);
+    void warn(bool& worked, bool works, const std::string& why);
     void leave(std::uint64_t id);
 
     const node_news_options options_;
     const std::string id_;
+    const std::string node_channel_, agent_channel_;  // of the database: SELECT divides no channels
     redis_link link_;
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable_any changed_;
     std::deque<std::string> waiting_;  // texts about agents
     std::map<std::string, heard_node> heard_;
     node_news_counts counts_;
-    bool works_ = true;
-    bool is_due_ = false;  // a sign of this node, at once
-    std::string self_;       // what this node said last
-    std::mutex describing_;  // held while describe_ runs
+    std::deque<agent_news> heard_news_;
+    bool speaks_ = true, hears_ = true;  // Redis answered the last time
+    bool is_due_ = false;                // a sign of this node, at once
+    std::string self_;                   // what this node said last
+    std::mutex describing_;              // held while describe_ runs
     std::function<std::string()> describe_;
     std::mutex receiving_;                         // held while receivers run
     std::map<std::uint64_t, receiver> receivers_;  // guarded by receiving_
     std::uint64_t next_id_ = 1;
-    std::jthread speaker_, hearer_;  // the last: they end first
+    std::jthread speaker_, hearer_, receiver_;  // the last: they end first
 };
 
 }  // namespace semantic::storage

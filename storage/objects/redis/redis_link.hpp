@@ -79,6 +79,8 @@ class redis_listener {
     /// message; nothing when there was none in time. After an error the next call connects anew,
     /// and what was published meanwhile is lost.
     redis_result<std::optional<message>> next(std::chrono::milliseconds wait);
+    /// The next call connects anew: the other end may be gone without a word.
+    void drop() { context_.reset(); }
 
   private:
     redis_result<void> subscribe();

@@ -57,6 +57,7 @@ class follower {
         ++removed;
         for (const block_hash& each : event.names) blocks.erase(each);
     }
+    void take(const models_changed&) {}
     kv_event_feed::subscription following_;
 };
 

@@ -1,0 +1,21 @@
+#pragma once
+// What the sources of shared_agents say of manifests in common. Pure.
+
+#include <string>
+#include <string_view>
+
+#include "storage/files/checksum.hpp"
+#include "storage/objects/object_store.hpp"
+
+namespace semantic::storage::manifest_versions {
+
+/// Whether `newer` is `older` with more records behind it: an append-only file tells its past.
+inline bool is_ancestor(std::string_view older, std::string_view newer) {
+    return newer.starts_with(older);
+}
+
+inline std::string sum_of(std::string_view bytes) { return checksum128(bytes).hex(); }
+
+inline object_failure unavailable(const char* why) { return {object_errc::unavailable, why}; }
+
+}  // namespace semantic::storage::manifest_versions
