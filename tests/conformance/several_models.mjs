@@ -195,7 +195,7 @@ const of_the_embedded_model = {
       assert.ok(answer.usage.output_tokens > 0);
     };
     // Who is short of memory at which moment differs from round to round.
-    for (let round = 0; round < 4; ++round)
+    for (let round = 0; round < 8; ++round)
       await Promise.all(
         [0, 1, 2].flatMap((i) => [one('a', 3 * round + i), one('b', 3 * round + i)]),
       );

@@ -83,8 +83,8 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
                 pool_.budget().wait(pool_, 0);
                 return true;
             case admission::wait:
+                if (in_line || !now.others_busy) return wait_for_others(now);
                 // Once more in the line: what others leave from there on is told.
-                if (in_line || !now.others_busy) return false;
                 pool_.budget().wait(pool_, need);
                 in_line = true;
                 break;
@@ -92,6 +92,13 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
                 released = !release_waiting_blocks(others);
         }
     }
+}
+
+// While other models are at work and nothing of this one is, what the first in the queue would go
+// on from is in their way: nobody else could ever take it. Returns: false.
+bool admitter::wait_for_others(const batch_load& now) {
+    if (now.is_idle() && now.others_busy) release_waiting_blocks(0);
+    return false;
 }
 
 // What other models wait for longer is kept free for them, and where one of them has the turn to go

@@ -40,6 +40,7 @@ class admitter {
     bool admit_first(bool transient_holds);
     /// Returns: whether the candidate begins.
     bool make_room(const room& wanted, bool transient_holds);
+    bool wait_for_others(const batch_load& now);
     bool fits(std::size_t frames, const storage::agent_id* keep);
     std::size_t frames_promised() const;
 

@@ -57,7 +57,9 @@ class admitter_ : public testing::Test {
 
     semantic::tests::temp_dir dir_;
     const storage::kv_layout layout_{{{1, 64, 64, 0}}, {}, block};
-    storage::block_pool pool_{layout_, layout_.frame_bytes() * frames_in_pool};
+    const std::shared_ptr<storage::pool_budget> budget_ =
+        std::make_shared<storage::pool_budget>(layout_.frame_bytes() * frames_in_pool);
+    storage::block_pool pool_{layout_, budget_};
     const std::unique_ptr<storage::agent_cache_store> store_ = [this] {
         storage::store_options options;
         options.directory = dir_.path();
@@ -125,6 +127,23 @@ TEST_F(admitter_, preempted_sequences_come_before_requests_that_wait_and_need_a_
     end(second);
     admit();
     EXPECT_EQ(running(), (ids{1, 3}));
+}
+
+TEST_F(admitter_, what_the_first_would_go_on_from_is_in_no_other_models_way) {
+    storage::block_pool other(layout_, budget_);
+    const auto taken = *other.allocate(4);
+    budget_->set_busy(other, true);
+    const job_ptr first = wait(1, 8);
+    give_memory(first, 4);
+    ASSERT_EQ(pool_.held_count(), 4u);
+    admit();
+    EXPECT_EQ(running(), ids{});
+    EXPECT_EQ(pool_.held_count(), 0u) << "nobody else could have taken them";
+    EXPECT_NE(first->prompt->source, nullptr) << "they are on disk";
+    other.release(taken);
+    budget_->set_busy(other, false);
+    admit();
+    EXPECT_EQ(running(), ids{1});
 }
 
 TEST_F(admitter_, memory_that_no_sequence_runs_on_is_evicted_for_a_request) {
