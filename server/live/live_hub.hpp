@@ -18,6 +18,7 @@
 
 #include "engine/types/activity_feed.hpp"
 #include "server/handlers/live/viewer.hpp"
+#include "storage/types/subscription.hpp"
 
 namespace semantic::server {
 
@@ -39,26 +40,7 @@ class live_hub {
     using receiver = std::function<void(message)>;
 
     /// Ends with this.
-    class subscription {
-      public:
-        subscription() = default;
-        subscription(subscription&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
-        subscription& operator=(subscription&& other) noexcept {
-            std::swap(of_, other.of_);
-            std::swap(id_, other.id_);
-            return *this;
-        }
-        ~subscription() {
-            if (of_ != nullptr) of_->leave(id_);
-        }
-
-      private:
-        friend class live_hub;
-        subscription(live_hub& of, std::uint64_t id) : of_(&of), id_(id) {}
-        live_hub* of_ = nullptr;
-        std::uint64_t id_ = 0;
-    };
+    using subscription = storage::subscription<live_hub>;
 
     live_hub(boost::asio::any_io_executor executor, std::shared_ptr<engine::activity_feed> feed);
     ~live_hub();
@@ -72,6 +54,7 @@ class live_hub {
     std::size_t count() const;
 
   private:
+    friend storage::subscription<live_hub>;
     using clock = std::chrono::steady_clock;
     /// What all see who are the same viewer.
     struct view {

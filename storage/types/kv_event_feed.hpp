@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "storage/types/ids.hpp"
+#include "storage/types/subscription.hpp"
 
 namespace semantic::storage {
 
@@ -48,26 +49,7 @@ class kv_event_feed {
     using receiver = std::function<void(message)>;
 
     /// Ends with this; the receiver is not called any more then.
-    class subscription {
-      public:
-        subscription() = default;
-        subscription(subscription&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
-        subscription& operator=(subscription&& other) noexcept {
-            std::swap(of_, other.of_);
-            std::swap(id_, other.id_);
-            return *this;
-        }
-        ~subscription() {
-            if (of_ != nullptr) of_->leave(id_);
-        }
-
-      private:
-        friend class kv_event_feed;
-        subscription(kv_event_feed& of, std::uint64_t id) : of_(&of), id_(id) {}
-        kv_event_feed* of_ = nullptr;
-        std::uint64_t id_ = 0;
-    };
+    using subscription = storage::subscription<kv_event_feed>;
 
     subscription follow(receiver to);
     std::size_t followers() const noexcept { return followers_.load(); }
@@ -79,6 +61,7 @@ class kv_event_feed {
     }
 
   private:
+    friend storage::subscription<kv_event_feed>;
     void tell(kv_event what);
     void leave(std::uint64_t id);
 

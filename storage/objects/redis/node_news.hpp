@@ -22,6 +22,7 @@
 
 #include "storage/objects/redis/redis_link.hpp"
 #include "storage/types/node_news_counts.hpp"
+#include "storage/types/subscription.hpp"
 
 namespace semantic::storage {
 
@@ -62,26 +63,7 @@ class node_news {
     using receiver = std::function<void(const agent_news&)>;
 
     /// Ends with this; the receiver is not running any more then.
-    class subscription {
-      public:
-        subscription() = default;
-        subscription(subscription&& other) noexcept
-            : of_(std::exchange(other.of_, nullptr)), id_(other.id_) {}
-        subscription& operator=(subscription&& other) noexcept {
-            std::swap(of_, other.of_);
-            std::swap(id_, other.id_);
-            return *this;
-        }
-        ~subscription() {
-            if (of_ != nullptr) of_->leave(id_);
-        }
-
-      private:
-        friend class node_news;
-        subscription(node_news& of, std::uint64_t id) : of_(&of), id_(id) {}
-        node_news* of_ = nullptr;
-        std::uint64_t id_ = 0;
-    };
+    using subscription = storage::subscription<node_news>;
 
     /// Connects in the background, as often as it takes.
     explicit node_news(node_news_options options);
@@ -102,6 +84,7 @@ class node_news {
     node_news_counts counts() const;
 
   private:
+    friend storage::subscription<node_news>;
     using clock = std::chrono::steady_clock;
     struct heard_node {
         std::string url, says;
