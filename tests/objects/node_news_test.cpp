@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "storage/objects/random_id.hpp"
 #include "storage/objects/redis/uploaded_blocks.hpp"
 #include "tests/objects/machine.hpp"
 #include "tests/objects/redis_process.hpp"
@@ -31,12 +32,13 @@ class news_on_redis : public testing::Test {
         redis_.emplace();
     }
     std::unique_ptr<node_news> node(const std::string& url = {},
-                                    milliseconds interval = milliseconds(50)) {
+                                    milliseconds interval = milliseconds(50),
+                                    milliseconds forget_after = milliseconds(1'000)) {
         node_news_options how;
         how.address = redis_->address();
         how.url = url;
         how.interval = interval;
-        how.forget_after = milliseconds(1'000);
+        how.forget_after = forget_after;
         how.pause = milliseconds(50);
         how.on_warning = [this](const std::string&) { ++warnings_; };
         return std::make_unique<node_news>(how);
@@ -127,6 +129,40 @@ TEST_F(news_on_redis, what_makes_no_sense_is_passed_over) {
     ASSERT_TRUE(soon([&] { return one->nodes().size() > 1; }));
     for (const known_node& each : one->nodes()) EXPECT_TRUE(each.is_self || each.says.size() > 1);
     EXPECT_EQ(one->counts().heard, 0U);
+}
+
+TEST_F(news_on_redis, no_more_nodes_are_remembered_than_may_be) {
+    const auto one = node({}, std::chrono::hours(1), std::chrono::minutes(2));
+    redis_link stranger(redis_->address(), milliseconds(1000));
+    const auto says = [&](const std::string& id) {
+        return stranger.call({"PUBLISH", "semantic:nodes:0", id + " here - {}"});
+    };
+    const std::string first = random_id();
+    ASSERT_TRUE(soon([&] { return says(first)->number > 0; }));
+    for (std::size_t i = 0; i < node_news::nodes_max; ++i) ASSERT_TRUE(says(random_id()));
+    EXPECT_TRUE(soon([&] { return one->nodes().size() == node_news::nodes_max + 1; }));
+    std::this_thread::sleep_for(milliseconds(100));
+    EXPECT_EQ(one->nodes().size(), node_news::nodes_max + 1);  // with itself
+}
+
+TEST_F(news_on_redis, no_more_news_wait_for_a_receiver_than_may) {
+    const auto one = node();
+    std::atomic<bool> is_in{false}, may_go{false};
+    const auto following = one->follow([&](const agent_news&) {
+        is_in = true;
+        while (!may_go) std::this_thread::sleep_for(milliseconds(5));
+    });
+    redis_link stranger(redis_->address(), milliseconds(1000));
+    const std::string id = random_id();
+    const auto says = [&] {
+        return stranger.call({"PUBLISH", "semantic:agents:0", id + " saved agents/a"});
+    };
+    ASSERT_TRUE(soon([&] { return says()->number > 0; }));
+    ASSERT_TRUE(soon([&] { return is_in.load(); }));
+    for (std::size_t i = 0; i < node_news::heard_max + 1; ++i) ASSERT_TRUE(says());
+    EXPECT_TRUE(soon([&] { return one->counts().dropped == 1; }));
+    may_go = true;
+    EXPECT_TRUE(soon([&] { return one->counts().heard == node_news::heard_max + 1; }));
 }
 
 TEST_F(news_on_redis, while_redis_is_gone_nothing_waits_and_later_they_hear_again) {
