@@ -44,7 +44,7 @@ class engine_commons {
 namespace {
 
 // Part of the fingerprint: raise it when the same weights and tokens would give another KV.
-constexpr std::string_view kv_format_version = "4";
+constexpr std::string_view kv_format_version = "5";
 
 // How often an agent is exported anew where the pool has no room for all of it.
 constexpr int export_retries = 20;

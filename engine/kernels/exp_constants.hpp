@@ -46,6 +46,15 @@ inline constexpr float maximum_step = 32.0f;  // (6): running maxima are multipl
 inline constexpr int centre_one =
     16383;                             // the largest centre: 4 of them times weight_one are an int
 inline constexpr int level_one = 255;  // the largest level
+/// (15): added to the size of token t of a tile, of which a level has 128.5, before that becomes a
+/// level: the tokens' bits in reverse order, so that of many alike as many round up as their size
+/// is a share of a level. Rounded all alike, the many small weights of a tile in which one is large
+/// would be nothing together.
+inline constexpr int level_dither(int t) {
+    int reversed = 0;
+    for (int bit = 0; bit < 6; ++bit) reversed |= (t >> bit & 1) << (5 - bit);
+    return 2 * reversed - 63;
+}
 /// (16): a level of 1 beside a largest |scale| of 1; two products in parts of 2^15 lead to it.
 inline constexpr float level_size =
     static_cast<float>(32768.0 / weight_one * 32768.0 / weight_one / level_one);

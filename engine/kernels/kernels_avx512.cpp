@@ -342,6 +342,8 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
 }
 // 32 integers of 16 bits.
 SIMD_INLINE i16 sub_shorts(i16 a, i16 b) { return {_mm512_sub_epi16(a.v, b.v)}; }
+/// Up to 32767.
+SIMD_INLINE i16 add_shorts_saturated(i16 a, i16 b) { return {_mm512_adds_epi16(a.v, b.v)}; }
 template <int bits>
 SIMD_INLINE i16 shift_left_shorts(i16 a) {
     return {_mm512_slli_epi16(a.v, bits)};

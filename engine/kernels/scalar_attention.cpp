@@ -329,7 +329,9 @@ void attend_tile(const kv_rows& v, index group, const float* x, index begin, ind
         sum[lane] += p;
         centre[lane] += p * static_cast<int>(std::nearbyint(centres[i] * centre_factor));
         const int size = static_cast<int>(std::nearbyint(sizes[i] * size_factor));
-        const int level = multiply_rounded(multiply_rounded(p, size), level_one);
+        const int dithered =
+            multiply_rounded(p, size) + level_dither(static_cast<int>(t % attention_tile_tokens));
+        const int level = multiply_rounded(std::min(dithered, 32767), level_one);
         const bool negative = to_float(v.scales[t * v.row_scales + group]) < 0.0f;
         for (index d = 0; d < group_size; ++d) {
             const int q = kv_q(v, t, group * group_size + d);

@@ -194,6 +194,7 @@ inline mask cmplt_epi32_mask(integers a, integers b) {
 #define _mm512_add_epi32 simde_mm512_add_epi32
 #define _mm512_add_epi8 simde_mm512_add_epi8
 #define _mm512_add_ps simde_mm512_add_ps
+#define _mm512_adds_epi16 simde_mm512_adds_epi16
 #define _mm512_and_si512 simde_mm512_and_si512
 #define _mm512_avg_epu16 simde_mm512_avg_epu16
 #define _mm512_broadcast_i32x4 simde_mm512_broadcast_i32x4

@@ -421,6 +421,10 @@ SIMD_INLINE v16 largest_each(const v16 (&x)[8]) {
 SIMD_INLINE i16 sub_shorts(i16 x, i16 y) {
     return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
 }
+/// Up to 32767.
+SIMD_INLINE i16 add_shorts_saturated(i16 x, i16 y) {
+    return {_mm256_adds_epi16(x.a, y.a), _mm256_adds_epi16(x.b, y.b)};
+}
 template <int bits>
 SIMD_INLINE i16 shift_left_shorts(i16 x) {
     return {_mm256_slli_epi16(x.a, bits), _mm256_slli_epi16(x.b, bits)};

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "engine/kernels/attention_scratch.hpp"
+#include "engine/kernels/exp_constants.hpp"
 #include "tests/engine/kernels/support.hpp"
 
 namespace semantic::engine::kernel_tests {
@@ -257,7 +258,8 @@ inline void weigh_rounded(const attention_case& c, int r, int first, const std::
         for (int t = from; t < stop; ++t) {
             const double weight = p[static_cast<std::size_t>(t - begin)] / highest;
             const double scale = std::abs(c.value_scale(t, first)), centre = centre_of(t);
-            const double exact = 255 * weight * scale / size, level = std::nearbyint(exact);
+            const double exact = 255 * weight * scale / size + 255 * level_dither(t % 64) / 32768.0,
+                         level = std::clamp(std::nearbyint(exact), 0.0, 255.0);
             const double off = error * weight + half;
             const bool near = 0.5 - std::abs(exact - level) < 255 * (off + 2 * half);
             if (first == 0) to.sum_slack += highest * (off + of_tile * weight);

@@ -562,6 +562,21 @@ TEST(scalar_table, rows_that_see_nothing_keep_their_state) {
     }
 }
 
+// (15): rounded alike, 64 weights of a third of a level would come to nothing.
+TEST(scalar_table, small_weights_of_a_tile_keep_their_sum) {
+    const auto level_of = [](int size) { return (size * level_one + (1 << 14)) >> 15; };
+    for (int size = 1; size < 32767 - 64; size += 7) {
+        int sum = 0;
+        for (int t = 0; t < attention_tile_tokens; ++t) sum += level_of(size + level_dither(t));
+        const double wanted = attention_tile_tokens * size * level_one / 32768.0;
+        ASSERT_NEAR(sum, wanted, 1.0) << size;
+    }
+    for (int t = 0; t < attention_tile_tokens; ++t) {
+        EXPECT_EQ(level_of(level_dither(t)), 0) << "what is hidden stays so";
+        EXPECT_LE(std::abs(level_dither(t)), 63);
+    }
+}
+
 TEST(scalar_table, halves_convert_exactly_and_round_to_even) {
     for (unsigned bits = 0; bits < 65536; ++bits) {
         const float value = to_float(static_cast<half>(bits));
