@@ -81,7 +81,7 @@ attention::partial attention::partial_store::at(int index, std::size_t rows) {
 
 attention::attention(const kernel_table& kernels, const task_runner& tasks,
                      const storage::kv_layout& layout, int group, double scale, int rows_max,
-                     const key_means* means)
+                     const key_means* means, wide_store& wide)
     : kernels_(kernels),
       tasks_(tasks),
       layout_(layout),
@@ -91,6 +91,7 @@ attention::attention(const kernel_table& kernels, const task_runner& tasks,
       kv_heads_(layout.layer(0).kv_heads),
       scale_(static_cast<float>(scale)),
       means_(means),
+      wide_(wide),
       tile_tokens_(std::max(1, tile_rows_wanted / group)),
       running_(tiles_per_slot_wanted * tasks.slots(), tile_tokens_ * group, v_dim_),
       pieces_(pieces_per_slot * tasks.slots(), tile_tokens_ * group, v_dim_) {
@@ -126,25 +127,33 @@ void attention::cut_into_tiles(int layer, std::span<const attention_span> spans)
             const int oldest = window == 0 ? 0 : std::max(0, span.positions[first] - window + 1);
             const int newest = span.positions[first + tokens - 1];
             for (int head = 0; head < layout_.layer(layer).kv_heads; ++head) {
-                tiles_.push_back({&span, head, first, tokens, oldest / layout_.block_tokens(),
-                                  newest / layout_.block_tokens() + 1});
+                const int begin = oldest / layout_.block_tokens();
+                const int end =
+                    (packed_end(newest) + layout_.block_tokens() - 1) / layout_.block_tokens();
+                tiles_.push_back({&span, head, first, tokens, begin, std::max(begin, end),
+                                  std::max(begin, end) + (layout_.has_wide_tail() ? 1 : 0)});
             }
         }
     }
     // The longest first, so that no thread starts on one when the others are done.
     // Equal ones stay in the order of memory: a frame's heads lie side by side.
     std::sort(tiles_.begin(), tiles_.end(), [](const tile& a, const tile& b) {
-        const int work_a = (a.frame_end - a.frame_begin) * a.tokens,
-                  work_b = (b.frame_end - b.frame_begin) * b.tokens;
+        const int work_a = (a.end - a.frame_begin) * a.tokens,
+                  work_b = (b.end - b.frame_begin) * b.tokens;
         return std::tuple(work_b, a.span->first_row, a.first, a.kv_head) <
                std::tuple(work_a, b.span->first_row, b.first, b.kv_head);
     });
 }
 
+/// Behind the last token that a query reads in the frames.
+int attention::packed_end(int position) const {
+    return layout_.has_wide_tail() ? layout_.group_start(position) : position + 1;
+}
+
 double attention::work() const {
     double products = 0.0;
     for (const tile& t : tiles_) {
-        products += static_cast<double>(t.frame_end - t.frame_begin) * t.tokens;
+        products += static_cast<double>(t.end - t.frame_begin) * t.tokens;
     }
     return products * group_ * layout_.block_tokens() * (k_dim_ + v_dim_);
 }
@@ -161,10 +170,10 @@ void attention::run_whole(int layer, const query_rows& queries, std::span<const 
         const tile& t = tiles_[static_cast<std::size_t>(index)];
         const partial state = running_.at(slot);
         start(layer, t, queries, sinks, state);
-        for (int frame = t.frame_begin; frame < t.frame_end; ++frame) {
+        for (int frame = t.frame_begin; frame < t.end; ++frame) {
             place next{&t, frame + 1};
-            if (next.frame == t.frame_end) next = first_place(index + 1);
-            attend_frame(layer, {&t, frame}, next, queries, state, slot);
+            if (next.frame == t.end) next = first_place(index + 1);
+            attend_part(layer, {&t, frame}, next, queries, state, slot);
         }
         finish(t, state, out);
     };
@@ -190,7 +199,7 @@ void attention::run_split(int layer, const query_rows& queries, std::span<const 
             if (t.unit_end == 0) t.unit_begin = index;
             t.unit_end = index + 1;
             units_.push_back({static_cast<int>(at), frame});
-            if (++frame < tiles_[at].frame_end) continue;
+            if (++frame < tiles_[at].end) continue;
             if (++at < tiles_.size()) frame = tiles_[at].frame_begin;
         }
         run_wave(layer, queries, piece_rows);
@@ -216,7 +225,7 @@ void attention::run_wave(int layer, const query_rows& queries, std::size_t piece
                 const unit& following = units_[static_cast<std::size_t>(index + 1)];
                 next = {&tiles_[static_cast<std::size_t>(following.tile)], following.frame};
             }
-            attend_frame(layer, {&t, u.frame}, next, queries, piece, slot);
+            attend_part(layer, {&t, u.frame}, next, queries, piece, slot);
         }
     });
     tasks_.run(static_cast<int>(tiles_.size()), true, [&](int index, int) {
@@ -267,6 +276,55 @@ attention::place attention::first_place(int index) const {
     return {&t, t.frame_begin};
 }
 
+void attention::attend_part(int layer, place at, place next, const query_rows& queries,
+                            partial into, int slot) {
+    if (at.frame == at.of->frame_end) return attend_wide(layer, *at.of, queries, into, slot);
+    if (next.of != nullptr && next.frame == next.of->frame_end) next = {};
+    attend_frame(layer, at, next, queries, into, slot);
+}
+
+/// A group after the other: its tokens are few, and see no other's.
+void attention::attend_wide(int layer, const tile& t, const query_rows& queries, partial into,
+                            int slot) {
+    const int* positions = t.span->positions + t.first;
+    for (int from = 0, to = 0; from < t.tokens; from = to) {
+        const int start = layout_.group_start(positions[from]);
+        while (to < t.tokens && layout_.group_start(positions[to]) == start) ++to;
+        attend_group(layer, t, from, to, queries, into, slot);
+    }
+}
+
+/// The tokens [from, to) of a tile, which are of one group.
+void attention::attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
+                             partial into, int slot) {
+    slot_scratch& scratch = slots_[static_cast<std::size_t>(slot)];
+    const storage::kv_layer& of = layout_.layer(layer);
+    const int* positions = t.span->positions + t.first;
+    const int start = layout_.group_start(positions[from]);
+    const wide_store::group group = wide_.at(*t.span->of, layer, positions[from]);
+    attention_block block;
+    for (int i = from; i < to; ++i) {
+        const int end = positions[i] + 1 - start;
+        const int begin = of.window == 0 ? 0 : std::clamp(end - of.window, 0, end);
+        std::fill_n(scratch.begin.begin() + (i - from) * group_, group_, begin);
+        std::fill_n(scratch.end.begin() + (i - from) * group_, group_, end);
+        block.tokens = end;
+    }
+    queries.view(t.kv_head, t.span->first_row + t.first + from, block);
+    block.count = (to - from) * group_;
+    block.k = {.rows = group.rows.key(of, t.kv_head, group.first), .dim = of.k_dim, .bits = 16};
+    block.v = {.rows = group.rows.value(of, t.kv_head, group.first), .dim = of.v_dim, .bits = 16};
+    block.k.row_bytes = static_cast<std::size_t>(of.k_dim) * 2;
+    block.v.row_bytes = static_cast<std::size_t>(of.v_dim) * 2;
+    block.begin = scratch.begin.data();
+    block.end = scratch.end.data();
+    block.scale = scale_;
+    block.state = into.states + from * group_;
+    block.out = into.out + from * group_ * v_dim_;
+    block.scratch = scratch.kernel.data();
+    kernels_.attend(block);
+}
+
 void attention::attend_frame(int layer, place at, place next, const query_rows& queries,
                              partial into, int slot) {
     const tile& t = *at.of;
@@ -276,14 +334,14 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
     attention_block block;
     for (int i = 0; i < t.tokens; ++i) {
         const int position = t.span->positions[t.first + i];
-        const int end = std::clamp(position + 1 - start, 0, tokens);
+        const int end = std::clamp(packed_end(position) - start, 0, tokens);
         const int begin = window == 0 ? 0 : std::clamp(position + 1 - window - start, 0, end);
         std::fill_n(scratch.begin.begin() + i * group_, group_, begin);
         std::fill_n(scratch.end.begin() + i * group_, group_, end);
         block.tokens = std::max(block.tokens, end);
     }
     const auto bytes_of = [layer](place p) {
-        return p.of->span->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
+        return p.of->span->of->cache->frames(layer)[static_cast<std::size_t>(p.frame)];
     };
     const std::byte* bytes = bytes_of(at);
     if (next.of != nullptr) {
@@ -291,7 +349,7 @@ void attention::attend_frame(int layer, place at, place next, const query_rows& 
         block.next_k = rows_of(following, layout_.k(layer), next.of->kv_head, tokens);
         block.next_v = rows_of(following, layout_.v(layer), next.of->kv_head, tokens);
         const int newest = next.of->span->positions[next.of->first + next.of->tokens - 1];
-        block.next_tokens = std::clamp(newest + 1 - next.frame * tokens, 0, tokens);
+        block.next_tokens = std::clamp(packed_end(newest) - next.frame * tokens, 0, tokens);
     }
     queries.view(t.kv_head, t.span->first_row + t.first, block);
     block.count = t.tokens * group_;

@@ -5,10 +5,10 @@
 // Exactness. The result of a row is: for every frame that it sees, in order, (m, l, o) of that
 // frame alone, merged into the state so far. Whole tiles do that inside the kernel; split tiles
 // compute every frame into an empty state of its own (which merging into an empty state leaves as
-// it is) and merge afterwards in the same order. So neither tiles, splits, threads nor chunks can
-// be told from the bits.
-// Source: FlashAttention-2, arXiv:2307.08691, split over the keys as in Flash-Decoding; grouped
-// queries, arXiv:2305.13245.
+// it is) and merge afterwards in the same order. With a wide tail the frames end where the row's
+// group begins, and the group's f16 rows come last, like one more frame. So neither tiles, splits,
+// threads nor chunks can be told from the bits. Source: FlashAttention-2, arXiv:2307.08691, split
+// over the keys as in Flash-Decoding; grouped queries, arXiv:2305.13245.
 
 #include <cstddef>
 #include <span>
@@ -17,6 +17,7 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/kernels/task_runner.hpp"
 #include "engine/model/heads/key_means.hpp"
+#include "engine/model/heads/wide_store.hpp"
 #include "engine/model/weights/aligned_buffer.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_layout.hpp"
@@ -55,8 +56,7 @@ class query_rows {
 
 /// Consecutive rows of one sequence.
 struct attention_span {
-    const storage::kv_sequence* cache =
-        nullptr;  // K and V of every position below are already in its frames
+    const step_part* of = nullptr;  // K and V of all its positions are already where they go
     int first_row = 0;
     int count = 0;
     const int* positions = nullptr;  // [count] absolute, ascending
@@ -68,7 +68,7 @@ class attention {
     /// the same heads and dims; windows may differ.
     attention(const kernel_table& kernels, const task_runner& tasks,
               const storage::kv_layout& layout, int group, double scale, int rows_max,
-              const key_means* means);
+              const key_means* means, wide_store& wide);
 
     /// `sinks`: for every head the score of a token that is always seen and gives nothing; or
     /// empty. out[row, head, d] = softmax(scale * q·K^T) V. Shape: out [rows, kv_heads * group,
@@ -83,6 +83,7 @@ class attention {
         int first;   // token of the span
         int tokens;  // of the span in this tile
         int frame_begin, frame_end;
+        int end;  // frame_end, or one more: the wide tails of its tokens, in the place of a frame
         int unit_begin = 0, unit_end = 0;  // of a wave of units
     };
     struct unit {  // one frame of one tile
@@ -126,8 +127,14 @@ class attention {
     void start(int layer, const tile& t, const query_rows& queries, std::span<const float> sinks,
                partial into) const;
     /// `next`: where this thread goes on, as far as that is known.
+    void attend_part(int layer, place at, place next, const query_rows& queries, partial into,
+                     int slot);
     void attend_frame(int layer, place at, place next, const query_rows& queries, partial into,
                       int slot);
+    void attend_wide(int layer, const tile& t, const query_rows& queries, partial into, int slot);
+    void attend_group(int layer, const tile& t, int from, int to, const query_rows& queries,
+                      partial into, int slot);
+    int packed_end(int position) const;
     place first_place(int index) const;
     void finish(const tile& t, partial from, float* out) const;
     double work() const;
@@ -139,6 +146,7 @@ class attention {
     int k_dim_, v_dim_, kv_heads_;  // of every layer
     float scale_;
     const key_means* means_;
+    wide_store& wide_;
     int tile_tokens_;
     std::vector<tile> tiles_;
     std::vector<unit> units_;  // [units_max], one wave

@@ -7,7 +7,7 @@ namespace semantic::engine {
 std::uint64_t frames_of_conversation(const storage::kv_layout& layout, int tokens) {
     const int block = layout.block_tokens();
     const int blocks = (tokens + block - 1) / block;
-    std::uint64_t frames = 0;
+    std::uint64_t frames = layout.wide_frames();
     for (int i = 0; i < layout.layer_count(); ++i) {
         const int window = layout.layer(i).window;
         const int reached = window == 0 ? blocks : (window + block - 2) / block + 1;

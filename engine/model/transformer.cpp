@@ -75,7 +75,7 @@ struct transformer::impl {
     void norm_in_place(float* x, int n, const std::vector<float>& weight) const;
     row_store::token token_at(int row) const {
         const auto i = static_cast<std::size_t>(row);
-        return {caches_[i], positions_[i]};
+        return {parts_of_rows_[i], positions_[i]};
     }
     void add_bias(const linear_weights& weights, float* y, int count);
     void add_to_hidden(int begin, int end, float* y, const std::vector<float>& post_norm);
@@ -98,14 +98,16 @@ struct transformer::impl {
     // logits with 4-bit KV (8.3 % to 4.2 % on 8-bit weights) at the cost of a second pass over the
     // smallest matrices. Where a router turns any error into other experts, all are compensated.
     const bool correct_all;
+    wide_store wide_store_;
     const row_store row_store_;
     head_capture captured;
     product_tape* tape = nullptr;
 
     // One step's rows: every token of every sequence, sequence after sequence.
     int rows_ = 0;
-    std::vector<storage::kv_sequence*> caches_;  // [rows]
-    std::vector<int> positions_;                 // [rows]
+    std::vector<step_part> parts_;                 // [sequences]
+    std::vector<const step_part*> parts_of_rows_;  // [rows]
+    std::vector<int> positions_;                   // [rows]
     std::vector<attention_span> spans_;
     aligned_buffer<float> hidden_;  // [rows_max, hidden], the residual stream
     query_rows queries_;
@@ -144,15 +146,16 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       value_dim(layout.v(0).dim),
       panel_rows(std::min(panel_rows_max, limits.rows_max)),
       correct_all(config.mixture.experts > 0 || limits.compensated),
-      row_store_(config, layout, kernels, keys_in),
-      caches_(static_cast<std::size_t>(limits.rows_max)),
+      wide_store_(layout, limits.rows_max),
+      row_store_(config, layout, kernels, keys_in, wide_store_),
+      parts_of_rows_(static_cast<std::size_t>(limits.rows_max)),
       positions_(static_cast<std::size_t>(limits.rows_max)),
       hidden_(area(limits.rows_max, config.hidden)),
       queries_(config.kv_heads, group, key_dim, limits.rows_max, layout.recipe().k.bits != 16),
       attended_(area(limits.rows_max, config.heads * value_dim)),
       angles_(config, limits.rows_max),
       attention_(kernels, tasks, layout, group, config.attention_scale, limits.rows_max,
-                 row_store_.means()),
+                 row_store_.means(), wide_store_),
       feed_forward_(config, kernels, tasks, panel_rows, correct_all),
       normed_(area(panel_rows, config.hidden)),
       branch_(area(panel_rows, config.hidden)),
@@ -167,6 +170,7 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
       latent_keys_(config.latent.rank > 0 ? area(panel_rows, key_dim) : 0),
       values_(config.latent.rank > 0 ? area(panel_rows, config.value_width()) : 0) {
     spans_.reserve(static_cast<std::size_t>(limits.rows_max));
+    parts_.reserve(static_cast<std::size_t>(limits.rows_max));
 }
 
 /// x = embed(tokens); per layer x += o(attention(norm(x))), x += down(act(gate(norm(x))) *
@@ -205,13 +209,16 @@ void transformer::impl::wait_for(int layer, std::span<const sequence_step> batch
 
 void transformer::impl::lay_out_rows(std::span<const sequence_step> batch) {
     rows_ = 0;
+    parts_.clear();
     for (const sequence_step& step : batch) {
         const int count = static_cast<int>(step.tokens.size()), first = step.cache->token_count();
         ASSERT(rows_ + count <= limits.rows_max);
         ASSERT(first + count <= config.context_tokens_max);
         ASSERT(first + count <= step.cache->reserved_tokens());
+        if (count == 0) continue;
+        parts_.push_back({step.cache, rows_, first, first + count});
         for (int i = 0; i < count; ++i) {
-            caches_[static_cast<std::size_t>(rows_ + i)] = step.cache;
+            parts_of_rows_[static_cast<std::size_t>(rows_ + i)] = &parts_.back();
             positions_[static_cast<std::size_t>(rows_ + i)] = first + i;
         }
         rows_ += count;
@@ -219,16 +226,16 @@ void transformer::impl::lay_out_rows(std::span<const sequence_step> batch) {
     rebuild_rows(rows_);
 }
 
-/// Angles and attention spans of the first `rows` rows of caches_ and positions_.
+/// Angles and attention spans of the first `rows` rows of parts_of_rows_ and positions_.
 void transformer::impl::rebuild_rows(int rows) {
     rows_ = rows;
     tasks.for_rows(0, rows, 32 * config.head_dim,
                    [&](int row) { angles_.fill(row, positions_[static_cast<std::size_t>(row)]); });
     spans_.clear();
     for (int first = 0, end = 0; first < rows; first = end) {
-        storage::kv_sequence* cache = caches_[static_cast<std::size_t>(first)];
-        while (end < rows && caches_[static_cast<std::size_t>(end)] == cache) ++end;
-        spans_.push_back({cache, first, end - first, positions_.data() + first});
+        const step_part* part = parts_of_rows_[static_cast<std::size_t>(first)];
+        while (end < rows && parts_of_rows_[static_cast<std::size_t>(end)] == part) ++end;
+        spans_.push_back({part, first, end - first, positions_.data() + first});
     }
 }
 
@@ -470,7 +477,8 @@ void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch) {
             if (kept != row) {
                 std::memcpy(hidden_at(kept), hidden_at(row),
                             area(1, config.hidden) * sizeof(float));
-                caches_[static_cast<std::size_t>(kept)] = caches_[static_cast<std::size_t>(row)];
+                parts_of_rows_[static_cast<std::size_t>(kept)] =
+                    parts_of_rows_[static_cast<std::size_t>(row)];
                 positions_[static_cast<std::size_t>(kept)] =
                     positions_[static_cast<std::size_t>(row)];
             }

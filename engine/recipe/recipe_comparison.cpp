@@ -41,7 +41,8 @@ bool can_replay(const model_config& config) { return config.mixture.experts == 0
 
 std::size_t pool_bytes(const storage::kv_layout& layout, int tokens) {
     const auto blocks = static_cast<std::size_t>((tokens + block_tokens - 1) / block_tokens);
-    return blocks * static_cast<std::size_t>(layout.layer_count()) * layout.frame_bytes();
+    const auto layers = static_cast<std::size_t>(layout.layer_count());
+    return (blocks * layers + 2 * layout.wide_frames()) * layout.frame_bytes();
 }
 
 storage::kv_layout layout_of(const model_config& config, const storage::kv_recipe& recipe) {

@@ -43,7 +43,7 @@ bool is_finer(const storage::kv_recipe& a, const storage::kv_recipe& b) noexcept
         return one.bits >= other.bits && one.rotated == other.rotated &&
                one.centred == other.centred && one.shaped == other.shaped;
     };
-    return at_least(a.k, b.k) && at_least(a.v, b.v) && !(a == b);
+    return at_least(a.k, b.k) && at_least(a.v, b.v) && a.wide_tail == b.wide_tail && !(a == b);
 }
 
 std::vector<std::size_t> next_batch(std::span<const storage::named_kv_recipe> candidates,

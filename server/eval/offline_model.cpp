@@ -89,8 +89,9 @@ void offline_model::take_recipe(const engine::transformer& weights) {
     const auto layout = make_layout(config_, chosen.recipe);
     const auto blocks =
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
-    pool_ = std::make_unique<storage::block_pool>(
-        layout, std::max<std::size_t>(blocks, 1) * config_.layers.size() * layout.frame_bytes());
+    const std::size_t frames =
+        std::max<std::size_t>(blocks, 1) * config_.layers.size() + 2 * layout.wide_frames();
+    pool_ = std::make_unique<storage::block_pool>(layout, frames * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};
     model_ = take(weights.with_layout(layout, limits, chosen.keys));

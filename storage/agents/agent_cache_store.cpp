@@ -79,12 +79,12 @@ struct frame_counts {
     std::uint64_t shared = 0;  // part of those held
 };
 
-frame_counts frames_of(const store_parts& parts, const agent_state& state) {
+frame_counts frames_of(const agent_state& state) {
     frame_counts counts;
     for (const kv_block_parts& block : state.blocks)
         for (const kv_part part : kv_parts) {
             if (block.at(part) == nullptr) continue;
-            const std::size_t frames = parts.shape.layout().layers(part).size();
+            const std::size_t frames = block.at(part)->frame_count();
             counts.held += frames;
             if (block.at(part).use_count() > 1) counts.shared += frames;
         }
@@ -94,7 +94,7 @@ frame_counts frames_of(const store_parts& parts, const agent_state& state) {
 agent_summary summary_of(const store_parts& parts, const agent_index::lock& locked,
                          const agent_id& id, const agent_record& agent) {
     const agent_state& state = *agent.state;
-    const frame_counts frames = frames_of(parts, state);
+    const frame_counts frames = frames_of(state);
     return {id,
             tier_of(parts, state),
             static_cast<int>(state.tokens.size()),
@@ -143,7 +143,7 @@ other_memory other_memory_of(const store_parts& parts, const agent_index::lock& 
             agent.last_used,
             true,
             tier_of(other, state),
-            frames_of(other, state).held * other.shape.layout().frame_bytes()};
+            frames_of(state).held * other.shape.layout().frame_bytes()};
 }
 
 std::vector<other_memory> other_memories_of(const store_parts& parts, const tenant_id* tenant) {
@@ -341,7 +341,7 @@ tenant_usage agent_cache_store::usage(const tenant_id& tenant) const {
         for (const kv_block_parts& block : state->blocks)
             for (const kv_part part : kv_parts)
                 if (block.at(part) != nullptr && seen.insert(block.at(part).get()).second)
-                    sum.frames_held += parts.shape.layout().layers(part).size();
+                    sum.frames_held += block.at(part)->frame_count();
     return sum;
 }
 
@@ -522,7 +522,8 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     const auto count = check_agent_file(file, parts.options.fingerprint, layout);
     if (!count) return count.error();
     impl_->room.free_frames_for(
-        id, parts.shape.count_for(as_size(*count)) * as_size(layout.layer_count()));
+        id, parts.shape.count_for(as_size(*count)) * as_size(layout.layer_count()) +
+                layout.wide_frames());
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();

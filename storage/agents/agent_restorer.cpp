@@ -203,7 +203,7 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
                                                            const frames_taken& begun) {
     const kv_layout& layout = parts_.shape.layout();
     std::size_t frames = 0;
-    for (const block_part& each : missing) frames += layout.layers(each.part).size();
+    for (const block_part& each : missing) frames += frames_of(each, work);
     room_.free_frames_for(work.state.id, frames);
     std::vector<result<block_file_reader>> readers(missing.size(), failure{errc::not_found, {}});
     parts_.workers.run(missing.size(), [&](std::size_t k) {
@@ -252,6 +252,15 @@ std::vector<result<block_read>> agent_restorer::read_parts(const restoration& wo
     return reads;
 }
 
+/// At most: of a block that ends inside a group the file may hold the wide tail.
+std::size_t agent_restorer::frames_of(const block_part& part, const restoration& work) const {
+    const kv_layout& layout = parts_.shape.layout();
+    const auto end = static_cast<int>(
+        std::min(work.state.tokens.size(), (part.index + 1) * parts_.shape.block_tokens()));
+    const bool is_cut = layout.group_start(end) < end;
+    return layout.layers(part.part).size() + (is_cut ? layout.wide_frames(part.part) : 0);
+}
+
 /// Blocks. Makes room by evicting clean agents.
 result<block_file_reader> agent_restorer::open_file(const restoration& work, const block_part& part,
                                                     bool keep_open) {
@@ -263,7 +272,7 @@ result<block_file_reader> agent_restorer::open_file(const restoration& work, con
     auto file = open();
     // Somebody else may have taken the room.
     while (!file && file.error().code == errc::pool_exhausted &&
-           room_.free_frames_for(work.state.id, parts_.shape.layout().layers(part.part).size()))
+           room_.free_frames_for(work.state.id, frames_of(part, work)))
         file = open();
     return file;
 }

@@ -47,6 +47,7 @@ class agent_restorer {
     std::vector<result<block_read>> read_parts(const restoration& work,
                                                const std::vector<block_part>& missing,
                                                const frames_taken& begun);
+    std::size_t frames_of(const block_part& part, const restoration& work) const;
     result<block_file_reader> open_file(const restoration& work, const block_part& part,
                                         bool keep_open);
     block_ptr find_hot(const restoration& work, const block_part& part) const;

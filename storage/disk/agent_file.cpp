@@ -90,28 +90,42 @@ kv_part part_of(const kv_layout& layout, int layer) {
 }
 
 /// The tensors of all layers, in the order of the layers.
-std::vector<tensor_plan> all_tensors(const kv_layout& layout) {
-    std::vector<tensor_plan> plans = plan_tensors(layout, kv_part::full);
-    const std::vector<tensor_plan> sliding = plan_tensors(layout, kv_part::sliding);
+std::vector<tensor_plan> all_tensors(const kv_layout& layout, bool wide) {
+    std::vector<tensor_plan> plans = plan_tensors(layout, kv_part::full, wide);
+    const std::vector<tensor_plan> sliding = plan_tensors(layout, kv_part::sliding, wide);
     plans.insert(plans.end(), sliding.begin(), sliding.end());
     std::stable_sort(plans.begin(), plans.end(),
                      [](const tensor_plan& a, const tensor_plan& b) { return a.layer < b.layer; });
     return plans;
 }
 
-/// Calls `visit(block index, frame offset, byte count)` for the pieces of a tensor, in the order of
-/// the file. Stops at the first failure.
+/// Calls `visit(block index, offset behind plan.rows_in(), byte count)` for the pieces of a tensor,
+/// in the order of the file. Stops at the first failure.
 template <class Visit>
 result<void> visit_pieces(const tensor_plan& plan, int block_tokens, std::size_t tokens,
                           Visit visit) {
-    const std::size_t per_block = as_size(block_tokens);
+    const std::size_t all = plan.rows(tokens);
+    const std::size_t last = (tokens - 1) / as_size(block_tokens);
     for (int head = 0; head < plan.heads; ++head)
-        for (std::size_t begin = 0; begin < tokens; begin += per_block) {
-            const std::size_t rows = std::min(per_block, tokens - begin);
-            const std::size_t at = plan.at + as_size(head) * per_block * plan.row_bytes;
-            if (auto ok = visit(begin / per_block, at, rows * plan.row_bytes); !ok) return ok;
+        for (std::size_t begin = 0; begin < all; begin += plan.room) {
+            const std::size_t rows = std::min(plan.room, all - begin);
+            const std::size_t at = as_size(head) * plan.room * plan.row_bytes;
+            const std::size_t block =
+                plan.in == tensor_plan::place::frame ? begin / plan.room : last;
+            if (auto ok = visit(block, at, rows * plan.row_bytes); !ok) return ok;
         }
     return {};
+}
+
+/// Whether all parts have the f16 rows of the last group, which the state ends inside.
+bool has_wide_tail(const agent_state& state, const kv_layout& layout) {
+    const auto tokens = static_cast<int>(state.tokens.size());
+    if (layout.group_start(tokens) == tokens) return false;
+    return std::ranges::all_of(kv_parts, [&](kv_part part) {
+        if (layout.layers(part).empty()) return true;
+        const auto& block = state.blocks.back().at(part);
+        return block != nullptr && block->wide_end() == tokens % layout.block_tokens();
+    });
 }
 
 /// Of recipes without a name (groups of another size) nothing is said.
@@ -222,12 +236,13 @@ result<void> check_tensors(const safetensors_index& index, const std::vector<ten
 struct file_header {
     safetensors_index index;
     agent_state state;  // without blocks
+    bool is_wide = false;
+    std::vector<tensor_plan> plans;
 };
 
 /// Errors: corrupt, incompatible, those of the file.
 result<file_header> read_header(readable_file& file, const agent_id& id,
-                                const block_hash& fingerprint, const kv_layout& layout,
-                                const std::vector<tensor_plan>& plans) {
+                                const block_hash& fingerprint, const kv_layout& layout) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.error();
     auto index = safetensors_index::read(file, *file_bytes);
@@ -239,8 +254,13 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
     if (*sum != sum_of(index->metadata)) return corrupt("the checksum of the metadata is wrong");
     const auto count = token_count_of(index->metadata);
     if (!count) return count.error();
-    file_header header{std::move(*index), {id, {}, {}, {}, {}, {}, {}, {}}};
-    if (auto ok = check_tensors(header.index, plans, *count); !ok) return ok.error();
+    file_header header{std::move(*index), {id, {}, {}, {}, {}, {}, {}, {}}, false, {}};
+    const auto tokens = static_cast<int>(*count);
+    std::vector<tensor_plan> wide = all_tensors(layout, layout.has_wide_tail());
+    header.is_wide =
+        layout.group_start(tokens) < tokens && header.index.tensors.size() == wide.size();
+    header.plans = header.is_wide ? std::move(wide) : all_tensors(layout, false);
+    if (auto ok = check_tensors(header.index, header.plans, *count); !ok) return ok.error();
     if (auto ok = read_words(header.index.metadata, *count, header.state); !ok) return ok.error();
     return header;
 }
@@ -249,7 +269,7 @@ result<file_header> read_header(readable_file& file, const agent_id& id,
 
 result<std::uint64_t> write_agent_file(const agent_state& state, const block_hash& fingerprint,
                                        const kv_layout& layout, const byte_sink& sink) {
-    const auto plans = all_tensors(layout);
+    const auto plans = all_tensors(layout, has_wide_tail(state, layout));
     const std::size_t tokens = state.tokens.size();
     metadata_map metadata = metadata_of(state, fingerprint, recipe_of(layout));
     std::vector<tensor_to_write> tensors;
@@ -258,9 +278,7 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
         checksum64 sum;
         (void)visit_pieces(plan, layout.block_tokens(), tokens,
                            [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                               const std::byte* frame =
-                                   state.blocks[block].at(part)->frame(plan.layer);
-                               sum.add({frame + at, bytes});
+                               sum.add({plan.rows_in(*state.blocks[block].at(part)) + at, bytes});
                                return result<void>();
                            });
         metadata[plan.checksum_key()] = sum.hex();
@@ -272,13 +290,12 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
     if (auto ok = sink(std::as_bytes(std::span(header))); !ok) return ok.error();
     for (const tensor_plan& plan : plans) {
         const kv_part part = part_of(layout, plan.layer);
-        auto ok = visit_pieces(plan, layout.block_tokens(), tokens,
-                               [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                                   const std::byte* frame =
-                                       state.blocks[block].at(part)->frame(plan.layer);
-                                   written += bytes;
-                                   return sink({frame + at, bytes});
-                               });
+        auto ok =
+            visit_pieces(plan, layout.block_tokens(), tokens,
+                         [&](std::size_t block, std::size_t at, std::size_t bytes) {
+                             written += bytes;
+                             return sink({plan.rows_in(*state.blocks[block].at(part)) + at, bytes});
+                         });
         if (!ok) return ok.error();
     }
     return written;
@@ -287,8 +304,7 @@ result<std::uint64_t> write_agent_file(const agent_state& state, const block_has
 result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
                                     const block_hash& fingerprint, block_pool& pool) {
     const kv_layout& layout = pool.layout();
-    const auto plans = all_tensors(layout);
-    auto header = read_header(file, id, fingerprint, layout, plans);
+    auto header = read_header(file, id, fingerprint, layout);
     if (!header) return header.error();
     agent_state& state = header->state;
     const std::size_t count = state.tokens.size();
@@ -299,16 +315,21 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
         auto made = kv_block::make_many(pool, part, (count + per_block - 1) / per_block);
         if (!made) return made.error();
         blocks[static_cast<std::size_t>(part)] = std::move(*made);
+        if (!header->is_wide || layout.layers(part).empty()) continue;
+        auto rows = wide_tail::make(pool, part);
+        if (!rows) return rows.error();
+        blocks[static_cast<std::size_t>(part)].back()->keep_wide(
+            std::move(*rows), static_cast<int>(count % per_block));
     }
-    for (const tensor_plan& plan : plans) {
+    for (const tensor_plan& plan : header->plans) {
         const auto& own = blocks[static_cast<std::size_t>(part_of(layout, plan.layer))];
         std::uint64_t from = header->index.tensors.find(plan.name)->second.begin;
         checksum64 sum;
         auto ok = visit_pieces(plan, layout.block_tokens(), count,
                                [&](std::size_t block, std::size_t at, std::size_t bytes) {
-                                   std::byte* frame = own[block]->frame(plan.layer);
-                                   auto read = file.read_at(from, {frame + at, bytes});
-                                   if (read) sum.add({frame + at, bytes});
+                                   const std::span rows(plan.rows_in(*own[block]) + at, bytes);
+                                   auto read = file.read_at(from, rows);
+                                   if (read) sum.add(rows);
                                    from += bytes;
                                    return read;
                                });
@@ -328,7 +349,7 @@ result<agent_state> read_agent_file(readable_file& file, const agent_id& id,
 result<int> check_agent_file(readable_file& file, const block_hash& fingerprint,
                              const kv_layout& layout) {
     const auto nobody = agent_id::parse("nobody").value();
-    const auto header = read_header(file, nobody, fingerprint, layout, all_tensors(layout));
+    const auto header = read_header(file, nobody, fingerprint, layout);
     if (!header) return header.error();
     return static_cast<int>(header->state.tokens.size());
 }

@@ -18,26 +18,18 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "block files are little-endian and are read in place");
 
-std::size_t head_stride(const tensor_plan& plan, const kv_layout& layout) {
-    return as_size(layout.block_tokens()) * plan.row_bytes;
-}
-
-/// Copies the rows of the first `tokens` tokens between a frame and a file's form of them, where no
+/// Copies the rows of the first `tokens` tokens between a block and a file's form of them, where no
 /// room is left behind the rows of a head.
-void gather(const tensor_plan& plan, const kv_layout& layout, std::size_t tokens,
-            const std::byte* frame, std::byte* into) {
-    const std::size_t head_bytes = tokens * plan.row_bytes;
+void gather(const tensor_plan& plan, std::size_t tokens, const std::byte* rows, std::byte* into) {
+    const std::size_t head_bytes = plan.rows(tokens) * plan.row_bytes;
     for (std::size_t head = 0; head < as_size(plan.heads); ++head)
-        std::memcpy(into + head * head_bytes, frame + plan.at + head * head_stride(plan, layout),
-                    head_bytes);
+        std::memcpy(into + head * head_bytes, rows + head * plan.room * plan.row_bytes, head_bytes);
 }
 
-void scatter(const tensor_plan& plan, const kv_layout& layout, std::size_t tokens,
-             const std::byte* from, std::byte* frame) {
-    const std::size_t head_bytes = tokens * plan.row_bytes;
+void scatter(const tensor_plan& plan, std::size_t tokens, const std::byte* from, std::byte* rows) {
+    const std::size_t head_bytes = plan.rows(tokens) * plan.row_bytes;
     for (std::size_t head = 0; head < as_size(plan.heads); ++head)
-        std::memcpy(frame + plan.at + head * head_stride(plan, layout), from + head * head_bytes,
-                    head_bytes);
+        std::memcpy(rows + head * plan.room * plan.row_bytes, from + head * head_bytes, head_bytes);
 }
 
 /// Several tensors of one layer that lie side by side in a file.
@@ -48,10 +40,9 @@ struct tensor_run {
 };
 
 /// The run that starts with tensor `first`.
-tensor_run run_from(std::size_t first, const block_format& format,
+tensor_run run_from(std::size_t first, const std::vector<tensor_plan>& plans,
                     const std::vector<tensor_source>& sources, std::size_t tokens) {
-    const auto& plans = format.tensors();
-    tensor_run run{first, first, 0, tokens == as_size(format.layout().block_tokens())};
+    tensor_run run{first, first, 0, tokens == plans[first].room};
     for (; run.end < plans.size(); ++run.end) {
         const tensor_plan& plan = plans[run.end];
         if (plan.layer != plans[first].layer ||
@@ -86,17 +77,24 @@ result<void> check_identity(const safetensors_index& index, const block_identity
     return {};
 }
 
+/// What a header says.
+struct header_read {
+    bool is_wide = false;
+    std::vector<tensor_source> sources;
+};
+
 /// Everything that can be checked before a byte of KV is read. Errors: corrupt, incompatible.
-result<std::vector<tensor_source>> check_index(const safetensors_index& index,
-                                               const block_identity& expected,
-                                               const block_format& format) {
+result<header_read> check_index(const safetensors_index& index, const block_identity& expected,
+                                const block_format& format) {
     if (auto ok = check_identity(index, expected, format.part()); !ok) return ok.error();
-    if (index.tensors.size() != format.tensors().size())
+    const bool wide = format.may_be_wide(expected.tokens.size()) &&
+                      index.tensors.size() == format.tensors(true).size();
+    if (index.tensors.size() != format.tensors(wide).size())
         return failure{errc::corrupt, "it holds " + std::to_string(index.tensors.size()) +
                                           " tensors, the model has " +
                                           std::to_string(format.tensors().size())};
     std::vector<tensor_source> sources;
-    for (const tensor_plan& plan : format.tensors()) {
+    for (const tensor_plan& plan : format.tensors(wide)) {
         const auto found = index.tensors.find(plan.name);
         if (found == index.tensors.end())
             return failure{errc::corrupt, "no tensor \"" + plan.name + "\""};
@@ -112,19 +110,17 @@ result<std::vector<tensor_source>> check_index(const safetensors_index& index,
         std::ranges::copy(sum->second, source.digits.begin());
         sources.push_back(source);
     }
-    return sources;
+    return header_read{wide, std::move(sources)};
 }
 
 /// A header that is, but for the digits of checksums, to the byte the one that write_block_file
 /// writes needs no parser. Returns: none for any other, which a parser has to judge. Errors: those
 /// of the file.
-result<std::optional<std::vector<tensor_source>>> read_own_header(readable_file& file,
-                                                                  std::uint64_t file_bytes,
-                                                                  const block_identity& expected,
-                                                                  const block_format& format) {
-    block_format::header own = format.header_of(expected);
-    if (file_bytes != own.bytes.size() + own.data_bytes)
-        return std::optional<std::vector<tensor_source>>();
+result<std::optional<header_read>> read_own_header(readable_file& file, std::uint64_t file_bytes,
+                                                   const block_identity& expected,
+                                                   const block_format& format, bool wide) {
+    block_format::header own = format.header_of(expected, wide);
+    if (file_bytes != own.bytes.size() + own.data_bytes) return std::optional<header_read>();
     std::string there(own.bytes.size(), '\0');
     if (auto ok = file.read_at(0, std::as_writable_bytes(std::span(there))); !ok) return ok.error();
     std::vector<tensor_source> sources(own.digits.size());
@@ -134,20 +130,23 @@ result<std::optional<std::vector<tensor_source>>> read_own_header(readable_file&
         std::memcpy(digits.data(), there.data() + own.digits[i], digits.size());
         std::memcpy(own.bytes.data() + own.digits[i], digits.data(), digits.size());
         sources[i].begin = begin;
-        begin += format.tensors()[i].bytes(expected.tokens.size());
+        begin += format.tensors(wide)[i].bytes(expected.tokens.size());
     }
-    if (there != own.bytes) return std::optional<std::vector<tensor_source>>();
-    return std::optional(std::move(sources));
+    if (there != own.bytes) return std::optional<header_read>();
+    return std::optional(header_read{wide, std::move(sources)});
 }
 
 /// Where everything is in a file that is as `expected`, as far as a header can say it. Errors:
 /// corrupt, incompatible, those of the file.
-result<std::vector<tensor_source>> read_header(readable_file& file, std::uint64_t file_bytes,
-                                               const block_identity& expected,
-                                               const block_format& format) {
-    auto own = read_own_header(file, file_bytes, expected, format);
-    if (!own) return own.error();
-    if (*own) return std::move(**own);
+result<header_read> read_header(readable_file& file, std::uint64_t file_bytes,
+                                const block_identity& expected, const block_format& format) {
+    const bool may_be_wide = format.may_be_wide(expected.tokens.size());
+    for (const bool wide : {true, false}) {
+        if (wide && !may_be_wide) continue;
+        auto own = read_own_header(file, file_bytes, expected, format, wide);
+        if (!own) return own.error();
+        if (*own) return std::move(**own);
+    }
     const auto index = safetensors_index::read(file, file_bytes);
     if (!index) return index.error();
     return check_index(*index, expected, format);
@@ -155,19 +154,18 @@ result<std::vector<tensor_source>> read_header(readable_file& file, std::uint64_
 
 /// Reads a layer's tensors into their frame and compares their checksums while they are in the
 /// cache. Errors: corrupt, those of the file.
-result<void> read_run(readable_file& file, const tensor_run& run, const block_format& format,
+result<void> read_run(readable_file& file, const tensor_run& run,
+                      const std::vector<tensor_plan>& plans,
                       const std::vector<tensor_source>& sources, std::size_t tokens,
                       kv_block& block, std::vector<std::byte>& scratch) {
-    const auto& plans = format.tensors();
-    std::byte* frame = block.frame(plans[run.first].layer);
     if (!run.in_place) scratch.resize(std::max(scratch.size(), run.bytes));
-    std::byte* at = run.in_place ? frame + plans[run.first].at : scratch.data();
+    std::byte* at = run.in_place ? plans[run.first].rows_in(block) : scratch.data();
     if (auto ok = file.read_at(sources[run.first].begin, {at, run.bytes}); !ok) return ok;
     for (std::size_t i = run.first; i < run.end; at += plans[i].bytes(tokens), ++i) {
         if (digits_of_checksum({at, plans[i].bytes(tokens)}) != sources[i].digits)
             return failure{errc::corrupt,
                            "the checksum of tensor \"" + plans[i].name + "\" is wrong"};
-        if (!run.in_place) scatter(plans[i], format.layout(), tokens, at, frame);
+        if (!run.in_place) scatter(plans[i], tokens, at, plans[i].rows_in(block));
     }
     return {};
 }
@@ -179,18 +177,17 @@ result<std::uint64_t> write_block_file(file_system& files, const std::string& pa
                                        const kv_block& block) {
     ASSERT(block.part() == format.part());
     const std::size_t tokens = identity.tokens.size();
-    const kv_layout& layout = format.layout();
-    const bool full = tokens == as_size(layout.block_tokens());
-    block_format::header header = format.header_of(identity);
+    const bool full = tokens == as_size(format.layout().block_tokens());
+    const bool wide = block.wide() != nullptr && as_size(block.wide_end()) == tokens;
+    block_format::header header = format.header_of(identity, wide);
     std::vector<std::byte> gathered(full ? 0 : static_cast<std::size_t>(header.data_bytes));
     std::byte* next = gathered.data();
     std::vector<std::span<const std::byte>> pieces;
-    for (std::size_t i = 0; i < format.tensors().size(); ++i) {
-        const tensor_plan& plan = format.tensors()[i];
-        const std::byte* frame = block.frame(plan.layer);
-        std::span<const std::byte> bytes(frame + plan.at, plan.bytes(tokens));
+    for (std::size_t i = 0; i < format.tensors(wide).size(); ++i) {
+        const tensor_plan& plan = format.tensors(wide)[i];
+        std::span<const std::byte> bytes(plan.rows_in(block), plan.bytes(tokens));
         if (!full) {
-            gather(plan, layout, tokens, frame, next);
+            gather(plan, tokens, bytes.data(), next);
             bytes = {next, bytes.size()};
             next += bytes.size();
         }
@@ -220,7 +217,7 @@ failure block_file_reader::at_path(const failure& what) const {
 
 void block_file_reader::cut_into_pieces() {
     constexpr std::size_t piece_bytes = 128 * 1024;
-    const auto& plans = format_->tensors();
+    const auto& plans = format_->tensors(is_wide_);
     std::size_t bytes = 0;
     for (std::size_t i = 0; i < plans.size(); ++i) {
         const bool new_layer = i == 0 || plans[i].layer != plans[i - 1].layer;
@@ -244,12 +241,18 @@ result<block_file_reader> block_file_reader::open(file_system& files, std::strin
     if (!file) return reader.at_path(file.error());
     const auto file_bytes = (*file)->size();
     if (!file_bytes) return reader.at_path(file_bytes.error());
-    auto sources = read_header(**file, *file_bytes, expected, format);
-    if (!sources) return reader.at_path(sources.error());
+    auto header = read_header(**file, *file_bytes, expected, format);
+    if (!header) return reader.at_path(header.error());
     auto block = kv_block::make(pool, format.part());
     if (!block) return reader.at_path(block.error());
+    if (header->is_wide) {
+        auto rows = wide_tail::make(pool, format.part());
+        if (!rows) return reader.at_path(rows.error());
+        (*block)->keep_wide(std::move(*rows), static_cast<int>(reader.tokens_));
+    }
     reader.file_bytes_ = *file_bytes;
-    reader.sources_ = std::move(*sources);
+    reader.is_wide_ = header->is_wide;
+    reader.sources_ = std::move(header->sources);
     reader.block_ = std::move(*block);
     if (keep_open) reader.file_ = std::move(*file);
     reader.cut_into_pieces();
@@ -270,8 +273,9 @@ result<void> block_file_reader::read(const piece& some) const {
 result<void> block_file_reader::read(readable_file& file, const piece& some) const {
     std::vector<std::byte> scratch;  // of one layer at most
     for (std::size_t next = some.first; next < some.end;) {
-        const tensor_run run = run_from(next, *format_, sources_, tokens_);
-        if (auto ok = read_run(file, run, *format_, sources_, tokens_, *block_, scratch); !ok)
+        const auto& plans = format_->tensors(is_wide_);
+        const tensor_run run = run_from(next, plans, sources_, tokens_);
+        if (auto ok = read_run(file, run, plans, sources_, tokens_, *block_, scratch); !ok)
             return ok;
         next = run.end;
     }

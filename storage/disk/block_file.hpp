@@ -24,8 +24,8 @@ struct tensor_source {
 };
 
 /// Blocks. Writes the first identity.tokens.size() tokens of `block`, which is of the format's
-/// part, to a file of exactly this path and syncs its bytes. Returns: bytes written. Errors: io,
-/// out_of_space.
+/// part, and the wide tail that ends with them, to a file of exactly this path and syncs its bytes.
+/// Returns: bytes written. Errors: io, out_of_space.
 result<std::uint64_t> write_block_file(file_system& files, const std::string& path,
                                        const block_identity& identity, const block_format& format,
                                        const kv_block& block);
@@ -74,7 +74,8 @@ class block_file_reader {
     const block_format* format_;
     std::size_t tokens_;
     std::uint64_t file_bytes_ = 0;
-    std::vector<tensor_source> sources_;  // of each of the format's tensors
+    bool is_wide_ = false;                // it holds a wide tail
+    std::vector<tensor_source> sources_;  // of each of its tensors
     std::vector<piece> pieces_;
     std::shared_ptr<readable_file> file_;  // null: opened for each piece
     std::shared_ptr<kv_block> block_;

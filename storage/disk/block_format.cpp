@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "storage/pool/block_pool.hpp"
 #include "storage/types/as_size.hpp"
 #include "storage/types/assert.hpp"
 
@@ -17,19 +18,31 @@ constexpr std::string_view sliding_extension = ".sliding.safetensors";
 constexpr std::size_t length_bytes = 8;  // of the header, in front of it
 
 void add_region(std::vector<tensor_plan>& plans, const std::string& name, int layer,
-                const kv_region& region) {
+                const kv_region& region, std::size_t room) {
     const std::size_t parameter_bytes = as_size(region.groups) * 2;
     if (region.bits == 16) {
         plans.push_back({name, dtype::f16, layer, region.heads, region.weights, region.row_bytes,
-                         as_size(region.dim)});
+                         as_size(region.dim), room});
         return;
     }
     plans.push_back({name + "_weights", dtype::u32, layer, region.heads, region.weights,
-                     region.row_bytes, region.row_bytes / 4});
+                     region.row_bytes, region.row_bytes / 4, room});
     plans.push_back({name + "_scales", dtype::f16, layer, region.heads, region.scales,
-                     parameter_bytes, as_size(region.groups)});
+                     parameter_bytes, as_size(region.groups), room});
     plans.push_back({name + "_biases", dtype::f16, layer, region.heads, region.biases,
-                     parameter_bytes, as_size(region.groups)});
+                     parameter_bytes, as_size(region.groups), room});
+}
+
+void add_wide(std::vector<tensor_plan>& plans, const std::string& prefix, int layer,
+              const kv_layout& layout) {
+    using place = tensor_plan::place;
+    const kv_layer& of = layout.layer(layer);
+    const std::size_t room = as_size(layout.recipe().wide_tail), k = as_size(of.k_dim),
+                      v = as_size(of.v_dim);
+    plans.push_back(
+        {prefix + "_k_wide", dtype::f16, layer, of.kv_heads, 0, k * 2, k, room, place::wide_keys});
+    plans.push_back({prefix + "_v_wide", dtype::f16, layer, of.kv_heads, 0, v * 2, v, room,
+                     place::wide_values});
 }
 
 template <class Number>
@@ -52,16 +65,25 @@ std::string join(std::span<const token_id> tokens) {
 }  // namespace
 
 std::vector<std::int64_t> tensor_plan::shape(std::size_t tokens) const {
-    return {1, heads, static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(row_element)};
+    return {1, heads, static_cast<std::int64_t>(rows(tokens)),
+            static_cast<std::int64_t>(row_element)};
 }
 
-std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part) {
+std::byte* tensor_plan::rows_in(const kv_block& block) const {
+    if (in == place::frame) return const_cast<kv_block&>(block).frame(layer) + at;
+    const wide_rows wide = block.wide()->rows(layer);
+    return in == place::wide_keys ? wide.keys : wide.values;
+}
+
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part, bool wide) {
+    const std::size_t room = as_size(layout.block_tokens());
     std::vector<tensor_plan> plans;
     for (const int layer : layout.layers(part)) {
         const std::string prefix = "layer_" + std::to_string(layer);
         const char* names[] = {"_k", "_v"};
         for (std::size_t i = 0; i < layout.stored(layer).size(); ++i)
-            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i]);
+            add_region(plans, prefix + names[i], layer, layout.stored(layer)[i], room);
+        if (wide) add_wide(plans, prefix, layer, layout);
     }
     return plans;
 }
@@ -123,11 +145,15 @@ std::array<std::pair<const char*, std::string>, 8> identity_fields(const block_i
 block_format::block_format(const kv_layout& layout, kv_part part)
     : layout_(layout),
       part_(part),
-      tensors_(plan_tensors(layout, part)),
-      by_name_(tensors_.size()) {
-    std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
-    std::ranges::sort(by_name_, {}, [this](std::size_t i) { return tensors_[i].name; });
-    full_ = ending(as_size(layout.block_tokens()));
+      lists_{list_of(layout, part, false), list_of(layout, part, layout.has_wide_tail())},
+      full_(ending(lists_[0], as_size(layout.block_tokens()))) {}
+
+block_format::tensor_list block_format::list_of(const kv_layout& layout, kv_part part, bool wide) {
+    tensor_list list{plan_tensors(layout, part, wide), {}};
+    list.by_name.resize(list.plans.size());
+    std::iota(list.by_name.begin(), list.by_name.end(), std::size_t{0});
+    std::ranges::sort(list.by_name, {}, [&](std::size_t i) { return list.plans[i].name; });
+    return list;
 }
 
 std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
@@ -135,27 +161,28 @@ std::uint64_t block_format::file_bytes_max(std::size_t tokens) const {
     // included, below 320 bytes; a token id below 11 digits and a comma.
     constexpr std::uint64_t fixed_bytes = 1024, tensor_header_bytes = 320, token_header_bytes = 12;
     std::uint64_t bytes = fixed_bytes + tokens * token_header_bytes;
-    for (const tensor_plan& plan : tensors_) bytes += tensor_header_bytes + plan.bytes(tokens);
+    for (const tensor_plan& plan : lists_[1].plans)
+        bytes += tensor_header_bytes + plan.bytes(tokens);
     return bytes;
 }
 
 /// The header from behind the identity's fields on, without padding.
-block_format::header block_format::ending(std::size_t tokens) const {
+block_format::header block_format::ending(const tensor_list& list, std::size_t tokens) {
     constexpr const char* no_digits = "0000000000000000";
     header end;
     std::string& text = end.bytes;
-    end.digits.resize(tensors_.size());
-    for (const std::size_t i : by_name_) {
-        text.append(",\"").append(tensors_[i].checksum_key()).append("\":\"");
+    end.digits.resize(list.plans.size());
+    for (const std::size_t i : list.by_name) {
+        text.append(",\"").append(list.plans[i].checksum_key()).append("\":\"");
         end.digits[i] = text.size();
         text.append(no_digits) += '"';
     }
     text += '}';
-    for (const tensor_plan& plan : tensors_) {
+    for (const tensor_plan& plan : list.plans) {
         text.append(",\"").append(plan.name).append("\":{\"dtype\":\"");
         text.append(to_string(plan.type)).append("\",\"shape\":[1,");
         append_number(text, plan.heads);
-        append_number(text += ',', tokens);
+        append_number(text += ',', plan.rows(tokens));
         append_number(text += ',', plan.row_element);
         append_number(text.append("],\"data_offsets\":["), end.data_bytes);
         end.data_bytes += plan.bytes(tokens);
@@ -166,12 +193,13 @@ block_format::header block_format::ending(std::size_t tokens) const {
     return end;
 }
 
-block_format::header block_format::header_of(const block_identity& identity) const {
+block_format::header block_format::header_of(const block_identity& identity, bool wide) const {
     const std::size_t tokens = identity.tokens.size();
     ASSERT(tokens >= 1 && tokens <= as_size(layout_.block_tokens()));
     header partial;
     const bool full = tokens == as_size(layout_.block_tokens());
-    if (!full) partial = ending(tokens);
+    ASSERT(!wide || may_be_wide(tokens));
+    if (!full) partial = ending(lists_[wide ? 1 : 0], tokens);
     const header& end = full ? full_ : partial;
     header whole{std::string(length_bytes, '\0'), end.digits, end.data_bytes};
     std::string& text = whole.bytes;

@@ -23,9 +23,12 @@ namespace semantic::storage {
 /// Part of the fingerprint: files of another version are never taken for ours.
 constexpr int block_format_version = 2;
 
-/// One tensor of a file with KV, and where its rows lie in a frame. The rows of one head lie side
-/// by side there, block_tokens of them, then those of the next head.
+class kv_block;
+
+/// One tensor of a file with KV, and where its rows lie: in a frame, or in a wide tail. The rows of
+/// one head lie side by side there, as many as there is room for, then those of the next head.
 struct tensor_plan {
+    enum class place { frame, wide_keys, wide_values };
     std::string name;
     dtype type{};
     int layer = 0;
@@ -33,17 +36,26 @@ struct tensor_plan {
     std::size_t at = 0;           // frame offset of head 0, token 0
     std::size_t row_bytes = 0;    // of one token of one head
     std::size_t row_element = 0;  // elements of one row
+    std::size_t room = 0;         // rows of a head: block_tokens, or the wide tail's
+    place in = place::frame;
 
+    /// How many of a block's `tokens` tokens have a row: the last ones in a wide tail.
+    std::size_t rows(std::size_t tokens) const {
+        return in == place::frame ? tokens : tokens % room;
+    }
     std::size_t bytes(std::size_t tokens) const {
-        return static_cast<std::size_t>(heads) * tokens * row_bytes;
+        return static_cast<std::size_t>(heads) * rows(tokens) * row_bytes;
     }
     std::vector<std::int64_t> shape(std::size_t tokens) const;
+    /// Where head 0 lies. What a block that others have gives is not to be written. Requires: the
+    /// block has a wide tail where the rows are in one.
+    std::byte* rows_in(const kv_block& block) const;
     /// The key that a tensor's checksum stands under in a file's metadata.
     std::string checksum_key() const { return "xxh3_64." + name; }
 };
 
-/// Every tensor of one part, in file order.
-std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part);
+/// Every tensor of one part, in file order; `wide`: those of a wide tail too.
+std::vector<tensor_plan> plan_tensors(const kv_layout& layout, kv_part part, bool wide = false);
 
 /// What a block is: KV of `tokens` behind the block `parent`, for one model and one tenant.
 struct block_identity {
@@ -81,7 +93,14 @@ class block_format {
 
     const kv_layout& layout() const noexcept { return layout_; }
     kv_part part() const noexcept { return part_; }
-    const std::vector<tensor_plan>& tensors() const noexcept { return tensors_; }
+    /// `wide`: of a file that holds a wide tail, as that of a block that ends inside a group may.
+    const std::vector<tensor_plan>& tensors(bool wide = false) const noexcept {
+        return lists_[wide ? 1 : 0].plans;
+    }
+    bool may_be_wide(std::size_t tokens) const {
+        const int count = static_cast<int>(tokens);
+        return layout_.group_start(count) < count;
+    }
 
     /// Returns: an upper bound of the size of a file with `tokens` tokens.
     std::uint64_t file_bytes_max(std::size_t tokens) const;
@@ -94,15 +113,20 @@ class block_format {
         std::uint64_t data_bytes = 0;     // of the tensors behind it
     };
     /// Returns: the header with zeros for checksums. Requires: 1 to block_tokens tokens.
-    header header_of(const block_identity& identity) const;
+    /// With a wide tail: may_be_wide().
+    header header_of(const block_identity& identity, bool wide = false) const;
 
   private:
-    header ending(std::size_t tokens) const;
+    struct tensor_list {
+        std::vector<tensor_plan> plans;
+        std::vector<std::size_t> by_name;  // indices of plans, in the order of their names
+    };
+    static tensor_list list_of(const kv_layout& layout, kv_part part, bool wide);
+    static header ending(const tensor_list& list, std::size_t tokens);
 
     kv_layout layout_;
     kv_part part_;
-    std::vector<tensor_plan> tensors_;
-    std::vector<std::size_t> by_name_;  // indices of tensors_, in the order of their names
+    std::array<tensor_list, 2> lists_;  // without and with a wide tail
     header full_;                       // ending() of a full block
 };
 

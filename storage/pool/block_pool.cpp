@@ -185,15 +185,29 @@ void kv_block::copy_from(const kv_block& from, int tokens) {
             copy_region(region, layout.block_tokens(), tokens, from.frame(layer), frame(layer));
 }
 
+void kv_block::keep_wide(std::shared_ptr<const wide_tail> rows, int end) {
+    ASSERT(pool_.layout().group_start(end) < end);
+    wide_ = std::move(rows);
+    wide_end_ = end;
+}
+
+std::size_t kv_block::frame_count() const noexcept {
+    return frames_.size() + (wide_ == nullptr ? 0 : pool_.layout().wide_frames(part_));
+}
+
 kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens)
     : pool_(&pool),
       blocks_(std::move(prefix)),
       frames_(as_size(pool.layout().layer_count())),
-      tokens_(tokens),
-      owned_from_(blocks_.size()) {
+      tokens_(tokens) {
     ASSERT(tokens >= 0);
     ASSERT(blocks_.size() == blocks_for(tokens, pool.layout().block_tokens()));
     for (const kv_block_parts& block : blocks_) ASSERT(block.full != nullptr);
+    if (!take_wide_tail(tokens)) {
+        tokens_ = pool.layout().group_start(tokens);
+        blocks_.resize(blocks_for(tokens_, pool.layout().block_tokens()));
+    }
+    owned_from_ = blocks_.size();
     rebuild_frames(0);
     if (!pool.layout().slides()) return;
     kept_from_ = as_size(pool.layout().first_sliding_block(tokens));
@@ -202,13 +216,91 @@ kv_sequence::kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, i
     release_behind_window();
 }
 
+/// Returns: whether the sequence can go on at `tokens`, with the rows of the group before.
+bool kv_sequence::take_wide_tail(int tokens) {
+    const kv_layout& layout = pool_->layout();
+    if (layout.group_start(tokens) == tokens) return true;
+    const int in_block = tokens % layout.block_tokens();
+    for (const kv_part part : kv_parts) {
+        if (layout.layers(part).empty()) continue;
+        const auto& block = blocks_.back().at(part);
+        if (block == nullptr || block->wide() == nullptr || block->wide_end() < in_block ||
+            layout.group_start(block->wide_end()) != layout.group_start(in_block)) {
+            tail_ = {};
+            return false;
+        }
+        tail_[static_cast<std::size_t>(part)] = std::const_pointer_cast<wide_tail>(block->wide());
+    }
+    wide_is_shared_ = true;
+    return true;
+}
+
+wide_rows kv_sequence::rows_of(const wide_parts& parts, int layer) const {
+    const bool slides = pool_->layout().layer(layer).window > 0;
+    return parts[static_cast<std::size_t>(slides ? kv_part::sliding : kv_part::full)]->rows(layer);
+}
+
+bool kv_sequence::may_write_wide() const noexcept {
+    if (!pool_->layout().has_wide_tail()) return true;
+    const auto all = [this](const wide_parts& parts) {
+        return std::ranges::all_of(kv_parts, [&](kv_part part) {
+            return pool_->layout().layers(part).empty() ||
+                   parts[static_cast<std::size_t>(part)] != nullptr;
+        });
+    };
+    return !wide_is_shared_ && all(tail_) && all(next_);
+}
+
+result<kv_sequence::wide_parts> kv_sequence::make_wide() const {
+    wide_parts made;
+    for (const kv_part part : kv_parts) {
+        if (pool_->layout().layers(part).empty()) continue;
+        auto rows = wide_tail::make(*pool_, part);
+        if (!rows) return rows.error();
+        made[static_cast<std::size_t>(part)] = std::move(*rows);
+    }
+    return made;
+}
+
+/// Errors: pool_exhausted (nothing has changed).
+result<void> kv_sequence::reserve_wide() {
+    if (may_write_wide()) return {};
+    auto own = make_wide();
+    if (!own) return own.error();
+    if (next_ == wide_parts()) {
+        auto next = make_wide();
+        if (!next) return next.error();
+        next_ = std::move(*next);
+    }
+    for (const kv_part part : kv_parts) {
+        const auto i = static_cast<std::size_t>(part);
+        if (tail_[i] != nullptr) (*own)[i]->copy_from(*tail_[i]);
+    }
+    tail_ = std::move(*own);
+    wide_is_shared_ = false;
+    return {};
+}
+
+/// Gives the last block, where it ends inside a group, the rows of that group.
+void kv_sequence::keep_wide_tail() {
+    const kv_layout& layout = pool_->layout();
+    if (layout.group_start(tokens_) == tokens_) return;
+    const int in_block = tokens_ % layout.block_tokens();
+    for (const kv_part part : kv_parts) {
+        const auto& block = blocks_[as_size(tokens_ / layout.block_tokens())].at(part);
+        if (block == nullptr || block->wide() != nullptr) continue;
+        const_cast<kv_block&>(*block).keep_wide(tail_[static_cast<std::size_t>(part)], in_block);
+    }
+    wide_is_shared_ = true;
+}
+
 bool kv_sequence::tail_is_shared() const noexcept {
     const int block_tokens = pool_->layout().block_tokens();
     return tokens_ % block_tokens != 0 && as_size(tokens_ / block_tokens) < owned_from_;
 }
 
 int kv_sequence::reserved_tokens() const noexcept {
-    if (tail_is_shared()) return tokens_;
+    if (tail_is_shared() || !may_write_wide()) return tokens_;
     return static_cast<int>(blocks_.size()) * pool_->layout().block_tokens();
 }
 
@@ -227,6 +319,7 @@ result<void> kv_sequence::reserve(int tokens) {
         if (copy_tail) made->back()->copy_from(*blocks_[tail].at(part), tokens_ % block_tokens);
         for (std::size_t i = 0; i < fresh.size(); ++i) fresh[i].at(part) = std::move((*made)[i]);
     }
+    if (auto ok = reserve_wide(); !ok) return ok;
 
     std::size_t changed_from = blocks_.size();
     if (copy_tail) {
@@ -242,8 +335,9 @@ result<void> kv_sequence::reserve(int tokens) {
 
 void kv_sequence::advance(int tokens) {
     ASSERT(tokens >= tokens_ && tokens <= reserved_tokens());
-    tokens_ = tokens;
     const kv_layout& layout = pool_->layout();
+    if (layout.group_start(tokens) != layout.group_start(tokens_)) std::swap(tail_, next_);
+    tokens_ = tokens;
     if (!layout.slides()) return;
     // From the last whole block, so that share_whole_blocks() finds the window before that.
     const int whole = tokens / layout.block_tokens() * layout.block_tokens();
@@ -252,6 +346,7 @@ void kv_sequence::advance(int tokens) {
 }
 
 std::vector<kv_block_parts> kv_sequence::share() {
+    if (pool_->layout().has_wide_tail()) keep_wide_tail();
     return share_blocks(blocks_for(tokens_, pool_->layout().block_tokens()));
 }
 

@@ -5,6 +5,7 @@
 // on every call. LIFO free list, so warm frames are reused first. The pools of several models may
 // have one budget: then each has addresses for all of it, and frames as far as the others leave it.
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "storage/pool/kv_layout.hpp"
 #include "storage/pool/pool_budget.hpp"
+#include "storage/pool/wide_tail.hpp"
 #include "storage/types/errc.hpp"
 #include "storage/types/ids.hpp"
 
@@ -82,6 +84,16 @@ class kv_block {
     /// Copies the first `tokens` tokens of every layer from `from`. Requires: same layout and part.
     void copy_from(const kv_block& from, int tokens);
 
+    /// The f16 rows of the last group of a block that ends inside it; null where it does not, or
+    /// where nobody has them: then whoever goes on computes the group again.
+    const std::shared_ptr<const wide_tail>& wide() const noexcept { return wide_; }
+    /// The tokens up to which these rows are there; 0 without them.
+    int wide_end() const noexcept { return wide_end_; }
+    /// Requires: nobody else has the block yet, and no group ends at `end`.
+    void keep_wide(std::shared_ptr<const wide_tail> rows, int end);
+    /// All that it holds of the pool.
+    std::size_t frame_count() const noexcept;
+
   private:
     kv_block(block_pool& pool, kv_part part, std::vector<std::byte*> frames)
         : pool_(pool), part_(part), frames_(std::move(frames)) {}
@@ -91,6 +103,8 @@ class kv_block {
     block_pool& pool_;
     kv_part part_;
     std::vector<std::byte*> frames_;  // one a layer of the part
+    std::shared_ptr<const wide_tail> wide_;
+    int wide_end_ = 0;
 };
 
 /// The same 256 tokens of all layers. Either part may be absent: what is only on disk, and sliding
@@ -114,7 +128,9 @@ struct kv_block_parts {
 class kv_sequence {
   public:
     /// Starts from `tokens` tokens held by `prefix` (ceil(tokens / block_tokens) blocks, shared,
-    /// never written). Requires: sliding frames from layout().first_sliding_block(tokens) on.
+    /// never written). Where these end inside a group whose f16 rows the last block does not have,
+    /// it starts at the beginning of the group: token_count() says where. Requires: sliding frames
+    /// from layout().first_sliding_block(tokens) on.
     kv_sequence(block_pool& pool, std::vector<kv_block_parts> prefix, int tokens);
 
     /// Makes room for `tokens` tokens in all: new blocks, and a private copy of a partly filled
@@ -139,12 +155,25 @@ class kv_sequence {
     const std::vector<std::byte*>& frames(int layer) const {
         return frames_[static_cast<std::size_t>(layer)];
     }
+    /// The f16 rows of the group that token_count() stands in, from its first token on. Requires:
+    /// reserved for more than token_count(), or a group that has begun.
+    wide_rows group_rows(int layer) const { return rows_of(tail_, layer); }
+    /// Where those of a later group go, which they are of once advance() has come to it. Requires:
+    /// reserved for more than token_count().
+    wide_rows next_group_rows(int layer) const { return rows_of(next_, layer); }
 
   private:
     std::vector<kv_block_parts> share_blocks(std::size_t count);
     void release_behind_window();
     void rebuild_frames(std::size_t from_block);
     bool tail_is_shared() const noexcept;
+    using wide_parts = std::array<std::shared_ptr<wide_tail>, kv_parts.size()>;
+    wide_rows rows_of(const wide_parts& parts, int layer) const;
+    bool take_wide_tail(int tokens);
+    bool may_write_wide() const noexcept;
+    result<wide_parts> make_wide() const;
+    result<void> reserve_wide();
+    void keep_wide_tail();
     block_pool* pool_;
     std::vector<kv_block_parts> blocks_;
     std::vector<std::vector<std::byte*>> frames_;  // [layer][block]
@@ -154,6 +183,9 @@ class kv_sequence {
     // Block indices of sliding frames: what the window of the last whole block reaches, the same
     // when share() was last called, and up to where they are really released.
     std::size_t kept_from_ = 0, kept_from_when_shared_ = 0, released_to_ = 0;
+    // By part; null in a part without layers, and until they are needed.
+    wide_parts tail_, next_;
+    bool wide_is_shared_ = false;  // tail_ is a block's, too, and not ours to write
 };
 
 }  // namespace semantic::storage

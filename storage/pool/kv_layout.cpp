@@ -45,6 +45,8 @@ void require_form(const std::string& name, const kv_form& form) {
 void require_recipe(const kv_recipe& recipe) {
     require_form("key", recipe.k);
     require_form("value", recipe.v);
+    if (recipe.wide_tail < 0 || (recipe.wide_tail > 0 && (!recipe.k.rotated || !recipe.v.rotated)))
+        throw std::invalid_argument("only rotated keys and values have a wide tail, of tokens");
     if (recipe.k.bits == 16 && recipe.v.bits == 16) return;
     require_size("kv group size", recipe.group_size);
     if (recipe.group_size % 8 != 0)
@@ -73,6 +75,8 @@ void require_layer(const kv_layer& layer, int index, const kv_recipe& recipe) {
                                     std::to_string(layer.k_dim));
     if (layer.values_in_keys && recipe.k.centred)
         throw std::invalid_argument(prefix + "keys that values lie in keep their mean");
+    if (layer.values_in_keys && recipe.wide_tail > 0)
+        throw std::invalid_argument(prefix + "keys that values lie in have no wide tail");
     if (layer.values_in_keys && !recipe.uniform())
         throw std::invalid_argument(prefix + "values that lie inside the keys are kept as these");
     require_groups(prefix, layer.k_dim, recipe.k, recipe.group_size);
@@ -135,10 +139,39 @@ kv_layout::kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_t
         part.push_back(index);
         window_ = std::max(window_, each.window);
     }
+    if (has_wide_tail()) place_wide_tails();
+}
+
+/// As many layers to a frame as it has room for.
+void kv_layout::place_wide_tails() {
+    const int tokens = recipe_.wide_tail;
+    if (block_tokens_ % tokens != 0)
+        throw std::invalid_argument("a wide tail of " + std::to_string(tokens) +
+                                    " tokens does not divide blocks of " +
+                                    std::to_string(block_tokens_));
+    wide_.resize(layers_.size());
+    for (const kv_part part : kv_parts) {
+        std::size_t frame = 0, end = frame_bytes_;
+        for (const int index : layers(part)) {
+            const kv_layer& each = layer(index);
+            const std::size_t rows = as_size(each.kv_heads) * as_size(tokens) * 2;
+            const std::size_t keys = aligned(rows * as_size(each.k_dim));
+            const std::size_t bytes = keys + aligned(rows * as_size(each.v_dim));
+            if (bytes > frame_bytes_)
+                throw std::invalid_argument("a wide tail of " + std::to_string(tokens) +
+                                            " tokens does not fit into a frame");
+            if (end + bytes > frame_bytes_) {
+                frame = wide_frames_[static_cast<std::size_t>(part)]++;
+                end = 0;
+            }
+            wide_[as_size(index)] = {frame, end, end + keys, end + bytes};
+            end += bytes;
+        }
+    }
 }
 
 int kv_layout::first_sliding_block(int tokens) const {
-    return std::max(0, tokens - window_ + 1) / block_tokens_;
+    return std::max(0, group_start(tokens) - window_ + 1) / block_tokens_;
 }
 
 std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
@@ -148,8 +181,9 @@ std::size_t kv_layout::frames_for(int tokens, int chunk_tokens) const {
     const std::size_t reached =
         blocks_of(std::max(window_ - 1, 0), block_tokens_) +
         blocks_of(std::int64_t{chunk_tokens} + block_tokens_ - 1, block_tokens_);
+    const std::size_t wide = tokens == 0 ? 0 : wide_frames() * (chunk_tokens > 0 ? 2 : 1);
     return blocks * layers(kv_part::full).size() +
-           std::min(blocks, reached) * layers(kv_part::sliding).size();
+           std::min(blocks, reached) * layers(kv_part::sliding).size() + wide;
 }
 
 int kv_layout::tokens_in(std::size_t frames, int chunk_tokens, int tokens_max) const {
@@ -167,6 +201,9 @@ std::uint64_t kv_layout::bytes_for(int tokens) const {
         const int window = layer(index).window;
         const int kept = window == 0 ? tokens : std::min(tokens, window);
         for (const kv_region& region : stored(index)) bytes += as_size(kept) * row_cost(region);
+        const kv_layer& each = layer(index);
+        bytes += as_size(tokens - group_start(tokens)) * as_size(each.kv_heads) *
+                 as_size(each.k_dim + each.v_dim) * 2;
     }
     return bytes;
 }

@@ -58,11 +58,23 @@ struct kv_region {
     }
 };
 
+/// Where the f16 rows of a layer's wide tail lie (kv_recipe::wide_tail): keys [kv_heads, rows,
+/// k_dim], behind them values alike.
+struct wide_place {
+    std::size_t frame = 0;   // among the frames of its part's wide tail
+    std::size_t at = 0;      // offset of the keys
+    std::size_t values = 0;  // of the values
+    std::size_t end = 0;
+    bool operator==(const wide_place&) const = default;
+};
+
 class kv_layout {
   public:
     /// Requires: at least one layer, positive sizes, bits in {4, 5, 6, 8, 16} or, of keys, 7, dims
     /// that are multiples of the group size unless bits is 16, values inside keys no longer than
-    /// these and kept alike. Throws std::invalid_argument naming the value otherwise.
+    /// these and kept alike, a wide tail only of rotated keys and values, by a number of tokens
+    /// that divides a block and whose f16 rows a frame has room for. Throws std::invalid_argument
+    /// naming the value otherwise.
     kv_layout(std::vector<kv_layer> layers, kv_recipe recipe, int block_tokens = 256);
 
     int layer_count() const noexcept { return static_cast<int>(layers_.size()); }
@@ -88,13 +100,26 @@ class kv_layout {
     /// A layer's place among those of its part.
     int slot(int layer) const { return slots_[static_cast<std::size_t>(layer)]; }
     bool slides() const noexcept { return !layers(kv_part::sliding).empty(); }
-    /// The first block whose sliding frames a query at position `tokens` or behind it can see.
-    /// Requires: slides().
+    /// The first block whose sliding frames a query at position `tokens` or behind it can see, one
+    /// at the beginning of its group too. Requires: slides().
     int first_sliding_block(int tokens) const;
+
+    bool has_wide_tail() const noexcept { return recipe_.wide_tail > 0; }
+    /// The first token of the group that a query at `tokens` stands in; `tokens` without wide tail.
+    int group_start(int tokens) const noexcept {
+        return has_wide_tail() ? tokens - tokens % recipe_.wide_tail : tokens;
+    }
+    const wide_place& wide(int layer) const { return wide_[static_cast<std::size_t>(layer)]; }
+    /// Frames of a part's wide tail.
+    std::size_t wide_frames(kv_part part) const {
+        return wide_frames_[static_cast<std::size_t>(part)];
+    }
+    /// Those of both parts.
+    std::size_t wide_frames() const noexcept { return wide_frames_[0] + wide_frames_[1]; }
 
     /// Most frames that a conversation needs while it grows to `tokens` tokens, at most
     /// `chunk_tokens` of them a step: every block of the full layers, and of the sliding ones those
-    /// that the window and a chunk reach.
+    /// that the window and a chunk reach. With its wide tail, and while it grows the next one too.
     std::size_t frames_for(int tokens, int chunk_tokens) const;
     /// The longest conversation that `frames` frames hold, in whole blocks; looks no further than
     /// the block that `tokens_max` falls into.
@@ -105,13 +130,16 @@ class kv_layout {
     bool operator==(const kv_layout&) const = default;
 
   private:
+    void place_wide_tails();
     std::vector<kv_layer> layers_;
     kv_recipe recipe_;
     int block_tokens_;
     std::vector<std::array<kv_region, 2>> regions_;  // [layer][K, V]
     std::array<std::vector<int>, 2> part_layers_;
-    std::vector<int> slots_;  // [layer]
-    int window_ = 0;          // the widest of the sliding layers
+    std::vector<int> slots_;                    // [layer]
+    std::vector<wide_place> wide_;              // [layer]; empty without wide tail
+    std::array<std::size_t, 2> wide_frames_{};  // by part
+    int window_ = 0;                            // the widest of the sliding layers
     std::size_t frame_bytes_ = 0;
     std::size_t bytes_per_token_ = 0;
 };

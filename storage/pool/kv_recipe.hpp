@@ -29,6 +29,9 @@ struct kv_form {
 struct kv_recipe {
     kv_form k, v;
     int group_size = 64;  // elements along head_dim that share one scale and one bias
+    /// Tokens of a group, by absolute position, that a query standing in it reads in f16 instead of
+    /// as they are kept: most of what rounding costs comes from the tokens just before. 0: none.
+    int wide_tail = 0;
 
     constexpr kv_recipe() : kv_recipe(4) {}
     constexpr kv_recipe(kv_form keys, kv_form values, int group = 64)
@@ -37,6 +40,11 @@ struct kv_recipe {
     constexpr kv_recipe(int bits, int group = 64)
         : kv_recipe(kv_form{bits}, kv_form{bits}, group) {}
 
+    constexpr kv_recipe with_wide_tail(int tokens) const {
+        kv_recipe wide = *this;
+        wide.wide_tail = tokens;
+        return wide;
+    }
     /// K and V are kept alike, so that values may lie inside the keys.
     bool uniform() const noexcept { return k == v; }
     /// Stored bits of a key or value element on average, without scales: what is called kv_bits.

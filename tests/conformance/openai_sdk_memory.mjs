@@ -294,8 +294,13 @@ await main({
         last = chunk;
       }
       assert.equal(text, whole.choices[0].text);
-      const { prompt_tokens: prompt, prompt_tokens_details: of } = last.usage;
-      assert.equal(of.cached_tokens, prompt - 1);
+      // Before its end a memory is taken up in whole groups of 16 tokens, at its end as it is.
+      const { prompt_tokens: asked_again, prompt_tokens_details: of } = last.usage;
+      assert.equal(of.cached_tokens, asked_again - 1 - ((asked_again - 1) % 16));
+      const longer = await client.completions.create({ ...asked, prompt: asked.prompt + text });
+      const { prompt_tokens: prompt, prompt_tokens_details: known } = longer.usage;
+      assert.ok(prompt > asked_again);
+      assert.equal(known.cached_tokens, prompt - 1);
       await assert.rejects(
         client.completions.create({ ...asked, suffix: 'x' }),
         (error) => error instanceof sdk.BadRequestError && error.param === 'suffix',

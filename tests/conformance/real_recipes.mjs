@@ -8,12 +8,12 @@ import { run_to_end } from './harness.mjs';
 
 const bases = ['gemma3-270m'];
 const published = ['smollm2-135m', ...bases, 'qwen2.5-coder-0.5b', 'qwen2.5-coder-1.5b'];
-const few = ['k4v4', 'k4s-v4r', 'k16v16'];
+const few = ['k4v4', 'k4s-v4r', 'k5s-v4r-w16', 'k16v16'];
 
 /** Every name that the server knows: its help lists them. */
 async function all_recipes() {
   const { out } = await run_to_end(['--help']);
-  return [...new Set(out.match(/\bk\d+[ms]?-?v\d+r?\b/g))];
+  return [...new Set(out.match(/\bk\d+[ms]?-?v\d+r?(-w\d+)?\b/g))];
 }
 
 const listed = (names, all, without) =>

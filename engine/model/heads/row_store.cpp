@@ -3,9 +3,10 @@
 namespace semantic::engine {
 
 row_store::row_store(const model_config& config, const storage::kv_layout& layout,
-                     const kernel_table& kernels, const key_statistics& keys)
+                     const kernel_table& kernels, const key_statistics& keys, wide_store& wide)
     : layout_(layout),
       kernels_(kernels),
+      wide_(wide),
       latent_step_(config.latent.rank > 0 ? group_size : 0),
       means_(layout.recipe().k.centred ? std::make_unique<key_means>(config, kernels, keys.means)
                                        : nullptr),
@@ -21,6 +22,25 @@ void row_store::rotate(const storage::kv_region& region, float* x) const {
 void row_store::store(const token& at, int layer, const storage::kv_region& region, int head,
                       float* values) const {
     rotate(region, values);
+    keep_wide(at, layer, kind::value, head, values);
+    round(at, layer, region, head, values);
+}
+
+/// Where queries of its own group read the row. `x` [k_dim or v_dim], rotated.
+void row_store::keep_wide(const token& at, int layer, kind of, int head, const float* x) const {
+    if (!layout_.has_wide_tail()) return;
+    const storage::kv_layer& each = layout_.layer(layer);
+    const wide_store::group group = wide_.at(*at.of, layer, at.position);
+    const int row = group.first + at.position - layout_.group_start(at.position);
+    const bool is_key = of == kind::key;
+    std::byte* to = is_key ? group.rows.key(each, head, row) : group.rows.value(each, head, row);
+    kernels_.quantize_kv(x, is_key ? each.k_dim : each.v_dim, 16, kv_rounding::fitted, to, nullptr,
+                         nullptr);
+}
+
+/// Of a row that is not shaped. `values`: rotated where the region is.
+void row_store::round(const token& at, int layer, const storage::kv_region& region, int head,
+                      float* values) const {
     const place to = place_of(at, layer, region, head);
     const kv_rounding rule = region.rotated ? kv_rounding::fitted : kv_rounding::mlx;
     kernels_.quantize_kv(values, region.dim, region.bits, rule, to.packed, to.scales, to.biases);
@@ -30,7 +50,7 @@ row_store::place row_store::place_of(const token& at, int layer, const storage::
                                      int head) const {
     const int block_tokens = layout_.block_tokens(), row = at.position % block_tokens;
     const auto block = static_cast<std::size_t>(at.position / block_tokens);
-    std::byte* frame = at.cache->frames(layer)[block];
+    std::byte* frame = at.of->cache->frames(layer)[block];
     std::byte* scales = frame + region.scale_at(block_tokens, head, row);
     return {frame + region.row_at(block_tokens, head, row), reinterpret_cast<half*>(scales),
             reinterpret_cast<half*>(scales + (region.biases - region.scales))};
@@ -39,11 +59,12 @@ row_store::place row_store::place_of(const token& at, int layer, const storage::
 void row_store::key_batch::add(const token& at, int head, float* key) {
     const storage::kv_region& region = store_.layout_.k(layer_);
     if (store_.means_ != nullptr) store_.means_->subtract(layer_, head, key);
+    store_.rotate(region, key);
+    store_.keep_wide(at, layer_, kind::key, head, key);
     if (store_.shaping_ == nullptr) {
-        store_.store(at, layer_, region, head, key);
+        store_.round(at, layer_, region, head, key);
         return;
     }
-    store_.rotate(region, key);
     const place to = store_.place_of(at, layer_, region, head);
     waiting_[count_++] = {key, store_.shaping_->feedback(layer_, head), to.packed, to.scales,
                           to.biases};

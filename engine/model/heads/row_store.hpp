@@ -10,6 +10,7 @@
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/heads/key_means.hpp"
 #include "engine/model/heads/key_shaping.hpp"
+#include "engine/model/heads/wide_store.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/pool/kv_layout.hpp"
 
@@ -17,15 +18,15 @@ namespace semantic::engine {
 
 class row_store {
   public:
-    /// A token of a sequence: whose frames its rows go to, and where.
+    /// A token of a step: whose frames its rows go to, and where.
     struct token {
-        storage::kv_sequence* cache;
+        const step_part* of;
         int position;
     };
 
     /// All outlive it but `keys`, of which it copies what the recipe needs.
     row_store(const model_config& config, const storage::kv_layout& layout,
-              const kernel_table& kernels, const key_statistics& keys);
+              const kernel_table& kernels, const key_statistics& keys, wide_store& wide);
 
     /// Null where keys keep theirs.
     const key_means* means() const noexcept { return means_.get(); }
@@ -35,7 +36,7 @@ class row_store {
     /// themselves.
     void rotate(const storage::kv_region& region, float* x) const;
 
-    /// A key or value of a head that is not shaped. Overwrites `values` [region.dim].
+    /// A value of a head, or a latent that is both. Overwrites `values` [region.dim].
     void store(const token& at, int layer, const storage::kv_region& region, int head,
                float* values) const;
 
@@ -61,9 +62,14 @@ class row_store {
         half *scales, *biases;
     };
     place place_of(const token& at, int layer, const storage::kv_region& region, int head) const;
+    void round(const token& at, int layer, const storage::kv_region& region, int head,
+               float* values) const;
+    enum class kind { key, value };
+    void keep_wide(const token& at, int layer, kind of, int head, const float* x) const;
 
     const storage::kv_layout& layout_;
     const kernel_table& kernels_;
+    wide_store& wide_;
     int latent_step_;  // elements that are rotated together where attention is latent, else 0
     std::unique_ptr<const key_means> means_;
     std::unique_ptr<const key_shaping> shaping_;  // null where keys are not shaped

@@ -110,8 +110,13 @@ std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
     // splitmix64's increment: any odd constant walks all seeds.
     seeds_ += 0x9E3779B97F4A7C15ull;
     work->choices_left = work->request.choices;
-    return std::make_unique<sequence>(work, 0, std::move(work->restored->blocks),
-                                      work->restored->tokens, pool_, tokenizer_, answers_, seeds_);
+    storage::restored_prefix& known = *work->restored;
+    auto run = std::make_unique<sequence>(work, 0, std::move(known.blocks), known.tokens, pool_,
+                                          tokenizer_, answers_, seeds_);
+    // Inside a group without its wide rows, the group is computed again.
+    known.tokens = run->cache().token_count();
+    known.tokens_read = std::min(known.tokens_read, known.tokens);
+    return run;
 }
 
 void starter::announce(const job_ptr& work) {

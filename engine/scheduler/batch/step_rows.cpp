@@ -35,7 +35,7 @@ bool step_rows::reserve_frames(sequence& run, int tokens) {
     // A block more than the growth: a shared tail is copied before it is written.
     int blocks = (total + layout.block_tokens() - 1) / layout.block_tokens() -
                  (has + layout.block_tokens() - 1) / layout.block_tokens() + 1;
-    auto need = static_cast<std::size_t>(blocks * layout.layer_count());
+    auto need = static_cast<std::size_t>(blocks * layout.layer_count()) + 2 * layout.wide_frames();
     store_.make_room(need, &run.work().prompt->agent);
     if (run.cache().reserve(total)) return true;
     // What was saved of this very agent comes last: it shares all but its tail with the sequence.

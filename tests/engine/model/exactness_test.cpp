@@ -120,6 +120,27 @@ TEST_P(exactness, a_prefix_shared_by_two_sequences_gives_what_a_fresh_one_gives)
     EXPECT_TRUE(same_bits(std::span(whole).subspan(300 * 448), rest));
 }
 
+// Behind a place where the prefix ends inside a group that has no f16 rows any more, the group is
+// computed again.
+TEST_P(exactness, a_prefix_that_is_cut_anywhere_gives_what_a_fresh_one_gives) {
+    loaded_model m = model(2);
+    const std::vector<token_id> ids = prompt();
+    const std::vector<float> whole = m.logits(*m.new_sequence(), ids, 600);
+    const storage::kv_layout& layout = m.pool().layout();
+    const auto owner = m.new_sequence();
+    m.logits(*owner, std::span(ids).first(300), 300);
+    for (const int cut : {300, 299, 289, 288, 287, 257, 256, 100, 1}) {
+        std::vector<storage::kv_block_parts> prefix = owner->share();
+        prefix.resize(static_cast<std::size_t>((cut + 255) / 256));
+        storage::kv_sequence fork(m.pool(), std::move(prefix), cut);
+        const bool has_rows = layout.group_start(cut) == layout.group_start(300);
+        EXPECT_EQ(fork.token_count(), has_rows ? cut : layout.group_start(cut)) << cut;
+        const auto from = static_cast<std::size_t>(fork.token_count());
+        const std::vector<float> rest = m.logits(fork, std::span(ids).subspan(from), 19);
+        EXPECT_TRUE(same_bits(std::span(whole).subspan(from * 448), rest)) << cut;
+    }
+}
+
 TEST_P(exactness, every_instruction_set_gives_the_same_bits) {
     std::vector<float> first;
     for (const std::string_view kernels : available_kernels()) {
@@ -184,8 +205,8 @@ INSTANTIATE_TEST_SUITE_P(models, exactness,
 INSTANTIATE_TEST_SUITE_P(
     recipes, exactness,
     testing::Combine(testing::Values("llama31", "mlx-4bit", "qwen25", "gemma3", "gptoss"),
-                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k5s-v5r",
-                                     "k6s-v5r", "k7s-v5r", "k4s-v4r", "k7s-v6r")),
+                     testing::Values("k8v4", "k5m-v4r", "k6m-v5r", "k7m-v5r", "k8m-v5r", "k7s-v5r",
+                                     "k4s-v4r", "k7s-v6r", "k5s-v4r-w16", "k6s-v5r-w16")),
     name_of);
 
 }  // namespace

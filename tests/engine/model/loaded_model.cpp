@@ -15,7 +15,8 @@ namespace {
 
 storage::kv_recipe recipe_of(const model_run& run) {
     if (run.recipe.empty()) return storage::kv_recipe(run.kv_bits);
-    return storage::find_kv_recipe(run.recipe).value();
+    const storage::kv_recipe named = storage::find_kv_recipe(run.recipe).value();
+    return run.wide_tail > 0 ? named.with_wide_tail(run.wide_tail) : named;
 }
 
 std::vector<float> some_numbers(std::size_t count) {

@@ -23,6 +23,7 @@ struct model_run {
     engine::weight_form weights = engine::weight_form::native;
     int block_tokens = 256;
     std::string recipe = {};  // by name, in place of kv_bits; key means are made up
+    int wide_tail = 0;        // of it, where its name has none
 };
 
 class loaded_model {

@@ -23,14 +23,21 @@ using tests::temp_dir;
 
 constexpr int block_tokens = 16, chunk = 48, context = 400;
 
-class window_exactness : public testing::TestWithParam<const char*> {
+struct kept_form {
+    const char* model;
+    const char* recipe;
+    int wide_tail;
+};
+
+class window_exactness : public testing::TestWithParam<kept_form> {
   protected:
     window_exactness() : model(small_blocks()) {}
 
     static tests::model_run small_blocks() {
         tests::model_run run;
-        run.folder = std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + GetParam();
-        run.kv_bits = 4;
+        run.folder = std::string(SEMANTIC_SOURCE_DIR "/tests/golden/models/") + GetParam().model;
+        run.recipe = GetParam().recipe;
+        run.wide_tail = GetParam().wide_tail;
         run.threads = 2;
         run.rows_max = 64;
         run.pool_tokens = 8000;
@@ -81,6 +88,8 @@ class window_exactness : public testing::TestWithParam<const char*> {
         return {all.begin() + from * std::ptrdiff_t{448}, all.end()};
     }
 
+    const storage::kv_layout& layout() { return model.pool().layout(); }
+
     const temp_dir directory;
     loaded_model model;
 };
@@ -108,9 +117,14 @@ TEST_P(window_exactness, random_resumes_anywhere_give_the_bits_of_a_fresh_run) {
             tokens.assign(source->tokens.begin(), source->tokens.begin() + kept);
         }
         kv_sequence sequence(model.pool(), std::move(prefix), kept);
+        const int from = sequence.token_count();
+        ASSERT_GE(from, layout().group_start(kept));
+        if (kept == size) {
+            ASSERT_EQ(from, kept) << "the whole memory has all that it goes on with";
+        }
         for (int i = below(150) + 1; i-- > 0;) tokens.push_back(below(448));
         const auto logits = extend(*store, sequence, named(id), tokens);
-        const auto expected = fresh(tokens, kept);
+        const auto expected = fresh(tokens, from);
         ASSERT_EQ(logits.size(), expected.size());
         EXPECT_EQ(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)), 0);
         if (step % 7 != 6) continue;
@@ -121,20 +135,27 @@ TEST_P(window_exactness, random_resumes_anywhere_give_the_bits_of_a_fresh_run) {
 
 TEST_P(window_exactness, a_long_context_holds_no_more_frames_than_its_windows) {
     auto store = open();
-    const storage::kv_layout& layout = model.pool().layout();
     const std::vector<token_id> tokens(context, 7);
     {
         kv_sequence sequence(model.pool(), {}, 0);
         extend(*store, sequence, named("a"), tokens);
-        EXPECT_LE(model.pool().held_count(), layout.frames_for(context, chunk));
+        EXPECT_LE(model.pool().held_count(), layout().frames_for(context, chunk));
     }
-    EXPECT_LE(model.pool().held_count(), layout.frames_for(context, 0));
-    EXPECT_LT(layout.frames_for(context, 0), std::size_t{context / block_tokens * 2 / 3} *
-                                                 static_cast<std::size_t>(layout.layer_count()));
+    EXPECT_LE(model.pool().held_count(), layout().frames_for(context, 0));
+    EXPECT_LT(layout().frames_for(context, 0) - layout().wide_frames(),
+              std::size_t{context / block_tokens * 2 / 3} *
+                  static_cast<std::size_t>(layout().layer_count()));
 }
 
-INSTANTIATE_TEST_SUITE_P(models, window_exactness, testing::Values("gemma3", "gptoss"),
-                         [](const auto& each) { return std::string(each.param); });
+INSTANTIATE_TEST_SUITE_P(models, window_exactness,
+                         testing::Values(kept_form{"gemma3", "k4v4", 0},
+                                         kept_form{"gptoss", "k4v4", 0},
+                                         kept_form{"gemma3", "k5s-v4r", 4},
+                                         kept_form{"gptoss", "k7s-v5r", 4}),
+                         [](const auto& each) {
+                             std::string name = each.param.model;
+                             return each.param.wide_tail > 0 ? name + "_wide" : name;
+                         });
 
 }  // namespace
 }  // namespace semantic::engine

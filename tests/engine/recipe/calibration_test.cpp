@@ -166,9 +166,10 @@ TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) 
         return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
                candidates.end();
     };
-    EXPECT_EQ(candidates.size() + 9, storage::kv_recipes().size());
-    EXPECT_TRUE(has("k7s-v5r"));
-    EXPECT_TRUE(has("k6s-v6r"));
+    EXPECT_EQ(candidates.size() + 15, storage::kv_recipes().size());
+    EXPECT_TRUE(has("k7s-v5r-w16"));
+    EXPECT_TRUE(has("k6s-v4r-w16"));
+    EXPECT_FALSE(has("k7s-v5r"));
     EXPECT_FALSE(has("k7m-v5r"));
     EXPECT_FALSE(has("k6m-v6r"));
     EXPECT_EQ(candidates.back().name, "k16v16");
@@ -183,7 +184,7 @@ TEST(candidate_recipes, are_shaped_or_plain_4_bit_ones_as_the_keys_allow) {
     };
     model_config config = taken(model_config::load(tiny));
     config.head_dim = shaped_dim_max;
-    EXPECT_EQ(names(config).substr(0, 16), "k4s-v4r k5s-v4r ");
+    EXPECT_EQ(names(config).substr(0, 24), "k4s-v4r-w16 k5s-v4r-w16 ");
     config.head_dim += 64;
     EXPECT_EQ(names(config), "k4v4 k8m-v5r k8v8 k16v16");
     config.head_dim = 72;  // no group of 64 divides it
@@ -271,7 +272,7 @@ TEST(choose_for, measures_again_where_other_candidates_were_measured) {
     const tests::temp_dir dir;
     const std::string path = calibration_path(dir.path(), model.model->weights_hash());
     calibration of_others = model.measure();
-    const auto newest = std::ranges::find(of_others.scores, "k7s-v5r", &recipe_score::name);
+    const auto newest = std::ranges::find(of_others.scores, "k7s-v5r-w16", &recipe_score::name);
     ASSERT_NE(newest, of_others.scores.end());
     newest->name = "k6m-v6r";
     ASSERT_TRUE(write_calibration(storage::posix_file_system(), path, of_others));

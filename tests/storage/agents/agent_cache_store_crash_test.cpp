@@ -486,9 +486,11 @@ TEST_P(agent_cache_store_crash_test, a_killed_process_loses_nothing_that_it_ackn
 }
 
 INSTANTIATE_TEST_SUITE_P(layouts, agent_cache_store_crash_test,
-                         testing::Values(small_layout(), sliding_layout(), latent_layout()),
+                         testing::Values(small_layout(), sliding_layout(), latent_layout(),
+                                         wide_layout()),
                          [](const auto& each) {
-                             return std::string(each.param.slides()             ? "sliding"
+                             return std::string(each.param.has_wide_tail()      ? "wide"
+                                                : each.param.slides()           ? "sliding"
                                                 : each.param == latent_layout() ? "latent"
                                                                                 : "dense");
                          });

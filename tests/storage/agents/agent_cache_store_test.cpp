@@ -74,6 +74,32 @@ TEST_F(agent_cache_store_test, values_inside_keys_are_restored_as_fully_as_any) 
     EXPECT_TRUE(holds(latent, restored->blocks, tokens, 21));
 }
 
+TEST_F(agent_cache_store_test, the_f16_rows_of_the_last_group_come_back_with_its_block) {
+    const kv_layout wide = wide_layout();
+    block_pool frames{wide, wide.frame_bytes() * 100};
+    const auto tokens = some_tokens(21);
+    {
+        auto store = agent_cache_store::open(options_for(directory.path()), frames);
+        ASSERT_TRUE(store);
+        (*store)->put(make_state(frames, "a", tokens));
+        ASSERT_TRUE((*store)->save(id_of("a")));
+        const std::size_t held = frames.held_count();
+        EXPECT_EQ((*store)->usage({}).frames_held, held);
+        ASSERT_TRUE((*store)->evict(id_of("a")));
+        EXPECT_EQ(frames.held_count(), 0u);
+    }
+    auto store = agent_cache_store::open(options_for(directory.path()), frames);
+    ASSERT_TRUE(store);
+    const auto restored = (*store)->restore(*(*store)->find(id_of("a")), 21);
+    ASSERT_TRUE(restored);
+    EXPECT_EQ(restored->tokens, 21) << restored->detail;
+    EXPECT_TRUE(holds(wide, restored->blocks, tokens, 21));
+    const kv_sequence sequence(frames, restored->blocks, 21);
+    EXPECT_EQ(sequence.token_count(), 21);
+    for (int layer = 0; layer < wide.layer_count(); ++layer)
+        EXPECT_TRUE(wide_holds(wide, layer, sequence.group_rows(layer), tokens, 21));
+}
+
 TEST_F(agent_cache_store_test, restore_reads_only_what_is_asked_for_and_not_hot) {
     const auto tokens = some_tokens(21);
     { put_and_save(*open(), "a", tokens); }

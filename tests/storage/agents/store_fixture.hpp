@@ -30,6 +30,13 @@ inline kv_layout sliding_layout(int bits = 4) {
     return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}}, {bits, 16}, block_tokens);
 }
 
+/// One full and two sliding layers whose blocks end in groups of 2 tokens with f16 rows.
+inline kv_layout wide_layout() {
+    const kv_form rotated{4, true, false};
+    return kv_layout({{1, 16, 16, 11}, {2, 16, 32, 0}, {1, 16, 16, 5}},
+                     kv_recipe(rotated, rotated, 16).with_wide_tail(2), block_tokens);
+}
+
 inline agent_id id_of(const std::string& text) { return agent_id::parse(text).value(); }
 
 inline block_hash fingerprint_of(const std::string& model) { return checksum128(model); }
@@ -69,12 +76,55 @@ inline std::vector<std::uint64_t> histories(const std::vector<token_id>& tokens,
     return all;
 }
 
+/// Calls `visit(row, byte count, part)` for each f16 row of a token of a group.
+template <class Visit>
+void visit_wide(const kv_layout& layout, int layer, int token, const wide_rows& rows, Visit visit) {
+    const kv_layer& of = layout.layer(layer);
+    const int row = token % layout.recipe().wide_tail;
+    for (int head = 0; head < of.kv_heads; ++head) {
+        const auto part = 100 + 2 * static_cast<unsigned>(head);
+        visit(rows.key(of, head, row), static_cast<std::size_t>(of.k_dim) * 2, part);
+        visit(rows.value(of, head, row), static_cast<std::size_t>(of.v_dim) * 2, part + 1);
+    }
+}
+
+/// Of the group that `sequence` stands in and of the one that it will stand in at `total`.
+inline void write_wide(kv_sequence& sequence, const kv_layout& layout, int at, int total,
+                       std::uint64_t history) {
+    const int group = layout.group_start(at);
+    const bool is_first = group <= sequence.token_count();
+    if (!layout.has_wide_tail() || (!is_first && group != layout.group_start(total - 1))) return;
+    for (int layer = 0; layer < layout.layer_count(); ++layer)
+        visit_wide(layout, layer, at,
+                   is_first ? sequence.group_rows(layer) : sequence.next_group_rows(layer),
+                   [&](std::byte* row, std::size_t count, unsigned part) {
+                       for (std::size_t i = 0; i < count; ++i)
+                           row[i] = byte_for(history, layer, part, i);
+                   });
+}
+
+/// Whether the f16 rows of the tokens [group_start(count), count) are in `rows`.
+inline bool wide_holds(const kv_layout& layout, int layer, const wide_rows& rows,
+                       const std::vector<token_id>& tokens, int count) {
+    const auto history = histories(tokens);
+    bool same = true;
+    for (int at = layout.group_start(count); at < count; ++at)
+        visit_wide(layout, layer, at, rows,
+                   [&](const std::byte* row, std::size_t n, unsigned part) {
+                       for (std::size_t i = 0; i < n; ++i)
+                           same = same && row[i] == byte_for(history[static_cast<std::size_t>(at)],
+                                                             layer, part, i);
+                   });
+    return same;
+}
+
 inline void append_tokens(kv_sequence& sequence, const kv_layout& layout,
                           const std::vector<token_id>& tokens, std::uint64_t weights = 1) {
     const auto history = histories(tokens, weights);
     const int total = static_cast<int>(tokens.size());
     ASSERT(sequence.reserve(total));
-    for (int at = sequence.token_count(); at < total; ++at)
+    for (int at = sequence.token_count(); at < total; ++at) {
+        write_wide(sequence, layout, at, total, history[static_cast<std::size_t>(at)]);
         for (int layer = 0; layer < layout.layer_count(); ++layer) {
             std::byte* frame =
                 sequence.frames(layer)[static_cast<std::size_t>(at / layout.block_tokens())];
@@ -85,6 +135,7 @@ inline void append_tokens(kv_sequence& sequence, const kv_layout& layout,
                                     byte_for(history[static_cast<std::size_t>(at)], layer, part, i);
                         });
         }
+    }
     sequence.advance(total);
 }
 

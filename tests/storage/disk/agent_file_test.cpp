@@ -112,6 +112,45 @@ TEST_F(agent_file_test, sliding_layers_travel_whole_though_the_pool_holds_a_wind
     EXPECT_EQ(store->probe().blocks_missing.load() + other->probe().blocks_missing.load(), 0u);
 }
 
+TEST_F(agent_file_test, the_f16_rows_of_the_last_group_travel_along) {
+    const kv_layout wide = wide_layout();
+    block_pool frames(wide, wide.frame_bytes() * 200);
+    const auto tokens = some_tokens(45);
+    const auto store = std::move(*agent_cache_store::open(options_for(home.path()), frames));
+    store->put(make_state(frames, "a", tokens));
+    const std::string whole = exported(*store, "a");
+    ASSERT_TRUE(store->save(id_of("a")));
+    ASSERT_TRUE(store->evict(id_of("a")));
+    EXPECT_EQ(exported(*store, "a"), whole);
+    bytes_file file(whole);
+    const auto other = std::move(*agent_cache_store::open(options_for(away.path()), frames));
+    ASSERT_EQ(other->import_agent(id_of("b"), file, anything).value(), 45);
+    const auto found = other->find(id_of("b"));
+    EXPECT_TRUE(holds(wide, found->blocks, found->tokens, 45));
+    const kv_sequence sequence(frames, found->blocks, 45);
+    ASSERT_EQ(sequence.token_count(), 45);
+    for (int layer = 0; layer < wide.layer_count(); ++layer)
+        EXPECT_TRUE(wide_holds(wide, layer, sequence.group_rows(layer), tokens, 45));
+}
+
+TEST_F(agent_file_test, a_file_may_lack_the_f16_rows_of_the_last_group) {
+    const kv_layout wide = wide_layout();
+    block_pool frames(wide, wide.frame_bytes() * 200);
+    const auto store = std::move(*agent_cache_store::open(options_for(home.path()), frames));
+    agent_state state = make_state(frames, "a", some_tokens(45));
+    // As of an agent that was forked from a longer one, inside a group of that.
+    const auto longer = make_state(frames, "b", some_tokens(46));
+    state.blocks.back() = longer.blocks.back();
+    store->put(state);
+    const std::string whole = exported(*store, "a");
+    EXPECT_EQ(whole.find("_wide"), std::string::npos);
+    bytes_file file(whole);
+    const auto other = std::move(*agent_cache_store::open(options_for(away.path()), frames));
+    ASSERT_EQ(other->import_agent(id_of("b"), file, anything).value(), 45);
+    const kv_sequence sequence(frames, other->find(id_of("b"))->blocks, 45);
+    EXPECT_EQ(sequence.token_count(), 44);
+}
+
 TEST_F(agent_file_test, an_agent_on_disk_is_exported_as_one_in_the_pool) {
     std::string hot;
     {

@@ -120,6 +120,7 @@ TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
         layouts.push_back(latent_layout(bits));
         layouts.push_back(sliding_layout(bits));
     }
+    layouts.push_back(wide_layout());
     for (const kv_layout& layout : layouts)
         for (kv_part part : kv_parts)
             for (int count = 1; count <= block_tokens; ++count) {
@@ -132,7 +133,53 @@ TEST(block_file, full_and_partial_blocks_come_back_byte_for_byte) {
                 EXPECT_EQ(read->block->part(), part);
                 EXPECT_TRUE(block.is_back(*read));
                 EXPECT_EQ(read->bytes, *block.written);
+                EXPECT_LE(read->bytes,
+                          block_format(layout, part).file_bytes_max(block.tokens.size()));
+                const bool is_cut = layout.group_start(count) < count;
+                ASSERT_EQ(read->block->wide() != nullptr, is_cut);
+                EXPECT_EQ(read->block->wide_end(), is_cut ? count : 0);
+                if (!is_cut) continue;
+                for (const int layer : layout.layers(part))
+                    EXPECT_TRUE(wide_holds(layout, layer, read->block->wide()->rows(layer),
+                                           block.tokens, count));
             }
+}
+
+// An import knows no f16 rows, and whoever goes on computes the group again.
+TEST(block_file, a_block_that_ends_inside_a_group_may_lack_its_rows) {
+    const temp_dir directory;
+    const kv_layout layout = wide_layout();
+    block_pool pool(layout, layout.frame_bytes() * 12);
+    const auto tokens = some_tokens(5);
+    const auto block = kv_block::make(pool, kv_part::full).value();
+    const block_identity identity{fingerprint_of("model"), "salt", {}, tokens};
+    const block_format format(layout, kv_part::full);
+    const std::string path = directory / "block";
+    ASSERT_TRUE(write_block_file(posix_file_system(), path, identity, format, *block));
+    const auto read = read_block_file(posix_file_system(), path, identity, format, pool);
+    ASSERT_TRUE(read) << read.error().what;
+    EXPECT_EQ(read->block->wide(), nullptr);
+}
+
+TEST(block_file, the_f16_rows_of_a_group_have_names_shapes_and_checksums) {
+    const temp_dir directory;
+    const kv_layout layout = wide_layout();
+    written_block block(directory / "block", 5, layout);
+    const auto file = safetensors_file::open(block.path);
+    ASSERT_TRUE(file) << file.error().what;
+    const auto& tensors = file->view().tensors;
+    EXPECT_EQ(tensors.size(), 8u);  // of the full layer
+    EXPECT_EQ(tensors.at("layer_1_k_wide").type, dtype::f16);
+    EXPECT_EQ(tensors.at("layer_1_k_wide").shape, (std::vector<std::int64_t>{1, 2, 1, 16}));
+    EXPECT_EQ(tensors.at("layer_1_v_wide").shape, (std::vector<std::int64_t>{1, 2, 1, 32}));
+    std::string damaged = read_text(block.path);
+    damaged.back() ^= 1;
+    write_text(block.path, damaged);
+    const auto read = block.read(block.identity);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, errc::corrupt);
+    EXPECT_NE(read.error().what.find("layer_1_v_wide"), std::string::npos) << read.error().what;
+    EXPECT_EQ(block.pool.free_count() + block.pool.held_count(), block.pool.frame_count());
 }
 
 TEST(block_file, a_sibling_holds_the_sliding_layers_and_no_other) {
@@ -201,7 +248,7 @@ std::string header_of(const safetensors_view& view) {
 TEST(block_file, headers_are_what_any_writer_would_write) {
     const temp_dir directory;
     for (const kv_layout& layout :
-         {small_layout(), small_layout(16), latent_layout(),
+         {small_layout(), small_layout(16), latent_layout(), wide_layout(),
           kv_layout(std::vector<kv_layer>(12, kv_layer{1, 16, 16, 0}), {4, 16}, 8)})
         for (const int count : {1, 7, layout.block_tokens()}) {
             const written_block block(directory / "block", count, layout);

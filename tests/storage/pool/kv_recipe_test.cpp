@@ -20,6 +20,7 @@ TEST(kv_recipe, every_name_finds_its_recipe_and_every_recipe_its_name) {
     EXPECT_EQ(find_kv_recipe("k3v3"), std::nullopt);
     EXPECT_EQ(find_kv_recipe("auto"), std::nullopt);
     EXPECT_EQ(name_of(kv_recipe(kv_form{8}, kv_form{6})), "");
+    EXPECT_EQ(name_of(find_kv_recipe("k7s-v5r")->with_wide_tail(8)), "");
 }
 
 TEST(kv_recipe, bits_alone_are_short_for_the_plain_recipes) {
