@@ -16,7 +16,9 @@ except ImportError as error:
     sys.exit(77)
 
 URL = os.environ["BASE_URL"]
-STORY = [{"role": "user", "content": "Tell me a long story."}]
+# Longer than the 16 tokens that a memory may be cut short by where a prompt parts from it.
+STORY_TEXT = "Tell me a long story of a ship, its crew and the harbour that they never left."
+STORY = [{"role": "user", "content": STORY_TEXT}]
 LONG_TEXTS = {"type": "array", "items": {"type": "string", "minLength": 10_000}, "minItems": 9}
 # An answer that does not end before its client leaves.
 ENDLESS = {
