@@ -30,7 +30,7 @@ constexpr std::array table{
     named_kv_recipe{"k5s-v4r", {shaped(5), rotated(4)}, false},
     named_kv_recipe{"k5s-v4r-w16", wide(5, 4)},
     named_kv_recipe{"k5s-v5r", {shaped(5), rotated(5)}, false},
-    named_kv_recipe{"k5s-v5r-w16", wide(5, 5)},
+    named_kv_recipe{"k5s-v5r-w16", wide(5, 5), false},
     named_kv_recipe{"k6s-v4r-w16", wide(6, 4)},
     named_kv_recipe{"k6m-v5r", {mean(6), rotated(5)}, false},
     named_kv_recipe{"k6s-v5r", {shaped(6), rotated(5)}, false},

@@ -166,7 +166,7 @@ TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) 
         return std::ranges::find(candidates, name, &storage::named_kv_recipe::name) !=
                candidates.end();
     };
-    EXPECT_EQ(candidates.size() + 15, storage::kv_recipes().size());
+    EXPECT_EQ(candidates.size() + 16, storage::kv_recipes().size());
     EXPECT_TRUE(has("k7s-v5r-w16"));
     EXPECT_TRUE(has("k6s-v4r-w16"));
     EXPECT_FALSE(has("k7s-v5r"));
