@@ -93,6 +93,7 @@ bool batch::step() {
         // disk.
         return transient_holds ? false : relieve(others_busy);
     }
+    tries_again_ = false;
     const std::optional<step_run> watched = composition_of(rows);
     const auto began = std::chrono::steady_clock::now();
     run_rows(rows);
@@ -210,11 +211,11 @@ bool batch::relieve(bool others_were_busy) {
 }
 
 // Returns: whether a step may make progress now: the word is given for what is left free from now
-// on, so that there is one more try.
+// on, so that there is one more try. Nothing wakes a batch that has not asked since it last ran.
 bool batch::wait_for_others() {
-    wants_word_ = !wants_word_;
-    if (wants_word_) pool_.budget().want_word(pool_);
-    return wants_word_;
+    tries_again_ = !tries_again_;
+    if (tries_again_) pool_.budget().want_word(pool_);
+    return tries_again_;
 }
 
 // Another model has memory and is not at work: what keeps it, such as a save or a look-up that is

@@ -66,7 +66,8 @@ class batch {
     const batch_outputs outputs_;
     const storage::block_pool& pool_;
     engine_probe& probe_;
-    bool wants_word_ = false;  // of room that other models leave
+    // The last step found no frames, and asked for word of room that other models leave.
+    bool tries_again_ = false;
     // Since when, and when last, the only answer under way was short of memory.
     std::chrono::steady_clock::time_point short_since_{}, short_at_{};
 

@@ -119,6 +119,38 @@ TEST(batch, an_answer_waits_two_seconds_for_what_another_model_keeps_and_no_long
     }
 }
 
+// Room that comes while the batch tries once more is the first shortage's; the second is told too.
+TEST(batch, an_answer_that_is_short_of_another_models_memory_again_is_told_of_room_again) {
+    const auto layout = make_kv_layout(*model_config::load(tests::model_folder), {4, 64}, 256);
+    const auto block = static_cast<std::size_t>(layout.layer_count());
+    run_options options;
+    options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
+    storage::block_pool other(layout, options.shared);
+    const auto first = *other.allocate(block);
+    const auto second = *other.allocate(block);
+    options.shared->set_busy(other, true);
+    bare_batch running(options);
+    int told = 0;
+    running.on_room([&] { ++told; });
+    const std::string prompt = turn(notes(5));
+    const int outputs = 3 * 256 - running.prompt_tokens(prompt);
+    running.add(1, prompt, endless(outputs, 1));
+    std::size_t said = 0;
+    do {
+        said = running.tokens[1][0].size();
+        ASSERT_TRUE(running.step());
+    } while (said == 0 || running.tokens[1][0].size() > said);
+    other.release(first);
+    EXPECT_EQ(told, 1);
+    running.run_all();
+    EXPECT_FALSE(running.finishes.contains(1));
+    other.release(second);
+    EXPECT_EQ(told, 2);
+    running.run_all();
+    ASSERT_TRUE(running.finishes.contains(1));
+    EXPECT_EQ(running.finishes[1].output_tokens, outputs);
+}
+
 TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
     const std::vector<std::string> prompts{turn("Hello."), turn("Tell me a story."),
                                            turn("What is 2 plus 3?")};
