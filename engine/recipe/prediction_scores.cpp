@@ -93,6 +93,7 @@ void score_sum::add(const position_score& score) {
     difference_ += difference;
     difference_squares_ += difference * difference;
     divergence_ += score.divergence;
+    divergence_squares_ += score.divergence * score.divergence;
 }
 
 double score_sum::perplexity() const { return std::exp(loss_ / std::max(positions_, 1)); }
@@ -108,6 +109,10 @@ double score_sum::change_error() const {
 }
 
 double score_sum::divergence_mean() const { return divergence_ / std::max(positions_, 1); }
+
+double score_sum::divergence_error() const {
+    return error_of_mean(divergence_, divergence_squares_, positions_);
+}
 
 double score_sum::same_top_share() const {
     return static_cast<double>(same_top_) / std::max(positions_, 1);

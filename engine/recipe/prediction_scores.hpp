@@ -43,6 +43,8 @@ class score_sum {
     /// for both counts in neither.
     double change_error() const;
     double divergence_mean() const;
+    /// Standard error of divergence_mean(), over positions.
+    double divergence_error() const;
     double same_top_share() const;
     /// Positions whose most likely token is another one.
     int other_tops() const noexcept { return positions_ - same_top_; }
@@ -52,7 +54,7 @@ class score_sum {
     int same_top_ = 0;
     double loss_ = 0.0, loss_squares_ = 0.0;
     double difference_ = 0.0, difference_squares_ = 0.0;
-    double divergence_ = 0.0;
+    double divergence_ = 0.0, divergence_squares_ = 0.0;
 };
 
 /// The value below which `share` of the values lie, between two of them in proportion; 0 of none.

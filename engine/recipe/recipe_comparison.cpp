@@ -1,6 +1,8 @@
 #include "engine/recipe/recipe_comparison.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -24,6 +26,13 @@ struct hopeless {
     double divergence_times;
 };
 constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
+
+/// A candidate is surely within the bound after so many positions, where its mean divergence and so
+/// many standard errors of it are. Beside it a smaller one that is outside after some more
+/// positions is given up: reading on would seldom change that, and takes a large model seconds.
+constexpr int sure_from = 128;
+constexpr double sure_errors = 3.0;
+constexpr int outside_from = 192;
 
 /// Rows of one step whose tape is not above tape_bytes_max: they change memory and no result.
 int rows_of(const model_config& config) {
@@ -115,6 +124,7 @@ std::vector<recipe_score> recipe_comparison::run(
     open_.clear();
     for (const storage::named_kv_recipe& each : candidates) open_.push_back(reader(each));
     scores_.assign(candidates.size(), {});
+    sure_share_ = std::numeric_limits<float>::infinity();
     const int last = static_cast<int>(tokens_.size()) - 1;
     for (int begin = 0; begin < last; begin += limits_.rows_max) {
         if (std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; })) break;
@@ -147,6 +157,28 @@ void recipe_comparison::read_piece(int begin, int end) {
                       static_cast<float>(sum.same_top_share()), sum.positions()};
         if (is_given_up(sum)) open_[i].reset();
     }
+    settle();
+}
+
+// The smallest candidate that is surely within the bound is not read on, nor is a larger one; of
+// the smaller ones goes on what may still come into it.
+void recipe_comparison::settle() {
+    for (std::size_t i = 0; i < open_.size(); ++i)
+        if (open_[i] != nullptr && is_sure(open_[i]->scores()) && bound_.holds(scores_[i]))
+            sure_share_ = std::min(sure_share_, open_[i]->share());
+    for (auto& each : open_) {
+        if (each == nullptr) continue;
+        const bool smaller = each->share() < sure_share_;
+        const bool may_come = each->scores().positions() < outside_from ||
+                              each->scores().divergence_mean() <= bound_.divergence_limit();
+        if (std::isfinite(sure_share_) && !(smaller && may_come)) each.reset();
+    }
+}
+
+bool recipe_comparison::is_sure(const score_sum& scores) const {
+    return scores.positions() >= sure_from &&
+           scores.divergence_mean() + sure_errors * scores.divergence_error() <=
+               bound_.divergence_limit();
 }
 
 /// `first`: position of the first of the `rows` rows of logits.

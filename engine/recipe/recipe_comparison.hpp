@@ -57,7 +57,8 @@ class recipe_comparison {
                       const recipe_bound& bound);
 
     /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
-    /// into the bound, or is far outside, is given up and scored on what it has read.
+    /// into the bound, or is far outside, is given up and scored on what it has read; so is one
+    /// that is surely within, and what is larger than that.
     std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
                                   const std::function<void(double)>& progress);
     /// Positions whose predictions are compared.
@@ -66,6 +67,8 @@ class recipe_comparison {
   private:
     void read_piece(int begin, int end);
     void compare_piece(recipe_reader& candidate, int first, std::size_t rows);
+    void settle();
+    bool is_sure(const score_sum& scores) const;
     bool is_given_up(const score_sum& scores) const;
     void for_rows(std::size_t rows, const std::function<void(std::size_t)>& body);
     std::span<const float> row_of(const std::vector<float>& logits, std::size_t row) const;
@@ -83,6 +86,8 @@ class recipe_comparison {
     std::unique_ptr<recipe_reader> reference_;
     std::vector<std::unique_ptr<recipe_reader>> open_;  // null: given up
     std::vector<recipe_score> scores_;
+    // Of the smallest candidate that is surely within the bound; infinity: of none.
+    float sure_share_ = 0.0f;
     std::vector<float> reference_logits_, logits_;  // [rows_max, vocabulary]
     std::vector<prediction> predictions_;           // [rows_max], the reference's
 };

@@ -124,31 +124,41 @@ TEST(calibration, measures_what_the_choice_needs_and_16_bit_against_itself) {
     EXPECT_TRUE(next_batch(candidates, result.scores, {}).empty());
 }
 
-/// The model that comes with the tree reads words by one recipe beside 16 bit.
-recipe_score compared(measured_model& model, std::string_view name, const recipe_bound& bound,
-                      int* positions) {
+/// The model that comes with the tree reads words by recipes beside 16 bit.
+std::vector<recipe_score> compared(measured_model& model,
+                                   std::initializer_list<std::string_view> names,
+                                   const recipe_bound& bound, int* positions) {
     const auto text = model.words.encode(std::string(calibration_text()).substr(0, 1200), true);
     std::vector<recipe_score> scores;
-    const storage::named_kv_recipe recipe{name, *storage::find_kv_recipe(name)};
+    std::vector<storage::named_kv_recipe> recipes;
+    for (const std::string_view name : names)
+        recipes.push_back({name, *storage::find_kv_recipe(name)});
     model.arena.run([&] {
         recipe_comparison comparison(*model.model, model.config, {}, text, bound);
-        scores = comparison.run({&recipe, 1}, [](double) {});
+        scores = comparison.run(recipes, [](double) {});
         *positions = comparison.positions();
     });
-    return scores.at(0);
+    return scores;
+}
+recipe_score compared(measured_model& model, std::string_view name, const recipe_bound& bound,
+                      int* positions) {
+    return compared(model, {name}, bound, positions).at(0);
 }
 
 TEST(recipe_comparison, replays_the_reference_to_the_bit_where_k_and_v_are_kept_alike) {
     measured_model model(2);
     int positions = 0;
     const recipe_score same = compared(model, "k16v16", {}, &positions);
-    EXPECT_EQ(same, (recipe_score{"k16v16", 1.0f, 0.0f, 1.0f, positions}));
+    EXPECT_EQ(same, (recipe_score{"k16v16", 1.0f, 0.0f, 1.0f, 128}));
 }
 
 TEST(recipe_comparison, gives_up_a_candidate_that_cannot_come_into_the_bound_any_more) {
     measured_model model(2);
     int positions = 0;
-    const recipe_score whole = compared(model, "k4v4", {1e3f, 0.0f}, &positions);
+    const recipe_score sure = compared(model, "k4v4", {1e3f, 0.0f}, &positions);
+    EXPECT_EQ(sure.positions, 128);
+    const recipe_score whole =
+        compared(model, "k4v4", {1.07f * sure.divergence_mean, 0.0f}, &positions);
     EXPECT_EQ(whole.positions, positions);
     const recipe_score cut = compared(model, "k4v4", {1e-7f, 0.0f}, &positions);
     EXPECT_LE(cut.positions, 64);
@@ -158,6 +168,27 @@ TEST(recipe_comparison, gives_up_a_candidate_that_cannot_come_into_the_bound_any
         compared(model, "k4v4", {0.999f * whole.divergence_mean, 0.0f}, &positions);
     EXPECT_GT(late.divergence_mean, 0.999f * whole.divergence_mean);
     EXPECT_GT(late.positions, positions / 4);
+}
+
+TEST(recipe_comparison,
+     reads_on_beside_a_candidate_that_is_surely_within_only_what_may_be_smaller) {
+    measured_model model(2);
+    int positions = 0;
+    const recipe_bound all{1e3f, 0.0f};
+    const float coarse = compared(model, "k4v4", all, &positions).divergence_mean;
+    const float fine = compared(model, "k8v8", all, &positions).divergence_mean;
+    ASSERT_LT(fine, 0.5f * coarse);
+    const auto read = [&](float limit) {
+        std::vector<int> each;
+        for (const recipe_score& score :
+             compared(model, {"k4v4", "k8v8", "k16v16"}, {limit, 0.0f}, &positions))
+            each.push_back(score.positions);
+        return each;
+    };
+    ASSERT_GT(positions, 192);
+    EXPECT_EQ(read(0.9f * coarse), (std::vector{192, 128, 128}));
+    EXPECT_EQ(read(1.07f * coarse), (std::vector{positions, 128, 128}));
+    EXPECT_EQ(read(10.0f * coarse), (std::vector{128, 128, 128}));
 }
 
 TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) {
