@@ -554,8 +554,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (options.trust_content) chat->trust_content();
     warn_of_template(options, *chat);
     // What is certain to fail does so before the weights are read.
-    const storage::kv_recipe smallest = candidate_recipes(*config).front().recipe;
-    auto pool = make_pool(options, *config, named.value_or(smallest));
+    const auto smallest = candidate_recipes(*config, options.block_tokens).front();
+    auto pool = make_pool(options, *config, named.value_or(smallest.recipe));
     if (!pool) return pool.error();
     if (auto made = storage::posix_file_system().make_directory(options.cache_directory); !made)
         return made.error();
@@ -564,9 +564,10 @@ storage::result<std::unique_ptr<engine>> load_engine(
     auto [words, model] = load_model(options, *config, **kernels, *form, *arena, progress);
     if (!words) return words.error();
     if (!model) return model.error();
-    auto chosen = choose_for(
-        named, **model, *config, *words, *arena, {options.cache_directory, options.on_warning},
-        [&](double part) { report("measuring KV recipes", 0.85 + 0.1 * part); });
+    auto chosen =
+        choose_for(named, **model, *config, *words, *arena,
+                   {options.cache_directory, options.on_warning, options.block_tokens},
+                   [&](double part) { report("measuring KV recipes", 0.85 + 0.1 * part); });
     if (!chosen) return chosen.error();
     if (!named) pool = make_pool(options, *config, chosen->recipe);
     if (!pool) return pool.error();

@@ -26,12 +26,11 @@ using storage::token_id;
 
 constexpr int tokens_max = 768;         // of prose, which is what the text begins with
 constexpr std::size_t tokens_min = 24;  // some are left to score
-constexpr int block_tokens = 256;
-constexpr int means_rows = 32;       // tokens of one step, and of one piece of the text
-constexpr int means_stride = 6;      // of so many pieces one is read
-constexpr int means_from = 4;        // the first tokens have keys of their own kind
-constexpr double means_part = 0.1;   // of the time
-constexpr double batch_part = 0.67;  // of what is left of it
+constexpr int means_rows = 32;          // tokens of one step, and of one piece of the text
+constexpr int means_stride = 6;         // of so many pieces one is read
+constexpr int means_from = 4;           // the first tokens have keys of their own kind
+constexpr double means_part = 0.1;      // of the time
+constexpr double batch_part = 0.67;     // of what is left of it
 
 std::vector<token_id> first_tokens(const std::vector<token_id>& text, int most) {
     return {text.begin(), text.begin() + std::min(static_cast<std::ptrdiff_t>(text.size()),
@@ -44,6 +43,16 @@ std::vector<token_id> means_tokens(const std::vector<token_id>& text, const mode
     for (std::size_t i = 0; i < text.size(); ++i)
         if (i / means_rows % means_stride == 0) tokens.push_back(text[i]);
     return first_tokens(tokens, config.context_tokens_max);
+}
+
+/// Heads that no group of 64 divides fit nowhere.
+bool fits(const model_config& config, const storage::kv_recipe& recipe, int block_tokens) {
+    try {
+        make_kv_layout(config, recipe, block_tokens);
+        return true;
+    } catch (const std::invalid_argument&) {
+        return false;
+    }
 }
 
 /// Sums over what passes, one of each for a KV head of a layer.
@@ -110,8 +119,8 @@ key_statistics measure_keys(const transformer& model, const model_config& config
 
 /// Batch after batch, until next_batch() has none.
 std::vector<recipe_score> measure_scores(recipe_comparison& comparison, const model_config& config,
+                                         const std::vector<storage::named_kv_recipe>& candidates,
                                          const std::function<void(double)>& progress) {
-    const std::vector<storage::named_kv_recipe> candidates = candidate_recipes(config);
     std::vector<recipe_score> scores;
     for (const storage::named_kv_recipe& each : candidates)
         scores.push_back({std::string(each.name), bytes_share(config, each.recipe)});
@@ -176,17 +185,17 @@ std::string describe(const recipe_score& score) {
     return text;
 }
 
-std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config) {
+std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config,
+                                                        int block_tokens) {
     std::vector<storage::named_kv_recipe> possible;
     for (const storage::named_kv_recipe& each : storage::kv_recipes()) {
         if (!each.is_candidate) continue;
         if (each.recipe.k.shaped && config.head_dim > shaped_dim_max) continue;
-        try {
-            make_kv_layout(config, each.recipe, block_tokens);
-            possible.push_back(each);
-        } catch (const std::invalid_argument&) {
-            continue;  // such as heads that no group of 64 divides
-        }
+        storage::kv_recipe recipe = each.recipe;
+        if (!fits(config, recipe, block_tokens)) recipe.wide_tail = 0;
+        const std::string_view name = storage::name_of(recipe);
+        if (!name.empty() && fits(config, recipe, block_tokens))
+            possible.push_back({name, recipe, true});
     }
     // Where keys can be shaped, 4 bits as they come are never the better ones of their size.
     if (std::ranges::any_of(possible, [](const auto& each) { return each.recipe.k.shaped; }))
@@ -197,7 +206,8 @@ std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& conf
 
 storage::result<calibration> calibrate(const transformer& model, const model_config& config,
                                        const tokenizer& words,
-                                       const std::function<void(double)>& progress) {
+                                       const std::function<void(double)>& progress,
+                                       int block_tokens) {
     const std::vector<token_id> text = words.encode(calibration_text(), true);
     const std::vector<token_id> tokens =
         first_tokens(text, std::min(tokens_max, config.context_tokens_max));
@@ -215,7 +225,8 @@ storage::result<calibration> calibrate(const transformer& model, const model_con
         result.keys =
             measure_keys(model, config, means_tokens(text, config), part(0.0, means_part));
         recipe_comparison comparison(model, config, result.keys, tokens, recipe_bound());
-        result.scores = measure_scores(comparison, config, part(means_part, 1.0));
+        result.scores = measure_scores(comparison, config, candidate_recipes(config, block_tokens),
+                                       part(means_part, 1.0));
         return result;
     } catch (const std::bad_alloc&) {
         return storage::failure{storage::errc::pool_exhausted,

@@ -67,10 +67,13 @@ const recipe_score& choose_recipe(std::span<const recipe_score> scores, const re
 /// "41 % of 16 bit, KL 0.0044, 97.8 ± 0.7 % same top": one standard error.
 std::string describe(const recipe_score& score);
 
+constexpr int usual_block_tokens = 256;
+
 /// The recipes that are measured and that the model's geometry allows, 16 bit last; k4v4 only where
-/// keys cannot be shaped. Requires: a
-/// valid config.
-std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config);
+/// keys cannot be shaped. Where a wide tail does not fit into the frames of blocks of so many
+/// tokens, the same recipes without one. Requires: a valid config.
+std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& config,
+                                                        int block_tokens = usual_block_tokens);
 
 /// Blocks; runs inside the compute arena. Reads parts of the calibration text for the statistics
 /// of keys and queries, and its beginning by 16 bit with batches of candidates (next_batch) beside
@@ -78,6 +81,7 @@ std::vector<storage::named_kv_recipe> candidate_recipes(const model_config& conf
 /// gets 0 to 1; may be empty. Errors: pool_exhausted where memory is short, incompatible.
 storage::result<calibration> calibrate(const transformer& model, const model_config& config,
                                        const tokenizer& words,
-                                       const std::function<void(double)>& progress);
+                                       const std::function<void(double)>& progress,
+                                       int block_tokens = usual_block_tokens);
 
 }  // namespace semantic::engine

@@ -93,9 +93,10 @@ std::optional<std::vector<float>> feedback_of(const json::value* text, const mod
     return numbers;
 }
 
-bool are_candidates(const std::vector<recipe_score>& scores, const model_config& config) {
-    return std::ranges::equal(scores, candidate_recipes(config), {}, &recipe_score::name,
-                              &storage::named_kv_recipe::name);
+bool are_candidates(const std::vector<recipe_score>& scores, const model_config& config,
+                    int block_tokens) {
+    return std::ranges::equal(scores, candidate_recipes(config, block_tokens), {},
+                              &recipe_score::name, &storage::named_kv_recipe::name);
 }
 
 /// A changed digit of a number would change what every key is stored as.
@@ -118,7 +119,7 @@ std::string calibration_path(const std::string& cache_directory,
 }
 
 std::optional<calibration> read_calibration(storage::file_system& files, const std::string& path,
-                                            const model_config& config) {
+                                            const model_config& config, int block_tokens) {
     const auto text = storage::read_whole(files, path, bytes_max);
     if (!text) return std::nullopt;
     const auto root = storage::parse_strict_json(*text);
@@ -139,7 +140,8 @@ std::optional<calibration> read_calibration(storage::file_system& files, const s
     }
     auto means = means_of(file.if_contains("key_means"), config);
     auto feedback = feedback_of(file.if_contains("key_feedback"), config);
-    if (!means || !feedback || !are_candidates(result.scores, config)) return std::nullopt;
+    if (!means || !feedback || !are_candidates(result.scores, config, block_tokens))
+        return std::nullopt;
     result.keys = {std::move(*means), std::move(*feedback)};
     if (!is("sum", json::string(sum_of(result)))) return std::nullopt;
     return result;

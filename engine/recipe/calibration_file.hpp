@@ -18,7 +18,8 @@ std::string calibration_path(const std::string& cache_directory,
 /// Blocks. Returns: nothing where there is no file, or one of another version, of another set of
 /// candidates, or damaged.
 std::optional<calibration> read_calibration(storage::file_system& files, const std::string& path,
-                                            const model_config& config);
+                                            const model_config& config,
+                                            int block_tokens = usual_block_tokens);
 /// Blocks. Makes the directory where it is missing. Errors: io, out_of_space.
 storage::result<void> write_calibration(storage::file_system& files, const std::string& path,
                                         const calibration& result);

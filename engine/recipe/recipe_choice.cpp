@@ -11,10 +11,10 @@ namespace semantic::engine {
 namespace {
 
 storage::result<calibration> measure(const transformer& model, const model_config& config,
-                                     const tokenizer& words, compute_arena& arena,
+                                     const tokenizer& words, compute_arena& arena, int block_tokens,
                                      const std::function<void(double)>& progress) {
     storage::result<calibration> result = calibration{};
-    arena.run([&] { result = calibrate(model, config, words, progress); });
+    arena.run([&] { result = calibrate(model, config, words, progress, block_tokens); });
     return result;
 }
 
@@ -22,11 +22,13 @@ storage::result<calibration> remembered(const transformer& model, const model_co
                                         const tokenizer& words, compute_arena& arena,
                                         const calibration_memory& memory,
                                         const std::function<void(double)>& progress) {
-    if (memory.cache_directory.empty()) return measure(model, config, words, arena, progress);
+    const int block_tokens = memory.block_tokens;
+    if (memory.cache_directory.empty())
+        return measure(model, config, words, arena, block_tokens, progress);
     storage::file_system& files = storage::posix_file_system();
     const std::string path = calibration_path(memory.cache_directory, model.weights_hash());
-    if (auto kept = read_calibration(files, path, config)) return std::move(*kept);
-    auto result = measure(model, config, words, arena, progress);
+    if (auto kept = read_calibration(files, path, config, block_tokens)) return std::move(*kept);
+    auto result = measure(model, config, words, arena, block_tokens, progress);
     if (!result) return result;
     const auto written = write_calibration(files, path, *result);
     if (!written && memory.on_warning)

@@ -21,6 +21,7 @@ struct chosen_recipe {
 struct calibration_memory {
     std::string cache_directory;
     std::function<void(std::string)> on_warning;  // it could not be kept; may be empty
+    int block_tokens = usual_block_tokens;        // of the pool that the recipe is for
 };
 
 /// Blocks. Takes the calibration that is kept, or makes one and keeps it; where `named` needs none,

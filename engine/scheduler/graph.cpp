@@ -198,6 +198,7 @@ struct scheduler::impl {
     }
     void release_hold() {
         transient_holds.fetch_sub(1);
+        frames.budget().tell_of_evictable(frames);  // other models may be short of it
         step->try_put(wake{});  // the blocks may be evicted now for requests that wait
     }
     void warn(std::string text) const {

@@ -22,7 +22,7 @@ void describe_kv(engine::model_info& info, const engine::model_config& model,
     const std::string& name = settings.kv_bits != "auto" ? settings.kv_bits : settings.kv_recipe;
     auto recipe = storage::find_kv_recipe(name);
     if (!recipe) {
-        recipe = engine::candidate_recipes(model).front().recipe;
+        recipe = engine::candidate_recipes(model, settings.block_tokens).front().recipe;
         info.kv_recipe_reason = "the smallest that it may be: it is measured at the first load";
     }
     const auto layout = engine::make_kv_layout(model, *recipe, settings.block_tokens);

@@ -46,11 +46,11 @@ block_pool::block_pool(const kv_layout& layout, std::shared_ptr<pool_budget> bud
     : layout_(layout),
       budget_(std::move(budget)),
       frame_count_(budget_->bytes() / layout.frame_bytes()) {
-    const std::size_t block_bytes = layout_.frame_bytes() * as_size(layout_.layer_count());
-    if (frame_count_ < as_size(layout_.layer_count()))
+    const std::size_t least = layout_.frames_for(layout_.block_tokens(), 1);
+    if (frame_count_ < least)
         throw std::invalid_argument("the cache budget is " + std::to_string(budget_->bytes()) +
                                     " bytes, one block of this model needs " +
-                                    std::to_string(block_bytes));
+                                    std::to_string(layout_.frame_bytes() * least));
     const std::size_t arena_bytes = frame_count_ * layout_.frame_bytes();
     void* mapped = mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -72,6 +72,7 @@ block_pool::~block_pool() {
     {
         std::lock_guard lock(budget_->mutex_);
         budget_->touched_ -= (frame_count_ - untouched_) * layout_.frame_bytes();
+        untouched_ = frame_count_;  // another pool may ask for it back until this one has left
     }
     budget_->leave(*this);
     munmap(arena_, frame_count_ * layout_.frame_bytes());
@@ -288,7 +289,8 @@ void kv_sequence::keep_wide_tail() {
     const int in_block = tokens_ % layout.block_tokens();
     for (const kv_part part : kv_parts) {
         const auto& block = blocks_[as_size(tokens_ / layout.block_tokens())].at(part);
-        if (block == nullptr || block->wide() != nullptr) continue;
+        // Without layers it has no rows to keep, and is read by others when it is shared.
+        if (block == nullptr || block->wide() != nullptr || layout.layers(part).empty()) continue;
         const_cast<kv_block&>(*block).keep_wide(tail_[static_cast<std::size_t>(part)], in_block);
     }
     wide_is_shared_ = true;

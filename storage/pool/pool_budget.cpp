@@ -1,6 +1,7 @@
 #include "storage/pool/pool_budget.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/assert.hpp"
@@ -39,10 +40,12 @@ std::size_t pool_budget::touched_bytes() const {
 
 void pool_budget::set_busy(const block_pool& pool, bool is_busy) {
     std::lock_guard lock(mutex_);
-    of(pool).is_busy = is_busy;
+    const bool was_busy = std::exchange(of(pool).is_busy, is_busy);
     if (is_busy) return;
-    if (turn_ == &pool) turn_ = nullptr;
-    tell_of_room(pool);
+    const bool had_turn = turn_ == &pool;
+    if (had_turn) turn_ = nullptr;
+    // Only what changes is told: of two pools in the line each would wake the other for ever.
+    if (was_busy || had_turn) tell_of_room(pool);
 }
 
 bool pool_budget::others_are_busy(const block_pool& pool) const {
@@ -62,14 +65,13 @@ void pool_budget::wait(const block_pool& pool, std::size_t frames) {
         std::ranges::find_if(line_, [&](const place& each) { return each.pool == &pool; });
     if (frames > 0) of(pool).wants_word = true;
     const std::size_t bytes = std::min(frames * pool.layout_.frame_bytes(), bytes_);
+    const bool shrinks = found != line_.end() && bytes < found->bytes;
     if (found != line_.end())
         found->bytes = bytes;
     else if (frames > 0)
         line_.push_back({&pool, bytes});
-    if (frames > 0) return;
-    const bool was_there =
-        std::erase_if(line_, [&](const place& each) { return each.pool == &pool; }) > 0;
-    if (was_there) tell_of_room(pool);
+    if (frames == 0) std::erase_if(line_, [&](const place& each) { return each.pool == &pool; });
+    if (shrinks) tell_of_room(pool);
 }
 
 std::size_t pool_budget::frames_before(const block_pool& pool) const {
@@ -94,9 +96,26 @@ bool pool_budget::is_turn_taken() const {
     return turn_ != nullptr;
 }
 
-void pool_budget::want_word(const block_pool& pool) {
+bool pool_budget::has_turn(const block_pool& pool) const {
     std::lock_guard lock(mutex_);
-    of(pool).wants_word = true;
+    return turn_ == &pool;
+}
+
+void pool_budget::end_turn(const block_pool& pool) {
+    std::lock_guard lock(mutex_);
+    if (turn_ != &pool) return;
+    turn_ = nullptr;
+    tell_of_room(pool);
+}
+
+bool pool_budget::want_word(const block_pool& pool) {
+    std::lock_guard lock(mutex_);
+    return !std::exchange(of(pool).wants_word, true);
+}
+
+void pool_budget::tell_of_evictable(const block_pool& pool) {
+    std::lock_guard lock(mutex_);
+    tell_of_room(pool);
 }
 
 void pool_budget::reclaim(const block_pool& for_whom) {

@@ -34,19 +34,26 @@ class pool_budget {
     void set_busy(const block_pool& pool, bool is_busy);
     /// Whether another pool's engine has.
     bool others_are_busy(const block_pool& pool) const;
-    /// Called once, from any thread and under the mutex, when another pool has left something free
-    /// after wait() or want_word(); empty: nobody listens. Must not call a pool.
+    /// Called once, from any thread and under the mutex, when after wait() or want_word() another
+    /// pool has left something free, has something to evict, or is no longer at work; empty: nobody
+    /// listens. Must not call a pool.
     void listen(const block_pool& pool, std::function<void()> on_room);
     /// Puts the pool in the line for so many frames, or changes how many; 0: takes it out.
     void wait(const block_pool& pool, std::size_t frames);
     /// Returns: frames of this pool that pools in front of it in the line, or any when it is not
     /// there, wait for.
     std::size_t frames_before(const block_pool& pool) const;
-    /// Says that listen() is to tell of the next room that others leave.
-    void want_word(const block_pool& pool);
+    /// Says that listen() is to tell of the next room that others leave. Returns: whether that was
+    /// not so already, so that room may have been left since the caller last looked.
+    bool want_word(const block_pool& pool);
+    /// Says that memory which the pool holds may be evicted now.
+    void tell_of_evictable(const block_pool& pool);
     /// Returns: whether the pool may go on where all pools are short of frames: until it is no
-    /// longer busy nobody else may.
+    /// longer busy or ends its turn nobody else may.
     bool take_turn(const block_pool& pool);
+    bool has_turn(const block_pool& pool) const;
+    /// Nothing where the pool has no turn.
+    void end_turn(const block_pool& pool);
     bool is_turn_taken() const;
 
   private:

@@ -77,9 +77,12 @@ bool admitter::make_room(const room& wanted, bool transient_holds) {
     const std::size_t need = frames_to_free(wanted.of, frames_promised(), wanted.frames, layout_);
     const std::size_t others = wanted.of == candidate::waiting ? 1 : 0;
     for (bool released = false, in_line = false;;) {
-        const batch_load now = load(transient_holds);
+        batch_load now = load(transient_holds);
+        // Who stands in front begins first, even where nothing of it runs yet.
+        now.others_busy = now.others_busy || pool_.budget().frames_before(pool_) > 0;
         switch (decide_admission(now, fits(need, wanted.keep), released)) {
             case admission::admit:
+                pool_.budget().set_busy(pool_, true);  // before the step's run, which takes long
                 pool_.budget().wait(pool_, 0);
                 return true;
             case admission::wait:
@@ -105,8 +108,7 @@ bool admitter::wait_for_others(const batch_load& now) {
 // on nobody begins.
 bool admitter::fits(std::size_t frames, const storage::agent_id* keep) {
     const storage::pool_budget& budget = pool_.budget();
-    const std::size_t before = budget.frames_before(pool_);
-    return store_.make_room(frames + before, keep) && !budget.is_turn_taken();
+    return !budget.is_turn_taken() && store_.make_room(frames + budget.frames_before(pool_), keep);
 }
 
 std::size_t admitter::frames_promised() const {

@@ -75,6 +75,8 @@ bool batch::run_step() {
     // What other models may wait for the end of.
     const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty();
     pool_.budget().set_busy(pool_, is_busy || outputs_.transient_holds());
+    // One that came meanwhile said so before the line above, or sees what follows.
+    if (!is_busy && outputs_.transient_holds()) pool_.budget().set_busy(pool_, true);
     return more;
 }
 
@@ -84,6 +86,8 @@ bool batch::step() {
     const bool others_busy = pool_.budget().others_are_busy(pool_);  // likewise
     end_stopped();
     begin_choices();
+    if (sequences_.running().empty() && starter_.restoring().empty())
+        pool_.budget().end_turn(pool_);  // a turn is one answer's, not a queue's
     admitter_.admit(transient_holds);
     if (sequences_.running().empty()) return false;
     const std::vector<step_row> rows = rows_.choose(sequences_, model_.cost());
@@ -91,9 +95,9 @@ bool batch::step() {
         // Dirty agents become evictable when their save ends, which wakes the step node again. One
         // that is not being saved stays dirty: of a running one only the full blocks may be on
         // disk.
-        return transient_holds ? false : relieve(others_busy);
+        return transient_holds ? wait_for_others() : relieve(others_busy);
     }
-    tries_again_ = false;
+    end_turn_where_there_is_room();
     const std::optional<step_run> watched = composition_of(rows);
     const auto began = std::chrono::steady_clock::now();
     run_rows(rows);
@@ -193,14 +197,14 @@ bool batch::relieve(bool others_were_busy) {
     starter_.revoke_early();
     batch_load now = admitter_.load(outputs_.transient_holds());
     now.others_busy = now.others_busy || others_were_busy;
-    if (now.others_busy && now.running == 1) now.has_turn = pool_.budget().take_turn(pool_);
     const bool inbound = outputs_.inbound();
     relief decided = decide_relief(now, false, inbound);
     if (decided == relief::release_waiting) {
         if (admitter_.release_waiting_blocks()) return true;
+        if (now.others_busy) now.has_turn = pool_.budget().take_turn(pool_);
         decided = decide_relief(now, true, inbound);
     }
-    if (decided == relief::wait) return now.has_turn && wait_for_others();
+    if (decided == relief::wait) return wait_for_others();
     if (decided == relief::preempt_youngest)
         preempt_youngest();
     else if (others_may_give_way())
@@ -211,20 +215,28 @@ bool batch::relieve(bool others_were_busy) {
 }
 
 // Returns: whether a step may make progress now: the word is given for what is left free from now
-// on, so that there is one more try. Nothing wakes a batch that has not asked since it last ran.
-bool batch::wait_for_others() {
-    tries_again_ = !tries_again_;
-    if (tries_again_) pool_.budget().want_word(pool_);
-    return tries_again_;
+// on, so that there is one more try.
+bool batch::wait_for_others() { return pool_.budget().want_word(pool_); }
+
+// The turn is there for a shortage: where its answer's last token has room others may begin.
+void batch::end_turn_where_there_is_room() {
+    if (!pool_.budget().has_turn(pool_)) return;
+    std::size_t wanted = 0;
+    for (const auto& run : sequences_.running())
+        wanted += frames_for_rest(pool_.layout(), options_.chunks, run->view(), run->tokens_most());
+    if (pool_.free_count() >= wanted) pool_.budget().end_turn(pool_);
 }
 
-// Another model has memory and is not at work: what keeps it, such as a save or a look-up that is
-// just ending, passes soon. Nothing of this model can run meanwhile. Returns: whether to try again.
+// Something has memory beside the only answer, and no model is at work: what keeps it, such as a
+// save or a look-up that is just ending, passes soon. Nothing of this model can run meanwhile.
+// Returns: whether to try again.
 bool batch::others_may_give_way() {
     const auto now = std::chrono::steady_clock::now();
     if (now - short_at_ > short_pause * 10) short_since_ = now;  // some step found room since
     short_at_ = now;
-    const std::size_t own = pool_.held_count() * pool_.layout().frame_bytes();
+    const storage::kv_layout& layout = pool_.layout();
+    const sequence_view only = sequences_.running().front()->view();
+    const std::size_t own = layout.frames_for(only.position, 1) * layout.frame_bytes();
     if (pool_.budget().held_bytes() <= own || now - short_since_ > others_patience) return false;
     std::this_thread::sleep_for(short_pause);
     return true;

@@ -50,6 +50,7 @@ class batch {
   private:
     bool step();
     bool wait_for_others();
+    void end_turn_where_there_is_room();
     void end_stopped();
     void begin_choices();
     std::optional<step_run> composition_of(std::span<const step_row> rows) const;
@@ -66,8 +67,6 @@ class batch {
     const batch_outputs outputs_;
     const storage::block_pool& pool_;
     engine_probe& probe_;
-    // The last step found no frames, and asked for word of room that other models leave.
-    bool tries_again_ = false;
     // Since when, and when last, the only answer under way was short of memory.
     std::chrono::steady_clock::time_point short_since_{}, short_at_{};
 

@@ -175,6 +175,13 @@ std::optional<stop_reason> sequence::take(token_id token, std::string& shown) {
     return std::nullopt;
 }
 
+int sequence::tokens_most() const {
+    const auto known = static_cast<std::int64_t>(tokens_.size());
+    const std::int64_t left = std::max(0, work_->request.max_tokens - output_tokens_);
+    const std::int64_t room = std::max<std::int64_t>(known, rules_.context_tokens_max);
+    return static_cast<int>(std::min(known + left, room));
+}
+
 token_scores sequence::scores_of(std::span<const float> logits, token_id token) const {
     token_scores scores = score_tokens(logits, token, *work_->request.top_scores);
     auto spell = [this](scored_token& one) {

@@ -71,6 +71,8 @@ class sequence {
     token_id last_token() const { return last_token_; }
     int output_tokens() const { return output_tokens_; }
     const std::string& stop_sequence() const { return stop_sequence_; }
+    /// With all that may still come of its answer.
+    int tokens_most() const;
 
     std::chrono::steady_clock::time_point last_token_at;  // the batch's, for its figures
 

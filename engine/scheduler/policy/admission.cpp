@@ -23,6 +23,14 @@ std::size_t frames_still_needed(const storage::kv_layout& layout, const chunk_po
     return whole > has ? whole - has : 0;
 }
 
+std::size_t frames_for_rest(const storage::kv_layout& layout, const chunk_policy& chunks,
+                            const sequence_view& sequence, int tokens_most) {
+    const std::size_t whole =
+        layout.frames_for(tokens_most, std::max(1, std::min(sequence.pending, chunks.min_tokens)));
+    const std::size_t has = layout.frames_for(sequence.position, 0);
+    return whole > has ? whole - has : 0;
+}
+
 candidate next_candidate(const batch_load& load) {
     if (!load.has_place()) return candidate::none;
     if (load.preempted > 0) return candidate::preempted;

@@ -41,6 +41,10 @@ std::size_t frames_for_sequence(const storage::kv_layout& layout, const chunk_po
 std::size_t frames_still_needed(const storage::kv_layout& layout, const chunk_policy& chunks,
                                 const sequence_view& sequence);
 
+/// Frames that a sequence may still take until its last token, the `tokens_most`-th.
+std::size_t frames_for_rest(const storage::kv_layout& layout, const chunk_policy& chunks,
+                            const sequence_view& sequence, int tokens_most);
+
 enum class candidate {
     none,       // no place, or nobody who wants one
     preempted,  // the oldest of these

@@ -225,6 +225,32 @@ TEST(candidate_recipes, are_shaped_or_plain_4_bit_ones_as_the_keys_allow) {
               "k4v4 k8v8 k16v16");
 }
 
+TEST(candidate_recipes, have_no_wide_tail_in_blocks_that_have_no_room_for_one) {
+    const model_config config = taken(model_config::load(tiny));
+    const auto first = [&](int block_tokens) {
+        return candidate_recipes(config, block_tokens).front().name;
+    };
+    EXPECT_EQ(first(64), "k4s-v4r-w16");
+    for (const int block_tokens : {16, 32, 48}) {
+        EXPECT_EQ(first(block_tokens), "k4s-v4r") << block_tokens;
+        for (const auto& each : candidate_recipes(config, block_tokens))
+            EXPECT_NO_THROW(make_kv_layout(config, each.recipe, block_tokens)) << each.name;
+    }
+}
+
+TEST(choose_for, blocks_without_room_for_a_wide_tail_get_a_recipe_without_one) {
+    measured_model model(2);
+    const tests::temp_dir dir;
+    const auto choose = [&](int block_tokens) {
+        return taken(choose_for(std::nullopt, *model.model, model.config, model.words, model.arena,
+                                {dir.path(), {}, block_tokens}, {}))
+            .recipe;
+    };
+    EXPECT_EQ(choose(256).wide_tail, 16);
+    EXPECT_NO_THROW(make_kv_layout(model.config, choose(16), 16));
+    EXPECT_EQ(choose(256).wide_tail, 16);
+}
+
 TEST(calibration, is_read_back_as_it_was_written) {
     measured_model model(2);
     const tests::temp_dir dir;

@@ -112,6 +112,7 @@ class bare_batch {
     void restored(const job_ptr& work, storage::restored_prefix found) {
         batch_->restored(work, std::move(found));
     }
+    storage::block_pool& pool() { return pool_; }
     /// Called when another pool has left something free that this batch waits for.
     void on_room(std::function<void()> told) { pool_.budget().listen(pool_, std::move(told)); }
     int layers() const { return pool_.layout().layer_count(); }

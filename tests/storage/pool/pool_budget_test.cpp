@@ -99,15 +99,53 @@ TEST_F(pool_budget_test, who_waits_hears_of_room_that_others_leave_once) {
     budget->set_busy(b, false);
     EXPECT_EQ(heard, 1) << "once";
     budget->wait(a, 3);
-    budget->set_busy(b, false);
+    budget->tell_of_evictable(b);
     EXPECT_EQ(heard, 2);
     budget->listen(a, {});
     budget->wait(a, 3);
-    budget->set_busy(b, false);
+    budget->tell_of_evictable(b);
     EXPECT_EQ(heard, 2);
 }
 
-TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_is_not_busy) {
+TEST_F(pool_budget_test, who_asks_for_word_hears_whether_room_may_have_come_since_it_last_did) {
+    EXPECT_TRUE(budget->want_word(a));
+    EXPECT_FALSE(budget->want_word(a)) << "nothing was left meanwhile";
+    budget->listen(a, [] {});
+    budget->tell_of_evictable(b);
+    EXPECT_TRUE(budget->want_word(a));
+    budget->wait(b, 4);
+    EXPECT_FALSE(budget->want_word(b)) << "who waits in the line hears too";
+}
+
+TEST_F(pool_budget_test,
+       who_waits_hears_that_another_is_no_longer_at_work_and_not_that_it_still_is_not) {
+    int heard = 0;
+    budget->listen(a, [&] { ++heard; });
+    budget->set_busy(b, true);
+    budget->want_word(a);
+    budget->set_busy(b, false);
+    EXPECT_EQ(heard, 1);
+    budget->want_word(a);
+    budget->set_busy(b, false);
+    EXPECT_EQ(heard, 1);
+}
+
+TEST_F(pool_budget_test, who_waits_hears_that_a_place_in_front_has_become_smaller) {
+    int heard = 0;
+    budget->listen(b, [&] { ++heard; });
+    budget->wait(a, 9);
+    budget->wait(b, 9);
+    budget->wait(a, 9);
+    budget->wait(a, 10);
+    EXPECT_EQ(heard, 0);
+    budget->wait(a, 8);
+    EXPECT_EQ(heard, 1);
+    budget->wait(b, 9);
+    budget->wait(a, 0);
+    EXPECT_EQ(heard, 2);
+}
+
+TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_ends_it_or_is_not_busy) {
     budget->set_busy(a, true);
     EXPECT_TRUE(budget->others_are_busy(b));
     EXPECT_FALSE(budget->others_are_busy(a));
@@ -116,8 +154,20 @@ TEST_F(pool_budget_test, one_pool_has_the_turn_until_it_is_not_busy) {
     EXPECT_TRUE(budget->is_turn_taken());
     EXPECT_TRUE(budget->take_turn(a));
     EXPECT_FALSE(budget->take_turn(b));
+    EXPECT_TRUE(budget->has_turn(a));
+    EXPECT_FALSE(budget->has_turn(b));
     budget->set_busy(a, false);
     EXPECT_FALSE(budget->is_turn_taken());
+    EXPECT_TRUE(budget->take_turn(b));
+    int heard = 0;
+    budget->listen(a, [&] { ++heard; });
+    budget->want_word(a);
+    budget->end_turn(a);
+    EXPECT_TRUE(budget->has_turn(b)) << "only who has it ends it";
+    EXPECT_EQ(heard, 0);
+    budget->end_turn(b);
+    EXPECT_FALSE(budget->is_turn_taken());
+    EXPECT_EQ(heard, 1);
     EXPECT_TRUE(budget->take_turn(b));
     {
         block_pool c(layout, budget);

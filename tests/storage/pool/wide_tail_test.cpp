@@ -155,6 +155,13 @@ TEST_F(wide_sequence, goes_on_where_a_block_has_its_rows_and_else_where_the_grou
     EXPECT_TRUE(has_its_group(layout, prefix_of(blocks, 13), some_tokens(13)));
 }
 
+TEST_F(wide_sequence, a_pool_has_room_for_one_block_and_its_wide_tails_or_is_refused) {
+    const std::size_t least = layout.frames_for(layout.block_tokens(), 1);
+    const block_pool enough(layout, least * layout.frame_bytes());
+    EXPECT_EQ(layout.tokens_in(enough.frame_count(), 1, 1 << 20), layout.block_tokens());
+    EXPECT_THROW(block_pool(layout, (least - 1) * layout.frame_bytes()), std::invalid_argument);
+}
+
 // A group of 4 tokens has three ends inside it.
 TEST(wide_sequence_of_four, goes_on_inside_the_group_whose_rows_a_block_has) {
     const kv_form form{4, true};

@@ -146,6 +146,32 @@ TEST_F(admitter_, what_the_first_would_go_on_from_is_in_no_other_models_way) {
     EXPECT_EQ(running(), ids{1});
 }
 
+TEST_F(admitter_, a_model_in_front_of_the_line_begins_first_though_nothing_of_it_runs_yet) {
+    storage::block_pool other(layout_, budget_);
+    const auto taken = *other.allocate(4);
+    budget_->set_busy(other, true);
+    budget_->wait(other, 6);
+    wait(1, 8);
+    admit();
+    EXPECT_EQ(running(), ids{});
+    other.release(taken);
+    budget_->set_busy(other, false);
+    admit();
+    EXPECT_EQ(running(), ids{}) << "6 frames are the other's before 8 are this one's";
+    EXPECT_EQ(budget_->frames_before(pool_), 6u);
+    budget_->wait(other, 0);
+    admit();
+    EXPECT_EQ(running(), ids{1});
+}
+
+TEST_F(admitter_, a_model_is_at_work_as_soon_as_a_request_begins) {
+    const storage::block_pool other(layout_, budget_);
+    wait(1, 1);
+    EXPECT_FALSE(budget_->others_are_busy(other));
+    admit();
+    EXPECT_TRUE(budget_->others_are_busy(other)) << "its first step may take seconds";
+}
+
 TEST_F(admitter_, memory_that_no_sequence_runs_on_is_evicted_for_a_request) {
     const job_ptr before = wait(1, 1);
     give_memory(before, 6);

@@ -84,71 +84,154 @@ TEST(batch, an_answer_behind_a_prompt_saved_early_fills_the_whole_pool_and_ends_
     EXPECT_EQ(running.finishes[1].output_tokens, options.pool_tokens - tokens + 1);
 }
 
-// Another model, which is not at work, has a block of the pool that both share.
-TEST(batch, an_answer_waits_two_seconds_for_what_another_model_keeps_and_no_longer) {
+// Somebody keeps a block of the pool for a moment: a model that is not at work, or a look-up in
+// what this one remembers.
+TEST(batch, an_answer_waits_two_seconds_for_what_is_kept_beside_it_and_no_longer) {
     using clock = std::chrono::steady_clock;
     const auto layout = make_kv_layout(*model_config::load(tests::model_folder), {4, 64}, 256);
     const auto block = static_cast<std::size_t>(layout.layer_count());
-    for (const bool lets_go : {true, false}) {
-        run_options options;
-        options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
-        storage::block_pool other(layout, options.shared);
-        const auto kept = *other.allocate(block);
-        bare_batch running(options);
-        const std::string prompt = turn(notes(15));
-        const int tokens = running.prompt_tokens(prompt);
-        running.add(1, prompt, endless(1000, 1));
-        clock::time_point full{};
-        std::jthread owner([&] {
-            while (options.shared->held_bytes() < options.shared->bytes()) continue;
-            std::this_thread::sleep_for(std::chrono::milliseconds(300));
-            if (lets_go) other.release(kept);
-        });
-        running.on_emit = [&](const job&, const generation_event&) { full = clock::now(); };
-        running.run_all();
-        const auto waited = clock::now() - full;
-        owner.join();
-        if (!lets_go) other.release(kept);
-        ASSERT_TRUE(running.finishes.contains(1));
-        EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
-        EXPECT_EQ(running.finishes[1].output_tokens, (lets_go ? 3 : 2) * 256 - tokens + 1);
-        if (!lets_go) {
-            EXPECT_GE(waited, std::chrono::seconds(2));
-            EXPECT_LT(waited, std::chrono::seconds(8));
+    for (const bool is_other : {true, false})
+        for (const bool lets_go : {true, false}) {
+            run_options options;
+            options.shared =
+                std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
+            storage::block_pool other(layout, options.shared);
+            bare_batch running(options);
+            storage::block_pool& keeper = is_other ? other : running.pool();
+            const auto kept = *keeper.allocate(block);
+            const std::string prompt = turn(notes(15));
+            const int tokens = running.prompt_tokens(prompt);
+            running.add(1, prompt, endless(1000, 1));
+            clock::time_point full{};
+            std::jthread owner([&] {
+                while (options.shared->held_bytes() < options.shared->bytes()) continue;
+                std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                if (lets_go) keeper.release(kept);
+            });
+            running.on_emit = [&](const job&, const generation_event&) { full = clock::now(); };
+            running.run_all();
+            const auto waited = clock::now() - full;
+            owner.join();
+            if (!lets_go) keeper.release(kept);
+            ASSERT_TRUE(running.finishes.contains(1));
+            EXPECT_EQ(running.finishes[1].why, stop_reason::context_full);
+            EXPECT_EQ(running.finishes[1].output_tokens, (lets_go ? 3 : 2) * 256 - tokens + 1);
+            if (!lets_go) {
+                EXPECT_GE(waited, std::chrono::seconds(2));
+                EXPECT_LT(waited, std::chrono::seconds(8));
+            }
         }
-    }
 }
+
+/// A batch beside another model that is at work and has two of the three blocks there are.
+struct two_models {
+    explicit two_models() {
+        options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
+        other.emplace(layout, options.shared);
+        first = *other->allocate(block);
+        second = *other->allocate(block);
+        options.shared->set_busy(*other, true);
+        running.emplace(options);
+        running->on_room([this] { ++told; });
+    }
+    ~two_models() {
+        running.reset();
+        if (!first.empty()) other->release(first);
+        if (!second.empty()) other->release(second);
+    }
+    /// Returns: how many tokens an answer gives whose last one fills the pool.
+    int add(request_id id) {
+        const std::string prompt = turn(notes(5));
+        const int outputs = 3 * 256 - running->prompt_tokens(prompt);
+        asked[id] = running->add(id, prompt, endless(outputs, 1));
+        return outputs;
+    }
+    /// Returns: whether another step follows, behind the first that found no frames.
+    bool run_until_short(request_id id) {
+        std::size_t said = 0;
+        bool more = false;
+        do {
+            said = running->tokens[id][0].size();
+            more = running->step();
+        } while (more && (said == 0 || running->tokens[id][0].size() > said));
+        return more;
+    }
+    void leave(std::vector<std::byte*>& frames) {
+        other->release(frames);
+        frames.clear();
+    }
+    const storage::kv_layout layout =
+        make_kv_layout(*model_config::load(tests::model_folder), {4, 64}, 256);
+    const std::size_t block = static_cast<std::size_t>(layout.layer_count());
+    run_options options;
+    std::optional<storage::block_pool> other;
+    std::vector<std::byte*> first, second;
+    std::optional<bare_batch> running;
+    std::map<request_id, job_ptr> asked;
+    int told = 0;
+};
 
 // Room that comes while the batch tries once more is the first shortage's; the second is told too.
 TEST(batch, an_answer_that_is_short_of_another_models_memory_again_is_told_of_room_again) {
-    const auto layout = make_kv_layout(*model_config::load(tests::model_folder), {4, 64}, 256);
-    const auto block = static_cast<std::size_t>(layout.layer_count());
-    run_options options;
-    options.shared = std::make_shared<storage::pool_budget>(3 * block * layout.frame_bytes());
-    storage::block_pool other(layout, options.shared);
-    const auto first = *other.allocate(block);
-    const auto second = *other.allocate(block);
-    options.shared->set_busy(other, true);
-    bare_batch running(options);
-    int told = 0;
-    running.on_room([&] { ++told; });
-    const std::string prompt = turn(notes(5));
-    const int outputs = 3 * 256 - running.prompt_tokens(prompt);
-    running.add(1, prompt, endless(outputs, 1));
-    std::size_t said = 0;
-    do {
-        said = running.tokens[1][0].size();
-        ASSERT_TRUE(running.step());
-    } while (said == 0 || running.tokens[1][0].size() > said);
-    other.release(first);
-    EXPECT_EQ(told, 1);
-    running.run_all();
-    EXPECT_FALSE(running.finishes.contains(1));
-    other.release(second);
-    EXPECT_EQ(told, 2);
-    running.run_all();
-    ASSERT_TRUE(running.finishes.contains(1));
-    EXPECT_EQ(running.finishes[1].output_tokens, outputs);
+    two_models both;
+    const int outputs = both.add(1);
+    ASSERT_TRUE(both.run_until_short(1));
+    both.leave(both.first);
+    EXPECT_EQ(both.told, 1);
+    both.running->run_all();
+    EXPECT_FALSE(both.running->finishes.contains(1));
+    both.leave(both.second);
+    EXPECT_EQ(both.told, 2);
+    both.running->run_all();
+    ASSERT_TRUE(both.running->finishes.contains(1));
+    EXPECT_EQ(both.running->finishes[1].output_tokens, outputs);
+}
+
+// A block's frames come back one after another, and the first of them alone is too little.
+TEST(batch, an_answer_that_was_told_of_too_little_room_is_told_of_the_rest) {
+    two_models both;
+    const int outputs = both.add(1);
+    ASSERT_TRUE(both.run_until_short(1));
+    std::vector<std::byte*> one{both.first.back()};
+    both.first.pop_back();
+    both.leave(one);
+    EXPECT_EQ(both.told, 1);
+    both.running->run_all();
+    both.leave(both.first);
+    EXPECT_EQ(both.told, 2);
+    both.leave(both.second);
+    both.running->run_all();
+    ASSERT_TRUE(both.running->finishes.contains(1));
+    EXPECT_EQ(both.running->finishes[1].output_tokens, outputs);
+}
+
+TEST(batch, the_turn_ends_once_all_of_its_answer_has_room) {
+    two_models both;
+    both.add(1);
+    ASSERT_TRUE(both.run_until_short(1));
+    EXPECT_TRUE(both.options.shared->is_turn_taken());
+    both.leave(both.first);
+    both.running->step();
+    EXPECT_TRUE(both.options.shared->is_turn_taken()) << "a block of two that are still to come";
+    both.leave(both.second);
+    both.running->step();
+    EXPECT_FALSE(both.options.shared->is_turn_taken());
+}
+
+TEST(batch, the_turn_is_one_answers_and_not_that_of_those_who_wait_behind_it) {
+    two_models both;
+    both.add(1);
+    ASSERT_TRUE(both.run_until_short(1));
+    EXPECT_TRUE(both.options.shared->is_turn_taken());
+    both.add(2);
+    both.options.shared->wait(*both.other, both.block);
+    both.asked[1]->cancelled = true;
+    both.running->run_all();
+    EXPECT_FALSE(both.options.shared->is_turn_taken());
+    EXPECT_TRUE(both.running->tokens[2].empty()) << "the other model stands in front";
+    both.options.shared->wait(*both.other, 0);
+    both.run_until_short(2);
+    EXPECT_FALSE(both.running->tokens[2].empty());
 }
 
 TEST(batch, a_request_whose_events_cannot_be_delivered_fails_alone) {
