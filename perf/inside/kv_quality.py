@@ -16,8 +16,9 @@ import math
 import pathlib
 import subprocess
 
-FORMS = ('16,k8v8,k7s-v6r,k8m-v5r,k7s-v5r,k7m-v5r,k6s-v6r,k8m-v4r,k6s-v5r,k6m-v5r,k5s-v5r,k5s-v4r,'
-         'k5m-v4r,k4s-v4r,k4m-v4r,k4v4')
+FORMS = ('16,k8v8,k7s-v6r,k8m-v5r,k7s-v5r-w16,k7s-v5r,k7m-v5r,k6s-v6r,k8m-v4r,k6s-v5r-w16,k6s-v5r,'
+         'k6m-v5r,k6s-v4r-w16,k5s-v5r-w16,k5s-v5r,k5s-v4r-w16,k5s-v4r,k5m-v4r,k4s-v4r-w16,k4s-v4r,'
+         'k4m-v4r,k4v4')
 MODELS = ['semantic-tiny', 'smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b',
           'qwen2.5-coder-1.5b']
 
@@ -88,7 +89,7 @@ def draw(rows, path):
         return top + height * (1 - min(share, 1))
 
     out = ['<svg xmlns="http://www.w3.org/2000/svg" '
-           f'width="{left + width + 20}" height="{height + 130}" '
+           f'width="{left + width + 20}" height="{height + 150}" '
            'font-family="sans-serif" font-size="12">',
            '<rect width="100%" height="100%" fill="white"/>',
            f'<text x="{left}" y="20" font-size="14">KL divergence from K and V of 16 bits, '
@@ -108,13 +109,14 @@ def draw(rows, path):
             out.append(f'<rect x="{left + group * (i + 0.1) + bar * j:.1f}" y="{at:.1f}" '
                        f'width="{bar:.1f}" height="{top + height - at:.1f}" fill="{COLOURS[j]}"/>')
         name = {'4': 'k4v4'}.get(form, form)
-        out.append(f'<text x="{left + group * (i + 0.5):.1f}" y="{top + height + 18}" '
-                   f'text-anchor="middle">{name}</text>')
+        x, below = left + group * (i + 0.5), top + height + 14
+        out.append(f'<text x="{x:.1f}" y="{below}" text-anchor="end" '
+                   f'transform="rotate(-30 {x:.1f} {below})">{name}</text>')
     for j, model in enumerate(models):
-        x = left + 130 * j
-        out.append(f'<rect x="{x}" y="{top + height + 40}" width="12" height="12" '
+        x = left + 160 * j
+        out.append(f'<rect x="{x}" y="{top + height + 80}" width="12" height="12" '
                    f'fill="{COLOURS[j]}"/>')
-        out.append(f'<text x="{x + 18}" y="{top + height + 51}">{model}</text>')
+        out.append(f'<text x="{x + 18}" y="{top + height + 91}">{model}</text>')
     out.append('</svg>')
     pathlib.Path(path).write_text('\n'.join(out) + '\n')
 
