@@ -48,7 +48,12 @@ async function with_nodes(count, run, links = []) {
     ];
     nodes.push(await Server.start({ cache: make_folder(), port, args }));
   }
-  await run(nodes);
+  try {
+    await run(nodes);
+  } catch (error) {
+    for (const node of nodes) await node.kill(); // the next case would hear them
+    throw error;
+  }
   for (const node of nodes) if (!node.is_killed) assert.equal((await node.stop()).code, 0);
 }
 
@@ -71,6 +76,7 @@ await main(
           const of_a = (await nodes_of(b)).find((node) => node.url === a.url);
           return of_a?.agents_hot === 1 && of_a.phase === 'ready' && of_a.models.length === 1;
         });
+        await soon('c hears both', async () => (await urls_of(c)).length === 3);
         assert.deepEqual(await urls_of(c), [c.url, ...[a.url, b.url].sort()]);
         assert.equal((await nodes_of(c))[0].self, true);
         assert.equal((await a.metrics()).semantic_other_nodes, 2);
