@@ -75,7 +75,8 @@ bool batch::run_step() {
     // What other models may wait for the end of.
     const bool is_busy = !sequences_.running().empty() || !starter_.restoring().empty();
     pool_.budget().set_busy(pool_, is_busy || outputs_.transient_holds());
-    // One that came meanwhile said so before the line above, or sees what follows.
+    // A hold that began since the question above has said that the pool is busy, which the line
+    // above has taken back.
     if (!is_busy && outputs_.transient_holds()) pool_.budget().set_busy(pool_, true);
     return more;
 }
