@@ -58,6 +58,17 @@ TEST(admission_frames, a_sequence_is_promised_what_it_does_not_have_yet) {
     }
 }
 
+TEST(admission_frames, a_sequence_may_take_blocks_until_its_last_token) {
+    const auto rest = [](const sequence_view& sequence, int tokens_most) {
+        return frames_for_rest(layout(), policy, sequence, tokens_most);
+    };
+    const sequence_view decodes{1, 40, 1, true};
+    EXPECT_EQ(rest(decodes, 48), 0u) << "its third block has room for them";
+    EXPECT_EQ(rest(decodes, 49), 2u);
+    EXPECT_EQ(rest(decodes, 41), 0u);
+    EXPECT_EQ(rest({1, 0, 40, false}, 100), 14u) << "nothing is computed yet";
+}
+
 batch_load load_of(std::size_t running, std::size_t restoring, std::size_t preempted,
                    std::size_t waiting) {
     batch_load load;
