@@ -13,16 +13,15 @@ Exit status: 0 all within the bounds, 1 not, 77 there is nothing to compare with
 
 import argparse
 import csv
-import ctypes
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-MODELS = ['smollm2-135m', 'gemma3-270m', 'qwen2.5-coder-0.5b', 'qwen2.5-coder-1.5b']
+import llama_cpp_peer
+
 CONTEXT = 512  # of a window; predictions of its second half count
 PPL_BOUND = 0.5  # percent
 # Both sides round activations to 8 bits, each its own way. Where the compensated logits of two
@@ -54,58 +53,32 @@ PROMPTS = [
 
 
 class Peer:
-    """A model in llama.cpp, through its C API."""
+    """A model in llama.cpp with K and V of 16 bit."""
 
     def __init__(self, api, numpy, file, threads):
-        self.api, self.numpy = api, numpy
-        self.model = api.llama_model_load_from_file(str(file).encode(),
-                                                    api.llama_model_default_params())
-        if not self.model:
-            raise RuntimeError(f'llama.cpp does not load {file}')
-        self.vocab = api.llama_model_get_vocab(self.model)
-        self.width = api.llama_vocab_n_tokens(self.vocab)
-        settings = api.llama_context_default_params()
-        settings.n_ctx = settings.n_batch = settings.n_ubatch = CONTEXT
-        settings.n_threads = settings.n_threads_batch = threads
-        self.context = api.llama_init_from_model(self.model, settings)
-        self.batch = api.llama_batch_init(CONTEXT, 0, 1)
+        self.numpy = numpy
+        self.model = llama_cpp_peer.Model(api, file)
+        self.context = llama_cpp_peer.Context(self.model, CONTEXT, CONTEXT, threads)
 
     def close(self):
-        self.api.llama_batch_free(self.batch)
-        self.api.llama_free(self.context)
-        self.api.llama_model_free(self.model)
+        self.context.close()
+        self.model.close()
 
     def has_template(self):
-        return self.api.llama_model_chat_template(self.model, None) is not None
+        return self.model.has_template()
 
-    def tokenize(self, text, special):
-        data = text.encode()
-        room = len(data) + 8
-        ids = (self.api.llama_token * room)()
-        count = self.api.llama_tokenize(self.vocab, data, len(data), ids, room, special, True)
-        if count < 0:
-            raise RuntimeError('llama.cpp does not tokenise this')
-        return list(ids[:count])
-
-    def forget(self):
-        self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
+    def tokenize(self, text, first):
+        return self.model.tokenize(text, first, True)
 
     def read(self, ids, position, first_wanted):
         """Logits from ids[first_wanted] on."""
-        self.batch.n_tokens = len(ids)
-        for i, token in enumerate(ids):
-            self.batch.token[i], self.batch.pos[i] = token, position + i
-            self.batch.n_seq_id[i], self.batch.seq_id[i][0] = 1, 0
-            self.batch.logits[i] = i >= first_wanted
-        if self.api.llama_decode(self.context, self.batch) != 0:
-            raise RuntimeError('llama_decode failed')
+        self.context.decode(ids, position, first_wanted)
         for i in range(first_wanted, len(ids)):
-            row = self.api.llama_get_logits_ith(self.context, i)
-            yield self.numpy.ctypeslib.as_array(row, shape=(self.width,))
+            yield self.context.logits(self.numpy, i, self.model.width)
 
     def greedy(self, ids, count):
         """Returns the answer and, of each of its tokens, the logits that it was chosen from."""
-        self.forget()
+        self.context.forget()
         said, seen, position, new = [], [], 0, ids
         for _ in range(count):
             logits = next(self.read(new, position, len(new) - 1)).copy()
@@ -122,7 +95,7 @@ class Peer:
             window = ids[begin:begin + CONTEXT]
             if first is not None:
                 window[0] = first
-            self.forget()
+            self.context.forget()
             rows = self.read(window[:-1], 0, CONTEXT // 2)
             for position, logits in enumerate(rows, CONTEXT // 2):
                 high = float(logits.max())
@@ -221,9 +194,8 @@ def compare_perplexity(peer, ours, text, tokens):
     return ours.perplexity(text, tokens), peer.perplexity(ids[:tokens], first), same
 
 
-def compare(model, options, api, numpy):
+def compare(model, file, options, api, numpy):
     """Prints a model's row and its differences. Returns whether all is within the bounds."""
-    file = pathlib.Path(options.models).expanduser() / f'{model}.gguf'
     with tempfile.TemporaryDirectory() as folder:
         ours = Ours(options.eval, file, folder)
         peer = Peer(api, numpy, file, options.threads)
@@ -251,52 +223,24 @@ def compare(model, options, api, numpy):
     return good and same_ids == len(answers) and explained == len(differences)
 
 
-def skip(why):
-    print(f'skipped: {why}')
-    sys.exit(77)
-
-
-def find_peer(place):
-    if not place:
-        skip('neither --llama-cpp nor SEMANTIC_LLAMA_CPP says where llama_cpp can be imported from')
-    sys.path.insert(0, str(pathlib.Path(place).expanduser()))
-    try:
-        import llama_cpp
-        import numpy
-    except (ImportError, OSError, RuntimeError, FileNotFoundError) as error:
-        skip(f'{place}: {error}')
-    return llama_cpp, numpy
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('names', nargs='*', metavar='MODEL')
-    parser.add_argument('--llama-cpp', default=os.environ.get('SEMANTIC_LLAMA_CPP', ''))
+    llama_cpp_peer.add_options(parser)
     parser.add_argument('--text', default='')
-    parser.add_argument('--models', default=os.environ.get('SEMANTIC_REAL_MODELS',
-                                                           '~/.semantic/models'))
     parser.add_argument('--eval', default='build/bin/semantic-eval')
-    parser.add_argument('--tokens', type=int, default=4096)
     parser.add_argument('--answer-tokens', type=int, default=32)
-    parser.add_argument('--threads', type=int, default=2)
     options = parser.parse_args()
-    api, numpy = find_peer(options.llama_cpp)
-    silence = api.llama_log_callback(lambda *_: None)
-    api.llama_log_set(silence, ctypes.c_void_p(0))
-    folder = pathlib.Path(options.models).expanduser()
-    there = [m for m in options.names or MODELS if (folder / f'{m}.gguf').exists()]
-    if not there:
-        skip(f'none of the models is in {folder}')
-    for model in set(options.names or MODELS) - set(there):
-        print(f'left out: {model} is not in {folder}', file=sys.stderr)
+    api, numpy = llama_cpp_peer.open_peer(options.llama_cpp)
+    there = llama_cpp_peer.files_there(options.names, options.models)
     print(f'llama-cpp-python {api.__version__}, windows of {CONTEXT}, '
           f'{options.answer_tokens} tokens an answer')
     print('| model | perplexity | llama.cpp | change % | prompts of the same ids | same answers '
           '| differences within the noise | logits off, ours / llama.cpp, % |')
     print('|---|---|---|---|---|---|---|---|')
     # Every model's row is printed, whatever became of the one before.
-    good = [compare(model, options, api, numpy) for model in there]
+    good = [compare(model, file, options, api, numpy) for model, file in there]
     sys.exit(0 if all(good) else 1)
 
 
