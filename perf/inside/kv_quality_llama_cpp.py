@@ -9,7 +9,7 @@ kv_quality_llama_cpp.py --llama-cpp PLACE [--forms LIST] [--tokens N] [--models 
     Perplexity, its change with the interval of 95 %, mean KL divergence from f16, same top token:
     counted as `semantic-eval perplexity` counts (kv_quality.py).
 
-Exit status: 0, or 77 there is nothing to measure.
+Exit status: 0; 1 the text is too short; 77 there is nothing to measure.
 """
 
 import argparse
@@ -57,7 +57,10 @@ class Score:
 def measure(api, numpy, file, options):
     """Returns form → Score."""
     model = llama_cpp_peer.Model(api, file)
-    ids = model.tokenize(pathlib.Path(options.text).read_text(), True, False)[:options.tokens]
+    ids = model.tokenize(pathlib.Path(options.text).read_text(), True, False)
+    if len(ids) < options.tokens:
+        raise SystemExit(f'{options.text} has {len(ids)} tokens, {options.tokens} are wanted')
+    ids = ids[:options.tokens]
     forms = {name: Form(numpy, model, name, options) for name in options.forms}
     scores = {name: Score() for name in forms}
     for begin in range(0, len(ids) - 1, CHUNK):
