@@ -301,6 +301,19 @@ bool kv_sequence::tail_is_shared() const noexcept {
     return tokens_ % block_tokens != 0 && as_size(tokens_ / block_tokens) < owned_from_;
 }
 
+std::size_t kv_sequence::frame_count() const noexcept {
+    std::size_t count = 0;
+    for (const kv_part part : kv_parts) {
+        for (const kv_block_parts& each : blocks_)
+            if (const auto& block = each.at(part)) count += block->frame_count();
+        const auto i = static_cast<std::size_t>(part);
+        // Shared rows are counted with their block.
+        if (tail_[i] != nullptr && !wide_is_shared_) count += pool_->layout().wide_frames(part);
+        if (next_[i] != nullptr) count += pool_->layout().wide_frames(part);
+    }
+    return count;
+}
+
 int kv_sequence::reserved_tokens() const noexcept {
     if (tail_is_shared() || !may_write_wide()) return tokens_;
     return static_cast<int>(blocks_.size()) * pool_->layout().block_tokens();
@@ -345,6 +358,17 @@ void kv_sequence::advance(int tokens) {
     const int whole = tokens / layout.block_tokens() * layout.block_tokens();
     kept_from_ = std::max(kept_from_, as_size(layout.first_sliding_block(whole)));
     release_behind_window();
+}
+
+bool kv_sequence::drop_shared_tail() {
+    if (!tail_is_shared()) return false;
+    const kv_layout& layout = pool_->layout();
+    std::size_t whole = as_size(tokens_ / layout.block_tokens());
+    const int boundary = static_cast<int>(whole) * layout.block_tokens();
+    if (layout.slides() && as_size(layout.first_sliding_block(boundary)) < released_to_) whole = 0;
+    blocks_.resize(whole);
+    *this = kv_sequence(*pool_, std::move(blocks_), whole == 0 ? 0 : boundary);
+    return true;
 }
 
 std::vector<kv_block_parts> kv_sequence::share() {

@@ -145,10 +145,16 @@ class kv_sequence {
     /// The same without a partly filled tail, which stays the sequence's own. Requires:
     /// window_has_moved() where layers slide, else the window before the tail may be incomplete.
     std::vector<kv_block_parts> share_whole_blocks();
+    /// Lets go of a partly filled tail that is shared, with its f16 rows, so that reserve() copies
+    /// nothing: goes back to the last block boundary, or to 0 where the window before it is gone;
+    /// what is computed again from there is the same. Returns: whether there was such a tail.
+    bool drop_shared_tail();
     /// Whether the window has left a block behind since the blocks were last shared.
     bool window_has_moved() const noexcept { return kept_from_ > kept_from_when_shared_; }
 
     int token_count() const noexcept { return tokens_; }
+    /// Of the pool, all that is the sequence's or shared with it.
+    std::size_t frame_count() const noexcept;
     int reserved_tokens() const noexcept;
     /// Frames of one layer in block order, for attention and append; null where they were released.
     /// Valid until the next reserve(), advance() or share().

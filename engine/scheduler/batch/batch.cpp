@@ -208,7 +208,7 @@ bool batch::relieve(bool others_were_busy) {
     if (decided == relief::wait) return wait_for_others();
     if (decided == relief::preempt_youngest)
         preempt_youngest();
-    else if (others_may_give_way())
+    else if (others_may_give_way() || sequences_.running().front()->cache().drop_shared_tail())
         return true;
     else
         end_for_want_of_blocks(*sequences_.running().front());
@@ -235,9 +235,8 @@ bool batch::others_may_give_way() {
     const auto now = std::chrono::steady_clock::now();
     if (now - short_at_ > short_pause * 10) short_since_ = now;  // some step found room since
     short_at_ = now;
-    const storage::kv_layout& layout = pool_.layout();
-    const sequence_view only = sequences_.running().front()->view();
-    const std::size_t own = layout.frames_for(only.position, 1) * layout.frame_bytes();
+    const std::size_t frames = sequences_.running().front()->cache().frame_count();
+    const std::size_t own = frames * pool_.layout().frame_bytes();
     if (pool_.budget().held_bytes() <= own || now - short_since_ > others_patience) return false;
     std::this_thread::sleep_for(short_pause);
     return true;

@@ -75,7 +75,8 @@ enum class relief {
     preempt_youngest,  // it gives its blocks back, so the oldest always comes to its end; of
                        // several models, that of the one whose turn it is
     release_waiting,   // requests that wait let go of blocks; try the step again
-    end_answer,        // the only sequence has all of the pool there is, and no model has more
+    end_answer,        // the only sequence has all of the pool there is, and no model has more; one
+                       // that began behind a shared tail tries without it first
 };
 /// `inbound`: some that are on their way to the batch may hold blocks, too.
 relief decide_relief(const batch_load& load, bool released, bool inbound);

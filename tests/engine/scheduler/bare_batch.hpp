@@ -25,6 +25,7 @@ struct run_options {
     int max_batch = 16;
     chunk_policy chunks;
     int pool_tokens = 32 * 1024;
+    storage::kv_recipe recipe{4, 64};
     std::shared_ptr<storage::pool_budget> shared{};  // with other pools, in place of pool_tokens
 };
 
@@ -35,10 +36,9 @@ class bare_batch {
         : config_(*model_config::load(model_folder)),
           words_(*tokenizer::load(model_folder)),
           arena_(options.threads),
-          pool_(make_kv_layout(config_, {4, 64}, 256),
-                options.shared
-                    ? options.shared
-                    : std::make_shared<storage::pool_budget>(pool_bytes(options.pool_tokens))),
+          pool_(make_kv_layout(config_, options.recipe, 256),
+                options.shared ? options.shared
+                               : std::make_shared<storage::pool_budget>(pool_bytes(options))),
           store_(open()) {
         arena_.run([&] {
             transformer_limits limits{options.chunks.max_tokens + options.max_batch,
@@ -150,10 +150,10 @@ class bare_batch {
         batch_->add(work);
         return work;
     }
-    std::size_t pool_bytes(int tokens_held) const {
-        auto layout = make_kv_layout(config_, {4, 64}, 256);
-        return static_cast<std::size_t>(tokens_held / 256 * layout.layer_count()) *
-               layout.frame_bytes();
+    /// What the longest conversation of pool_tokens takes.
+    std::size_t pool_bytes(const run_options& options) const {
+        const auto layout = make_kv_layout(config_, options.recipe, 256);
+        return layout.frames_for(options.pool_tokens, 1) * layout.frame_bytes();
     }
     std::unique_ptr<storage::agent_cache_store> open() {
         storage::store_options options;

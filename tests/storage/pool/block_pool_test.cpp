@@ -204,6 +204,24 @@ TEST(kv_sequence, the_append_after_share_copies_the_partly_filled_tail) {
     EXPECT_EQ(sequence.frames(0)[1], tail);
 }
 
+TEST(kv_sequence, without_a_shared_tail_it_goes_on_at_the_last_block_boundary_and_copies_nothing) {
+    const kv_layout layout = two_layers();
+    block_pool pool(layout, layout.frame_bytes() * 4);
+    kv_sequence sequence(pool, {}, 0);
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(append(layout, sequence, std::byte(i + 1)));
+    EXPECT_FALSE(sequence.drop_shared_tail()) << "the tail is its own";
+    (void)sequence.share();
+    EXPECT_FALSE(sequence.reserve(7)) << "no room for a copy";
+    EXPECT_TRUE(sequence.drop_shared_tail());
+    EXPECT_EQ(sequence.token_count(), small_block);
+    EXPECT_EQ(pool.held_count(), 2u);
+    EXPECT_FALSE(sequence.drop_shared_tail()) << "no tail is left";
+    EXPECT_TRUE(sequence.reserve(8));
+    ASSERT_TRUE(append(layout, sequence, std::byte{5}));
+    EXPECT_TRUE(sequence_is(
+        layout, sequence, {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}, std::byte{5}}));
+}
+
 TEST(kv_sequence, a_full_shared_tail_is_not_copied) {
     const kv_layout layout = two_layers();
     block_pool pool(layout, layout.frame_bytes() * 8);
@@ -256,7 +274,7 @@ TEST(kv_sequence, random_forks_extensions_and_releases_keep_every_promise) {
         std::mt19937 random(seed);
         const auto below = [&](std::size_t count) { return random() % count; };
         for (int step = 0; step < 600; ++step) {
-            const std::size_t action = below(10);
+            const std::size_t action = below(11);
             if (runs.empty() || action == 0) {
                 runs.push_back({kv_sequence(pool, {}, 0), {}});
             } else if (action <= 6) {
@@ -272,6 +290,10 @@ TEST(kv_sequence, random_forks_extensions_and_releases_keep_every_promise) {
                 marks.resize(kept);
                 runs.push_back(
                     {kv_sequence(pool, std::move(prefix), static_cast<int>(kept)), marks});
+            } else if (action == 9) {
+                run& one = runs[below(runs.size())];
+                one.sequence.drop_shared_tail();
+                one.marks.resize(static_cast<std::size_t>(one.sequence.token_count()));
             } else {
                 runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(below(runs.size())));
             }

@@ -163,6 +163,29 @@ TEST(kv_sequence_window, never_holds_more_frames_than_the_layout_says) {
         }
 }
 
+// A prefix has frames from what its last token's window reaches on, which may be less than the
+// window before its last whole block.
+TEST(kv_sequence_window, without_a_shared_tail_it_starts_anew_where_the_window_before_it_is_gone) {
+    const kv_layout layout = sliding_layout();
+    const auto tokens = some_tokens(4 * block_tokens);
+    std::set<int> begins;
+    for (int kept = 3 * block_tokens + 1; kept < 4 * block_tokens; ++kept) {
+        block_pool pool(layout, layout.frame_bytes() * 100);
+        std::vector<kv_block_parts> blocks;
+        {
+            kv_sequence writer(pool, {}, 0);
+            append_tokens(writer, layout, {tokens.begin(), tokens.begin() + kept});
+            blocks = writer.share();
+        }
+        kv_sequence sequence(pool, std::move(blocks), kept);
+        ASSERT_TRUE(sequence.drop_shared_tail());
+        const int begin = sequence.token_count();
+        begins.insert(begin);
+        EXPECT_TRUE(sees_its_window(layout, sequence, {tokens.begin(), tokens.begin() + begin}));
+    }
+    EXPECT_EQ(begins, (std::set<int>{0, 3 * block_tokens}));
+}
+
 // Goal: no shared byte changes, nothing leaks, and every window is whole. Method: sequences fork at
 // any place whose window somebody still has, extend, share and vanish at random.
 TEST(kv_sequence_window, random_forks_extensions_and_shares_keep_every_window) {
@@ -182,7 +205,7 @@ TEST(kv_sequence_window, random_forks_extensions_and_shares_keep_every_window) {
         std::mt19937 random(seed);
         const auto below = [&](std::size_t count) { return random() % count; };
         for (int step = 0; step < 300; ++step) {
-            const std::size_t action = below(10);
+            const std::size_t action = below(11);
             if (runs.empty() || action == 0) {
                 runs.push_back({kv_sequence(pool, {}, 0), {}});
             } else if (action <= 5) {
@@ -207,6 +230,10 @@ TEST(kv_sequence_window, random_forks_extensions_and_shares_keep_every_window) {
                 blocks.resize(static_cast<std::size_t>((kept + block_tokens - 1) / block_tokens));
                 runs.push_back({kv_sequence(pool, std::move(blocks), kept),
                                 {from.tokens.begin(), from.tokens.begin() + kept}});
+            } else if (action == 9) {
+                run& one = runs[below(runs.size())];
+                one.sequence.drop_shared_tail();
+                one.tokens.resize(static_cast<std::size_t>(one.sequence.token_count()));
             } else {
                 runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(below(runs.size())));
             }

@@ -203,6 +203,22 @@ TEST_F(wide_sequence, a_reserve_that_fails_for_its_rows_changes_nothing) {
     EXPECT_EQ(sequence.token_count(), 6);
 }
 
+TEST_F(wide_sequence, without_a_shared_tail_it_lets_go_of_the_rows_of_its_group_too) {
+    kv_sequence sequence(pool, {}, 0);
+    append_tokens(sequence, layout, some_tokens(block_tokens + 3));
+    auto shared = sequence.share();
+    sequence = kv_sequence(pool, std::move(shared), block_tokens + 3);
+    EXPECT_EQ(sequence.frame_count(), pool.held_count());
+    EXPECT_TRUE(sequence.drop_shared_tail());
+    EXPECT_EQ(sequence.token_count(), block_tokens);
+    EXPECT_EQ(pool.held_count(), static_cast<std::size_t>(layout.layer_count()));
+    EXPECT_EQ(sequence.frame_count(), pool.held_count());
+    const auto again = some_tokens(block_tokens + 5);
+    append_tokens(sequence, layout, again);
+    EXPECT_EQ(sequence.frame_count(), pool.held_count()) << "its own rows and the next ones";
+    EXPECT_TRUE(has_its_group(layout, sequence, again));
+}
+
 // Goal: nothing leaks, and no row that somebody reads ever changes. Method: sequences fork, extend,
 // publish and vanish at random over a pool that is often full.
 TEST(wide_sequence_random, forks_extensions_and_releases_keep_every_row) {
@@ -226,7 +242,7 @@ TEST(wide_sequence_random, forks_extensions_and_releases_keep_every_row) {
             one.tokens = std::move(more);
         };
         for (int step = 0; step < 400; ++step) {
-            const std::size_t action = below(10);
+            const std::size_t action = below(11);
             if (runs.empty() || action == 0) {
                 runs.push_back({kv_sequence(pool, {}, 0), {}});
             } else if (action <= 6) {
@@ -242,6 +258,10 @@ TEST(wide_sequence_random, forks_extensions_and_releases_keep_every_row) {
                 runs.push_back({kv_sequence(pool, std::move(prefix), static_cast<int>(kept)),
                                 {parent.tokens.begin(),
                                  parent.tokens.begin() + static_cast<std::ptrdiff_t>(kept)}});
+            } else if (action == 9) {
+                run& one = runs[below(runs.size())];
+                one.sequence.drop_shared_tail();
+                one.tokens.resize(static_cast<std::size_t>(one.sequence.token_count()));
             } else {
                 runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(below(runs.size())));
             }

@@ -84,6 +84,64 @@ TEST(batch, an_answer_behind_a_prompt_saved_early_fills_the_whole_pool_and_ends_
     EXPECT_EQ(running.finishes[1].output_tokens, options.pool_tokens - tokens + 1);
 }
 
+/// What the agent of a conversation of about 320 tokens says when it goes on.
+class second_turn {
+  public:
+    second_turn(const storage::kv_recipe& recipe, int pool_tokens)
+        : running_(options(recipe, pool_tokens)) {
+        running_.add(1, turn(notes(15)), endless(20, 1));
+        running_.run_all();
+        EXPECT_NE(running_.remembered(1) % 16, 0) << "inside a group of tokens, so inside a block";
+    }
+    std::vector<token_id> hot() {
+        running_.go_on_from(1, 2, endless(20, 2));
+        return said();
+    }
+    /// Somebody else has `frames` of the pool for a moment.
+    std::vector<token_id> from_disk(std::size_t frames) {
+        running_.evict(1);
+        const job_ptr work = running_.go_on_from(1, 2, endless(20, 2));
+        running_.step();
+        auto found = running_.read_prefix(*work);
+        const auto kept = *running_.pool().allocate(frames);
+        const std::jthread keeper([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            running_.pool().release(kept);
+        });
+        running_.restored(work, std::move(found));
+        return said();
+    }
+
+  private:
+    static run_options options(const storage::kv_recipe& recipe, int pool_tokens) {
+        run_options of;
+        of.recipe = recipe;
+        of.pool_tokens = pool_tokens;
+        return of;
+    }
+    std::vector<token_id> said() {
+        running_.run_all();
+        EXPECT_TRUE(running_.finishes.contains(2)) << running_.failures[2].what;
+        return running_.tokens[2][0];
+    }
+    bare_batch running_;
+};
+
+// Read again from position 0 it would fit, so it must where it goes on from what is remembered: the
+// copy of its partly filled last block is a block more than the pool has.
+TEST(batch, a_conversation_that_fills_the_pool_goes_on_and_says_what_it_says_in_a_larger_one) {
+    const storage::kv_form rotated{4, true};
+    for (const storage::kv_recipe& recipe :
+         {storage::kv_recipe(4), storage::kv_recipe(rotated, rotated).with_wide_tail(16)}) {
+        SCOPED_TRACE(storage::name_of(recipe));
+        const std::vector<token_id> said = second_turn(recipe, 8 * 256).hot();
+        ASSERT_EQ(said.size(), 20u);
+        EXPECT_EQ(second_turn(recipe, 2 * 256).hot(), said);
+        const std::size_t kept = recipe.wide_tail > 0 ? 1 : 0;  // in the room of the next group
+        EXPECT_EQ(second_turn(recipe, 2 * 256).from_disk(kept), said);
+    }
+}
+
 // Somebody keeps a block of the pool for a moment: a model that is not at work, or a look-up in
 // what this one remembers.
 TEST(batch, an_answer_waits_two_seconds_for_what_is_kept_beside_it_and_no_longer) {
