@@ -1,6 +1,7 @@
 #include "engine/text/jinja/values/marked_text.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "engine/text/tokenizer/utf8.hpp"
@@ -51,18 +52,31 @@ marked_text marked_text::part(std::size_t begin, std::size_t end) const {
     return out;
 }
 
+constexpr std::size_t stretch = 255;  // bytes
+
 std::size_t count_characters(std::string_view text) noexcept {
-    return static_cast<std::size_t>(std::count_if(
-        text.begin(), text.end(), [](char byte) { return !utf8::is_continuation(byte); }));
+    std::size_t count = 0;
+    // In stretches whose counts fit a byte: many bytes are compared and added at once then.
+    for (std::size_t at = 0; at < text.size(); at += stretch) {
+        std::uint8_t begun = 0;
+        for (const char byte : text.substr(at, stretch)) begun += !utf8::is_continuation(byte);
+        count += begun;
+    }
+    return count;
 }
 
 std::size_t byte_of_character(std::string_view text, std::size_t index) noexcept {
-    std::size_t at = 0;
-    while (index > 0 && at < text.size()) {
-        at = next_character(text, at);
-        --index;
+    if (index == 0 || text.empty()) return 0;
+    // Whole stretches at a time, as far as that character does not begin inside one.
+    std::size_t at = 1;
+    for (; at + stretch <= text.size(); at += stretch) {
+        const std::size_t begun = count_characters(text.substr(at, stretch));
+        if (begun >= index) break;
+        index -= begun;
     }
-    return at;
+    for (; at < text.size(); ++at)
+        if (!utf8::is_continuation(text[at]) && --index == 0) return at;
+    return text.size();
 }
 
 std::size_t next_character(std::string_view text, std::size_t at) noexcept {
