@@ -137,8 +137,9 @@ TEST(batch, a_conversation_that_fills_the_pool_goes_on_and_says_what_it_says_in_
         const std::vector<token_id> said = second_turn(recipe, 8 * 256).hot();
         ASSERT_EQ(said.size(), 20u);
         EXPECT_EQ(second_turn(recipe, 2 * 256).hot(), said);
-        const std::size_t kept = recipe.wide_tail > 0 ? 1 : 0;  // in the room of the next group
-        EXPECT_EQ(second_turn(recipe, 2 * 256).from_disk(kept), said);
+        EXPECT_EQ(second_turn(recipe, 2 * 256).from_disk(0), said);
+        if (recipe.wide_tail == 0) continue;  // what is read from disk leaves no frame to keep
+        EXPECT_EQ(second_turn(recipe, 2 * 256).from_disk(1), said);
     }
 }
 
