@@ -38,6 +38,7 @@ int run_greedy(const command& self, const std::vector<std::string>& words);
 int run_capacity(const command& self, const std::vector<std::string>& words);
 int run_inspect(const command& self, const std::vector<std::string>& words);
 int run_perplexity(const command& self, const std::vector<std::string>& words);
+int run_exactness(const command& self, const std::vector<std::string>& words);
 int run_recall(const command& self, const std::vector<std::string>& words);
 int run_sweep(const command& self, const std::vector<std::string>& words);
 

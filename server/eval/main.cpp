@@ -38,6 +38,11 @@ constexpr command commands[] = {
      "Prints how well a text is predicted with K and V in several forms, and how far each is from "
      "the first: perplexity, KL divergence, same top token, by depth.",
      semantic::eval::run_perplexity},
+    {"exactness", "[--model MODEL] [--kv LIST|all] [--text FILE] [--tokens N]",
+     "Shows that a text's logits are the same bits whatever the chunks, the threads and the batch, "
+     "and behind a prefix that is forked, parted, restored from disk or imported; exit status 1 if "
+     "not.",
+     semantic::eval::run_exactness},
     {"recall", "[--model MODEL] --cases FILE [--kv-bits LIST] [--limit N] [--per-length N]",
      "Asks a model for facts told earlier and prints how many it knows, by context length and KV "
      "bits.",

@@ -43,7 +43,8 @@ offline_model::offline_model(const offline_options& options)
     : options_(options),
       config_(take(engine::model_config::load(options.directory))),
       kernels_(kernels_named(options.kernels)),
-      arena_(std::make_shared<engine::compute_arena>(options.threads)) {
+      arena_(std::make_shared<engine::compute_arena>(options.threads)),
+      calibration_(std::make_shared<std::unique_ptr<const engine::calibration>>()) {
     if (options.tokens_max > config_.context_tokens_max) {
         throw bad_input(std::to_string(options.tokens_max) +
                         " tokens do not fit the model's context of " +
@@ -66,11 +67,11 @@ offline_model::offline_model(const offline_options& options)
     take_recipe(*model_);
 }
 
-offline_model::offline_model(const offline_model& other, const std::string& kv)
+offline_model::offline_model(const offline_model& other, const std::string& kv, int threads)
     : options_(other.options_),
       config_(other.config_),
       kernels_(other.kernels_),
-      arena_(other.arena_),
+      arena_(threads == 0 ? other.arena_ : std::make_shared<engine::compute_arena>(threads)),
       calibration_(other.calibration_) {
     options_.kv = kv;
     take_recipe(*other.model_);
@@ -90,15 +91,17 @@ void offline_model::take_recipe(const engine::transformer& weights) {
     const auto blocks =
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
     const std::size_t frames =
-        std::max<std::size_t>(blocks, 1) * config_.layers.size() + 2 * layout.wide_frames();
+        static_cast<std::size_t>(options_.sequences) *
+        (std::max<std::size_t>(blocks, 1) * config_.layers.size() + 2 * layout.wide_frames());
     pool_ = std::make_unique<storage::block_pool>(layout, frames * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};
-    model_ = take(weights.with_layout(layout, limits, chosen.keys));
+    // Inside, so that its work is cut for the arena's threads.
+    arena_->run([&] { model_ = take(weights.with_layout(layout, limits, chosen.keys)); });
 }
 
 const engine::calibration& offline_model::calibrate(const engine::transformer& weights) {
-    if (calibration_ != nullptr) return *calibration_;
+    if (*calibration_ != nullptr) return **calibration_;
     const auto words = take(engine::tokenizer::load(options_.directory, options_.tokenizer_pre));
     progress_line progress("measuring KV recipes, %");
     storage::result<engine::calibration> result = engine::calibration{};
@@ -107,8 +110,8 @@ const engine::calibration& offline_model::calibrate(const engine::transformer& w
             progress.show(static_cast<std::size_t>(100 * part), 100);
         });
     });
-    calibration_ = std::make_shared<engine::calibration>(take(std::move(result)));
-    return *calibration_;
+    *calibration_ = std::make_unique<engine::calibration>(take(std::move(result)));
+    return **calibration_;
 }
 
 std::unique_ptr<storage::kv_sequence> offline_model::start() const {
@@ -137,15 +140,20 @@ std::vector<float> offline_model::run(storage::kv_sequence& sequence, std::span<
         while (asked < wanted.size() && static_cast<std::size_t>(wanted[asked]) < first + count) {
             in_chunk.push_back(wanted[asked++] - static_cast<int>(first));
         }
-        if (auto room = sequence.reserve(sequence.token_count() + static_cast<int>(count)); !room) {
-            throw bad_input(room.error().what);
-        }
-        engine::sequence_step step{ids.subspan(first, count), &sequence, in_chunk, to};
-        arena_->run([&] { model_->forward({&step, 1}); });
+        engine::sequence_step one{ids.subspan(first, count), &sequence, in_chunk, to};
+        step({&one, 1});
         first += count;
         if (on_progress) on_progress(first);
     }
     return out;
+}
+
+void offline_model::step(std::span<engine::sequence_step> batch) {
+    for (const engine::sequence_step& each : batch) {
+        const int end = each.cache->token_count() + static_cast<int>(each.tokens.size());
+        if (auto room = each.cache->reserve(end); !room) throw bad_input(room.error().what);
+    }
+    arena_->run([&] { model_->forward(batch); });
 }
 
 std::vector<token_id> offline_model::greedy(std::span<const token_id> prompt, int max_new,

@@ -1,5 +1,5 @@
 #pragma once
-// A model without a server: one sequence at a time, prefilled in chunks.
+// A model without a server: a sequence prefilled in chunks, or steps of several.
 // Owner: a command. Thread: one.
 
 #include <functional>
@@ -12,6 +12,7 @@
 #include "engine/model/transformer.hpp"
 #include "engine/recipe/calibration.hpp"
 #include "storage/pool/block_pool.hpp"
+#include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::eval {
 
@@ -25,20 +26,25 @@ struct offline_options {
     std::string weights = "native";  // or q8, q4: what matrices are quantised to
     bool compensated = false;        // transformer_limits::compensated
     std::string tokenizer_pre = {};  // engine_options::tokenizer_pre, where kv is "default"
+    int sequences = 1;               // of tokens_max tokens each, that the pool has room for
 };
 
 class offline_model {
   public:
     /// Blocks. Throws bad_input with the sentence of what is wrong.
     explicit offline_model(const offline_options& options);
-    /// The same weights and threads with K and V kept as `kv` says. Throws bad_input.
-    offline_model(const offline_model& other, const std::string& kv);
+    /// The same weights with K and V kept as `kv` says, on the same threads or on so many of its
+    /// own. Throws bad_input.
+    offline_model(const offline_model& other, const std::string& kv, int threads = 0);
 
     const engine::model_config& config() const noexcept { return config_; }
     const char* kernels() const noexcept { return kernels_->name; }
     int threads() const noexcept { return arena_->threads(); }
     int chunk_tokens() const noexcept { return options_.chunk_tokens; }
     const storage::kv_layout& layout() const noexcept { return pool_->layout(); }
+    storage::block_pool& pool() noexcept { return *pool_; }
+    /// The recipe's name.
+    std::string kv() const { return std::string(storage::name_of(layout().recipe())); }
     /// Runs `body` on the model's threads.
     void compute(const std::function<void()>& body) { arena_->run(body); }
 
@@ -51,6 +57,9 @@ class offline_model {
     std::vector<float> run(storage::kv_sequence& sequence, std::span<const storage::token_id> ids,
                            std::span<const int> wanted,
                            const std::function<void(std::size_t)>& on_progress = {});
+    /// Appends to several sequences at once. Requires: ids inside the vocabulary, no more than
+    /// chunk_tokens() in all.
+    void step(std::span<engine::sequence_step> batch);
     /// Greedy tokens after `prompt`, at most `max_new`, ending behind the first one of `stops`.
     std::vector<storage::token_id> greedy(std::span<const storage::token_id> prompt, int max_new,
                                           std::span<const storage::token_id> stops = {});
@@ -66,7 +75,8 @@ class offline_model {
     std::shared_ptr<engine::compute_arena> arena_;
     std::unique_ptr<storage::block_pool> pool_;
     std::unique_ptr<engine::transformer> model_;
-    std::shared_ptr<const engine::calibration> calibration_;  // once measured
+    // Null inside until it was measured; one for all models over the same weights.
+    std::shared_ptr<std::unique_ptr<const engine::calibration>> calibration_;
 };
 
 }  // namespace semantic::eval

@@ -178,7 +178,7 @@ TEST_F(semantic_eval, help_lists_the_commands_and_each_has_its_own) {
     outcome help = run("--help");
     EXPECT_EQ(help.status, 0);
     for (const char* command : {"tokenize", "detokenize", "render", "logits", "greedy", "recall",
-                                "perplexity", "inspect", "capacity"}) {
+                                "perplexity", "exactness", "inspect", "capacity"}) {
         EXPECT_NE(help.out.find(command), std::string::npos) << command;
         EXPECT_EQ(run(std::string(command) + " --help").status, 0) << command;
     }
