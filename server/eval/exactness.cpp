@@ -31,7 +31,8 @@ class scratch_folder {
   public:
     scratch_folder() {
         const char* named = std::getenv("TMPDIR");
-        path_ = std::string(named == nullptr ? "/tmp" : named) + "/semantic-exactness-XXXXXX";
+        const bool is_named = named != nullptr && *named != '\0';
+        path_ = std::string(is_named ? named : "/tmp") + "/semantic-exactness-XXXXXX";
         if (::mkdtemp(path_.data()) == nullptr)
             throw bad_input(path_ + ": cannot be made (TMPDIR names the folder)");
     }
