@@ -3,11 +3,13 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
 #include "engine/kernels/block_forms.hpp"
 #include "engine/kernels/mxfp4_codes.hpp"
+#include "storage/types/assert.hpp"
 
 namespace semantic::engine {
 namespace {
@@ -197,6 +199,20 @@ void linear(const kernel_table& kernels, const task_runner& tasks, const packed_
             const float* x, int count, float* y, std::size_t ldy, float* scratch) {
     const linear_job job{&weights, y, ldy};
     linear(kernels, tasks, {&job, 1}, x, count, weights.cols, scratch);
+}
+
+void linear_from(const kernel_table& kernels, const task_runner& tasks,
+                 std::span<const linear_job> jobs, const float* x, int first, int count, int cols,
+                 float* scratch) {
+    std::array<linear_job, 4> rest;
+    ASSERT(jobs.size() <= rest.size());
+    const auto rows = static_cast<std::size_t>(first);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+        rest[i] = jobs[i];
+        rest[i].y += rows * rest[i].ldy;
+    }
+    linear(kernels, tasks, std::span(rest).first(jobs.size()),
+           x + rows * static_cast<std::size_t>(cols), count - first, cols, scratch);
 }
 
 void linear_blas(const task_runner& tasks, const packed_matrix& weights, const float* x, int count,

@@ -30,6 +30,11 @@ void linear(const kernel_table& kernels, const task_runner& tasks, std::span<con
             const float* x, int count, int cols, float* scratch);
 void linear(const kernel_table& kernels, const task_runner& tasks, const packed_matrix& weights,
             const float* x, int count, float* y, std::size_t ldy, float* scratch);
+/// linear() of the rows [first, count) of x and of every y; those before `first` stay as they are.
+/// Requires: at most 4 jobs.
+void linear_from(const kernel_table& kernels, const task_runner& tasks,
+                 std::span<const linear_job> jobs, const float* x, int first, int count, int cols,
+                 float* scratch);
 
 /// The same for one float matrix with OpenBLAS, whatever the CPU, in 8-row blocks padded with
 /// zeros so that a row's result does not depend on the rows beside it. Allocates per-thread buffers

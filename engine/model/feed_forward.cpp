@@ -81,9 +81,9 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
     float* up = gate + gate_up_.count() / 2;
     const linear_job jobs[] = {{&w.gate.matrix, gate, width}, {&w.up.matrix, up, width}};
     const linear_job down = {&w.down.matrix, y, area(1, hidden)};
-    if (tape != nullptr) tape->take_input(tasks_, x, count, hidden);
-    linear(kernels_, tasks_, jobs, x, rows, hidden, linear_scratch_.data());
-    if (tape != nullptr) tape->take_outputs(tasks_, jobs, count);
+    int first = tape != nullptr ? tape->take_input(tasks_, x, count, hidden) : 0;
+    linear_from(kernels_, tasks_, jobs, x, first, rows, hidden, linear_scratch_.data());
+    if (tape != nullptr) tape->take_outputs(tasks_, jobs, first, count);
     tasks_.for_rows(0, count, 8 * inner, [&](int row) {
         float* g = gate + area(row, inner);
         float* u = up + area(row, inner);
@@ -96,9 +96,9 @@ void feed_forward::gated_mlp(const gated_weights& w, float* x, int count, bool c
         activate(g, u, width);
         if (compensated) quantization_error(g, inner, g + area(count, inner), u);
     });
-    if (tape != nullptr) tape->take_input(tasks_, gate, count, inner);
-    linear(kernels_, tasks_, {&down, 1}, gate, rows, inner, linear_scratch_.data());
-    if (tape != nullptr) tape->take_outputs(tasks_, {&down, 1}, count);
+    if (tape != nullptr) first = tape->take_input(tasks_, gate, count, inner);
+    linear_from(kernels_, tasks_, {&down, 1}, gate, first, rows, inner, linear_scratch_.data());
+    if (tape != nullptr) tape->take_outputs(tasks_, {&down, 1}, first, count);
     tasks_.for_rows(0, count, 2 * hidden, [&](int row) {
         float* to = y + area(row, hidden);
         if (compensated) kernels_.add(to, to + area(count, hidden), area(1, hidden));

@@ -186,10 +186,11 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
         output_and_mlp(layer);
     }
     // After K and V of the last layer, only the rows whose logits are wanted go on.
-    project(last, false, true);
+    project(last, captured.wants_queries(), true);
     wait_for(last, batch);
     keep_logit_rows(batch);
     if (rows_ > 0) {
+        ASSERT(!captured.wants_queries());
         project(last, true, false);
         attend(last);
         output_and_mlp(last);
@@ -348,10 +349,10 @@ void transformer::impl::project_latent_panel(int layer, int begin, int end, bool
 void transformer::impl::multiply(std::span<const linear_job> jobs,
                                  std::span<const linear_job> compensated, float* x, int count) {
     const int cols = jobs[0].weights->cols;
-    if (tape != nullptr) tape->take_input(tasks, x, count, cols);
-    linear(kernels, tasks, jobs, x, count, cols, linear_scratch_.data());
+    const int first = tape != nullptr ? tape->take_input(tasks, x, count, cols) : 0;
+    linear_from(kernels, tasks, jobs, x, first, count, cols, linear_scratch_.data());
     if (tape == nullptr || !tape->replays()) correction_.add(compensated, x, count, cols);
-    if (tape != nullptr) tape->take_outputs(tasks, jobs, count);
+    if (tape != nullptr) tape->take_outputs(tasks, jobs, first, count);
 }
 
 void transformer::impl::place_query(int layer, int row, const float* q) {

@@ -68,9 +68,8 @@ class transformer {
     void forward(std::span<sequence_step> batch);
 
     /// From now on forward() copies the heads of each row, before rope, to `keys` [layers,
-    /// rows_max, kv_heads * head_dim] and `queries` [layers, rows_max, heads * head_dim], of the
-    /// last layer only where all logits are asked for; null: no more. Requires: no latent
-    /// attention.
+    /// rows_max, kv_heads * head_dim] and `queries` [layers, rows_max, heads * head_dim]; null: no
+    /// more. Requires: no latent attention; no logits are asked for while queries are copied.
     void capture(float* keys, float* queries);
     /// From now on forward() records its products on the tape, or replays them, as the tape says;
     /// null: no more. The tape grows while it records. Requires: no mixture of experts, whose

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <new>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -26,7 +25,8 @@ using storage::token_id;
 
 constexpr int tokens_max = 768;         // of prose, which is what the text begins with
 constexpr std::size_t tokens_min = 24;  // some are left to score
-constexpr int means_rows = 32;          // tokens of one step, and of one piece of the text
+constexpr int means_rows = 32;          // tokens of one piece of the text
+constexpr int means_step = 64;          // tokens of one step: they change no result
 constexpr int means_stride = 6;         // of so many pieces one is read
 constexpr int means_from = 4;           // the first tokens have keys of their own kind
 constexpr double means_part = 0.1;      // of the time
@@ -70,12 +70,9 @@ key_statistics measure_keys(const transformer& model, const model_config& config
                       kv_heads = as_size(config.kv_heads), heads = as_size(config.heads);
     const std::size_t group = heads / kv_heads;
     const int all = static_cast<int>(tokens.size());
-    recipe_reader plain(model, config, reference_recipe(), {}, all, {means_rows, means_rows});
-    std::vector<float> keys(layers * means_rows * kv_heads * dim);
-    std::vector<float> queries(layers * means_rows * heads * dim);
-    std::vector<float> logits(means_rows * as_size(config.vocabulary));
-    std::vector<int> every_row(means_rows);
-    std::iota(every_row.begin(), every_row.end(), 0);
+    recipe_reader plain(model, config, reference_recipe(), {}, all, {means_step, 0});
+    std::vector<float> keys(layers * means_step * kv_heads * dim);
+    std::vector<float> queries(layers * means_step * heads * dim);
     std::vector<head_sums> sums(layers * kv_heads,
                                 {std::vector<double>(dim), query_moments(config.head_dim)});
     const task_runner tasks;
@@ -86,14 +83,13 @@ key_statistics measure_keys(const transformer& model, const model_config& config
         });
     };
     plain.model().capture(keys.data(), queries.data());
-    for (int begin = 0; begin < all; begin += means_rows) {
-        const int count = std::min(means_rows, all - begin);
-        plain.read(tokens.subspan(as_size(begin), as_size(count)),
-                   std::span(every_row).first(as_size(count)), logits.data());
+    for (int begin = 0; begin < all; begin += means_step) {
+        const int count = std::min(means_step, all - begin);
+        plain.read(tokens.subspan(as_size(begin), as_size(count)), {}, nullptr);
         over_heads([&](std::size_t index) {
             const std::size_t layer = index / kv_heads, head = index % kv_heads;
             for (int row = std::max(0, means_from - begin); row < count; ++row) {
-                const std::size_t at = layer * means_rows + as_size(row);
+                const std::size_t at = layer * means_step + as_size(row);
                 const float* key = keys.data() + (at * kv_heads + head) * dim;
                 for (std::size_t i = 0; i < dim; ++i)
                     sums[index].keys[i] += static_cast<double>(key[i]);

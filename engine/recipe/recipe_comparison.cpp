@@ -27,12 +27,22 @@ struct hopeless {
 };
 constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
 
-/// A candidate is surely within the bound after so many positions, where its mean divergence and so
-/// many standard errors of it are. Beside it a smaller one that is outside after some more
-/// positions is given up: reading on would seldom change that, and takes a large model seconds.
-constexpr int sure_from = 128;
-constexpr double sure_errors = 3.0;
-constexpr int outside_from = 192;
+/// After so many positions a candidate is surely within the bound, where its mean divergence and so
+/// many standard errors of it are: few positions tell little of how far the few worst of many are
+/// off. Whether a candidate reads on was tried on five models (perf/README.md, Keys and values).
+struct sureness {
+    int positions;
+    double errors;
+};
+constexpr sureness sure_from[] = {{64, 5.0}, {128, 3.0}};
+/// Beside a candidate that is surely within, a smaller one that is outside after so many positions
+/// is given up: reading on would seldom change that, and takes a large model seconds.
+constexpr int outside_from = 128;
+
+/// Candidates of so many sizes begin. After some positions the others join where none of these is
+/// within the bound, and for them the reference is read once more.
+constexpr std::size_t sizes_first = 2;
+constexpr int join_from = 64;
 
 /// Rows of one step whose tape is not above tape_bytes_max: they change memory and no result.
 int rows_of(const model_config& config) {
@@ -75,8 +85,7 @@ float bytes_share(const model_config& config, const storage::kv_recipe& recipe) 
 recipe_reader::recipe_reader(const transformer& model, const model_config& config,
                              const storage::named_kv_recipe& recipe, const key_statistics& keys,
                              int tokens, transformer_limits limits)
-    : name_(recipe.name),
-      share_(bytes_share(config, recipe.recipe)),
+    : share_(bytes_share(config, recipe.recipe)),
       pool_(layout_of(config, recipe.recipe), pool_bytes(layout_of(config, recipe.recipe), tokens)),
       sequence_(pool_, {}, 0) {
     auto own = model.with_layout(pool_.layout(), limits, keys);
@@ -114,28 +123,71 @@ int recipe_comparison::positions() const {
 std::vector<recipe_score> recipe_comparison::run(
     std::span<const storage::named_kv_recipe> candidates,
     const std::function<void(double)>& progress) {
-    const auto reader = [this](const storage::named_kv_recipe& recipe) {
-        auto made = std::make_unique<recipe_reader>(model_, config_, recipe, keys_,
-                                                    static_cast<int>(tokens_.size()), limits_);
-        if (can_replay(config_)) made->model().use_tape(&tape_);
-        return made;
-    };
-    reference_ = reader(reference_recipe());
+    candidates_ = candidates;
+    reference_ = open(reference_recipe());
     open_.clear();
-    for (const storage::named_kv_recipe& each : candidates) open_.push_back(reader(each));
-    scores_.assign(candidates.size(), {});
+    open_.resize(candidates.size());
+    scores_.clear();
+    for (const storage::named_kv_recipe& each : candidates)
+        scores_.push_back({std::string(each.name), bytes_share(config_, each.recipe)});
     sure_share_ = std::numeric_limits<float>::infinity();
+    begin_smallest();
     const int last = static_cast<int>(tokens_.size()) - 1;
     for (int begin = 0; begin < last; begin += limits_.rows_max) {
         if (std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; })) break;
         const int end = std::min(begin + limits_.rows_max, last);
-        read_piece(begin, end);
+        read_piece(begin, end, begun_);
+        settle();
+        if (is_time_to_join(end)) join_waiting(end);
         progress(static_cast<double>(end) / last);
     }
     return scores_;
 }
 
-void recipe_comparison::read_piece(int begin, int end) {
+std::unique_ptr<recipe_reader> recipe_comparison::open(const storage::named_kv_recipe& recipe) {
+    auto made = std::make_unique<recipe_reader>(model_, config_, recipe, keys_,
+                                                static_cast<int>(tokens_.size()), limits_);
+    if (can_replay(config_)) made->model().use_tape(&tape_);
+    return made;
+}
+
+void recipe_comparison::begin_smallest() {
+    std::vector<float> sizes;
+    for (const recipe_score& each : scores_) sizes.push_back(each.bytes_share);
+    std::ranges::sort(sizes);
+    sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+    begun_.clear();
+    waiting_.clear();
+    for (std::size_t i = 0; i < scores_.size(); ++i) {
+        const bool begins =
+            sizes.size() <= sizes_first || scores_[i].bytes_share < sizes[sizes_first];
+        (begins ? begun_ : waiting_).push_back(i);
+        if (begins) open_[i] = open(candidates_[i]);
+    }
+}
+
+/// `end`: of what was read.
+bool recipe_comparison::is_time_to_join(int end) const {
+    if (waiting_.empty()) return false;
+    if (std::ranges::any_of(scores_, [&](const auto& each) { return bound_.holds(each); }))
+        return false;
+    const bool is_read = end + 1 == static_cast<int>(tokens_.size());
+    return is_read || end - scored_from_ >= join_from ||
+           std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; });
+}
+
+/// Those that wait read what the others have read, up to `end`.
+void recipe_comparison::join_waiting(int end) {
+    reference_ = open(reference_recipe());
+    for (const std::size_t i : waiting_) open_[i] = open(candidates_[i]);
+    for (int begin = 0; begin < end; begin += limits_.rows_max)
+        read_piece(begin, std::min(begin + limits_.rows_max, end), waiting_);
+    begun_.insert(begun_.end(), waiting_.begin(), waiting_.end());
+    waiting_.clear();
+    settle();
+}
+
+void recipe_comparison::read_piece(int begin, int end, std::span<const std::size_t> readers) {
     const auto piece =
         tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     const int first = std::clamp(scored_from_, begin, end);
@@ -146,18 +198,17 @@ void recipe_comparison::read_piece(int begin, int end) {
     for_rows(wanted.size(), [&](std::size_t row) {
         predictions_[row] = read_logits(row_of(reference_logits_, row));
     });
-    for (std::size_t i = 0; i < open_.size(); ++i) {
+    for (const std::size_t i : readers) {
         if (open_[i] == nullptr) continue;
         tape_.replay();
         open_[i]->read(piece, wanted, logits_.data());
         compare_piece(*open_[i], first, wanted.size());
         const score_sum& sum = open_[i]->scores();
-        scores_[i] = {open_[i]->name(), open_[i]->share(),
-                      static_cast<float>(sum.divergence_mean()),
-                      static_cast<float>(sum.same_top_share()), sum.positions()};
+        scores_[i].divergence_mean = static_cast<float>(sum.divergence_mean());
+        scores_[i].same_top_share = static_cast<float>(sum.same_top_share());
+        scores_[i].positions = sum.positions();
         if (is_given_up(sum)) open_[i].reset();
     }
-    settle();
 }
 
 // The smallest candidate that is surely within the bound is not read on, nor is a larger one; of
@@ -176,9 +227,11 @@ void recipe_comparison::settle() {
 }
 
 bool recipe_comparison::is_sure(const score_sum& scores) const {
-    return scores.positions() >= sure_from &&
-           scores.divergence_mean() + sure_errors * scores.divergence_error() <=
-               bound_.divergence_limit();
+    return std::ranges::any_of(sure_from, [&](const sureness& from) {
+        return scores.positions() >= from.positions &&
+               scores.divergence_mean() + from.errors * scores.divergence_error() <=
+                   bound_.divergence_limit();
+    });
 }
 
 /// `first`: position of the first of the `rows` rows of logits.

@@ -36,11 +36,9 @@ class recipe_reader {
               float* logits);
     transformer& model() noexcept { return *model_; }
     score_sum& scores() noexcept { return scores_; }
-    const std::string& name() const noexcept { return name_; }
     float share() const noexcept { return share_; }
 
   private:
-    std::string name_;
     float share_;
     storage::block_pool pool_;
     storage::kv_sequence sequence_;
@@ -58,14 +56,20 @@ class recipe_comparison {
 
     /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
     /// into the bound, or is far outside, is given up and scored on what it has read; so is one
-    /// that is surely within, and what is larger than that.
+    /// that is surely within, and what is larger than that. Candidates of the two smallest sizes
+    /// begin; the larger ones read the text only where none of these soon is within the bound, and
+    /// else are not measured.
     std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
                                   const std::function<void(double)>& progress);
     /// Positions whose predictions are compared.
     int positions() const;
 
   private:
-    void read_piece(int begin, int end);
+    std::unique_ptr<recipe_reader> open(const storage::named_kv_recipe& recipe);
+    void begin_smallest();
+    bool is_time_to_join(int end) const;
+    void join_waiting(int end);
+    void read_piece(int begin, int end, std::span<const std::size_t> readers);
     void compare_piece(recipe_reader& candidate, int first, std::size_t rows);
     void settle();
     bool is_sure(const score_sum& scores) const;
@@ -84,7 +88,9 @@ class recipe_comparison {
     task_runner tasks_;
     product_tape tape_;
     std::unique_ptr<recipe_reader> reference_;
-    std::vector<std::unique_ptr<recipe_reader>> open_;  // null: given up
+    std::span<const storage::named_kv_recipe> candidates_;
+    std::vector<std::unique_ptr<recipe_reader>> open_;  // null: waiting, or given up
+    std::vector<std::size_t> begun_, waiting_;          // candidates
     std::vector<recipe_score> scores_;
     // Of the smallest candidate that is surely within the bound; infinity: of none.
     float sure_share_ = 0.0f;

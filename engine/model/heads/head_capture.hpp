@@ -14,6 +14,7 @@ struct head_capture {
     float* queries = nullptr;  // [layers, rows_max, heads, head_dim]; null: not wanted
     int rows_max = 0;
 
+    bool wants_queries() const noexcept { return queries != nullptr; }
     void take_key(const model_config& config, int layer, int row, int head, const float* x) const {
         take(keys, config, config.kv_heads, layer, row, head, x);
     }

@@ -26,9 +26,12 @@ class product_tape {
     bool replays() const noexcept { return replays_; }
 
     /// Before the product of x [count, cols]: writes x down, or leaves in x what it differs by.
-    void take_input(const task_runner& tasks, float* x, int count, int cols);
-    /// After it: writes every job's y down, or adds the recorded one.
-    void take_outputs(const task_runner& tasks, std::span<const linear_job> jobs, int count);
+    /// Returns: the first row that has to be multiplied; those before it do not differ.
+    int take_input(const task_runner& tasks, float* x, int count, int cols);
+    /// After the product of the rows from `first` on: writes every job's y down, or adds the
+    /// recorded one; rows before `first` become the recorded ones.
+    void take_outputs(const task_runner& tasks, std::span<const linear_job> jobs, int first,
+                      int count);
 
   private:
     void start(bool replays) {

@@ -5,6 +5,9 @@
 #include <cblas.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
+
 #include "tests/engine/kernels/attention_case.hpp"
 #include "tests/engine/kernels/block_matrix.hpp"
 #include "tests/engine/kernels/support.hpp"
@@ -50,6 +53,30 @@ TEST(gemm, several_matrices_at_once_equal_each_alone) {
         run(together, false);
         run(alone, true);
         EXPECT_TRUE(same_bits(together.data(), alone.data(), together.size())) << count;
+    }
+}
+
+TEST(gemm, rows_from_a_given_one_on_equal_those_of_all_and_the_others_stay) {
+    source random(36);
+    const int cols = 320, count = 9;
+    const test_matrix a = make_quant_matrix(weight_kind::q4, scale_kind::f16, 50, cols, random);
+    const test_matrix b = make_float_matrix(weight_kind::bf16, 33, cols, random);
+    buffer<float> x(attention_case::size(count, cols));
+    random.fill(x);
+    buffer<float> scratch(linear_scratch_floats(count, cols));
+    const auto run = [&](int first) {
+        std::vector<float> y(attention_case::size(count, 83), -7.0f);
+        const linear_job jobs[] = {{&a.packed, y.data(), 83}, {&b.packed, y.data() + 50, 83}};
+        linear_from(best(), tasks(), jobs, x.data(), first, count, cols, scratch.data());
+        return y;
+    };
+    const std::vector<float> all = run(0);
+    for (const int first : {1, 5, count}) {
+        const std::vector<float> some = run(first);
+        const std::size_t at = attention_case::size(first, 83);
+        EXPECT_EQ(std::ranges::count(std::span(some).first(at), -7.0f),
+                  static_cast<std::ptrdiff_t>(at));
+        EXPECT_TRUE(same_bits(some.data() + at, all.data() + at, all.size() - at)) << first;
     }
 }
 

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <span>
 
 #include "engine/model/compute_arena.hpp"
 #include "engine/model/heads/key_means.hpp"
+#include "engine/model/heads/key_shaping.hpp"
 #include "engine/recipe/calibration_file.hpp"
 #include "engine/recipe/calibration_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"
@@ -124,6 +127,18 @@ TEST(calibration, measures_what_the_choice_needs_and_16_bit_against_itself) {
     EXPECT_TRUE(next_batch(candidates, result.scores, {}).empty());
 }
 
+TEST(calibration, the_keys_of_every_head_are_shaped_by_queries_of_its_layer) {
+    measured_model model(2);
+    const std::vector<float> feedback = model.measure().keys.feedback;
+    const std::size_t each = key_shaping::each(model.config.head_dim);
+    ASSERT_EQ(feedback.size() % each, 0u);
+    for (std::size_t head = 0; head < feedback.size() / each; ++head) {
+        const auto its = std::span(feedback).subspan(head * each, each);
+        const auto zeros = std::ranges::count(its, 0.0f);
+        EXPECT_LT(zeros, static_cast<std::ptrdiff_t>(each / 10)) << head;
+    }
+}
+
 /// The model that comes with the tree reads words by recipes beside 16 bit.
 std::vector<recipe_score> compared(measured_model& model,
                                    std::initializer_list<std::string_view> names,
@@ -149,14 +164,14 @@ TEST(recipe_comparison, replays_the_reference_to_the_bit_where_k_and_v_are_kept_
     measured_model model(2);
     int positions = 0;
     const recipe_score same = compared(model, "k16v16", {}, &positions);
-    EXPECT_EQ(same, (recipe_score{"k16v16", 1.0f, 0.0f, 1.0f, 128}));
+    EXPECT_EQ(same, (recipe_score{"k16v16", 1.0f, 0.0f, 1.0f, 64}));
 }
 
 TEST(recipe_comparison, gives_up_a_candidate_that_cannot_come_into_the_bound_any_more) {
     measured_model model(2);
     int positions = 0;
     const recipe_score sure = compared(model, "k4v4", {1e3f, 0.0f}, &positions);
-    EXPECT_EQ(sure.positions, 128);
+    EXPECT_EQ(sure.positions, 64);
     const recipe_score whole =
         compared(model, "k4v4", {1.07f * sure.divergence_mean, 0.0f}, &positions);
     EXPECT_EQ(whole.positions, positions);
@@ -170,6 +185,16 @@ TEST(recipe_comparison, gives_up_a_candidate_that_cannot_come_into_the_bound_any
     EXPECT_GT(late.positions, positions / 4);
 }
 
+/// Positions that were compared of each.
+std::vector<int> positions_read(measured_model& model,
+                                std::initializer_list<std::string_view> names, float limit) {
+    int all = 0;
+    std::vector<int> each;
+    for (const recipe_score& score : compared(model, names, {limit, 0.0f}, &all))
+        each.push_back(score.positions);
+    return each;
+}
+
 TEST(recipe_comparison,
      reads_on_beside_a_candidate_that_is_surely_within_only_what_may_be_smaller) {
     measured_model model(2);
@@ -177,18 +202,58 @@ TEST(recipe_comparison,
     const recipe_bound all{1e3f, 0.0f};
     const float coarse = compared(model, "k4v4", all, &positions).divergence_mean;
     const float fine = compared(model, "k8v8", all, &positions).divergence_mean;
-    ASSERT_LT(fine, 0.5f * coarse);
-    const auto read = [&](float limit) {
-        std::vector<int> each;
-        for (const recipe_score& score :
-             compared(model, {"k4v4", "k8v8", "k16v16"}, {limit, 0.0f}, &positions))
-            each.push_back(score.positions);
-        return each;
+    ASSERT_LT(fine, 0.25f * coarse);
+    ASSERT_GT(positions, 128);
+    const auto read = [&](float limit) { return positions_read(model, {"k4v4", "k8v8"}, limit); };
+    EXPECT_EQ(read(0.9f * coarse), (std::vector{128, 64}));         // outside
+    EXPECT_EQ(read(1.07f * coarse), (std::vector{positions, 64}));  // within, not surely
+    EXPECT_EQ(read(10.0f * coarse), (std::vector{64, 64}));
+}
+
+TEST(recipe_comparison, is_not_sure_after_few_positions_what_it_is_after_more) {
+    measured_model model(2);
+    int positions = 0;
+    const auto positions_with = [&](float limit) {
+        return compared(model, "k4v4", {limit, 0.0f}, &positions).positions;
     };
-    ASSERT_GT(positions, 192);
-    EXPECT_EQ(read(0.9f * coarse), (std::vector{192, 128, 128}));
-    EXPECT_EQ(read(1.07f * coarse), (std::vector{positions, 128, 128}));
-    EXPECT_EQ(read(10.0f * coarse), (std::vector{128, 128, 128}));
+    const float mean = compared(model, "k4v4", {1e3f, 0.0f}, &positions).divergence_mean;
+    std::vector<int> seen;
+    for (float times = 1.0f; times < 4.0f; times += 0.1f)
+        seen.push_back(positions_with(times * mean));
+    EXPECT_TRUE(std::ranges::is_sorted(seen, std::greater()));
+    EXPECT_EQ(seen.back(), 64);
+    EXPECT_NE(std::ranges::find(seen, 128), seen.end());  // within 3 standard errors and not in 5
+}
+
+TEST(recipe_comparison, a_third_size_is_read_only_where_no_smaller_one_soon_is_within) {
+    measured_model model(2);
+    int positions = 0;
+    const recipe_bound all{1e3f, 0.0f};
+    const float fine = compared(model, "k8v8", all, &positions).divergence_mean;
+    const float coarse = compared(model, "k4v4", all, &positions).divergence_mean;
+    const auto read = [&](float limit) {
+        return positions_read(model, {"k4v4", "k8v4", "k8v8", "k16v16"}, limit);
+    };
+    const auto not_needed = read(1.07f * coarse);
+    EXPECT_EQ(not_needed[2], 0);
+    EXPECT_EQ(not_needed[3], 0);
+    const auto needed = read(2.0f * fine);
+    EXPECT_GT(needed[2], 0);
+    EXPECT_GT(needed[3], 0);
+}
+
+TEST(recipe_comparison, a_size_that_joins_late_is_scored_as_if_it_had_begun_with_the_others) {
+    measured_model model(2);
+    int positions = 0;
+    const recipe_bound none{1e-6f, 0.0f};
+    const auto late = compared(model, {"k4v4", "k8v4", "k8v8", "k16v16"}, none, &positions);
+    for (const std::string_view name : {"k8v8", "k16v16"}) {
+        const recipe_score alone = compared(model, name, none, &positions);
+        const auto found = std::ranges::find(late, name, &recipe_score::name);
+        ASSERT_NE(found, late.end());
+        EXPECT_EQ(*found, alone);
+        EXPECT_GT(alone.positions, 0);
+    }
 }
 
 TEST(candidate_recipes, are_the_named_ones_but_those_that_have_to_be_asked_for) {
