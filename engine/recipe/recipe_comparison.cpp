@@ -29,7 +29,7 @@ constexpr hopeless hopeless_from[] = {{32, 5.0}, {96, 2.5}};
 
 /// After so many positions a candidate is surely within the bound, where its mean divergence and so
 /// many standard errors of it are: few positions tell little of how far the few worst of many are
-/// off. Whether a candidate reads on was tried on five models (perf/README.md, Keys and values).
+/// off. On five models that were read to the end they choose alike (perf/results.md).
 struct sureness {
     int positions;
     double errors;
@@ -155,7 +155,7 @@ void recipe_comparison::begin_smallest() {
     std::vector<float> sizes;
     for (const recipe_score& each : scores_) sizes.push_back(each.bytes_share);
     std::ranges::sort(sizes);
-    sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     begun_.clear();
     waiting_.clear();
     for (std::size_t i = 0; i < scores_.size(); ++i) {
