@@ -39,8 +39,8 @@ constexpr sureness sure_from[] = {{64, 5.0}, {128, 3.0}};
 /// is given up: reading on would seldom change that, and takes a large model seconds.
 constexpr int outside_from = 128;
 
-/// Candidates of so many sizes begin. After some positions the others join where none of these is
-/// within the bound, and for them the reference is read once more.
+/// Candidates of so many sizes begin. After some positions the others join as soon as none of these
+/// is within the bound, and for them the reference is read once more.
 constexpr std::size_t sizes_first = 2;
 constexpr int join_from = 64;
 
@@ -134,7 +134,7 @@ std::vector<recipe_score> recipe_comparison::run(
     begin_smallest();
     const int last = static_cast<int>(tokens_.size()) - 1;
     for (int begin = 0; begin < last; begin += limits_.rows_max) {
-        if (std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; })) break;
+        if (!is_any_open()) break;
         const int end = std::min(begin + limits_.rows_max, last);
         read_piece(begin, end, begun_);
         settle();
@@ -172,8 +172,11 @@ bool recipe_comparison::is_time_to_join(int end) const {
     if (std::ranges::any_of(scores_, [&](const auto& each) { return bound_.holds(each); }))
         return false;
     const bool is_read = end + 1 == static_cast<int>(tokens_.size());
-    return is_read || end - scored_from_ >= join_from ||
-           std::ranges::none_of(open_, [](const auto& each) { return each != nullptr; });
+    return is_read || end - scored_from_ >= join_from || !is_any_open();
+}
+
+bool recipe_comparison::is_any_open() const {
+    return std::ranges::any_of(open_, [](const auto& each) { return each != nullptr; });
 }
 
 /// Those that wait read what the others have read, up to `end`.

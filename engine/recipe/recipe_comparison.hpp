@@ -57,8 +57,8 @@ class recipe_comparison {
     /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
     /// into the bound, or is far outside, is given up and scored on what it has read; so is one
     /// that is surely within, and what is larger than that. Candidates of the two smallest sizes
-    /// begin; the larger ones read the text only where none of these soon is within the bound, and
-    /// else are not measured.
+    /// begin; the larger ones join once none of these is within the bound, and are not measured
+    /// while one is.
     std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
                                   const std::function<void(double)>& progress);
     /// Positions whose predictions are compared.
@@ -67,6 +67,7 @@ class recipe_comparison {
   private:
     std::unique_ptr<recipe_reader> open(const storage::named_kv_recipe& recipe);
     void begin_smallest();
+    bool is_any_open() const;
     bool is_time_to_join(int end) const;
     void join_waiting(int end);
     void read_piece(int begin, int end, std::span<const std::size_t> readers);
