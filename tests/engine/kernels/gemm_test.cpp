@@ -80,6 +80,24 @@ TEST(gemm, rows_from_a_given_one_on_equal_those_of_all_and_the_others_stay) {
     }
 }
 
+TEST(gemm, rows_from_a_given_one_on_are_of_at_most_four_matrices) {
+    source random(37);
+    const int cols = 64;
+    const test_matrix a = make_quant_matrix(weight_kind::q4, scale_kind::f16, 16, cols, random);
+    buffer<float> x(cols), scratch(linear_scratch_floats(1, cols));
+    random.fill(x);
+    std::vector<float> y(5 * 16);
+    std::vector<linear_job> jobs;
+    for (std::size_t i = 0; i < 5; ++i) jobs.push_back({&a.packed, y.data() + 16 * i, 16});
+    const auto run = [&](std::size_t count) {
+        linear_from(best(), tasks(), std::span(jobs).first(count), x.data(), 0, 1, cols,
+                    scratch.data());
+    };
+    run(4);
+    EXPECT_TRUE(same_bits(y.data(), y.data() + 48, 16));
+    EXPECT_DEATH(run(5), "assertion failed");
+}
+
 TEST(gemm, results_do_not_depend_on_the_number_of_threads) {
     source random(32);
     const test_matrix m = make_quant_matrix(weight_kind::q4, scale_kind::f16, 2048, 512, random);
