@@ -9,12 +9,22 @@ constexpr index pass_groups = 16;     // of 64 inputs that many rows pass over a
 constexpr int few_rows = 16;  // of activations whose corrections are counted for many groups
 constexpr index few_rows_groups = 128;
 
-/// Whether `rows` rows of activations read a type's codes as they lie. Any number does where that
-/// takes so little work that unpacking them first gains nothing.
-constexpr bool are_read_directly(const block_form& form, index rows) {
-    if (form.planes == code_planes::bytes) return true;
-    if (form.planes == code_planes::nibbles && !form.has_integer_scales()) return true;
-    return rows <= (form.has_integer_totals() || quant_tiles == 1 ? 8 : few_rows);
+/// Rows of activations that read a type's codes as they lie; more unpack them first. All do where
+/// that takes so little work that unpacking gains nothing.
+constexpr index direct_rows_most(const block_form& form) {
+    const bool is_looked_up = form.planes == code_planes::nibbles && form.largest > 15;
+    const bool is_plain = form.planes == code_planes::bytes ||
+                          (form.planes == code_planes::nibbles && !form.has_integer_scales());
+    if (has_raised_codes) {
+        if (is_plain) return rows_per_pass;
+        return form.has_integer_totals() || quant_tiles == 1 ? 8 : few_rows;
+    }
+    // Register tiles of two rows have little in common that these would share.
+    if (is_looked_up || form.planes == code_planes::nibbles_fifths ||
+        form.planes == code_planes::sixes)
+        return 2;
+    if (is_plain) return rows_per_pass;
+    return form.has_integer_totals() ? 6 : 8;
 }
 
 /// How the loops over many rows multiply an unpacked type; types of one shape share their loops.
@@ -213,6 +223,8 @@ SIMD_INLINE void add_parts(const block_span& s, const unpacked_stretch<tiles>& w
                            const std::int8_t* q, const std::int32_t* corrections,
                            v16 (&scaled)[rows][tiles]) {
     constexpr index parts = corrections_of(shape), row = unpacked_row_words(shape);
+    // Where products are added up in 16 bits, sums of 32 would take registers from the start on.
+    constexpr bool corrects_last = !has_raised_codes && shape.per_carry > 0 && shape.offsets == 0;
 #pragma GCC unroll 4
     for (int part = 0; part < shape.parts; ++part) {
         dot_sum<(shape.per_carry > 0)> dots[rows][tiles];
@@ -220,7 +232,7 @@ SIMD_INLINE void add_parts(const block_span& s, const unpacked_stretch<tiles>& w
         for (int m = 0; m < rows; ++m) {
 #pragma GCC unroll 4
             for (int t = 0; t < tiles; ++t) {
-                start_sum<shape.per_carry, (shape.offsets > 0)>(
+                start_sum<shape.per_carry, (shape.offsets > 0 || corrects_last)>(
                     dots[m][t], corrections + m * row + part_step(parts, part));
             }
         }
@@ -230,7 +242,10 @@ SIMD_INLINE void add_parts(const block_span& s, const unpacked_stretch<tiles>& w
             const v16 scale = load(w.scales[at][t][part]);
 #pragma GCC unroll 16
             for (int m = 0; m < rows; ++m) {
-                const v16 dot = to_floats(dots[m][t].words);
+                i16 words = dots[m][t].words;
+                if constexpr (corrects_last)
+                    words = add(words, set1_word(corrections + m * row + part_step(parts, part)));
+                const v16 dot = to_floats(words);
                 scaled[m][t] = part == 0 ? mul(scale, dot) : fma(scale, dot, scaled[m][t]);
             }
         }
@@ -385,7 +400,7 @@ SIMD void linear_kind(const packed_matrix& w, int tile_begin, int tile_end, cons
         s.x_scales = x.scales + m * groups;
         s.part_sums = x.part_sums + m * groups * 4;
         float* to = y + static_cast<std::size_t>(m) * ldy;
-        if (!are_read_directly(block_form_of(kind), rows)) {
+        if (rows > direct_rows_most(block_form_of(kind))) {
             block_strips<kind, false>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
             continue;
         }
