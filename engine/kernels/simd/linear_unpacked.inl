@@ -12,7 +12,7 @@ constexpr index few_rows_groups = 128;
 /// Rows of activations that read a type's codes as they lie; more unpack them first. All do where
 /// that takes so little work that unpacking gains nothing.
 constexpr index direct_rows_most(const block_form& form) {
-    const bool is_looked_up = form.planes == code_planes::nibbles && form.largest > 15;
+    const bool has_levels = form.planes == code_planes::nibbles && form.largest > 15;
     const bool is_plain = form.planes == code_planes::bytes ||
                           (form.planes == code_planes::nibbles && !form.has_integer_scales());
     if (has_raised_codes) {
@@ -20,7 +20,7 @@ constexpr index direct_rows_most(const block_form& form) {
         return form.has_integer_totals() || quant_tiles == 1 ? 8 : few_rows;
     }
     // Register tiles of two rows have little in common that these would share.
-    if (is_looked_up || form.planes == code_planes::nibbles_fifths ||
+    if (has_levels || form.planes == code_planes::nibbles_fifths ||
         form.planes == code_planes::sixes)
         return 2;
     if (is_plain) return rows_per_pass;
