@@ -72,7 +72,7 @@ TEST_P(block_table_of, products_in_several_passes_equal_scalar) {
     for (const block_type& type : block_types) {
         for (const int cols : {128 * 64, 132 * 64}) {
             const test_matrix m = make_block_matrix(type, 5, cols, random_);
-            for (const int count : {1, 8, 9, 16, 17}) {
+            for (const int count : {1, 2, 8, 9, 16, 17}) {
                 buffer<float> x(attention_case::size(count, cols));
                 random_.fill(x);
                 expect_same_products(m, x.data(), count, type.name);
@@ -107,7 +107,7 @@ TEST_P(block_table_of, largest_integers_do_not_overflow) {
                 const test_matrix m = pack_block_matrix(type, 40, 512, blocks);
                 buffer<float> x(17 * 512);
                 std::fill(x.begin(), x.end(), sign);
-                for (const int count : {1, 7, 17})
+                for (const int count : {1, 2, 7, 17})
                     expect_same_products(m, x.data(), count, type.name);
             }
         }
