@@ -3,14 +3,14 @@
 // codes become bytes and its scales floats. So what a type costs to unpack does not depend on the
 // rows, and the loops that multiply are the same for all types.
 
-constexpr int block_rows_max = 4;     // of activations that share a register tile
-constexpr index rows_per_pass = 128;  // of activations that pass over a stretch
-constexpr index pass_groups = 16;     // of 64 inputs that many rows pass over at a time
-constexpr int few_rows = 16;  // of activations whose corrections are counted for many groups
+constexpr int block_rows_max = has_raised_codes ? 4 : 5;  // of activations in a register tile
+constexpr index rows_per_pass = 128;                      // of activations that pass over a stretch
+constexpr index pass_groups = 16;  // of 64 inputs that many rows pass over at a time
+constexpr int few_rows = 16;       // of activations whose corrections are counted for many groups
 constexpr index few_rows_groups = 128;
 
-/// Rows of activations that read a type's codes as they lie; more unpack them first. All do where
-/// that takes so little work that unpacking gains nothing.
+/// Rows of activations that read a type's codes as they lie; more unpack them first. With raised
+/// codes all do where that takes so little work that unpacking gains nothing.
 constexpr index direct_rows_most(const block_form& form) {
     const bool has_levels = form.planes == code_planes::nibbles && form.largest > 15;
     const bool is_plain = form.planes == code_planes::bytes ||
@@ -19,12 +19,12 @@ constexpr index direct_rows_most(const block_form& form) {
         if (is_plain) return rows_per_pass;
         return form.has_integer_totals() || quant_tiles == 1 ? 8 : few_rows;
     }
-    // Register tiles of two rows have little in common that these would share.
+    // Register tiles of two rows have little in common, and codes of two planes cost most.
     if (has_levels || form.planes == code_planes::nibbles_fifths ||
         form.planes == code_planes::sixes)
         return 2;
-    if (is_plain) return rows_per_pass;
-    return form.has_integer_totals() ? 6 : 8;
+    if (form.planes == code_planes::bytes) return few_rows;
+    return form.has_integer_totals() ? 4 : 6;
 }
 
 /// How the loops over many rows multiply an unpacked type; types of one shape share their loops.
@@ -319,11 +319,13 @@ SIMD_INLINE void unpacked_rows_of(const block_span& s, const unpacked_stretch<ti
     }
 }
 
-/// All rows of s, at most rows_per_pass of them, against a stretch.
+/// All rows of s, at most rows_per_pass of them, against a stretch; in tiles as even as they go, as
+/// those of few rows gain little.
 template <unpacked_shape shape, int tiles>
 SIMD void stretch_rows(block_span s, const unpacked_stretch<tiles>& w, int count) {
     for (int m = 0; m < count;) {
-        const int rows = count - m < block_rows_max ? count - m : block_rows_max;
+        const int blocks = (count - m + block_rows_max - 1) / block_rows_max;
+        const int rows = (count - m + blocks - 1) / blocks;
         unpacked_rows_of<shape, block_rows_max, tiles>(s, w, rows);
         s.prefetch_distance = 0;  // the first pass over the rows has prefetched all
         s.corrections += rows * unpacked_row_words(shape);
@@ -339,18 +341,49 @@ SIMD_INLINE void copy_scales(const float* from, index groups, float* to) {
     store(to, load_first(from, static_cast<int>(groups)));
 }
 
-/// Up to rows_per_pass rows against `tiles` tiles.
+/// Tiles from `tile` on that a strip takes side by side.
+SIMD_INLINE int strip_tiles(int tile, int tile_end) {
+    return tile_end - tile < quant_tiles ? 1 : quant_tiles;
+}
+
+/// s, set to the `tiles` tiles from `tile` on.
+SIMD_INLINE void set_tiles(const packed_matrix& w, int tile, int tiles, float* y, block_span& s) {
+    s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
+    s.y = y + static_cast<std::size_t>(tile) * lane_count;
+    s.lanes_last = real_lanes(w, tile + tiles - 1);
+    s.prefetch_distance = static_cast<std::size_t>(tiles) * s.tile_bytes;
+}
+
+/// Every strip of quant_tiles tiles or, at the end, of one.
+template <weight_kind kind>
+SIMD void direct_strips(const packed_matrix& w, int tile_begin, int tile_end, block_span s,
+                        int count, float* y) {
+    for (int tile = tile_begin; tile < tile_end;) {
+        const int tiles = strip_tiles(tile, tile_end);
+        set_tiles(w, tile, tiles, y, s);
+        tiles == 1 ? direct_rows<1, kind>(s, count) : direct_rows<quant_tiles, kind>(s, count);
+        tile += tiles;
+    }
+}
+
 template <int tiles, weight_kind kind>
-SIMD void unpacked_tiles(const block_span& all, int count) {
+SIMD void unpacked_tiles(const block_span& s, int count) {
+    unpacked_stretch<tiles> stretch;
+    unpack_stretch<tiles, kind>(s, stretch);
+    stretch_rows<unpacked_shape_of(kind)>(s, stretch, count);
+}
+
+/// Up to rows_per_pass rows, stretch after stretch of the inputs.
+template <weight_kind kind>
+SIMD void unpacked_strips(const packed_matrix& w, int tile_begin, int tile_end, block_span s,
+                          int count, float* y) {
     constexpr unpacked_shape shape = unpacked_shape_of(kind);
     constexpr index parts = corrections_of(shape), row = unpacked_row_words(shape);
-    unpacked_stretch<tiles> stretch;
     alignas(64) std::int32_t corrections[rows_per_pass * row];
-    for (index g = 0; g < all.groups; g += pass_groups) {
-        block_span s = all;
+    s.corrections = corrections;
+    for (index g = 0; g < s.groups; g += pass_groups) {
         s.group_begin = g;
-        s.group_end = all.groups - g < pass_groups ? all.groups : g + pass_groups;
-        s.corrections = corrections;
+        s.group_end = s.groups - g < pass_groups ? s.groups : g + pass_groups;
         for (index m = 0; m < count; ++m) {
             std::int32_t* to = corrections + m * row;
             correct<kind, unpacks_products(kind) ? multiplied::products : multiplied::codes>(
@@ -358,28 +391,13 @@ SIMD void unpacked_tiles(const block_span& all, int count) {
             copy_scales(s.x_scales + m * s.groups + g, s.group_end - g,
                         reinterpret_cast<float*>(to + pass_groups * parts));
         }
-        unpack_stretch<tiles, kind>(s, stretch);
-        stretch_rows<shape>(s, stretch, count);
-    }
-}
-
-/// Every strip of quant_tiles tiles or, at the end, of one.
-template <weight_kind kind, bool direct>
-SIMD void block_strips(const packed_matrix& w, int tile_begin, int tile_end, block_span s,
-                       int count, float* y) {
-    for (int tile = tile_begin; tile < tile_end;) {
-        const int tiles = tile_end - tile < quant_tiles ? 1 : quant_tiles;
-        s.tile = w.data + static_cast<std::size_t>(tile) * s.tile_bytes;
-        s.y = y + static_cast<std::size_t>(tile) * lane_count;
-        s.lanes_last = real_lanes(w, tile + tiles - 1);
-        s.prefetch_distance = static_cast<std::size_t>(tiles) * s.tile_bytes;
-        if constexpr (direct) {
-            tiles == 1 ? direct_rows<1, kind>(s, count) : direct_rows<quant_tiles, kind>(s, count);
-        } else {
+        for (int tile = tile_begin; tile < tile_end;) {
+            const int tiles = strip_tiles(tile, tile_end);
+            set_tiles(w, tile, tiles, y, s);
             tiles == 1 ? unpacked_tiles<1, kind>(s, count)
                        : unpacked_tiles<quant_tiles, kind>(s, count);
+            tile += tiles;
         }
-        tile += tiles;
     }
 }
 
@@ -401,7 +419,7 @@ SIMD void linear_kind(const packed_matrix& w, int tile_begin, int tile_end, cons
         s.part_sums = x.part_sums + m * groups * 4;
         float* to = y + static_cast<std::size_t>(m) * ldy;
         if (rows > direct_rows_most(block_form_of(kind))) {
-            block_strips<kind, false>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
+            unpacked_strips<kind>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
             continue;
         }
         static_assert(few_rows * few_rows_groups == rows_per_pass * pass_groups);
@@ -417,7 +435,7 @@ SIMD void linear_kind(const packed_matrix& w, int tile_begin, int tile_end, cons
                     s.part_sums + (row * groups + g) * 4, s.group_end - g,
                     corrections + row * s.correction_stride);
             }
-            block_strips<kind, true>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
+            direct_strips<kind>(w, tile_begin, tile_end, s, static_cast<int>(rows), to);
         }
     }
 }
