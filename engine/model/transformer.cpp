@@ -40,7 +40,10 @@ struct transformer::impl {
          const kernel_table& kernels_in, transformer_limits limits_in,
          std::shared_ptr<const model_weights> weights_in, const key_statistics& keys_in);
 
-    void forward(std::span<sequence_step> batch);
+    void begin(std::span<sequence_step> batch);
+    void run_layer(int layer, std::span<sequence_step> batch);
+    void run_last_layer(int last, std::span<sequence_step> batch);
+    int last_layer() const { return static_cast<int>(weights.layers.size()) - 1; }
 
     // The pass, in order.
     void lay_out_rows(std::span<const sequence_step> batch);
@@ -175,17 +178,21 @@ transformer::impl::impl(const model_config& config_in, const storage::kv_layout&
 
 /// x = embed(tokens); per layer x += o(attention(norm(x))), x += down(act(gate(norm(x))) *
 /// up(norm(x))); logits = head(norm(x)).
-void transformer::impl::forward(std::span<sequence_step> batch) {
+void transformer::impl::begin(std::span<sequence_step> batch) {
     lay_out_rows(batch);
     embed(batch);
-    const int last = static_cast<int>(weights.layers.size()) - 1;
-    for (int layer = 0; layer < last; ++layer) {
-        project(layer, true, true);
-        wait_for(layer, batch);
-        attend(layer);
-        output_and_mlp(layer);
-    }
-    // After K and V of the last layer, only the rows whose logits are wanted go on.
+}
+
+void transformer::impl::run_layer(int layer, std::span<sequence_step> batch) {
+    if (layer == last_layer()) return run_last_layer(layer, batch);
+    project(layer, true, true);
+    wait_for(layer, batch);
+    attend(layer);
+    output_and_mlp(layer);
+}
+
+/// After its K and V, only the rows whose logits are wanted go on.
+void transformer::impl::run_last_layer(int last, std::span<sequence_step> batch) {
     project(last, captured.wants_queries(), true);
     wait_for(last, batch);
     keep_logit_rows(batch);
@@ -196,9 +203,8 @@ void transformer::impl::forward(std::span<sequence_step> batch) {
         output_and_mlp(last);
         write_logits(batch);
     }
-    for (sequence_step& step : batch) {
+    for (sequence_step& step : batch)
         step.cache->advance(step.cache->token_count() + static_cast<int>(step.tokens.size()));
-    }
 }
 
 /// Blocks until the layer's part of prefixes that are being read from disk is there.
@@ -478,10 +484,10 @@ void transformer::impl::keep_logit_rows(std::span<const sequence_step> batch) {
             if (kept != row) {
                 std::memcpy(hidden_at(kept), hidden_at(row),
                             area(1, config.hidden) * sizeof(float));
-                parts_of_rows_[static_cast<std::size_t>(kept)] =
-                    parts_of_rows_[static_cast<std::size_t>(row)];
-                positions_[static_cast<std::size_t>(kept)] =
-                    positions_[static_cast<std::size_t>(row)];
+                const auto from = static_cast<std::size_t>(row),
+                           to = static_cast<std::size_t>(kept);
+                parts_of_rows_[to] = parts_of_rows_[from];
+                positions_[to] = positions_[from];
             }
             ++kept;
         }
@@ -499,16 +505,14 @@ void transformer::impl::write_logits(std::span<const sequence_step> batch) {
         float* to = batch[i].logits;
         std::size_t count = batch[i].logits_at.size();
         while (++i < batch.size() &&
-               (batch[i].logits_at.empty() || batch[i].logits == to + count * vocabulary)) {
+               (batch[i].logits_at.empty() || batch[i].logits == to + count * vocabulary))
             count += batch[i].logits_at.size();
-        }
         const int end = row + static_cast<int>(count);
         for (; row < end; row += panel_rows) {
             const int rows = std::min(panel_rows, end - row);
             norm(row, row + rows, weights.final_norm);
             const linear_job job = {&weights.head, to, vocabulary};
-            const std::span<const linear_job> jobs(&job, 1);
-            multiply(jobs, limits.compensated ? jobs : jobs.first(0), normed_.data(), rows);
+            multiply({&job, 1}, {&job, limits.compensated ? 1u : 0u}, normed_.data(), rows);
             to += static_cast<std::size_t>(rows) * vocabulary;
         }
         row = end;
@@ -569,7 +573,17 @@ transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) 
 transformer::~transformer() = default;
 
 void transformer::forward(std::span<sequence_step> batch) {
-    impl_->tasks.together([&] { impl_->forward(batch); });
+    impl_->tasks.together([&] {
+        impl_->begin(batch);
+        for (int layer = 0; layer <= impl_->last_layer(); ++layer) impl_->run_layer(layer, batch);
+    });
+}
+
+void transformer::begin(std::span<sequence_step> batch) {
+    impl_->tasks.together([&] { impl_->begin(batch); });
+}
+void transformer::run_layer(int layer, std::span<sequence_step> batch) {
+    impl_->tasks.together([&] { impl_->run_layer(layer, batch); });
 }
 
 void transformer::capture(float* keys, float* queries) {

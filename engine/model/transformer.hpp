@@ -66,6 +66,10 @@ class transformer {
     /// rows_max, sum of logits_at <= logit_rows_max, positions inside the context. Throws
     /// layer_not_there.
     void forward(std::span<sequence_step> batch);
+    /// The same in parts, so that several models can go through their layers side by side: begin(),
+    /// then each layer in ascending order, with one batch; the last one writes the logits.
+    void begin(std::span<sequence_step> batch);
+    void run_layer(int layer, std::span<sequence_step> batch);
 
     /// From now on forward() copies the heads of each row, before rope, to `keys` [layers,
     /// rows_max, kv_heads * head_dim] and `queries` [layers, rows_max, heads * head_dim]; null: no

@@ -15,9 +15,7 @@ using storage::token_id;
 constexpr int block_tokens = 256;
 // What has seen little diverges more than a conversation does; a short text scores two thirds.
 constexpr int scored_from_most = 64;
-constexpr int rows_most = 64;  // tokens, and logits, of one step
-constexpr int rows_least = 8;
-constexpr std::size_t tape_bytes_max = std::size_t{512} << 20;
+constexpr int rows_max = 64;  // tokens, and logits, of one step: they change no result
 
 /// After so many positions a candidate that diverges so many times as much as it may does not come
 /// back into the bound.
@@ -43,17 +41,6 @@ constexpr int outside_from = 128;
 /// is within the bound, and for them the reference is read once more.
 constexpr std::size_t sizes_first = 2;
 constexpr int join_from = 64;
-
-/// Rows of one step whose tape is not above tape_bytes_max: they change memory and no result.
-int rows_of(const model_config& config) {
-    const auto floats = [](int each) { return static_cast<std::size_t>(each); };
-    const std::size_t layer = 4 * floats(config.hidden) + 2 * floats(config.query_width()) +
-                              2 * floats(config.kv_heads * config.head_dim) +
-                              3 * floats(config.intermediate);
-    const std::size_t row = config.layers.size() * layer + floats(config.vocabulary);
-    return static_cast<int>(
-        std::clamp<std::size_t>(tape_bytes_max / (row * sizeof(float)), rows_least, rows_most));
-}
 
 /// Experts get other rows in each run, so there nothing can be replayed.
 bool can_replay(const model_config& config) { return config.mixture.experts == 0; }
@@ -95,11 +82,19 @@ recipe_reader::recipe_reader(const transformer& model, const model_config& confi
 
 void recipe_reader::read(std::span<const token_id> tokens, std::span<const int> wanted,
                          float* logits) {
+    begin(tokens, wanted, logits);
+    for (int layer = 0; layer < pool_.layout().layer_count(); ++layer) run_layer(layer);
+}
+
+void recipe_reader::begin(std::span<const token_id> tokens, std::span<const int> wanted,
+                          float* logits) {
     const int end = sequence_.token_count() + static_cast<int>(tokens.size());
     if (auto room = sequence_.reserve(end); !room) throw std::runtime_error(room.error().what);
-    sequence_step step{tokens, &sequence_, wanted, logits};
-    model_->forward({&step, 1});
+    step_ = {tokens, &sequence_, wanted, logits};
+    model_->begin({&step_, 1});
 }
+
+void recipe_reader::run_layer(int layer) { model_->run_layer(layer, {&step_, 1}); }
 
 recipe_comparison::recipe_comparison(const transformer& model, const model_config& config,
                                      const key_statistics& keys, std::span<const token_id> tokens,
@@ -109,7 +104,7 @@ recipe_comparison::recipe_comparison(const transformer& model, const model_confi
       keys_(keys),
       tokens_(tokens),
       bound_(bound),
-      limits_{rows_of(config), rows_of(config), !can_replay(config)},
+      limits_{rows_max, rows_max, !can_replay(config)},
       vocabulary_(static_cast<std::size_t>(config.vocabulary)),
       scored_from_(std::min(scored_from_most, static_cast<int>(tokens.size()) / 3)),
       reference_logits_(vocabulary_ * static_cast<std::size_t>(limits_.rows_max)),
@@ -190,27 +185,31 @@ void recipe_comparison::join_waiting(int end) {
     settle();
 }
 
+// Layer by layer, so that the tape holds the products of one layer.
 void recipe_comparison::read_piece(int begin, int end, std::span<const std::size_t> readers) {
     const auto piece =
         tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     const int first = std::clamp(scored_from_, begin, end);
     std::vector<int> wanted(static_cast<std::size_t>(end - first));
     std::iota(wanted.begin(), wanted.end(), first - begin);
-    tape_.record();
-    reference_->read(piece, wanted, reference_logits_.data());
-    for_rows(wanted.size(), [&](std::size_t row) {
-        predictions_[row] = read_logits(row_of(reference_logits_, row));
-    });
-    for (const std::size_t i : readers) {
-        if (open_[i] == nullptr) continue;
-        tape_.replay();
-        open_[i]->read(piece, wanted, logits_.data());
-        compare_piece(*open_[i], first, wanted.size());
-        const score_sum& sum = open_[i]->scores();
-        scores_[i].divergence_mean = static_cast<float>(sum.divergence_mean());
-        scores_[i].same_top_share = static_cast<float>(sum.same_top_share());
-        scores_[i].positions = sum.positions();
-        if (is_given_up(sum)) open_[i].reset();
+    std::vector<std::size_t> reading;
+    for (const std::size_t i : readers)
+        if (open_[i] != nullptr) reading.push_back(i);
+    reference_->begin(piece, wanted, reference_logits_.data());
+    for (const std::size_t i : reading) open_[i]->begin(piece, wanted, logits_.data());
+    const int last = static_cast<int>(config_.layers.size()) - 1;
+    for (int layer = 0; layer <= last; ++layer) {
+        tape_.record();
+        reference_->run_layer(layer);
+        if (layer == last)
+            for_rows(wanted.size(), [&](std::size_t row) {
+                predictions_[row] = read_logits(row_of(reference_logits_, row));
+            });
+        for (const std::size_t i : reading) {
+            tape_.replay();
+            open_[i]->run_layer(layer);
+            if (layer == last) score_piece(i, first, wanted.size());
+        }
     }
 }
 
@@ -238,14 +237,19 @@ bool recipe_comparison::is_sure(const score_sum& scores) const {
 }
 
 /// `first`: position of the first of the `rows` rows of logits.
-void recipe_comparison::compare_piece(recipe_reader& candidate, int first, std::size_t rows) {
+void recipe_comparison::score_piece(std::size_t candidate, int first, std::size_t rows) {
     std::vector<position_score> scores(rows);
     for_rows(rows, [&](std::size_t row) {
         scores[row] =
             compare(row_of(reference_logits_, row), predictions_[row], row_of(logits_, row),
                     tokens_[static_cast<std::size_t>(first) + row + 1]);
     });
-    for (const position_score& score : scores) candidate.scores().add(score);
+    score_sum& sum = open_[candidate]->scores();
+    for (const position_score& score : scores) sum.add(score);
+    scores_[candidate].divergence_mean = static_cast<float>(sum.divergence_mean());
+    scores_[candidate].same_top_share = static_cast<float>(sum.same_top_share());
+    scores_[candidate].positions = sum.positions();
+    if (is_given_up(sum)) open_[candidate].reset();
 }
 
 bool recipe_comparison::is_given_up(const score_sum& scores) const {

@@ -34,6 +34,11 @@ class recipe_reader {
     /// Appends `tokens`. Shape: logits [wanted, vocabulary], of the ascending indices `wanted`.
     void read(std::span<const storage::token_id> tokens, std::span<const int> wanted,
               float* logits);
+    /// The same in parts, as transformer::begin() and run_layer(); what they are given outlives the
+    /// last layer.
+    void begin(std::span<const storage::token_id> tokens, std::span<const int> wanted,
+               float* logits);
+    void run_layer(int layer);
     transformer& model() noexcept { return *model_; }
     score_sum& scores() noexcept { return scores_; }
     float share() const noexcept { return share_; }
@@ -43,6 +48,7 @@ class recipe_reader {
     storage::block_pool pool_;
     storage::kv_sequence sequence_;
     std::unique_ptr<transformer> model_;
+    sequence_step step_;  // from begin() to the last layer
     score_sum scores_;
 };
 
@@ -71,7 +77,7 @@ class recipe_comparison {
     bool is_time_to_join(int end) const;
     void join_waiting(int end);
     void read_piece(int begin, int end, std::span<const std::size_t> readers);
-    void compare_piece(recipe_reader& candidate, int first, std::size_t rows);
+    void score_piece(std::size_t candidate, int first, std::size_t rows);
     void settle();
     bool is_sure(const score_sum& scores) const;
     bool is_given_up(const score_sum& scores) const;

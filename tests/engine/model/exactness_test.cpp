@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -174,6 +175,32 @@ TEST_P(exactness, asking_for_few_logits_gives_the_same_ones) {
     const auto reference = m.new_sequence();
     m.logits(*reference, ids, 600);
     EXPECT_TRUE(same_bits(m.logits(*reference, next, 5), m.logits(*sequence, next, 5)));
+}
+
+TEST_P(exactness, a_model_whose_layers_run_beside_another_ones_gives_what_it_gives_alone) {
+    const std::vector<token_id> ids = some_tokens(300, 448, 9);
+    loaded_model first = model(2), second = model(2);
+    const std::vector<float> alone = first.logits(*first.new_sequence(), ids, 300);
+    std::vector<float> logits[] = {std::vector<float>(2 * 448), std::vector<float>(2 * 448)};
+    const std::vector<int> asked{5, 299};
+    std::unique_ptr<storage::kv_sequence> sequences[] = {first.new_sequence(),
+                                                         second.new_sequence()};
+    transformer* models[] = {&first.model(), &second.model()};
+    std::vector<sequence_step> steps;
+    for (std::size_t i = 0; i < 2; ++i) {
+        ASSERT_TRUE(sequences[i]->reserve(300));
+        steps.push_back({ids, sequences[i].get(), asked, logits[i].data()});
+        models[i]->begin({&steps[i], 1});
+    }
+    for (int layer = 0; layer < static_cast<int>(first.config().layers.size()); ++layer)
+        for (std::size_t i = 0; i < 2; ++i) models[i]->run_layer(layer, {&steps[i], 1});
+    for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(sequences[i]->token_count(), 300);
+        for (std::size_t row = 0; row < 2; ++row)
+            EXPECT_TRUE(
+                same_bits(std::span(alone).subspan(static_cast<std::size_t>(asked[row]) * 448, 448),
+                          std::span(logits[i]).subspan(row * 448, 448)));
+    }
 }
 
 // Vacuity check: the comparison sees one changed token.
