@@ -42,7 +42,7 @@ TEST_P(block_table_of, products_equal_scalar) {
         for (const int rows : {1, 3, 16, 17, 33, 100}) {
             const int cols = 256 * (1 + random_.below(2)) + (rows == 17 ? 9 * 256 : 0);
             const test_matrix m = make_block_matrix(type, rows, cols, random_, rows == 33);
-            for (const int count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 131}) {
+            for (const int count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 16, 17, 131}) {
                 if (count * rows * cols > 1'000'000) continue;
                 buffer<float> x(attention_case::size(count, cols), 4);
                 random_.fill(x);
@@ -116,11 +116,12 @@ TEST_P(block_table_of, largest_integers_do_not_overflow) {
 
 TEST_P(block_table_of, a_range_of_tiles_writes_only_its_rows) {
     for (const block_type& type : block_types) {
-        const test_matrix m = make_block_matrix(type, 90, 256, random_);
-        for (const int count : {1, 3}) {
-            buffer<float> x(attention_case::size(count, 256));
+        constexpr int cols = 5 * 256;  // more than are unpacked at a time
+        const test_matrix m = make_block_matrix(type, 90, cols, random_);
+        for (const int count : {1, 3, 7, 17}) {
+            buffer<float> x(attention_case::size(count, cols));
             random_.fill(x);
-            const test_rows q(scalar_, x.data(), count, 256);
+            const test_rows q(scalar_, x.data(), count, cols);
             buffer<float> all(attention_case::size(count, 90)), part(all.size());
             scalar_.linear_quant(m.packed, 0, 6, q.view(), count, all.data(), 90);
             std::fill(part.begin(), part.end(), -5.0f);
