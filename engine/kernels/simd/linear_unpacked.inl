@@ -366,6 +366,7 @@ SIMD void direct_strips(const packed_matrix& w, int tile_begin, int tile_end, bl
     }
 }
 
+/// A stretch of some tiles against `count` rows.
 template <int tiles, weight_kind kind>
 SIMD void unpacked_tiles(const block_span& s, int count) {
     unpacked_stretch<tiles> stretch;
@@ -373,7 +374,8 @@ SIMD void unpacked_tiles(const block_span& s, int count) {
     stretch_rows<unpacked_shape_of(kind)>(s, stretch, count);
 }
 
-/// Up to rows_per_pass rows, stretch after stretch of the inputs.
+/// Up to rows_per_pass rows, stretch after stretch of the inputs, so that what corrects a stretch
+/// is counted once for all tiles.
 template <weight_kind kind>
 SIMD void unpacked_strips(const packed_matrix& w, int tile_begin, int tile_end, block_span s,
                           int count, float* y) {
