@@ -177,29 +177,32 @@ TEST_P(exactness, asking_for_few_logits_gives_the_same_ones) {
     EXPECT_TRUE(same_bits(m.logits(*reference, next, 5), m.logits(*sequence, next, 5)));
 }
 
-TEST_P(exactness, a_model_whose_layers_run_beside_another_ones_gives_what_it_gives_alone) {
-    const std::vector<token_id> ids = some_tokens(300, 448, 9);
-    loaded_model first = model(2), second = model(2);
-    const std::vector<float> alone = first.logits(*first.new_sequence(), ids, 300);
-    std::vector<float> logits[] = {std::vector<float>(2 * 448), std::vector<float>(2 * 448)};
-    const std::vector<int> asked{5, 299};
-    std::unique_ptr<storage::kv_sequence> sequences[] = {first.new_sequence(),
-                                                         second.new_sequence()};
-    transformer* models[] = {&first.model(), &second.model()};
-    std::vector<sequence_step> steps;
+TEST_P(exactness, models_whose_layers_run_side_by_side_give_what_each_gives_alone) {
+    loaded_model models[] = {model(2), model(2)};
+    const std::vector<token_id> ids[] = {some_tokens(300, 448, 9), some_tokens(200, 448, 10)};
+    std::vector<float> alone[2], logits[2];
+    std::vector<int> asked[2];
+    std::unique_ptr<storage::kv_sequence> sequences[2];
+    sequence_step steps[2];
     for (std::size_t i = 0; i < 2; ++i) {
-        ASSERT_TRUE(sequences[i]->reserve(300));
-        steps.push_back({ids, sequences[i].get(), asked, logits[i].data()});
-        models[i]->begin({&steps[i], 1});
+        const int count = static_cast<int>(ids[i].size());
+        alone[i] = models[i].logits(*models[i].new_sequence(), ids[i], count);
+        asked[i] = {5, count - 1};
+        logits[i].resize(2 * 448);
+        sequences[i] = models[i].new_sequence();
+        ASSERT_TRUE(sequences[i]->reserve(count));
+        steps[i] = {ids[i], sequences[i].get(), asked[i], logits[i].data()};
+        models[i].model().begin({&steps[i], 1});
     }
-    for (int layer = 0; layer < static_cast<int>(first.config().layers.size()); ++layer)
-        for (std::size_t i = 0; i < 2; ++i) models[i]->run_layer(layer, {&steps[i], 1});
+    for (int layer = 0; layer < static_cast<int>(models[0].config().layers.size()); ++layer)
+        for (std::size_t i = 0; i < 2; ++i) models[i].model().run_layer(layer, {&steps[i], 1});
     for (std::size_t i = 0; i < 2; ++i) {
-        EXPECT_EQ(sequences[i]->token_count(), 300);
-        for (std::size_t row = 0; row < 2; ++row)
-            EXPECT_TRUE(
-                same_bits(std::span(alone).subspan(static_cast<std::size_t>(asked[row]) * 448, 448),
-                          std::span(logits[i]).subspan(row * 448, 448)));
+        EXPECT_EQ(sequences[i]->token_count(), static_cast<int>(ids[i].size()));
+        for (std::size_t row = 0; row < 2; ++row) {
+            const auto at = static_cast<std::size_t>(asked[i][row]) * 448;
+            EXPECT_TRUE(same_bits(std::span(alone[i]).subspan(at, 448),
+                                  std::span(logits[i]).subspan(row * 448, 448)));
+        }
     }
 }
 
