@@ -35,8 +35,8 @@ struct recipe_score {
 
 /// What a recipe may cost. The share of same tops is the bound that decides, and a few hundred
 /// positions tell it to a per cent only; the divergence tells it closer. Over 24,000 tokens of
-/// prose in windows of 8,192 a recipe changes 0.63 * sqrt(its divergence there) of the tops (0.55
-/// to 0.73 on five models, for 1 to 31 % of the tops) and tops_by_divergence * sqrt(its divergence
+/// prose in windows of 8,192 a recipe changes 0.63 * sqrt(its divergence there) of the tops (0.58
+/// to 0.73 on five models, for 1 to 28 % of the tops) and tops_by_divergence * sqrt(its divergence
 /// on the calibration text), which is the harder one for most (0.44 to 0.69; perf/README.md, Keys
 /// and values). So the divergence is bounded by what that allows, and the share that was seen only
 /// has to agree.
