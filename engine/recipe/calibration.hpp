@@ -16,7 +16,7 @@ namespace semantic::engine {
 
 /// Part of what a stored result is known by, beside the candidates' names: raised when the text or
 /// the way they are measured change.
-constexpr int calibration_version = 9;
+constexpr int calibration_version = 10;
 
 /// What a recipe costs the model, against K and V of 16 bits on the same tokens. In float, which
 /// survives a parser of JSON that is off by the last bit of a double.

@@ -37,9 +37,8 @@ constexpr sureness sure_from[] = {{64, 5.0}, {128, 3.0}};
 /// is given up: reading on would seldom change that, and takes a large model seconds.
 constexpr int outside_from = 128;
 
-/// Candidates of so many sizes begin. After some positions the others join as soon as none of these
-/// is within the bound, and for them the reference is read once more.
-constexpr std::size_t sizes_first = 2;
+/// Candidates of the smallest size begin. After so many positions the others join as soon as none
+/// of these is within the bound, and for them the reference is read once more.
 constexpr int join_from = 64;
 
 /// Experts get other rows in each run, so there nothing can be replayed.
@@ -147,15 +146,11 @@ std::unique_ptr<recipe_reader> recipe_comparison::open(const storage::named_kv_r
 }
 
 void recipe_comparison::begin_smallest() {
-    std::vector<float> sizes;
-    for (const recipe_score& each : scores_) sizes.push_back(each.bytes_share);
-    std::ranges::sort(sizes);
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    const float smallest = std::ranges::min(scores_, {}, &recipe_score::bytes_share).bytes_share;
     begun_.clear();
     waiting_.clear();
     for (std::size_t i = 0; i < scores_.size(); ++i) {
-        const bool begins =
-            sizes.size() <= sizes_first || scores_[i].bytes_share < sizes[sizes_first];
+        const bool begins = scores_[i].bytes_share <= smallest;
         (begins ? begun_ : waiting_).push_back(i);
         if (begins) open_[i] = open(candidates_[i]);
     }

@@ -62,9 +62,9 @@ class recipe_comparison {
 
     /// Returns: the scores of `candidates`, in their order. A candidate that can no longer come
     /// into the bound, or is far outside, is given up and scored on what it has read; so is one
-    /// that is surely within, and what is larger than that. Candidates of the two smallest sizes
-    /// begin; the larger ones join once none of these is within the bound, and are not measured
-    /// while one is.
+    /// that is surely within, and what is larger than that. Candidates of the smallest size begin;
+    /// the larger ones join once none of these is within the bound, and are not measured while one
+    /// is. Requires: at least one candidate.
     std::vector<recipe_score> run(std::span<const storage::named_kv_recipe> candidates,
                                   const std::function<void(double)>& progress);
     /// Positions whose predictions are compared.

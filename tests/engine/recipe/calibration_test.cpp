@@ -205,9 +205,10 @@ TEST(recipe_comparison,
     ASSERT_LT(fine, 0.25f * coarse);
     ASSERT_GT(positions, 128);
     const auto read = [&](float limit) { return positions_read(model, {"k4v4", "k8v8"}, limit); };
-    EXPECT_EQ(read(0.9f * coarse), (std::vector{128, 64}));         // outside
-    EXPECT_EQ(read(1.07f * coarse), (std::vector{positions, 64}));  // within, not surely
-    EXPECT_EQ(read(10.0f * coarse), (std::vector{64, 64}));
+    EXPECT_EQ(read(0.9f * coarse), (std::vector{128, 64}));        // outside
+    EXPECT_EQ(read(coarse), (std::vector{128, 128}));              // after 128 positions outside
+    EXPECT_EQ(read(1.07f * coarse), (std::vector{positions, 0}));  // within, not surely
+    EXPECT_EQ(read(10.0f * coarse), (std::vector{64, 0}));
 }
 
 TEST(recipe_comparison, is_not_sure_after_few_positions_what_it_is_after_more) {
@@ -225,7 +226,7 @@ TEST(recipe_comparison, is_not_sure_after_few_positions_what_it_is_after_more) {
     EXPECT_NE(std::ranges::find(seen, 128), seen.end());  // within 3 standard errors and not in 5
 }
 
-TEST(recipe_comparison, a_third_size_is_read_only_where_no_smaller_one_soon_is_within) {
+TEST(recipe_comparison, a_larger_size_is_read_only_where_no_smaller_one_soon_is_within) {
     measured_model model(2);
     int positions = 0;
     const recipe_bound all{1e3f, 0.0f};
@@ -234,12 +235,12 @@ TEST(recipe_comparison, a_third_size_is_read_only_where_no_smaller_one_soon_is_w
     const auto read = [&](float limit) {
         return positions_read(model, {"k4v4", "k8v4", "k8v8", "k16v16"}, limit);
     };
-    const auto not_needed = read(1.07f * coarse);
-    EXPECT_EQ(not_needed[2], 0);
-    EXPECT_EQ(not_needed[3], 0);
-    const auto needed = read(2.0f * fine);
-    EXPECT_GT(needed[2], 0);
-    EXPECT_GT(needed[3], 0);
+    const auto not_needed = read(1.07f * coarse), needed = read(2.0f * fine);
+    EXPECT_GT(not_needed[0], 0);
+    for (const std::size_t larger : {1u, 2u, 3u}) {
+        EXPECT_EQ(not_needed[larger], 0);
+        EXPECT_GT(needed[larger], 0);
+    }
 }
 
 TEST(recipe_comparison, a_size_that_joins_late_is_scored_as_if_it_had_begun_with_the_others) {

@@ -40,12 +40,12 @@ struct table {
 
 TEST(recipe_order, sizes_are_measured_from_the_smallest_until_one_is_within_the_bound) {
     table recipes;
-    EXPECT_EQ(recipes.next(), "k4s-v4r-w16 k5s-v4r-w16 k6s-v4r-w16");
-    for (const char* each : {"k4s-v4r-w16", "k5s-v4r-w16", "k6s-v4r-w16"}) recipes.is_out(each);
-    EXPECT_EQ(recipes.next(), "k6s-v5r-w16 k7s-v5r-w16 k8m-v5r");
-    for (const char* each : {"k6s-v5r-w16", "k7s-v5r-w16", "k8m-v5r"}) recipes.is_out(each);
-    EXPECT_EQ(recipes.next(), "k8v8");
-    recipes.is_out("k8v8");
+    EXPECT_EQ(recipes.next(), "k5s-v4r-w16 k6s-v4r-w16");
+    for (const char* each : {"k5s-v4r-w16", "k6s-v4r-w16"}) recipes.is_out(each);
+    EXPECT_EQ(recipes.next(), "k6s-v5r-w16 k7s-v5r-w16");
+    for (const char* each : {"k6s-v5r-w16", "k7s-v5r-w16"}) recipes.is_out(each);
+    EXPECT_EQ(recipes.next(), "k8m-v5r k8v8");
+    for (const char* each : {"k8m-v5r", "k8v8"}) recipes.is_out(each);
     EXPECT_EQ(recipes.next(), "");
 }
 
@@ -64,13 +64,21 @@ TEST(recipe_order, of_one_size_the_one_that_diverges_less_is_taken) {
     EXPECT_EQ(choose_recipe(scores, {}).name, "k6s-v4r-w16");
 }
 
-TEST(recipe_order, a_coarser_form_is_measured_where_the_finer_is_well_within_the_bound) {
+TEST(recipe_order, a_coarser_form_is_measured_where_the_finer_is_within_the_bound) {
     table recipes;
-    recipes.measured("k6s-v4r-w16", 0.001f, 0.99f);
-    recipes.measured("k5s-v4r-w16", 0.0028f, 0.985f);  // its keys alone would be coarser
+    recipes.measured("k6s-v4r-w16", 0.0028f, 0.985f);  // its keys alone would be coarser
+    EXPECT_EQ(recipes.next(), "k5s-v4r-w16");
+    recipes.measured("k6s-v4r-w16", 0.0029f, 0.985f);
+    EXPECT_EQ(recipes.next(), "k6s-v5r-w16 k7s-v5r-w16");
+}
+
+TEST(recipe_order, keys_of_4_bits_are_measured_after_those_of_5_where_they_leave_room) {
+    table recipes;
+    recipes.measured("k5s-v4r-w16", 0.00114f, 0.99f);
     EXPECT_EQ(recipes.next(), "k4s-v4r-w16");
-    recipes.measured("k5s-v4r-w16", 0.0029f, 0.985f);
+    recipes.measured("k5s-v4r-w16", 0.00115f, 0.99f);  // k4s-v4r-w16 would be 0.00288
     EXPECT_EQ(recipes.next(), "");
+    EXPECT_EQ(choose_recipe(recipes.scores, {}).name, "k5s-v4r-w16");
 }
 
 TEST(recipe_order, a_bit_less_of_keys_and_values_diverges_twice_as_much) {
