@@ -81,6 +81,14 @@ TEST(recipe_order, keys_of_4_bits_are_measured_after_those_of_5_where_they_leave
     EXPECT_EQ(choose_recipe(recipes.scores, {}).name, "k5s-v4r-w16");
 }
 
+TEST(recipe_order, keys_of_4_bits_do_not_wait_for_those_of_5_that_are_no_candidates) {
+    table recipes;
+    const auto at = std::ranges::find(recipes.scores, "k5s-v4r-w16", &recipe_score::name);
+    recipes.candidates.erase(recipes.candidates.begin() + (at - recipes.scores.begin()));
+    recipes.scores.erase(at);
+    EXPECT_EQ(recipes.next(), "k4s-v4r-w16 k6s-v4r-w16");
+}
+
 TEST(recipe_order, a_bit_less_of_keys_and_values_diverges_twice_as_much) {
     table recipes;
     for (const char* each : {"k4s-v4r-w16", "k5s-v4r-w16"}) recipes.is_out(each);
