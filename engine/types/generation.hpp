@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "engine/types/conversation.hpp"
 #include "storage/types/ids.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::engine {
 
@@ -136,6 +138,9 @@ struct generation_request {
     std::optional<int> top_scores;
     int choices = 1;  // answers to the one prompt, which is read once; >= 1
     std::optional<std::chrono::steady_clock::time_point> deadline;
+    /// What may be spent on the request before the model runs: charged by whoever works on it now.
+    /// Absent: the engine makes one with the default limits.
+    std::shared_ptr<storage::work_budget> budget{};
 };
 
 /// An answer that a thread can go on from.
