@@ -21,6 +21,7 @@
 #include "engine/prompt/token_text.hpp"
 #include "engine/recipe/recipe_choice.hpp"
 #include "engine/scheduler/graph.hpp"
+#include "engine/store_files.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/template_probe.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -130,6 +131,9 @@ class local_engine final : public engine {
         tell(agent, agent_changed::change::erased);
         return {};
     }
+    std::vector<storage::agent_id> branches(const storage::agent_id& agent) const override {
+        return store_->branches_of(agent);
+    }
     storage::result<void> erase_memory(const storage::agent_id& agent,
                                        const storage::block_hash& fingerprint) override {
         if (auto ok = sharing_->forget(agent, fingerprint); !ok) return ok;
@@ -174,7 +178,7 @@ class local_engine final : public engine {
     storage::result<int> import_agent(const storage::agent_id& agent,
                                       const memory_source& source) override;
 
-    std::unique_ptr<disk_room> reserve_disk() override;
+    std::unique_ptr<disk_room> reserve_disk(const storage::tenant_id& tenant) override;
     storage::result<void> keep_record(const storage::kept_record& record) override {
         return store_->records().write(record);
     }
@@ -182,7 +186,9 @@ class local_engine final : public engine {
                                        const std::string& name) override {
         return store_->records().remove(tenant, name);
     }
-    storage::kept_records records() override { return store_->records().read_all(); }
+    storage::kept_records records(std::span<const std::string_view> heads) override {
+        return store_->records().read_all(heads);
+    }
 
   private:
     void tell(const storage::agent_id& agent, agent_changed::change what) {
@@ -322,31 +328,9 @@ pool_usage local_engine::pool() const {
     return usage;
 }
 
-class store_room final : public disk_room {
-  public:
-    explicit store_room(storage::agent_cache_store::disk_room room) : room_(std::move(room)) {}
-    storage::result<void> grow(std::uint64_t bytes) override { return room_.grow(bytes); }
-
-  private:
-    storage::agent_cache_store::disk_room room_;
-};
-
-std::unique_ptr<disk_room> local_engine::reserve_disk() {
-    return std::make_unique<store_room>(store_->reserve_disk());
+std::unique_ptr<disk_room> local_engine::reserve_disk(const storage::tenant_id& tenant) {
+    return std::make_unique<store_room>(store_->reserve_disk(tenant));
 }
-
-/// What storage reads from, over what the caller gives.
-class source_file final : public storage::readable_file {
-  public:
-    explicit source_file(const memory_source& source) : source_(source) {}
-    storage::result<std::uint64_t> size() override { return source_.file_bytes; }
-    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
-        return source_.read_at(offset, into);
-    }
-
-  private:
-    const memory_source& source_;
-};
 
 storage::result<std::uint64_t> local_engine::export_agent(const storage::agent_id& agent,
                                                           const memory_sink& sink) {
@@ -480,6 +464,7 @@ storage::store_options store_options_of(const engine_options& options,
     storage::store_options store;
     store.directory = options.cache_directory;
     store.disk_budget_bytes = options.disk_budget_bytes;
+    store.record_budget_bytes = options.record_budget_bytes;
     store.fingerprint = fingerprint;
     store.model = model.weights_hash().hex();
     store.model_name = name_of_model(options);

@@ -66,8 +66,9 @@ struct engine_options {
     std::string model_directory;  // a folder, or a GGUF file
     std::string model_id;         // what clients call it; empty: the folder's name
     std::string cache_directory;
-    std::size_t cache_budget_bytes = 0;   // pool size; 0: min(8 GiB, 40 % of RAM)
-    std::uint64_t disk_budget_bytes = 0;  // of all cache files; 0: min(10 % of the disk, 64 GiB)
+    std::size_t cache_budget_bytes = 0;     // pool size; 0: min(8 GiB, 40 % of RAM)
+    std::uint64_t disk_budget_bytes = 0;    // of all cache files; 0: min(10 % of the disk, 64 GiB)
+    std::uint64_t record_budget_bytes = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
     /// How K and V are kept, by name (storage/pool/kv_recipe.hpp); auto: the smallest recipe that
     /// leaves the model as it is, found by measurement (engine/recipe/calibration.hpp).
     std::string kv_recipe = "auto";
@@ -206,13 +207,14 @@ struct memory_source {
     std::function<storage::result<void>(std::uint64_t offset, std::span<std::byte> into)> read_at;
 };
 
-/// Room on the disk for a file that is not the engine's, such as an upload: it counts in the disk
-/// budget as long as this lives. May not outlive the engine. Thread: one at a time.
+/// Room on the disk for a tenant's file that is not the engine's, such as an upload: it takes what
+/// is free of the disk budget as long as this lives. May not outlive the engine. Thread: one at a
+/// time.
 class disk_room {
   public:
     virtual ~disk_room() = default;
-    /// Blocks. Makes it larger; agents give way as they do for a save. Errors: out_of_space, io; it
-    /// is then as large as before.
+    /// Blocks. Makes it larger; only agents of the same tenant give way. Errors: out_of_space, io;
+    /// it is then as large as before.
     virtual storage::result<void> grow(std::uint64_t bytes) = 0;
 };
 
@@ -255,6 +257,9 @@ class engine {
     /// extends it makes it anew when that ends. Errors: not_found; io, and what is left can be
     /// erased again.
     virtual storage::result<void> erase(const storage::agent_id& agent) = 0;
+    /// Returns: the other agents of the tenant to which something was said under this agent's name:
+    /// branches of the session (agent_may_branch), turns that another machine's have overtaken.
+    virtual std::vector<storage::agent_id> branches(const storage::agent_id& agent) const = 0;
     /// Blocks. Forgets what the model of this fingerprint remembers of it. Errors: not_found, io.
     virtual storage::result<void> erase_memory(const storage::agent_id& agent,
                                                const storage::block_hash& fingerprint) = 0;
@@ -282,17 +287,19 @@ class engine {
     virtual storage::result<int> import_agent(const storage::agent_id& agent,
                                               const memory_source& source) = 0;
     /// Returns: none yet, to be made larger.
-    virtual std::unique_ptr<disk_room> reserve_disk() = 0;
+    virtual std::unique_ptr<disk_room> reserve_disk(const storage::tenant_id& tenant) = 0;
     /// Blocks. Keeps a record beside the agents' memories, in place of an earlier one of its name.
-    /// It counts in the disk budget, and agents give way to it as they do to a save. When this
-    /// returns, it lasts. Calls for one record are serialised by the caller. Errors: io,
-    /// out_of_space; the earlier one is still there.
+    /// Records have a share of the disk budget of their own, of which a tenant may have half of
+    /// what the others leave, and no other tenant's agents give way to them. When this returns, it
+    /// lasts. Calls for one record are serialised by the caller. Errors: io, out_of_space; the
+    /// earlier one is still there.
     virtual storage::result<void> keep_record(const storage::kept_record& record) = 0;
     /// Blocks. One that there is not is no error. Errors: io.
     virtual storage::result<void> erase_record(const storage::tenant_id& tenant,
                                                const std::string& name) = 0;
-    /// Blocks. Returns: the records of all tenants.
-    virtual storage::kept_records records() = 0;
+    /// Blocks. Returns: the records of all tenants whose names begin with one of `heads`; all where
+    /// there is none. No more than the share of the disk allows.
+    virtual storage::kept_records records(std::span<const std::string_view> heads) = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

@@ -563,15 +563,16 @@ storage::result<std::unique_ptr<transformer>> transformer::load(
 }
 
 storage::result<std::unique_ptr<transformer>> transformer::with_layout(
-    const storage::kv_layout& layout, transformer_limits limits, const key_statistics& keys) const {
+    const storage::kv_layout& layout, transformer_limits limits, const key_statistics& keys,
+    const kernel_table* kernels) const {
     if (auto ok = check_layout(impl_->config, layout, keys); !ok) return ok.error();
-    return std::unique_ptr<transformer>(new transformer(std::make_unique<impl>(
-        impl_->config, layout, impl_->kernels, limits, impl_->shared_weights, keys)));
+    const kernel_table& table = kernels != nullptr ? *kernels : impl_->kernels;
+    return std::unique_ptr<transformer>(new transformer(
+        std::make_unique<impl>(impl_->config, layout, table, limits, impl_->shared_weights, keys)));
 }
 
 transformer::transformer(std::unique_ptr<impl> state) : impl_(std::move(state)) {}
 transformer::~transformer() = default;
-
 void transformer::forward(std::span<sequence_step> batch) {
     impl_->tasks.together([&] {
         impl_->begin(batch);
@@ -590,7 +591,6 @@ void transformer::capture(float* keys, float* queries) {
     impl_->captured = {keys, queries, impl_->limits.rows_max};
 }
 void transformer::use_tape(product_tape* tape) { impl_->tape = tape; }
-
 const kernel_table& transformer::kernels() const noexcept { return impl_->kernels; }
 std::uint64_t transformer::weight_bytes() const noexcept { return impl_->weights.bytes(); }
 const storage::block_hash& transformer::weights_hash() const noexcept {

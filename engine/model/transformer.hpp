@@ -56,10 +56,11 @@ class transformer {
         const weights_progress& progress);
     /// Over the same weights, which both hold, with K and V kept as `layout` says and scratch of
     /// its own. Errors: incompatible.
-    /// `keys`: used where the layout's keys are centred or shaped, which needs them.
+    /// `keys`: used where the layout's keys are centred or shaped, which needs them. `kernels`: the
+    /// table that computes; null: the same.
     storage::result<std::unique_ptr<transformer>> with_layout(
         const storage::kv_layout& layout, transformer_limits limits,
-        const key_statistics& keys = {}) const;
+        const key_statistics& keys = {}, const kernel_table* kernels = nullptr) const;
     ~transformer();
 
     /// Runs one step; when it returns, every layer was waited for. Requires: sum of tokens <=

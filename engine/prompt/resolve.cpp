@@ -6,6 +6,7 @@
 #include "engine/prompt/prompt_notes.hpp"
 #include "engine/prompt/prompt_text.hpp"
 #include "engine/prompt/prompt_tokens.hpp"
+#include "storage/pool/session_note.hpp"
 
 namespace semantic::engine {
 
@@ -181,7 +182,18 @@ void resolver::take_notes(const generation_request& request, const render_option
     mark_turns(template_, source, request.text ? prompt_end::answer_begins : request.chat.end,
                prompt);
     if (request.keeps_thread) threads_.note(request, options, prompt);
-    if (auto known = store_.find(prompt.agent)) keep_answers(*known, prompt);
+    const auto known = store_.find(prompt.agent);
+    if (known) keep_answers(*known, prompt);
+    note_session(request, known.get(), prompt);
+}
+
+// So that whoever erases the session finds what was said under its name to other agents.
+void resolver::note_session(const generation_request& request, const storage::agent_state* known,
+                            resolved_prompt& prompt) const {
+    std::string note = known != nullptr ? note_of(*known, storage::sessions_note) : std::string();
+    if (request.agent && prompt.agent != *request.agent)
+        note = storage::add_session(note, request.agent->str());
+    if (!note.empty()) prompt.notes[storage::sessions_note] = note;
 }
 
 // Says why no more was reused of what the agent had.

@@ -79,6 +79,8 @@ class resolver {
                                                                   const busy_agents& busy) const;
     bool is_next_turn(const prompt_source& found) const;
     /// Whether a session's request is no turn of the conversation that its agent remembers.
+    void note_session(const generation_request& request, const storage::agent_state* known,
+                      resolved_prompt& prompt) const;
     bool is_branch(const generation_request& request, const marked_text& text) const;
     /// A text that cannot fit by its bytes.
     resolved_prompt refusal(const generation_request& request, std::int64_t excess) const;

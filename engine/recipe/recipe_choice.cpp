@@ -1,8 +1,11 @@
 #include "engine/recipe/recipe_choice.hpp"
 
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "engine/kernels/kernels.hpp"
+#include "engine/model/config/model_config.hpp"
 #include "engine/recipe/calibration_file.hpp"
 #include "storage/files/file.hpp"
 
@@ -13,8 +16,18 @@ namespace {
 storage::result<calibration> measure(const transformer& model, const model_config& config,
                                      const tokenizer& words, compute_arena& arena, int block_tokens,
                                      const std::function<void(double)>& progress) {
+    // Every table measures the same, and the slow ones take a minute or more for it.
+    const kernel_table& fastest = *find_kernels("auto");
+    std::unique_ptr<transformer> fast;
+    if (model.kernels().name != fastest.name) {
+        const auto plain = make_kv_layout(config, storage::kv_recipe(16), block_tokens);
+        auto made = model.with_layout(plain, {1, 1}, {}, &fastest);
+        if (!made) return made.error();
+        fast = std::move(*made);
+    }
+    const transformer& measured = fast ? *fast : model;
     storage::result<calibration> result = calibration{};
-    arena.run([&] { result = calibrate(model, config, words, progress, block_tokens); });
+    arena.run([&] { result = calibrate(measured, config, words, progress, block_tokens); });
     return result;
 }
 

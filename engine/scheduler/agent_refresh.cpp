@@ -33,7 +33,7 @@ void agent_refresh::refresh(const job_ptr& work, const storage::agent_id& agent)
             if (!found && work->request.append)
                 return around_.refuse(work, {failure_kind::overloaded,
                                              "the newest memory of agent " + agent.str() +
-                                                 " cannot be found: " + found.error().what,
+                                                 " cannot be found in the object store now",
                                              retry_after});
         }
         const auto& parent = work->request.parent;

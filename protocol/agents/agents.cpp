@@ -200,6 +200,16 @@ failure no_agent(const storage::agent_id& agent) {
     return {errc::not_found, "there is no agent " + agent.str(), "agent_id"};
 }
 
+failure memory_lost(const storage::agent_id& agent, storage::errc why) {
+    const char* const reason = why == storage::errc::corrupt        ? "corrupt"
+                               : why == storage::errc::incompatible ? "incompatible"
+                                                                    : "evicted";
+    return {errc::not_found,
+            "a part of the memory of agent " + agent.str() + " is lost on this server's disk (" +
+                reason + "), so it cannot be exported; the agent's next request computes it anew",
+            "agent_id"};
+}
+
 failure agent_runs(const storage::agent_id& agent, std::string_view what) {
     std::string sentence = "agent " + agent.str() + " is answering a request; it can be ";
     sentence.append(what).append(" when that has ended");
@@ -207,8 +217,9 @@ failure agent_runs(const storage::agent_id& agent, std::string_view what) {
 }
 
 failure import_fault(const storage::failure& f) {
-    if (f.code == storage::errc::corrupt) return {errc::bad_value, f.what};
-    return from_storage(f);
+    failure told = from_storage(f);
+    if (f.code == storage::errc::corrupt) told.code = errc::bad_value;
+    return told;
 }
 
 }  // namespace semantic::protocol::agents

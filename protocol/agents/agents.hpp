@@ -105,6 +105,8 @@ failure no_memory_of(const storage::agent_id& agent, std::string_view wanted);
 /// What is wrong when the agent works for a request. `what` was to be done: "deleted".
 failure agent_runs(const storage::agent_id& agent, std::string_view what);
 
+/// What is wrong when a part of what the agent remembers was found lost as it was read.
+failure memory_lost(const storage::agent_id& agent, storage::errc why);
 /// What the client is told when its file does not become a memory: a damaged one is its own fault.
 failure import_fault(const storage::failure& f);
 

@@ -2,6 +2,8 @@
 
 #include <boost/json/value.hpp>
 
+#include "protocol/wire/public_text.hpp"
+
 namespace semantic::protocol::live {
 
 namespace {
@@ -9,14 +11,16 @@ namespace {
 namespace json = boost::json;
 using namespace engine;  // the events' names
 
-// Faults name files and places: enough of them to recognise what it is about.
+// Faults name files and places, here without their directories: enough to recognise them.
 constexpr std::size_t fault_bytes_max = 300;
 
 double milliseconds(std::chrono::microseconds time) {
     return static_cast<double>(time.count()) / 1000;
 }
 
-std::string shortened(const std::string& text) { return text.substr(0, fault_bytes_max); }
+std::string shortened(const std::string& text) {
+    return without_directories(text).substr(0, fault_bytes_max);
+}
 
 json::value name_of(const std::optional<storage::agent_id>& agent) {
     return agent ? json::value(agent->str()) : json::value(nullptr);

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "protocol/wire/public_text.hpp"
+
 namespace semantic::protocol {
 
 const char* to_string(errc code) noexcept {
@@ -117,10 +119,41 @@ const char* path_of(engine::request_part part) {
 
 failure from_engine(const engine::failed& f) {
     const bool is_thread = f.kind == engine::failure_kind::thread_lost;
-    return {code_of(f.kind), f.what,   path_of(f.at_fault), is_thread ? "thread_not_found" : "",
-            f.retry_after,   f.excess, f.elsewhere};
+    const bool is_of_server = f.kind == engine::failure_kind::internal;
+    return {code_of(f.kind),     is_of_server ? without_directories(f.what) : f.what,
+            path_of(f.at_fault), is_thread ? "thread_not_found" : "",
+            f.retry_after,       f.excess,
+            f.elsewhere};
 }
 
-failure from_storage(const storage::failure& f) { return {code_of(f.code), f.what}; }
+namespace {
+
+const char* sentence_of(storage::errc code) {
+    switch (code) {
+        case storage::errc::not_found:
+            return "what is asked for is not on this server's disk";
+        case storage::errc::corrupt:
+            return "what this server's disk has of it is damaged";
+        case storage::errc::incompatible:
+            return "what this server's disk has of it is of another model or version";
+        case storage::errc::io:
+            return "this server's disk failed to read or write; its log says more";
+        case storage::errc::out_of_space:
+            return "this server's disk is full";
+        case storage::errc::pool_exhausted:
+            return "no memory is free at the moment";
+        case storage::errc::locked:
+            return "another process has this server's cache directory";
+        case storage::errc::bad_value:
+            return "a value is outside its range";
+    }
+    return "this server's disk failed";
+}
+
+}  // namespace
+
+failure from_storage(const storage::failure& f) {
+    return {code_of(f.code), is_public(f) ? f.what : sentence_of(f.code)};
+}
 
 }  // namespace semantic::protocol

@@ -106,11 +106,12 @@ struct config {
     std::chrono::milliseconds decode_latency{200};
 
     std::string cache_directory = "~/.semantic/caches";
-    std::size_t cache_budget_mb = 0;  // 0: see models/memory_plan.hpp
-    std::size_t memory_limit_mb = 0;  // of the process; 0: the machine's, and its group's
-    std::size_t disk_budget_mb = 0;   // 0: min(10 % of the file system, 64 GiB)
-    int max_hot_agents = 0;           // 0: as many as the pool holds
-    std::string kv_recipe = "auto";   // a recipe's name, or as the model's measurement decides
+    std::size_t cache_budget_mb = 0;    // 0: see models/memory_plan.hpp
+    std::size_t memory_limit_mb = 0;    // of the process; 0: the machine's, and its group's
+    std::size_t disk_budget_mb = 0;     // 0: min(10 % of the file system, 64 GiB)
+    std::size_t records_budget_mb = 0;  // part of it; 0: min(a quarter of it, 4 GiB)
+    int max_hot_agents = 0;             // 0: as many as the pool holds
+    std::string kv_recipe = "auto";     // a recipe's name, or as the model's measurement decides
     std::string kv_bits = "auto";  // 4, 8 or 16 for K and V alike: the older way to name a recipe
     int kv_group_size = 64;
     int block_tokens = 256;

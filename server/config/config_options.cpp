@@ -392,6 +392,16 @@ const std::array options{
                   false,
                   set_number<&config::disk_budget_mb, 0, 1024 * million>,
                   print_number<&config::disk_budget_mb>},
+    config_option{"records-budget-mb",
+                  "Cache",
+                  "MB",
+                  "the part of disk-budget-mb for sessions, runs, responses and conversations, in "
+                  "MiB, of which one key may take half of what the others leave; 0: the smaller of "
+                  "4096 and a quarter of it",
+                  {},
+                  false,
+                  set_number<&config::records_budget_mb, 0, 1024 * million>,
+                  print_number<&config::records_budget_mb>},
     config_option{"max-hot-agents", "Cache", "N",
                   "agents kept in memory; 0: as many as the pool holds", hot_names, false,
                   set_number<&config::max_hot_agents, 0, million>,

@@ -1,5 +1,6 @@
 #include "server/coordination/session_keeper.hpp"
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -7,6 +8,8 @@
 #include <utility>
 
 #include "protocol/wire/api_error.hpp"
+#include "protocol/wire/public_text.hpp"
+#include "server/runtime/logging.hpp"
 
 namespace semantic::server {
 
@@ -25,6 +28,8 @@ std::string part_name(const std::string& id, const std::string& part) {
 
 protocol::result<void> as_protocol(const storage::result<void>& done) {
     if (done) return {};
+    if (!protocol::is_public(done.error()))
+        log_event(log_level::warning, "a record of a session or a run: " + done.error().what);
     return protocol::from_storage(done.error());
 }
 
@@ -105,7 +110,8 @@ protocol::result<void> drop_run(engine::engine& engine, const storage::tenant_id
 
 std::vector<std::string> load_sessions(session_registry& sessions, run_registry& runs,
                                        engine::engine& engine) {
-    const storage::kept_records all = engine.records();
+    constexpr std::array heads{record_head, run_head, part_head};
+    const storage::kept_records all = engine.records(heads);
     std::vector<std::string> faults;
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
     std::map<std::pair<storage::tenant_id, std::string>, const std::string*> parts;

@@ -7,6 +7,12 @@
 
 namespace semantic::server {
 
+namespace {
+
+constexpr std::size_t outcomes_max = 64;
+
+}  // namespace
+
 struct engine_lease::hold {
     hold(engine_slot& of, engine::engine* engine, std::size_t number, bool request)
         : slot(of), held(engine), model(number), is_request(request) {}
@@ -76,6 +82,18 @@ std::vector<slot_state> engine_slot::path() const {
     return path_;
 }
 
+std::uint64_t engine_slot::change() const {
+    std::lock_guard lock(mutex_);
+    return change_;
+}
+
+std::optional<slot_state> engine_slot::outcome(std::uint64_t change) const {
+    std::lock_guard lock(mutex_);
+    const auto found = outcomes_.find(change);
+    if (found == outcomes_.end()) return std::nullopt;
+    return found->second;
+}
+
 engine::load_progress engine_slot::progress() const {
     std::lock_guard lock(mutex_);
     return progress_;
@@ -98,8 +116,13 @@ std::optional<slot_state> engine_slot::step(const slot_event& event) {
     if (!next) return std::nullopt;
     if (next->phase == slot_phase::loading) progress_ = {"starting", 0.0};
     state_ = *next;
-    if (std::holds_alternative<slot_asked>(event)) path_.clear();
+    if (std::holds_alternative<slot_asked>(event)) {
+        path_.clear();
+        ++change_;
+    }
     path_.push_back(state_);
+    if (is_settled(state_.phase)) outcomes_.insert_or_assign(change_, state_);
+    if (outcomes_.size() > outcomes_max) outcomes_.erase(outcomes_.begin());
     return next;
 }
 

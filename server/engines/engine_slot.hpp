@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -54,6 +56,11 @@ class engine_slot {
     /// Every state since the step that began the change which is under way, or was the last one:
     /// for who looks now and then, and is to miss none.
     std::vector<slot_state> path() const;
+    /// The number of the change that is under way, or was the last one; 0: there was none.
+    std::uint64_t change() const;
+    /// The state in which a change ended, also when the next one has begun meanwhile; nothing while
+    /// it is under way. Known of the latest changes.
+    std::optional<slot_state> outcome(std::uint64_t change) const;
     /// Since when no request has had the engine; nothing while one has it. Looks do not count.
     std::optional<std::chrono::steady_clock::time_point> idle_since() const;
     engine::load_progress progress() const;
@@ -89,6 +96,8 @@ class engine_slot {
     std::condition_variable changed_;
     slot_state state_;              // guarded by mutex_, as is all below
     std::vector<slot_state> path_;  // its last is state_, once a model was asked for
+    std::uint64_t change_ = 0;
+    std::map<std::uint64_t, slot_state> outcomes_;  // by change; the latest
     bool closed_ = false;
     std::optional<std::chrono::steady_clock::time_point> hurry_;
     engine::load_progress progress_{"starting", 0.0};

@@ -64,7 +64,7 @@ net::awaitable<std::optional<response>> delete_caches(const services& with, cons
     log_event(log_level::warning, incoming.who(),
               "caches cleared: " + std::to_string(cleared.done.on_disk) + " agents");
     if (cleared.fault) {
-        protocol::failure told = protocol::from_storage(*cleared.fault);
+        protocol::failure told = public_fault(incoming, *cleared.fault);
         told.what = "cleared " + std::to_string(cleared.done.on_disk) + " agents, but " +
                     std::to_string(cleared.failed) + " not: " + told.what;
         co_return error_response(incoming, told);

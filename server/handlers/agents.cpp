@@ -75,6 +75,26 @@ protocol::result<engine::agent_info> idle_agent(const request& incoming, std::st
     return info;
 }
 
+/// The agent that the path names, last, and in front of it those to which something was said under
+/// its name; all of them idle. Errors: bad_value, not_found where there is neither, conflict.
+protocol::result<std::vector<engine::agent_info>> agents_to_delete(const request& incoming,
+                                                                   bool deletes_branches) {
+    auto id = agent_of_path(incoming);
+    if (!id) return id.error();
+    std::vector<storage::agent_id> names;
+    if (deletes_branches) names = incoming.engine->branches(*id);
+    names.push_back(*id);
+    std::vector<engine::agent_info> found;
+    for (const storage::agent_id& each : names) {
+        auto info = incoming.engine->inspect(each);
+        if (!info) continue;
+        if (info->in_use) return agents::agent_runs(each, "deleted");
+        found.push_back(std::move(*info));
+    }
+    if (found.empty()) return agents::no_agent(*id);
+    return found;
+}
+
 response no_content() {
     response empty;
     empty.status = 204;
@@ -113,9 +133,10 @@ response created_agent(const request& incoming, const storage::agent_id& agent,
 
 /// Runs `work`, which returns a storage result, where it may block. Returns: what went wrong.
 template <class Work>
-net::awaitable<std::optional<protocol::failure>> blocking(const services& with, Work work) {
+net::awaitable<std::optional<protocol::failure>> blocking(const services& with,
+                                                          const request& incoming, Work work) {
     auto done = co_await run_on(with.workers, work);
-    if (!done) co_return protocol::from_storage(done.error());
+    if (!done) co_return public_fault(incoming, done.error());
     co_return std::nullopt;
 }
 
@@ -129,7 +150,7 @@ net::awaitable<reply> evict(const services& with, const request& incoming) {
             if (done) done = each->evict(info->id);
         return done;
     };
-    auto fault = co_await blocking(with, work);
+    auto fault = co_await blocking(with, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
     auto now = incoming.engine->inspect(info->id);
     if (!now) co_return error_response(incoming, agents::no_agent(info->id));
@@ -178,7 +199,7 @@ net::awaitable<reply> post_agents(const services& with, const request& incoming,
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->create(*agent); };
-    auto fault = co_await blocking(with, work);
+    auto fault = co_await blocking(with, incoming, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
     co_return created_agent(incoming, *agent, {});
 }
@@ -190,7 +211,7 @@ net::awaitable<reply> post_agent_fork(const services& with, const request& incom
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->fork(parent->id, *agent); };
-    auto fault = co_await blocking(with, work);
+    auto fault = co_await blocking(with, incoming, work);
     if (fault) co_return error_response(incoming, creation_fault(*agent, *fault));
     co_return created_agent(incoming, *agent, parent->id.str());
 }
@@ -209,13 +230,27 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
         reply evicted = co_await evict(with, incoming);
         co_return evicted->status == 200 ? no_content() : std::move(evicted);
     }
-    auto info = idle_agent(incoming, "deleted");
-    if (!info) co_return error_response(incoming, info.error());
+    const std::string deletes_branches = incoming.query("branches").value_or("true");
+    if (deletes_branches != "true" && deletes_branches != "false")
+        co_return error_response(
+            incoming, fail(errc::bad_value, "branches: must be true or false", "branches"));
     const std::optional<std::string> model = incoming.query("model");
-    if (model && models_meant(*info, *model).empty())
-        co_return error_response(incoming, agents::no_memory_of(info->id, *model));
-    auto work = [&] { return forget(*incoming.engine, *info, model); };
-    auto fault = co_await blocking(with, work);
+    auto found = agents_to_delete(incoming, deletes_branches == "true" && !model);
+    if (!found) co_return error_response(incoming, found.error());
+    if (model && models_meant(found->back(), *model).empty())
+        co_return error_response(incoming, agents::no_memory_of(found->back().id, *model));
+    // The agent itself last: whatever is cut off, its name is there to be deleted again.
+    auto work = [&] {
+        storage::result<void> done;
+        for (const engine::agent_info& each : *found) {
+            if (!done) return done;
+            done = forget(*incoming.engine, each, model);
+            const bool is_gone = !done && done.error().code == storage::errc::not_found;
+            if (is_gone && &each != &found->back()) done = {};
+        }
+        return done;
+    };
+    auto fault = co_await blocking(with, incoming, work);
     if (fault) co_return error_response(incoming, *fault);
     co_return no_content();
 }
@@ -297,6 +332,22 @@ class agent_export {
 
 }  // namespace
 
+namespace {
+
+/// What is lost on the disk is no fault of the request's, and stays lost until a turn of the agent
+/// computes it anew: no client does well to ask again.
+protocol::failure export_fault(const request& incoming, const storage::agent_id& agent,
+                               const storage::failure& fault) {
+    protocol::failure told = public_fault(incoming, fault);
+    const bool is_lost = fault.code == storage::errc::corrupt ||
+                         fault.code == storage::errc::incompatible ||
+                         fault.code == storage::errc::not_found;
+    return is_lost && incoming.engine->inspect(agent) ? agents::memory_lost(agent, fault.code)
+                                                      : told;
+}
+
+}  // namespace
+
 net::awaitable<reply> get_agent_cache(const services& with, const request& incoming,
                                       client_link& client) {
     running_answer counted(with.probe);
@@ -307,7 +358,7 @@ net::awaitable<reply> get_agent_cache(const services& with, const request& incom
     std::string piece = co_await file.next();
     if (client.is_gone()) co_return std::nullopt;
     if (piece.empty() && file.fault())
-        co_return error_response(incoming, protocol::from_storage(*file.fault()));
+        co_return error_response(incoming, export_fault(incoming, info->id, *file.fault()));
     sse_writer writer(client, incoming, "application/octet-stream");
     writer.add_field("content-disposition",
                      "attachment; filename=\"" + info->id.str() + ".safetensors\"");
@@ -339,7 +390,10 @@ net::awaitable<reply> put_agent_cache(const services& with, const request& incom
     };
     auto work = [&] { return incoming.engine->import_agent(*agent, source); };
     auto tokens = co_await run_on(with.transfers, work);
-    if (!tokens) co_return error_response(incoming, agents::import_fault(tokens.error()));
+    if (!tokens) {
+        public_fault(incoming, tokens.error());  // for the log
+        co_return error_response(incoming, agents::import_fault(tokens.error()));
+    }
     co_return json_response(agents::imported_body(*agent, *tokens));
 }
 

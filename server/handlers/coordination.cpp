@@ -238,7 +238,7 @@ net::awaitable<std::optional<protocol::failure>> erase_all(
         for (const storage::agent_id& each : agents) {
             auto erased = incoming.engine->erase(each);
             if (!erased && erased.error().code != storage::errc::not_found && !fault)
-                fault = protocol::from_storage(erased.error());
+                fault = public_fault(incoming, erased.error());
         }
         return fault;
     };

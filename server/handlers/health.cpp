@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 
 #include "protocol/wire/json.hpp"
+#include "protocol/wire/public_text.hpp"
 #include "server/dashboard/dashboard.hpp"
 #include "server/handlers/routes.hpp"
 #include "server/runtime/version.hpp"
@@ -32,12 +33,14 @@ json::object unready(const services& with, const slot_state& now) {
     json::object body{{"status", is_start ? "starting" : "changing"},
                       {"reason", is_start ? "model_loading" : "model_change"}};
     if (now.phase == slot_phase::failed)
-        return {{"status", "failed"}, {"reason", "no_model"}, {"why", now.why}};
+        return {{"status", "failed"},
+                {"reason", "no_model"},
+                {"why", protocol::without_directories(now.why)}};
     if (!is_start) {
         body["phase"] = to_string(now.phase);
         add_model(body, "model", with, now.model);
         add_model(body, "target", with, now.target);
-        if (!now.why.empty()) body["why"] = now.why;
+        if (!now.why.empty()) body["why"] = protocol::without_directories(now.why);
     }
     if (!is_start && now.phase != slot_phase::loading) return body;
     engine::load_progress progress = with.engines.progress();
@@ -79,7 +82,7 @@ readiness readiness_of(const services& with) {
                       {"model", engine->info().id},
                       {"requests_running", running},
                       {"requests_waiting", engine->probe().waiting.load()}};
-    if (!now.why.empty()) body["last_change_failed"] = now.why;
+    if (!now.why.empty()) body["last_change_failed"] = protocol::without_directories(now.why);
     if (with.engines.size() > 1) {
         json::array loaded;
         for (const engine_lease& each : with.engines.look_at_all())

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 
+#include "protocol/wire/public_text.hpp"
 #include "server/config/option_values.hpp"
 #include "server/http/cors.hpp"
 #include "server/http/hosts.hpp"
@@ -50,7 +51,8 @@ std::string name_of(const services& with, std::optional<std::size_t> model) {
 /// Why no engine answers in this state, and that it is worth to come back.
 protocol::failure not_ready(const services& with, const slot_state& now) {
     if (now.phase == slot_phase::failed)
-        return fail(errc::internal, "no model is loaded: " + now.why);
+        return fail(errc::internal,
+                    "no model is loaded: " + protocol::without_directories(now.why));
     if (now.phase == slot_phase::empty)
         return fail(errc::overloaded, "no model is loaded; POST /admin/models/load loads one");
     if (now.phase == slot_phase::ready)

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "protocol/wire/public_text.hpp"
+#include "server/runtime/logging.hpp"
+
 namespace semantic::server {
 
 namespace {
@@ -50,6 +53,13 @@ response error_response(const request& to, const protocol::failure& failure) {
         reply.fields.emplace_back("location", failure.elsewhere + to.target);
     }
     return reply;
+}
+
+protocol::failure public_fault(const request& to, const storage::failure& fault) {
+    if (!protocol::is_public(fault))
+        log_event(log_level::warning, to.who(),
+                  std::string(storage::to_string(fault.code)) + ": " + fault.what);
+    return protocol::from_storage(fault);
 }
 
 response error_response(const request& to, const protocol::failure& failure, int status) {

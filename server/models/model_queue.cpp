@@ -248,15 +248,15 @@ void model_queue::change(std::unique_lock<std::mutex>& lock, const change_wish& 
     const std::optional<std::size_t> next = wanted.what.next;
     lock.unlock();
     const std::string fault = next ? options_.fault_of(*next, wanted.slot) : std::string();
-    protocol::result<void> begun;
-    if (fault.empty()) begun = switcher_.ask(wanted.slot, next, options_.turn);
+    const bool has_begun =
+        fault.empty() && switcher_.ask(wanted.slot, next, options_.turn).has_value();
     lock.lock();
     if (!fault.empty() && gives_way_to_others(wanted.slot) && !is_crowded_) {
         is_crowded_ = true;
         return;
     }
     if (!fault.empty()) return fail_all_of(*next, fault);
-    if (begun) {
+    if (has_begun) {
         watches_[wanted.slot].asked = next;
         watches_[wanted.slot].was_settled = false;
     }

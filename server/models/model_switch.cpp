@@ -95,14 +95,14 @@ model_switch::~model_switch() {
     join();
 }
 
-protocol::result<void> model_switch::ask(std::optional<std::size_t> model,
-                                         std::chrono::milliseconds drain) {
+protocol::result<std::uint64_t> model_switch::ask(std::optional<std::size_t> model,
+                                                  std::chrono::milliseconds drain) {
     std::lock_guard lock(mutex_);
     if (closed_.load()) return fail(errc::shutting_down, "the server is shutting down");
     const slot_state now = slot_.state();
-    if (now.phase == slot_phase::ready && now.model == model) return {};
+    if (now.phase == slot_phase::ready && now.model == model) return slot_.change();
     const bool has_none = now.phase == slot_phase::empty || now.phase == slot_phase::failed;
-    if (!model && has_none) return {};
+    if (!model && has_none) return slot_.change();
     if (!is_settled(now.phase)) {
         protocol::failure busy = fail(errc::conflict, "another model is being loaded already");
         busy.retry_after = std::chrono::seconds(5);
@@ -112,7 +112,7 @@ protocol::result<void> model_switch::ask(std::optional<std::size_t> model,
     if (!slot_.step(slot_asked{model}))
         return fail(errc::shutting_down, "the server is shutting down");
     thread_ = std::thread([this, until = clock::now() + drain] { run(until); });
-    return {};
+    return slot_.change();
 }
 
 slot_phase model_switch::close(clock::time_point until) {

@@ -47,9 +47,11 @@ class model_switch {
     model_switch& operator=(const model_switch&) = delete;
 
     /// Begins to load, to exchange, or without a model to unload: requests that run may go on for
-    /// `drain`, then they are cancelled. Returns at once. Errors: conflict while another exchange
-    /// is under way; shutting_down. Nothing happens when it is so already.
-    protocol::result<void> ask(std::optional<std::size_t> model, std::chrono::milliseconds drain);
+    /// `drain`, then they are cancelled. Returns at once: the number of the slot's change, which is
+    /// the last one where it is so already. Errors: conflict while another exchange is under way;
+    /// shutting_down.
+    protocol::result<std::uint64_t> ask(std::optional<std::size_t> model,
+                                        std::chrono::milliseconds drain);
     /// No step is begun any more; waits for requests end at `until`. Returns: the phase that the
     /// slot stays in.
     slot_phase close(std::chrono::steady_clock::time_point until);

@@ -7,8 +7,9 @@ model_switches::model_switches(engine_slots& slots, const switch_options& option
         switches_.push_back(std::make_unique<model_switch>(slots.at(i), options));
 }
 
-protocol::result<void> model_switches::ask(std::size_t slot, std::optional<std::size_t> model,
-                                           std::chrono::milliseconds drain) {
+protocol::result<std::uint64_t> model_switches::ask(std::size_t slot,
+                                                    std::optional<std::size_t> model,
+                                                    std::chrono::milliseconds drain) {
     std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         if (i == slot || is_settled(slots_.at(i).state().phase)) continue;

@@ -21,8 +21,8 @@ class model_switches {
     model_switches(engine_slots& slots, const switch_options& options);
 
     /// As model_switch::ask() of that slot. Errors: conflict also while another slot changes.
-    protocol::result<void> ask(std::size_t slot, std::optional<std::size_t> model,
-                               std::chrono::milliseconds drain);
+    protocol::result<std::uint64_t> ask(std::size_t slot, std::optional<std::size_t> model,
+                                        std::chrono::milliseconds drain);
     /// As model_switch::close(). Returns: whether a slot has an engine that must be saved.
     bool close(std::chrono::steady_clock::time_point until);
     /// As model_switch::join(), of the slots that have an engine. Returns: whether that is all, and

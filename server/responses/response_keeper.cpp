@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -51,8 +52,7 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
         std::shared_ptr<const kept_response> what;
     };
     std::vector<loaded> found;
-    for (const storage::kept_record& each : engine.records().whole) {
-        if (!each.name.starts_with(head)) continue;
+    for (const storage::kept_record& each : engine.records(std::span(&head, 1)).whole) {
         auto read = protocol::responses::kept_response_of(each.bytes);
         if (!read) {
             faults.push_back(each.name + ": " + read.error().what);

@@ -1,6 +1,7 @@
 #include "storage/agents/agent_cache_store.hpp"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <unordered_set>
 
@@ -14,6 +15,7 @@
 #include "storage/disk/manifest.hpp"
 #include "storage/disk/record_files.hpp"
 #include "storage/files/checksum.hpp"
+#include "storage/pool/session_note.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -28,13 +30,15 @@ struct agent_cache_store::impl {
     agent_restorer restorer{parts, room};
     agent_saver saver{parts, room, directory};
     record_files records{parts.files, parts.options.directory, parts.quota,
-                         [this](std::uint64_t bytes) { return room_for_record(bytes); },
+                         [this](const tenant_id& tenant, std::uint64_t bytes) {
+                             return room_for_record(tenant, bytes);
+                         },
                          parts.home->records};
 
     /// In the directory that this store has, or has made anew.
-    result<disk_quota::promise> room_for_record(std::uint64_t bytes) {
+    result<disk_quota::promise> room_for_record(const tenant_id& tenant, std::uint64_t bytes) {
         if (auto ok = directory.keep(); !ok) return ok.error();
-        return room.free_disk(bytes);
+        return room.free_disk_for_record(tenant, bytes);
     }
 };
 
@@ -466,7 +470,7 @@ result<void> agent_cache_store::create(const agent_id& id) {
     return saved ? result<void>() : saved.error();
 }
 
-result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
+result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to, bool is_branch) {
     ASSERT(from.tenant() == to.tenant());  // tenants share nothing
     {
         agent_index& index = impl_->parts.index;
@@ -477,6 +481,10 @@ result<void> agent_cache_store::fork(const agent_id& from, const agent_id& to) {
         agent_state state = *source->state;
         state.id = to;
         state.messages.clear();
+        const auto note = state.notes.extract(sessions_note);
+        if (is_branch)
+            state.notes[sessions_note] =
+                add_session(note ? note.mapped() : std::string(), from.str());
         agent_record agent = new_record(std::move(state));
         agent.names = source->names;
         // Files that the source alone needs must not go before the first save.
@@ -527,9 +535,8 @@ result<int> agent_cache_store::import_agent(const agent_id& id, readable_file& f
     auto state = read_agent_file(file, id, parts.options.fingerprint, parts.pool);
     if (!state) return state.error();
     if (auto ok = check(*state); !ok) return ok.error();
-    state->notes.erase(model_note);
-    state->notes.erase(model_name_note);
-    state->notes.erase(private_note);
+    for (const char* own : {sessions_note, model_note, model_name_note, private_note})
+        state->notes.erase(own);
     if (state->notes.size() + own_notes > manifest_notes_max)
         return failure{errc::corrupt, "it has too many notes"};
     // Whose KV it is cannot be told from it: nobody else may ever run on these blocks.
@@ -547,6 +554,21 @@ bool agent_cache_store::make_room(std::size_t frames, const agent_id* keep) {
 
 bool agent_cache_store::evict(const agent_id& id) { return impl_->room.evict(id); }
 
+std::vector<agent_id> agent_cache_store::branches_of(const agent_id& session) const {
+    std::set<agent_id> found;
+    const auto look = [&](const agent_id& id, const std::string& note) {
+        const bool is_other = id.tenant() == session.tenant() && id != session;
+        if (is_other && names_session(note, session.str())) found.insert(id);
+    };
+    const agent_index& index = impl_->parts.index;
+    const agent_index::lock locked(index);
+    for (const agent_index* each : index.members(locked))
+        for (const auto& [id, agent] : each->agents(locked)) look(id, session_names(*agent.state));
+    for (const auto& [path, each] : index.foreign(locked).all())
+        if (each.agent) look(*each.agent, each.sessions);
+    return {found.begin(), found.end()};
+}
+
 result<void> agent_cache_store::erase(const agent_id& id) { return impl_->room.erase(id); }
 
 result<void> agent_cache_store::erase(const agent_id& id, const block_hash& fingerprint) {
@@ -554,14 +576,14 @@ result<void> agent_cache_store::erase(const agent_id& id, const block_hash& fing
 }
 
 result<void> agent_cache_store::disk_room::grow(std::uint64_t bytes) {
-    auto room = store_->room.free_disk(bytes);
-    if (!room) return room.error();
-    store_->parts.quota.add(bytes);
+    if (auto made = store_->room.free_disk_for_upload(tenant_, bytes); !made) return made;
     bytes_ += bytes;
     return {};
 }
 
-agent_cache_store::disk_room::~disk_room() { store_->parts.quota.remove(bytes_); }
+agent_cache_store::disk_room::~disk_room() {
+    if (bytes_ > 0) store_->parts.quota.remove_upload(bytes_);
+}
 
 record_files& agent_cache_store::records() noexcept { return impl_->records; }
 

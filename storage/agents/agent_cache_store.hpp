@@ -47,6 +47,8 @@ struct store_options {
     /// What all files in the directory may take together; 0: min(10 % of the file system, 64 GiB).
     /// 5 % of the file system stays free in any case.
     std::uint64_t disk_budget_bytes = 0;
+    /// The part of that which only records may have; 0: min(a quarter of it, 4 GiB).
+    std::uint64_t record_budget_bytes = 0;
     /// Which weights, in whatever form; an agent of another fingerprint and other weights is lost
     /// to a change of the model. Kept as a note of each agent.
     std::string model{};
@@ -189,22 +191,26 @@ class agent_cache_store {
         std::vector<block_hash> names_;
     };
 
-    /// Room in the disk budget for a file that is not the store's own, such as an upload, as long
-    /// as it lives. Movable; may not outlive the store. Thread: one at a time.
+    /// Room for a tenant's file that is not the store's own, such as an upload, as long as it
+    /// lives. It takes what is free of the disk budget, and memories do not give way to it but the
+    /// tenant's own; whoever saves a memory does not count it. Movable; may not outlive the store.
+    /// Thread: one at a time.
     class disk_room {
       public:
         disk_room(disk_room&& other) noexcept
-            : store_(other.store_), bytes_(std::exchange(other.bytes_, 0)) {}
+            : store_(other.store_),
+              tenant_(other.tenant_),
+              bytes_(std::exchange(other.bytes_, 0)) {}
         disk_room& operator=(disk_room&&) = delete;
         ~disk_room();
-        /// Blocks. Makes it larger; agents give way as they do for a save. Errors: out_of_space,
-        /// io; it is then as large as before.
+        /// Blocks. Makes it larger. Errors: out_of_space, io; it is then as large as before.
         result<void> grow(std::uint64_t bytes);
 
       private:
         friend class agent_cache_store;
-        explicit disk_room(impl& store) : store_(&store) {}
+        disk_room(impl& store, const tenant_id& tenant) : store_(&store), tenant_(tenant) {}
         impl* store_;
+        tenant_id tenant_;
         std::uint64_t bytes_ = 0;
     };
 
@@ -306,7 +312,7 @@ class agent_cache_store {
     void spare(const std::string& manifest, bool is_spared);
 
     /// Returns: none yet, to be made larger.
-    disk_room reserve_disk() { return disk_room(*impl_); }
+    disk_room reserve_disk(const tenant_id& tenant) { return {*impl_, tenant}; }
 
     /// What is kept beside the agents' memories.
     record_files& records() noexcept;
@@ -339,15 +345,21 @@ class agent_cache_store {
     /// another. Errors: not_found, io.
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
+    /// Returns: the tenant's agents, whatever model remembers them, whose notes say that text was
+    /// said to them under this name: branches of a session, and turns that gave way to another
+    /// machine's.
+    std::vector<agent_id> branches_of(const agent_id& session) const;
+
     /// Blocks. Makes an agent without a memory and saves it. Errors: bad_value, when there is one
     /// already, of whatever model; io and out_of_space, when it exists in RAM only.
     result<void> create(const agent_id& id);
 
     /// Blocks. Gives `to` the memory that the loaded model has of `from`, without its messages, and
     /// saves it: the blocks are shared, nothing is copied but the manifest. The fork of a private
-    /// agent is private with it. Errors: not_found; bad_value, when there is a `to` already, of
-    /// whatever model; io and out_of_space, when `to` exists in RAM only.
-    result<void> fork(const agent_id& from, const agent_id& to);
+    /// agent is private with it. `is_branch`: it stays one of the session of `from`, or of `from`
+    /// itself; else it is a memory of its own. Errors: not_found; bad_value, when there is a `to`
+    /// already, of whatever model; io and out_of_space, when `to` exists in RAM only.
+    result<void> fork(const agent_id& from, const agent_id& to, bool is_branch = false);
 
     /// Returns: all agents that the loaded model remembers, in order of their ids.
     std::vector<agent_summary> list() const;

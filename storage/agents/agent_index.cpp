@@ -4,6 +4,7 @@
 
 #include "storage/agents/tier_policy.hpp"
 #include "storage/disk/manifest.hpp"
+#include "storage/pool/session_note.hpp"
 #include "storage/types/assert.hpp"
 
 namespace semantic::storage {
@@ -305,8 +306,18 @@ state_ptr agent_index::forget_failed(const lock& locked, const agent_id* keep) {
 
 // --- files ---
 
+namespace {
+
+/// Whether a manifest may go for something of `owner`; null: of anybody.
+bool may_go_for(const tenant_id* owner, const std::optional<agent_id>& agent) {
+    return owner == nullptr || !agent || agent->tenant() == *owner;
+}
+
+}  // namespace
+
 agent_index::removal agent_index::choose_removal(const lock&, system_clock::time_point now,
-                                                 const std::set<std::string>& in_vain) {
+                                                 const std::set<std::string>& in_vain,
+                                                 const tenant_id* owner) {
     removal chosen;
     const auto is_free = [&](const std::string& path) {
         return !commons_->turns.contains(path) && !in_vain.contains(path);
@@ -318,6 +329,7 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
     std::pair most{false, -1.0};
     for (const auto& [path, each] : commons_->foreign.all()) {
         if (!each.is_understood) chosen.orphans_may_go = false;
+        if (!each.is_readable || !may_go_for(owner, each.agent)) continue;
         const auto score = score_of(path, dispensability(now - each.last_used, each.tokens));
         const bool goes = !each.agent || score > most;
         if (chosen.is_leftover || !goes || !is_free(path)) continue;
@@ -328,6 +340,7 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
     for (agent_index* member : commons_->members) {
         if (chosen.is_leftover) break;
         for (const auto& [id, each] : member->agents_) {
+            if (!may_go_for(owner, id)) continue;
             const double score = dispensability(now - each.last_used, each.state->tokens.size());
             if (std::pair(true, score) <= most || each.dirty || member->held_.contains(id))
                 continue;
@@ -341,6 +354,24 @@ agent_index::removal agent_index::choose_removal(const lock&, system_clock::time
     if (chosen.agent) chosen.path = chosen.member->shape_.manifest_of(*chosen.agent);
     if (!chosen.path.empty()) commons_->turns.insert(chosen.path);
     return chosen;
+}
+
+void agent_index::visit_removables(const lock&, const std::set<std::string>& in_vain,
+                                   const tenant_id* owner,
+                                   const std::function<bool(const removable&)>& visit) const {
+    const auto is_free = [&](const std::string& path) {
+        return !commons_->turns.contains(path) && !in_vain.contains(path);
+    };
+    for (const auto& [path, each] : commons_->foreign.all())
+        if (each.is_readable && may_go_for(owner, each.agent) && is_free(path) &&
+            !visit({each.bytes, each.names, {}}))
+            return;
+    for (const agent_index* member : commons_->members)
+        for (const auto& [id, each] : member->agents_) {
+            if (!may_go_for(owner, id) || each.dirty || member->held_.contains(id)) continue;
+            if (!is_free(member->shape_.manifest_of(id))) continue;
+            if (!visit({each.manifest_bytes, each.saved, each.attempted})) return;
+        }
 }
 
 foreign_manifest agent_index::take_foreign(const lock&, const std::string& path) {
@@ -389,6 +420,7 @@ agent_index::left_agents agent_index::leave(const lock& locked, const block_hash
         kept.tokens = agent.state->tokens.size();
         kept.created = agent.state->created;
         kept.last_used = agent.last_used;
+        kept.sessions = session_names(*agent.state);
         left.states.push_back(std::move(agent.state));
         if (kept.bytes > 0) {
             kept.agent = id;

@@ -203,8 +203,17 @@ class agent_index {
     /// Chooses what the disk gives up first: leftovers, then memories of whatever model as
     /// tier_policy says, those of all members, and only then what is spared; never an agent that is
     /// dirty or held, nor a manifest of `in_vain` or of a turn.
+    /// `owner`: only leftovers, and this tenant's memories; null: everybody's.
     removal choose_removal(const lock&, std::chrono::system_clock::time_point now,
-                           const std::set<std::string>& in_vain);
+                           const std::set<std::string>& in_vain, const tenant_id* owner = nullptr);
+    /// What a manifest takes that choose_removal() may choose.
+    struct removable {
+        std::uint64_t manifest_bytes = 0;
+        std::span<const block_hash> saved, attempted;  // blocks that it retains
+    };
+    /// Calls `visit` with each, in no order, until it returns false.
+    void visit_removables(const lock&, const std::set<std::string>& in_vain, const tenant_id* owner,
+                          const std::function<bool(const removable&)>& visit) const;
     void add_foreign(const lock&, const std::string& path, foreign_manifest manifest) {
         commons_->foreign.add(path, std::move(manifest));
     }

@@ -14,8 +14,9 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
     const std::string path = parts_.shape.manifest_of(id);
     const manifest_turn mine(parts_.index, path);
     cache_directory::repairs left;
-    auto report = save_once(id, path, extent);
-    while (!report && directory_.repair(report.error(), left)) report = save_once(id, path, extent);
+    auto report = save_once(id, path, extent, left);
+    while (!report && directory_.repair(report.error(), left))
+        report = save_once(id, path, extent, left);
     if (report) return report;
     ++parts_.probe.save_failures;
     if (report.error().code == errc::out_of_space) ++parts_.probe.saves_out_of_space;
@@ -26,14 +27,14 @@ result<save_report> agent_saver::save(const agent_id& id, save_extent extent) {
 
 /// Requires: the agent's turn.
 result<save_report> agent_saver::save_once(const agent_id& id, const std::string& path,
-                                           save_extent extent) {
+                                           save_extent extent, cache_directory::repairs& left) {
     if (auto ok = directory_.check(id, path); !ok) return ok.error();
     snapshot what = take_snapshot(id, extent);
     if (what.state == nullptr) return save_report{};
     parts_.blocks.retain(what.names);
     const auto start = std::chrono::steady_clock::now();
     auto plan = plan_manifest(what);
-    auto report = plan ? write_out(path, what, *plan) : result<save_report>(plan.error());
+    auto report = plan ? write_out(path, what, *plan, left) : result<save_report>(plan.error());
     parts_.probe.save_time.observe(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     std::vector<block_hash> dropped;
@@ -176,34 +177,67 @@ result<agent_saver::manifest_plan> agent_saver::plan_manifest(const snapshot& wh
     return plan;
 }
 
-/// Returns: an upper bound for the block files that write_blocks() will make.
-std::uint64_t agent_saver::bytes_to_write(const snapshot& what) const {
-    std::uint64_t bytes = 0;
+/// Returns: an upper bound for what write_out() will write: bytes, files and the directories that
+/// they may need, the largest file.
+evictor::unmet_write agent_saver::size_of_write(const snapshot& what,
+                                                const manifest_plan& plan) const {
+    evictor::unmet_write size;
+    size.bytes = plan.bytes.size();
+    size.largest_file = plan.bytes.size();
+    size.files = 1;
     for (std::size_t i = 0; i < what.names.size(); ++i)
-        for (const kv_part part : kv_parts)
-            if (what.state->blocks[i].at(part) != nullptr &&
-                !parts_.blocks.is_good(what.names[i], part))
-                bytes += parts_.formats.of(part).file_bytes_max(
-                    parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
-    return bytes;
+        for (const kv_part part : kv_parts) {
+            if (what.state->blocks[i].at(part) == nullptr ||
+                parts_.blocks.is_good(what.names[i], part))
+                continue;
+            const std::uint64_t bytes = parts_.formats.of(part).file_bytes_max(
+                parts_.shape.place(*what.state, what.names, i).identity.tokens.size());
+            size.bytes += bytes;
+            size.largest_file = std::max(size.largest_file, bytes);
+            size.files += 2;
+        }
+    if (const auto space = parts_.files.space(parts_.options.directory))
+        size.quota_refusals = space->quota_refusals;
+    return size;
 }
 
+/// Where it meets a full file system although it was promised room, `left` says what is unmet.
 result<save_report> agent_saver::write_out(const std::string& relative, const snapshot& what,
-                                           const manifest_plan& plan) {
-    auto room = room_.free_disk(bytes_to_write(what) + plan.bytes.size());
+                                           const manifest_plan& plan,
+                                           cache_directory::repairs& left) {
+    evictor::unmet_write size = size_of_write(what, plan);
+    if (const auto before = std::exchange(left.unmet, std::nullopt)) {
+        size.bytes_removed = before->bytes_removed;
+        size.in_vain = before->in_vain;
+        size.has_removed_directories = before->has_removed_directories;
+    }
+    auto room = room_.free_disk(size.bytes);
     if (!room) return room.error();
     save_report report;
-    if (auto ok = write_blocks(what, *room, report); !ok) return ok.error();
-    if (auto ok = parts_.blocks.make_lasting(what.names); !ok) return ok.error();
+    auto written = write_files(relative, what, plan, *room, report);
+    if (written) {
+        room_.note_written(report.bytes_written);
+        return report;
+    }
+    size.has_progressed = report.bytes_written > 0;
+    left.unmet = std::move(size);
+    return written.error();
+}
+
+result<void> agent_saver::write_files(const std::string& relative, const snapshot& what,
+                                      const manifest_plan& plan, disk_quota::promise& room,
+                                      save_report& report) {
+    if (auto ok = write_blocks(what, room, report); !ok) return ok;
+    if (auto ok = parts_.blocks.make_lasting(what.names); !ok) return ok;
     const std::string path = parts_.full_path(relative);
     const auto ok = plan.append ? append_manifest(parts_.files, path, plan.bytes)
                                 : replace_file(parts_.files, path, plan.bytes);
-    if (!ok) return ok.error();
+    if (!ok) return ok;
     parts_.quota.add(plan.bytes.size());
     report.bytes_written += plan.bytes.size();
     ++parts_.probe.manifests_written;
     parts_.probe.bytes_written += plan.bytes.size();
-    return report;
+    return {};
 }
 
 result<void> agent_saver::write_blocks(const snapshot& what, disk_quota::promise& room,

@@ -39,15 +39,19 @@ class agent_saver {
         std::uint64_t file_bytes = 0;  // of the whole file afterwards
         manifest_journal next;
     };
-    result<save_report> save_once(const agent_id& id, const std::string& path, save_extent extent);
+    result<save_report> save_once(const agent_id& id, const std::string& path, save_extent extent,
+                                  cache_directory::repairs& left);
     snapshot take_snapshot(const agent_id& id, save_extent extent);
     state_ptr without_tail(const agent_record& agent, std::vector<block_hash>& names) const;
     std::vector<block_mark> marks_of(const agent_state& state,
                                      const std::vector<block_hash>& names) const;
     result<manifest_plan> plan_manifest(const snapshot& what) const;
-    std::uint64_t bytes_to_write(const snapshot& what) const;
+    evictor::unmet_write size_of_write(const snapshot& what, const manifest_plan& plan) const;
     result<save_report> write_out(const std::string& relative, const snapshot& what,
-                                  const manifest_plan& plan);
+                                  const manifest_plan& plan, cache_directory::repairs& left);
+    result<void> write_files(const std::string& relative, const snapshot& what,
+                             const manifest_plan& plan, disk_quota::promise& room,
+                             save_report& report);
     result<void> write_blocks(const snapshot& what, disk_quota::promise& room, save_report& report);
 
     store_parts& parts_;

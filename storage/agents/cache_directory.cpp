@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "storage/disk/directory_format.hpp"
+#include "storage/pool/session_note.hpp"
 
 namespace semantic::storage {
 
@@ -64,7 +65,10 @@ result<void> cache_directory::open_first() {
     home_.lock = std::move(*lock);
     if (auto ok = adopt_directory_format(parts_.files, directory); !ok) return ok;
     if (auto ok = make_directories(); !ok) return ok;
-    if (auto ok = parts_.quota.set_budget(parts_.options.disk_budget_bytes); !ok) return ok;
+    if (auto ok = parts_.quota.set_budget(parts_.options.disk_budget_bytes,
+                                          parts_.options.record_budget_bytes);
+        !ok)
+        return ok;
     if (auto ok = read_secret(); !ok) return ok;
     if (auto ok = count_others(); !ok) return ok;
     join();
@@ -110,10 +114,19 @@ result<void> cache_directory::take_over() {
 
 result<void> cache_directory::take_over(read_file file) {
     const auto is = [&](errc code) { return !file.found && file.found.error().code == code; };
-    if (!file.found && !is(errc::not_found) && !is(errc::corrupt) && !is(errc::incompatible))
+    if (!file.found && !is(errc::not_found) && !is(errc::corrupt) && !is(errc::incompatible) &&
+        !is(errc::io))
         return file.found.error();
     foreign_manifest known =
         parts_.index.take_foreign(agent_index::lock(parts_.index), file.relative);
+    if (is(errc::io)) {  // its blocks stay known
+        ++parts_.probe.manifests_corrupt;
+        known.is_readable = false;
+        const agent_index::lock locked(parts_.index);
+        parts_.index.set_absent(locked, file.relative, shortfall::corrupt);
+        parts_.index.add_foreign(locked, file.relative, std::move(known));
+        return {};
+    }
     result<void> done;
     if (is(errc::not_found))  // somebody has taken it away
         parts_.quota.remove(known.bytes);
@@ -288,13 +301,16 @@ result<void> cache_directory::index_manifest(read_file file) {
 
 result<void> cache_directory::index_unreadable(const read_file& file) {
     const failure& why = file.found.error();
-    if (why.code == errc::incompatible) {
-        ++parts_.probe.manifests_incompatible;
+    if (why.code == errc::incompatible || why.code == errc::io) {
+        const bool is_readable = why.code == errc::incompatible;
+        ++(is_readable ? parts_.probe.manifests_incompatible : parts_.probe.manifests_corrupt);
         home_.all_understood = false;
         const agent_index::lock locked(parts_.index);
-        parts_.index.set_absent(locked, file.relative, shortfall::incompatible);
+        parts_.index.set_absent(locked, file.relative,
+                                is_readable ? shortfall::incompatible : shortfall::corrupt);
         foreign_manifest unknown{{}, file.bytes};
         unknown.is_understood = false;
+        unknown.is_readable = is_readable;
         parts_.index.add_foreign(locked, file.relative, std::move(unknown));
         return {};
     }
@@ -323,6 +339,7 @@ void cache_directory::index_foreign(read_file file) {
     const agent_index::lock locked(parts_.index);
     if (file.by == use::other_model) {
         kept.agent = file.id;
+        kept.sessions = note(sessions_note);
         parts_.index.add_label(locked, agent.fingerprint,
                                {note(model_note), note(model_name_note)});
     } else {
@@ -525,7 +542,7 @@ bool cache_directory::repair(const failure& fault, repairs& left) {
         // What somebody else had may be free again; else the file system is out of what no budget
         // counts, such as inodes.
         if (std::exchange(left.is_first, false)) return true;
-        return left.removals-- > 0 && room_.remove_one(left.in_vain);
+        return left.unmet && left.removals-- > 0 && room_.relieve(*left.unmet);
     }
     if (fault.code != errc::not_found || left.renewals-- <= 0) return false;
     if (!make_directories()) return false;

@@ -46,7 +46,9 @@ class cache_directory {
         bool is_first = true;
         int removals = 16;  // of agents, one after the other
         int renewals = 2;   // of directories
-        std::set<std::string> in_vain;
+        /// Of the last attempt, where it was promised room and met a full file system; nothing:
+        /// the budget was in the way, and all that may go had been considered.
+        std::optional<evictor::unmet_write> unmet;
     };
     /// Blocks. Returns: whether a save that failed so may go well when it is repeated.
     bool repair(const failure& fault, repairs& left);

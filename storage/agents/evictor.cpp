@@ -1,5 +1,6 @@
 #include "storage/agents/evictor.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <shared_mutex>
@@ -86,20 +87,137 @@ void evictor::tell(const agent_id& id, memory_fate fate) const {
 // --- the disk ---
 
 result<disk_quota::promise> evictor::free_disk(std::uint64_t bytes) {
+    auto made = make_disk_room(nullptr, [&] { return parts_.quota.try_promise(bytes); });
+    if (!made) return made.error();
+    return disk_quota::promise(parts_.quota, bytes);
+}
+
+result<disk_quota::promise> evictor::free_disk_for_record(const tenant_id& tenant,
+                                                          std::uint64_t bytes) {
+    auto made =
+        make_disk_room(&tenant, [&] { return parts_.quota.try_promise(bytes, disk_use::record); });
+    if (!made) return made.error();
+    return disk_quota::promise(parts_.quota, bytes);
+}
+
+result<void> evictor::free_disk_for_upload(const tenant_id& tenant, std::uint64_t bytes) {
+    return make_disk_room(&tenant, [&] { return parts_.quota.try_add_upload(bytes); });
+}
+
+/// `owner`: whose memories may go; null: everybody's.
+result<void> evictor::make_disk_room(const tenant_id* owner, const room_seeker& ask) {
+    auto found = ask();
+    if (!found) return found.error();
+    if (found->shortage.missing_bytes() == 0) return {};
+    // One at a time, so that what may go is not counted for two writes.
+    open_directory& home = *parts_.home;
+    const std::lock_guard one_at_a_time(home.relief_mutex);
     std::set<std::string> in_vain;
-    std::string what;
     while (true) {
-        const auto missing = parts_.quota.try_promise(bytes, what);
-        if (!missing) return missing.error();
-        if (*missing == 0) return disk_quota::promise(parts_.quota, bytes);
-        if (!remove_one(in_vain)) return failure{errc::out_of_space, what};
+        found = ask();
+        if (!found) return found.error();
+        const disk_shortage& lack = found->shortage;
+        const std::uint64_t missing = lack.missing_bytes();
+        if (missing == 0) return {};
+        const file_gain wanted{missing, 0};
+        const bool may_help = estimate_gain(wanted, in_vain, owner).covers(wanted) &&
+                              (lack.space_bytes == 0 ||
+                               home.trust.may_help(found->space, removal_trust::clock::now()));
+        const disk_moment before = look_at_disk(found->space);
+        if (!may_help || !remove_one(in_vain, owner))
+            return failure{errc::out_of_space, found->sentence};
+        if (lack.space_bytes > 0) note_gain(before, {missing, 0});
     }
 }
 
-bool evictor::remove_one(std::set<std::string>& in_vain) {
+evictor::disk_moment evictor::look_at_disk(const disk_space& space) const {
+    return {space, parts_.quota.held_bytes(), parts_.quota.promised_bytes()};
+}
+
+/// Looks whether a removal has given the file system room, but for what others may have written
+/// meanwhile. Requires: relief_mutex is held.
+void evictor::note_gain(const disk_moment& before, const file_gain& wanted) {
+    const std::uint64_t held = parts_.quota.held_bytes();
+    const auto after = parts_.files.space(parts_.options.directory);
+    // What could not be removed says nothing.
+    if (!after || held >= before.held_bytes) return;
+    const bool has_bytes = after->free_bytes + before.promised_bytes > before.space.free_bytes;
+    const bool has_files = before.promised_bytes > 0 || after->free_files > before.space.free_files;
+    if ((wanted.bytes > 0 && has_bytes) || (wanted.files > 0 && has_files)) return;
+    removal_trust::removal vain{*after};
+    const std::uint64_t bytes_least = 4096;
+    if (wanted.bytes > 0) vain.bytes = std::max(before.held_bytes - held, bytes_least);
+    if (wanted.files > 0) vain.files = 1;
+    vain.unmet_bytes = wanted.bytes;
+    parts_.home->trust.note_in_vain(vain, removal_trust::clock::now());
+}
+
+/// Returns: what would come of removing all that may go, or `enough` of it.
+file_gain evictor::estimate_gain(const file_gain& enough, const std::set<std::string>& in_vain,
+                                 const tenant_id* owner) const {
+    const agent_index::lock locked(parts_.index);
+    block_files::gain_estimate blocks(parts_.blocks);
+    file_gain manifests;
+    const auto sum = [&] {
+        return file_gain{manifests.bytes + blocks.sum().bytes,
+                         manifests.files + blocks.sum().files};
+    };
+    parts_.index.visit_removables(locked, in_vain, owner, [&](const agent_index::removable& each) {
+        if (sum().covers(enough)) return false;
+        manifests.bytes += each.manifest_bytes;
+        manifests.files += each.manifest_bytes > 0 ? 1 : 0;
+        blocks.add(each.saved);
+        blocks.add(each.attempted);
+        return true;
+    });
+    if (!sum().covers(enough)) blocks.add_unneeded();
+    return sum();
+}
+
+bool evictor::relieve(unmet_write& write) {
+    open_directory& home = *parts_.home;
+    const std::lock_guard one_at_a_time(home.relief_mutex);
+    const auto before = parts_.files.space(parts_.options.directory);
+    if (!before) return false;
+    file_gain wanted;
+    if (before->free_bytes < write.bytes) wanted.bytes = write.bytes - before->free_bytes;
+    if (before->total_files > 0 && before->free_files < write.files)
+        wanted.files = write.files - before->free_files;
+    if (wanted.files > 0 && !std::exchange(write.has_removed_directories, true) &&
+        parts_.blocks.remove_empty_directories() > 0)
+        return true;
+    const auto now = removal_trust::clock::now();
+    // The user's quota is not in the figures: whether a removal helps, the next attempt shows.
+    if (before->quota_refusals > write.quota_refusals) {
+        if (write.bytes_removed >= write.largest_file && !write.has_progressed) {
+            home.trust.note_in_vain({*before, {}, {}, write.bytes}, now);
+            return false;
+        }
+        wanted.bytes = std::max(wanted.bytes, write.largest_file);
+    }
+    // Else it says that it is full, and that it is not: no removal changes that.
+    if (wanted.bytes == 0 && wanted.files == 0) return false;
+    if (!home.trust.may_help(*before, now)) return false;
+    if (!estimate_gain(wanted, write.in_vain, nullptr).covers(wanted)) return false;
+    const disk_moment moment = look_at_disk(*before);
+    if (!remove_one(write.in_vain, nullptr)) return false;
+    const std::uint64_t left = parts_.quota.held_bytes();
+    if (left < moment.held_bytes) write.bytes_removed += moment.held_bytes - left;
+    if (before->quota_refusals == write.quota_refusals) note_gain(moment, wanted);
+    return true;
+}
+
+void evictor::note_written(std::uint64_t bytes) {
+    const std::lock_guard one_at_a_time(parts_.home->relief_mutex);
+    parts_.home->trust.note_written(bytes);
+}
+
+bool evictor::remove_one(std::set<std::string>& in_vain) { return remove_one(in_vain, nullptr); }
+
+bool evictor::remove_one(std::set<std::string>& in_vain, const tenant_id* owner) {
     const std::shared_lock visiting(parts_.home->visits);
     const agent_index::removal chosen = parts_.index.choose_removal(
-        agent_index::lock(parts_.index), std::chrono::system_clock::now(), in_vain);
+        agent_index::lock(parts_.index), std::chrono::system_clock::now(), in_vain, owner);
     std::optional<manifest_turn> mine;
     if (!chosen.path.empty()) mine.emplace(parts_.index, chosen.path, std::adopt_lock);
     if (!chosen.is_leftover && chosen.orphans_may_go && parts_.blocks.remove_unneeded() > 0)

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,9 +26,31 @@ class evictor {
     /// As agent_cache_store::evict().
     bool evict(const agent_id& id);
 
-    /// Blocks. Returns: room for `bytes` more, after removing what had to go. Errors: out_of_space
-    /// when nothing more may be removed, io.
+    /// Blocks. Returns: room for `bytes` more, after removing what had to go. Nothing goes where
+    /// all that may go would not do, or where the last removal gave the file system no room.
+    /// Errors: out_of_space, io.
     result<disk_quota::promise> free_disk(std::uint64_t bytes);
+    /// Blocks. The same for a record of the tenant, to which only its own memories give way.
+    result<disk_quota::promise> free_disk_for_record(const tenant_id& tenant, std::uint64_t bytes);
+    /// Blocks. The same for an upload of the tenant, whose bytes are counted when this returns.
+    result<void> free_disk_for_upload(const tenant_id& tenant, std::uint64_t bytes);
+    /// What a write still needs that was promised room and met a full file system.
+    struct unmet_write {
+        std::uint64_t bytes = 0;
+        std::uint64_t files = 0;           // inodes
+        std::uint64_t largest_file = 0;    // bytes of the largest one that it makes
+        std::uint64_t quota_refusals = 0;  // as the file system counted them before the write
+        bool has_progressed = false;       // in its last attempt some file was written
+        std::uint64_t bytes_removed = 0;   // for this write so far
+        bool has_removed_directories = false;
+        std::set<std::string> in_vain{};
+    };
+    /// Blocks. Makes room for a write that met a full file system although the budget is kept: by
+    /// empty directories, leftovers, and one memory, if there is reason to expect that it helps.
+    /// Returns: whether something was removed.
+    bool relieve(unmet_write& write);
+    /// Says that so many bytes were written.
+    void note_written(std::uint64_t bytes);
     /// Blocks. Removes what is needed least: a leftover, files that nobody needs, a memory of
     /// whatever model. `in_vain` remembers manifests that could not be removed. Returns: false when
     /// there is nothing.
@@ -37,6 +60,19 @@ class evictor {
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
+    using room_seeker = std::function<result<disk_quota::answer>()>;
+    result<void> make_disk_room(const tenant_id* owner, const room_seeker& ask);
+    bool remove_one(std::set<std::string>& in_vain, const tenant_id* owner);
+    /// The disk before a removal.
+    struct disk_moment {
+        disk_space space;
+        std::uint64_t held_bytes;
+        std::uint64_t promised_bytes;  // to others, who may write them meanwhile
+    };
+    disk_moment look_at_disk(const disk_space& space) const;
+    void note_gain(const disk_moment& before, const file_gain& wanted);
+    file_gain estimate_gain(const file_gain& enough, const std::set<std::string>& in_vain,
+                            const tenant_id* owner) const;
     state_ptr evict_clean(const agent_index::lock& locked, const agent_id* keep);
     std::vector<store_parts*> in_pool(const agent_index::lock& locked) const;
     void tell(const agent_id& id, memory_fate fate) const;

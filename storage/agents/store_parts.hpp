@@ -18,6 +18,7 @@
 #include "storage/disk/block_files.hpp"
 #include "storage/disk/disk_quota.hpp"
 #include "storage/disk/record_files.hpp"
+#include "storage/disk/removal_trust.hpp"
 #include "storage/files/file.hpp"
 #include "storage/files/parallel.hpp"
 #include "storage/pool/block_pool.hpp"
@@ -60,6 +61,8 @@ struct open_directory {
     block_files blocks;
     const std::shared_ptr<record_books> records = std::make_shared<record_books>();
     const std::shared_ptr<index_commons> index = std::make_shared<index_commons>();
+    std::mutex relief_mutex;           // held while files are removed to make room on the disk
+    removal_trust trust;               // guarded by relief_mutex
     std::vector<store_parts*> stores;  // guarded by the index's mutex
     /// Held shared by a store that works on what another one has; whoever leaves takes it alone.
     std::shared_mutex visits;

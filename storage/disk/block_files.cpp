@@ -330,6 +330,48 @@ const block_files::file_state* block_files::find(const block_hash& name, kv_part
     return file ? &*file : nullptr;
 }
 
+block_files::gain_estimate::gain_estimate(const block_files& files)
+    : files_(files), held_(files.mutex_) {}
+
+void block_files::gain_estimate::add_unneeded() {
+    for (const auto& [name, parts] : files_.known_)
+        if (!files_.needed_by_.contains(name)) count(parts);
+}
+
+void block_files::gain_estimate::count(const block_state& parts) {
+    for (const std::optional<file_state>& file : parts) {
+        if (!file) continue;
+        sum_.bytes += file->bytes;
+        ++sum_.files;
+    }
+}
+
+void block_files::gain_estimate::add(std::span<const block_hash> names) {
+    for (const block_hash& name : names) {
+        const auto needed = files_.needed_by_.find(name);
+        const auto known = files_.known_.find(name);
+        if (needed == files_.needed_by_.end() || known == files_.known_.end()) continue;
+        if (needed->second > 1 && ++let_go_[name] < needed->second) continue;
+        count(known->second);
+    }
+}
+
+std::size_t block_files::remove_empty_directories() {
+    // Held all along, so that nobody begins to write into one of them; it is seldom needed.
+    std::lock_guard lock(mutex_);
+    std::set<std::string> used;
+    for (const auto& [name, files] : known_) used.insert(block_directory(name));
+    for (const block_hash& name : busy_) used.insert(block_directory(name));
+    std::size_t removed = 0;
+    std::erase_if(fan_outs_, [&](const std::string& each) {
+        if (used.contains(each)) return false;
+        const auto gone = files_.remove_directory(directory_ + "/" + each);
+        removed += gone ? 1 : 0;
+        return gone || gone.error().code == errc::not_found;
+    });
+    return removed;
+}
+
 std::uint64_t block_files::bytes_on_disk(std::span<const block_hash> names) const {
     std::lock_guard lock(mutex_);
     std::uint64_t bytes = 0;

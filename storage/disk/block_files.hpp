@@ -41,7 +41,24 @@ class block_formats {
     std::array<block_format, kv_parts.size()> of_;
 };
 
+/// What removals give.
+struct file_gain {
+    std::uint64_t bytes = 0;
+    std::uint64_t files = 0;
+    bool covers(const file_gain& wanted) const noexcept {
+        return bytes >= wanted.bytes && files >= wanted.files;
+    }
+};
+
 class block_files {
+    struct file_state {
+        std::uint64_t bytes = 0;
+        bool lasting = false;  // its directory was synced since it was made
+        bool good = true;
+        bool operator==(const file_state&) const = default;
+    };
+    using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
+
   public:
     /// `events`: told of blocks that leave the disk; null: nobody is.
     block_files(file_system& files, std::string directory, disk_quota& quota, store_probe& probe,
@@ -94,17 +111,28 @@ class block_files {
     /// Whether the file was ever found or written, good or not.
     bool is_known(const block_hash& name, kv_part part) const;
     bool is_good(const block_hash& name, kv_part part) const;
+    /// Sums what files go when manifests let go of the blocks that they retain. Thread: one; nobody
+    /// changes the books while it lives.
+    class gain_estimate {
+      public:
+        explicit gain_estimate(const block_files& files);
+        void add(std::span<const block_hash> names);
+        /// Those that nobody retains now; looks at all files. At most once.
+        void add_unneeded();
+        const file_gain& sum() const noexcept { return sum_; }
+
+      private:
+        void count(const block_state& parts);
+        const block_files& files_;
+        const std::lock_guard<std::mutex> held_;
+        std::unordered_map<block_hash, int> let_go_;  // of those that several retain
+        file_gain sum_;
+    };
+    /// Blocks. Removes directories in which no block is, which take inodes. Returns: how many.
+    std::size_t remove_empty_directories();
     std::uint64_t bytes_on_disk(std::span<const block_hash> names) const;
 
   private:
-    struct file_state {
-        std::uint64_t bytes = 0;
-        bool lasting = false;  // its directory was synced since it was made
-        bool good = true;
-        bool operator==(const file_state&) const = default;
-    };
-    using block_state = std::array<std::optional<file_state>, kv_parts.size()>;
-
     result<void> scan_directory(const std::string& directory, bool keep_orphans);
     bool remove_if_unneeded(const block_hash& name, std::unique_lock<std::mutex>& lock);
     void tell_removed(const block_hash& name);

@@ -9,9 +9,24 @@ namespace semantic::storage {
 namespace {
 
 constexpr std::uint64_t default_budget_max = std::uint64_t{64} << 30;
+constexpr std::uint64_t default_record_budget_max = std::uint64_t{4} << 30;
+constexpr std::uint64_t record_budget_divisor = 4;
 
 std::uint64_t excess(std::uint64_t have, std::uint64_t allowed) {
     return have > allowed ? have - allowed : 0;
+}
+
+/// Without a path: clients read it.
+std::string sentence_about(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes) {
+    const std::uint64_t share = std::max(disk.record_budget_bytes, disk.record_bytes);
+    std::string said = "the cache directory holds " + std::to_string(disk.held_bytes) +
+                       " bytes of at most " + std::to_string(disk.budget_bytes);
+    if (use == disk_use::memory) said += ", of which " + std::to_string(share) + " are for records";
+    said += ", its file system has " + std::to_string(disk.space.free_bytes) +
+            " bytes free, of which " +
+            std::to_string(disk.space.total_bytes / disk_reserve_divisor) +
+            " stay free: no room for " + std::to_string(wanted_bytes) + " more";
+    return said;
 }
 
 }  // namespace
@@ -20,41 +35,73 @@ std::uint64_t default_disk_budget(std::uint64_t file_system_bytes) {
     return std::min(file_system_bytes / 10, default_budget_max);
 }
 
-std::uint64_t missing_bytes(const disk_state& disk, std::uint64_t wanted_bytes) {
-    const std::uint64_t coming = disk.promised_bytes + wanted_bytes;
-    const std::uint64_t kept_free = disk.space.total_bytes / disk_reserve_divisor;
-    return std::max(excess(disk.held_bytes + coming, disk.budget_bytes),
-                    excess(kept_free + coming, disk.space.free_bytes));
+std::uint64_t default_record_budget(std::uint64_t disk_budget_bytes) {
+    return std::min(disk_budget_bytes / record_budget_divisor, default_record_budget_max);
 }
 
-result<void> disk_quota::set_budget(std::uint64_t budget_bytes) {
+disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes) {
+    const std::uint64_t coming = disk.promised_bytes + wanted_bytes;
+    std::uint64_t held = disk.held_bytes;
+    std::uint64_t allowed = disk.budget_bytes;
+    if (use == disk_use::memory) {
+        held -= disk.record_bytes;
+        const std::uint64_t share = std::max(disk.record_budget_bytes, disk.record_bytes);
+        allowed = excess(disk.budget_bytes, share);
+    }
+    if (use == disk_use::upload) held += disk.upload_bytes;
+    const std::uint64_t kept_free = disk.space.total_bytes / disk_reserve_divisor;
+    return {excess(held + coming, allowed), excess(kept_free + coming, disk.space.free_bytes)};
+}
+
+result<void> disk_quota::set_budget(std::uint64_t budget_bytes, std::uint64_t record_budget_bytes) {
     if (budget_bytes == 0) {
         const auto space = files_.space(directory_);
         if (!space) return space.error();
         budget_bytes = default_disk_budget(space->total_bytes);
     }
+    if (record_budget_bytes == 0) record_budget_bytes = default_record_budget(budget_bytes);
     std::lock_guard lock(mutex_);
     state_.budget_bytes = budget_bytes;
+    state_.record_budget_bytes = std::min(record_budget_bytes, budget_bytes);
     probe_.disk_budget_bytes = budget_bytes;
     return {};
 }
 
-result<std::uint64_t> disk_quota::try_promise(std::uint64_t bytes, std::string& what) {
+std::uint64_t disk_quota::record_budget_bytes() const {
+    std::lock_guard lock(mutex_);
+    return state_.record_budget_bytes;
+}
+
+/// Adds the bytes to `taken` where they fit.
+result<disk_quota::answer> disk_quota::ask(std::uint64_t bytes, disk_use use,
+                                           std::uint64_t disk_state::*taken) {
     const auto space = files_.space(directory_);
     if (!space) return space.error();
     std::lock_guard lock(mutex_);
     state_.space = *space;
-    const std::uint64_t missing = missing_bytes(state_, bytes);
-    if (missing == 0) {
-        state_.promised_bytes += bytes;
-        return missing;
+    answer found{shortage(state_, use, bytes), *space, {}};
+    if (found.shortage.missing_bytes() == 0) {
+        state_.*taken += bytes;
+        tell_probe();
+    } else {
+        found.sentence = sentence_about(state_, use, bytes);
     }
-    what = directory_ + " holds " + std::to_string(state_.held_bytes) + " bytes of at most " +
-           std::to_string(state_.budget_bytes) + ", its file system has " +
-           std::to_string(space->free_bytes) + " bytes free, of which " +
-           std::to_string(space->total_bytes / disk_reserve_divisor) + " stay free: no room for " +
-           std::to_string(bytes) + " more";
-    return missing;
+    return found;
+}
+
+result<disk_quota::answer> disk_quota::try_promise(std::uint64_t bytes, disk_use use) {
+    return ask(bytes, use, &disk_state::promised_bytes);
+}
+
+result<disk_quota::answer> disk_quota::try_add_upload(std::uint64_t bytes) {
+    return ask(bytes, disk_use::upload, &disk_state::upload_bytes);
+}
+
+void disk_quota::remove_upload(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    ASSERT(state_.upload_bytes >= bytes);
+    state_.upload_bytes -= bytes;
+    tell_probe();
 }
 
 void disk_quota::promise::spend(std::uint64_t bytes) {
@@ -74,14 +121,43 @@ bool disk_quota::is_over_budget() const {
 void disk_quota::add(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
     state_.held_bytes += bytes;
-    probe_.disk_bytes = state_.held_bytes;
+    tell_probe();
 }
 
 void disk_quota::remove(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
-    ASSERT(state_.held_bytes >= bytes);
+    ASSERT(state_.held_bytes >= state_.record_bytes + bytes);
     state_.held_bytes -= bytes;
-    probe_.disk_bytes = state_.held_bytes;
+    tell_probe();
+}
+
+void disk_quota::add_record(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    state_.held_bytes += bytes;
+    state_.record_bytes += bytes;
+    tell_probe();
+}
+
+void disk_quota::remove_record(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    ASSERT(state_.record_bytes >= bytes && state_.held_bytes >= bytes);
+    state_.held_bytes -= bytes;
+    state_.record_bytes -= bytes;
+    tell_probe();
+}
+
+void disk_quota::note_record(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    ASSERT(state_.held_bytes >= state_.record_bytes + bytes);
+    state_.record_bytes += bytes;
+}
+
+/// Requires: the mutex is held.
+void disk_quota::tell_probe() { probe_.disk_bytes = state_.held_bytes + state_.upload_bytes; }
+
+std::uint64_t disk_quota::promised_bytes() const {
+    std::lock_guard lock(mutex_);
+    return state_.promised_bytes;
 }
 
 std::uint64_t disk_quota::held_bytes() const {

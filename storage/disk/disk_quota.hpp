@@ -1,9 +1,9 @@
 #pragma once
-// How many bytes a cache directory holds, and how many it may hold: a budget, and a share of the
-// file system that stays free. It decides and counts; agent_cache_store removes. Owner:
-// agent_cache_store. Thread: every method is safe from any thread; those marked "Blocks." ask the
-// file system. Invariant: held_bytes() counts every file in the directory, its own temporaries
-// apart, which promises cover.
+// How many bytes a cache directory holds, and how many it may hold: a budget, a share of it for
+// records, and a part of the file system that stays free. It decides and counts; agent_cache_store
+// removes. Owner: agent_cache_store. Thread: every method is safe from any thread; those marked
+// "Blocks." ask the file system. Invariant: held_bytes() counts every file in the directory, its
+// own temporaries apart, which promises cover.
 
 #include <cstdint>
 #include <mutex>
@@ -20,24 +20,43 @@ constexpr std::uint64_t disk_reserve_divisor = 20;
 
 /// Returns: min(10 % of the file system, 64 GiB).
 std::uint64_t default_disk_budget(std::uint64_t file_system_bytes);
+/// Returns: the records' share of a disk budget: min(a quarter of it, 4 GiB).
+std::uint64_t default_record_budget(std::uint64_t disk_budget_bytes);
+
+/// What the bytes are for. Memories may take all but the records' share. An upload that is not
+/// finished is no memory yet: it takes what is free, and memories need not give way to it.
+enum class disk_use { memory, record, upload };
 
 struct disk_state {
     std::uint64_t held_bytes = 0;      // by files in the directory
-    std::uint64_t promised_bytes = 0;  // to saves that are being written
+    std::uint64_t promised_bytes = 0;  // to saves and records that are being written
     std::uint64_t budget_bytes = 0;
     disk_space space{};
+    std::uint64_t record_bytes = 0;         // part of held_bytes: of records
+    std::uint64_t record_budget_bytes = 0;  // part of budget_bytes: only records may have it
+    std::uint64_t upload_bytes = 0;         // of uploads, which are not in held_bytes
 };
 
-/// Returns: how many bytes must go before `wanted_bytes` more may be written; 0 when they fit.
-std::uint64_t missing_bytes(const disk_state& disk, std::uint64_t wanted_bytes);
+/// What is in the way of a write.
+struct disk_shortage {
+    std::uint64_t budget_bytes = 0;  // too many for the budget
+    std::uint64_t space_bytes = 0;   // too many for the file system
+    /// Returns: how many bytes must go before the write may happen; 0 when it fits.
+    std::uint64_t missing_bytes() const noexcept {
+        return budget_bytes > space_bytes ? budget_bytes : space_bytes;
+    }
+};
+disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes);
 
 class disk_quota {
   public:
     disk_quota(file_system& files, std::string directory, store_probe& probe)
         : files_(files), directory_(std::move(directory)), probe_(probe) {}
 
-    /// Blocks. Sets the budget; 0 means default_disk_budget(). Errors: io.
-    result<void> set_budget(std::uint64_t budget_bytes);
+    /// Blocks. Sets the budgets; 0 means default_disk_budget(), and default_record_budget() of what
+    /// that comes to. Errors: io.
+    result<void> set_budget(std::uint64_t budget_bytes, std::uint64_t record_budget_bytes = 0);
+    std::uint64_t record_budget_bytes() const;
 
     /// Room that a save may fill. Gives back what it has not spent when destroyed.
     class promise {
@@ -55,16 +74,32 @@ class disk_quota {
         std::uint64_t bytes_;
     };
 
-    /// Blocks. Promises `bytes` when they fit. Returns: how many bytes are missing, 0 when they
-    /// were promised; else `what` says what is in the way. Errors: io.
-    result<std::uint64_t> try_promise(std::uint64_t bytes, std::string& what);
+    /// What came of asking for room.
+    struct answer {
+        disk_shortage shortage{};
+        disk_space space{};    // as the file system says it
+        std::string sentence;  // says what is in the way; empty when nothing is
+    };
+    /// Blocks. Promises `bytes` when they fit: then nothing is missing in the answer. Errors: io.
+    result<answer> try_promise(std::uint64_t bytes, disk_use use = disk_use::memory);
+    /// Blocks. The same for an upload, whose bytes count from then on until remove_upload().
+    result<answer> try_add_upload(std::uint64_t bytes);
+    void remove_upload(std::uint64_t bytes);
     bool is_over_budget() const;
 
     void add(std::uint64_t bytes);
     void remove(std::uint64_t bytes);
+    void add_record(std::uint64_t bytes);
+    void remove_record(std::uint64_t bytes);
+    /// Says that so many of the bytes that were added are records'.
+    void note_record(std::uint64_t bytes);
     std::uint64_t held_bytes() const;
+    std::uint64_t promised_bytes() const;
 
   private:
+    result<answer> ask(std::uint64_t bytes, disk_use use, std::uint64_t disk_state::*taken);
+    void tell_probe();
+
     file_system& files_;
     const std::string directory_;
     store_probe& probe_;

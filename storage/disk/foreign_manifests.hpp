@@ -26,8 +26,12 @@ struct foreign_manifest {
     std::size_t tokens = 0;
     std::chrono::system_clock::time_point created{};
     std::chrono::system_clock::time_point last_used{};
+    std::string sessions{};  // under whose names its text was said, as its note says
     /// Whether `names` is all that it needs; else it is of another format, and nobody can tell.
     bool is_understood = true;
+    /// Whether it could be read. What could not, as by a fault of the disk that may pass, is
+    /// nobody's leftover: it stays until somebody saves under its name, or erases it.
+    bool is_readable = true;
 };
 
 /// What is known of a model by what it has remembered.

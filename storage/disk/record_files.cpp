@@ -1,5 +1,6 @@
 #include "storage/disk/record_files.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -11,6 +12,9 @@ namespace {
 
 constexpr std::string_view magic = "semantic-record 1";
 constexpr const char* folder = "records";
+// A first line, and a name behind it.
+constexpr std::uint64_t record_head_bytes = 4096;
+constexpr std::size_t record_name_bytes_max = 2048;
 
 std::string_view bytes_of(const tenant_id& tenant) {
     if (tenant.is_default()) return {};
@@ -51,7 +55,18 @@ std::string encode_record(const kept_record& record) {
     return out + record.name + record.bytes;
 }
 
-result<kept_record> decode_record(std::string_view bytes) {
+namespace {
+
+/// A record's first line and name.
+struct record_head {
+    std::string_view sum;
+    tenant_id tenant;
+    std::string_view name;
+    std::string_view rest;  // what is behind the name
+};
+
+/// `bytes`: a file's, or its beginning where that has all of the name.
+result<record_head> decode_head(std::string_view bytes) {
     std::string_view rest = bytes;
     if (!rest.starts_with(magic) || rest.size() == magic.size() || rest[magic.size()] != ' ')
         return damaged("it is no record of this version");
@@ -67,9 +82,39 @@ result<kept_record> decode_record(std::string_view bytes) {
     const bool is_number = fault == std::errc{} && end == size->data() + size->size();
     if (!tenant || !is_number || name_bytes > rest.size())
         return damaged("its first line is not as it was written");
-    kept_record record{
-        {*tenant}, std::string(rest.substr(0, name_bytes)), std::string(rest.substr(name_bytes))};
-    if (sum_of(record).hex() != *sum) return damaged("its checksum is wrong");
+    return record_head{*sum, {*tenant}, rest.substr(0, name_bytes), rest.substr(name_bytes)};
+}
+
+bool begins_with_any(std::string_view name, std::span<const std::string_view> heads) {
+    return heads.empty() || std::ranges::any_of(heads, [&](std::string_view each) {
+               return name.starts_with(each);
+           });
+}
+
+/// Returns: the most that a tenant's records may take.
+std::uint64_t share_of_tenant(std::uint64_t budget, std::uint64_t others) {
+    return budget > others ? (budget - others) / 2 : 0;
+}
+
+/// Reads so much of a file as has its name. Errors: those of reading, corrupt.
+result<std::string> read_head(file_system& files, const std::string& path) {
+    auto file = files.open(path);
+    if (!file) return file.error();
+    const auto size = (*file)->size();
+    if (!size) return size.error();
+    std::string head(static_cast<std::size_t>(std::min(*size, record_head_bytes)), '\0');
+    if (auto ok = (*file)->read_at(0, std::as_writable_bytes(std::span(head))); !ok)
+        return ok.error();
+    return head;
+}
+
+}  // namespace
+
+result<kept_record> decode_record(std::string_view bytes) {
+    const auto head = decode_head(bytes);
+    if (!head) return head.error();
+    kept_record record{head->tenant, std::string(head->name), std::string(head->rest)};
+    if (sum_of(record).hex() != head->sum) return damaged("its checksum is wrong");
     return record;
 }
 
@@ -80,7 +125,18 @@ result<void> record_files::open() {
     std::lock_guard lock(books_->mutex);
     for (const directory_entry& each : *entries) {
         const std::string path = std::string(folder) + "/" + each.name;
-        if (each.name.ends_with(".record")) books_->bytes[path] = each.bytes;
+        if (each.is_directory) continue;
+        if (each.name.ends_with(".record")) {
+            quota_.note_record(each.bytes);
+            record_books::entry& entry = books_->entries[path];
+            entry.bytes = each.bytes;
+            books_->all_bytes += each.bytes;
+            const auto bytes = read_head(files_, directory_ + "/" + path);
+            const auto head = bytes ? decode_head(*bytes) : result<record_head>(bytes.error());
+            entry.is_legible = head.has_value();
+            if (head) entry.tenant = head->tenant;
+            if (head) books_->tenant_bytes[head->tenant] += each.bytes;
+        }
         // What cannot be removed counts, and does no harm.
         if (each.name.ends_with(".tmp") && files_.unlink(directory_ + "/" + path))
             quota_.remove(each.bytes);
@@ -97,22 +153,83 @@ result<void> record_files::replace(const std::string& path, std::string_view byt
     return replace_file(files_, whole, bytes);
 }
 
+/// Counts what the record is to take beyond what it has, before it is written. Returns: that.
+/// Errors: out_of_space, for clients to read.
+result<std::uint64_t> record_files::book(const tenant_id& tenant, const std::string& path,
+                                         std::uint64_t bytes) {
+    std::lock_guard lock(books_->mutex);
+    const auto there = books_->entries.find(path);
+    const std::uint64_t former = there == books_->entries.end() ? 0 : there->second.bytes;
+    const std::uint64_t more = bytes > former ? bytes - former : 0;
+    if (more == 0) return more;
+    const std::uint64_t budget = quota_.record_budget_bytes();
+    const auto found = books_->tenant_bytes.find(tenant);
+    const std::uint64_t held = found == books_->tenant_bytes.end() ? 0 : found->second;
+    const std::uint64_t allowed = share_of_tenant(budget, books_->all_bytes - held);
+    if (held + more > allowed)
+        return failure{errc::out_of_space, "sessions, runs, responses and conversations take " +
+                                               std::to_string(held) + " bytes of at most " +
+                                               std::to_string(allowed) +
+                                               " on the disk: no room for " + std::to_string(more) +
+                                               " more. Deleting some makes room"};
+    books_->tenant_bytes[tenant] += more;
+    books_->all_bytes += more;
+    return more;
+}
+
+/// Requires: the books' mutex is held.
+void record_files::take_off(const tenant_id& tenant, std::uint64_t bytes) {
+    const auto held = books_->tenant_bytes.find(tenant);
+    held->second -= bytes;
+    if (held->second == 0) books_->tenant_bytes.erase(held);
+    books_->all_bytes -= bytes;
+}
+
 result<void> record_files::write(const kept_record& record) {
     const std::string bytes = encode_record(record);
     if (bytes.size() > record_bytes_max)
         return failure{errc::bad_value, "a record may have " + std::to_string(record_bytes_max) +
                                             " bytes, " + record.name + " has " +
                                             std::to_string(bytes.size())};
-    auto room = room_(bytes.size());
-    if (!room) return room.error();
+    if (record.name.size() > record_name_bytes_max)
+        return failure{errc::bad_value, "a record's name may have " +
+                                            std::to_string(record_name_bytes_max) + " bytes"};
     const std::string path = record_path(record.tenant, record.name);
-    if (auto ok = replace(path, bytes); !ok) return ok;
+    const auto booked = book(record.tenant, path, bytes.size());
+    if (!booked) return booked.error();
+    const auto written = [&]() -> result<void> {
+        auto room = room_(record.tenant, bytes.size());
+        if (!room) return room.error();
+        return replace(path, bytes);
+    }();
     std::lock_guard lock(books_->mutex);
-    std::uint64_t& held = books_->bytes[path];
-    quota_.add(bytes.size());
-    quota_.remove(held);
-    held = bytes.size();
-    return {};
+    if (!written && (written.error().code == errc::out_of_space || !is_in_place(path, bytes))) {
+        if (*booked > 0) take_off(record.tenant, *booked);
+        return written;
+    }
+    // Where only the last step has failed, which makes it last, the new one counts all the same.
+    record_books::entry& entry = books_->entries[path];
+    quota_.add_record(bytes.size());
+    quota_.remove_record(entry.bytes);
+    if (!entry.is_legible) {
+        // What stood there was nobody's: all of the new one is the tenant's.
+        books_->tenant_bytes[record.tenant] += std::min<std::uint64_t>(entry.bytes, bytes.size());
+    }
+    if (entry.bytes > bytes.size()) {
+        const std::uint64_t less = entry.bytes - bytes.size();
+        if (entry.is_legible)
+            take_off(record.tenant, less);
+        else
+            books_->all_bytes -= less;
+    }
+    entry = {record.tenant, bytes.size()};
+    return written;
+}
+
+/// Whether the file has these bytes.
+bool record_files::is_in_place(const std::string& path, std::string_view bytes) const {
+    const auto there = read_whole(files_, directory_ + "/" + path, record_bytes_max);
+    return there && *there == bytes;
 }
 
 result<void> record_files::remove(const tenant_id& tenant, std::string_view name) {
@@ -122,21 +239,51 @@ result<void> record_files::remove(const tenant_id& tenant, std::string_view name
     if (gone)
         if (auto ok = files_.sync_directory(directory_ + "/" + folder); !ok) return ok;
     std::lock_guard lock(books_->mutex);
-    const auto held = books_->bytes.find(path);
-    if (held == books_->bytes.end()) return {};
-    quota_.remove(held->second);
-    books_->bytes.erase(held);
+    const auto held = books_->entries.find(path);
+    if (held == books_->entries.end()) return {};
+    quota_.remove_record(held->second.bytes);
+    if (held->second.is_legible)
+        take_off(tenant, held->second.bytes);
+    else
+        books_->all_bytes -= held->second.bytes;
+    books_->entries.erase(held);
     return {};
 }
 
-kept_records record_files::read_all() {
-    std::vector<std::string> paths;
+kept_records record_files::read_all(std::span<const std::string_view> heads) {
+    std::map<std::string, record_books::entry> entries;
+    std::map<tenant_id, std::uint64_t> shares;  // what is left of each tenant's
+    std::uint64_t left_of_all = 0;
     {
         std::lock_guard lock(books_->mutex);
-        for (const auto& [path, bytes] : books_->bytes) paths.push_back(path);
+        entries = books_->entries;
+        const std::uint64_t budget = quota_.record_budget_bytes();
+        // A tenant may have come to more than its share is now, as others came; all of it is read
+        // as long as all together are within the budget.
+        const bool is_within = books_->all_bytes <= budget;
+        left_of_all = std::max(budget, is_within ? books_->all_bytes : 0);
+        for (const auto& [tenant, bytes] : books_->tenant_bytes)
+            shares[tenant] = is_within ? bytes : share_of_tenant(budget, 0);
     }
     kept_records found;
-    for (const std::string& path : paths) {
+    for (const auto& [path, entry] : entries) {
+        const auto tell = [&](errc code, const std::string& why) {
+            found.damaged.push_back({code, directory_ + "/" + path + ": " + why});
+        };
+        if (entry.is_legible) {
+            std::uint64_t& left = shares[entry.tenant];
+            if (entry.bytes > std::min(left, left_of_all)) {
+                tell(errc::out_of_space, "its tenant's records are more than its share");
+                continue;
+            }
+            left -= entry.bytes;
+            left_of_all -= entry.bytes;
+        }
+        if (!heads.empty()) {
+            const auto begin = read_head(files_, directory_ + "/" + path);
+            const auto head = begin ? decode_head(*begin) : result<record_head>(begin.error());
+            if (head && !begins_with_any(head->name, heads)) continue;
+        }
         auto bytes = read_whole(files_, directory_ + "/" + path, record_bytes_max);
         if (!bytes) {
             found.damaged.push_back(bytes.error());
@@ -148,8 +295,7 @@ kept_records record_files::read_all() {
         if (record)
             found.whole.push_back(std::move(*record));
         else
-            found.damaged.push_back(
-                {record.error().code, directory_ + "/" + path + ": " + record.error().what});
+            tell(record.error().code, record.error().what);
     }
     return found;
 }

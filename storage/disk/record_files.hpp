@@ -1,6 +1,8 @@
 #pragma once
 // Records of higher layers that belong to a tenant, such as sessions of several agents: a small
-// file each, whole or absent. What is in them is none of storage's business.
+// file each, whole or absent. What is in them is none of storage's business. All of them together
+// take at most the records' share of the disk budget, and one tenant's at most half of what the
+// others' leave of it, so that nobody takes all of it and whoever comes later finds some.
 // Owner: agent_cache_store. Thread: safe from any; calls for one record are serialised by the
 // caller. Everything blocks. Errors: io, out_of_space.
 
@@ -9,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,16 +31,23 @@ result<kept_record> decode_record(std::string_view bytes);
 /// Below the cache directory.
 std::string record_path(const tenant_id& tenant, std::string_view name);
 
-/// Which records there are, for all who write them in one directory.
+/// Which records there are, for all who write them in one directory. The mutex guards all of it.
 struct record_books {
+    struct entry {
+        tenant_id tenant;
+        std::uint64_t bytes = 0;
+        bool is_legible = true;  // else it is damaged, and nobody's
+    };
     std::mutex mutex;
-    std::map<std::string, std::uint64_t> bytes;  // by path; guarded by the mutex
+    std::map<std::string, entry> entries;             // by path
+    std::map<tenant_id, std::uint64_t> tenant_bytes;  // those that are being written included
+    std::uint64_t all_bytes = 0;                      // likewise
 };
 
 class record_files {
   public:
-    /// Makes room for so many bytes on the disk.
-    using room_maker = std::function<result<disk_quota::promise>(std::uint64_t)>;
+    /// Makes room for so many bytes of a tenant on the disk.
+    using room_maker = std::function<result<disk_quota::promise>(const tenant_id&, std::uint64_t)>;
 
     record_files(file_system& files, std::string directory, disk_quota& quota, room_maker room,
                  std::shared_ptr<record_books> books = std::make_shared<record_books>())
@@ -47,19 +57,26 @@ class record_files {
           room_(std::move(room)),
           books_(std::move(books)) {}
 
-    /// Removes temporaries and notes what there is, before anything else is called; once for all
-    /// with the same books. Requires: the quota has counted the directory.
+    /// Removes temporaries and notes what there is and whose, before anything else is called; once
+    /// for all with the same books. Requires: the quota has counted the directory.
     result<void> open();
     /// Puts `bytes` in the place of what the record had. When it returns, they last. Errors:
-    /// bad_value beyond record_bytes_max.
+    /// bad_value beyond record_bytes_max; out_of_space, also beyond the tenant's share.
     result<void> write(const kept_record& record);
     /// A record that there is not is no error.
     result<void> remove(const tenant_id& tenant, std::string_view name);
-    /// In the order of the files' names.
-    kept_records read_all();
+    /// Reads those whose names begin with one of `heads`, all where there is none, in the order of
+    /// the files' names. Of records that are more than the shares, which another budget had room
+    /// for, it reads as many as these allow, and says of the others that they are too much: they
+    /// stay where they are.
+    kept_records read_all(std::span<const std::string_view> heads = {});
 
   private:
     result<void> replace(const std::string& path, std::string_view bytes);
+    result<std::uint64_t> book(const tenant_id& tenant, const std::string& path,
+                               std::uint64_t bytes);
+    bool is_in_place(const std::string& path, std::string_view bytes) const;
+    void take_off(const tenant_id& tenant, std::uint64_t bytes);
 
     file_system& files_;
     const std::string directory_;

@@ -1,6 +1,7 @@
 #include "storage/files/file.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
@@ -18,8 +19,11 @@ namespace {
 constexpr mode_t file_mode = 0600;
 constexpr mode_t directory_mode = 0700;
 
+std::atomic<std::uint64_t> quota_refusals{0};
+
 failure os_failure(const std::string& path, const char* call) {
     const int code = errno;
+    if (code == EDQUOT) ++quota_refusals;
     errc kind = errc::io;
     if (code == ENOENT) kind = errc::not_found;
     if (code == ENOSPC || code == EDQUOT) kind = errc::out_of_space;
@@ -89,6 +93,7 @@ class posix_writable final : public writable_file {
             const ssize_t count =
                 retry([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
             if (count < 0) return os_failure(path_, "write");
+            if (count == 0) return failure{errc::io, path_ + ": write: nothing was taken"};
             bytes = bytes.subspan(static_cast<std::size_t>(count));
         }
         return {};
@@ -203,6 +208,11 @@ class posix_files final : public file_system {
         return sync_directory(parent);
     }
 
+    result<void> remove_directory(const std::string& path) override {
+        if (::rmdir(path.c_str()) != 0) return os_failure(path, "rmdir");
+        return {};
+    }
+
     result<std::vector<directory_entry>> list(const std::string& path) override {
         DIR* directory = ::opendir(path.c_str());
         if (directory == nullptr) return os_failure(path, "opendir");
@@ -257,7 +267,8 @@ class posix_files final : public file_system {
         struct statvfs status {};
         if (::statvfs(path.c_str(), &status) != 0) return os_failure(path, "statvfs");
         const std::uint64_t unit = status.f_frsize;
-        return disk_space{status.f_blocks * unit, status.f_bavail * unit};
+        return disk_space{status.f_blocks * unit, status.f_bavail * unit, status.f_files,
+                          status.f_favail, quota_refusals.load()};
     }
 };
 

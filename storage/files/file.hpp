@@ -52,7 +52,12 @@ struct directory_entry {
 
 struct disk_space {
     std::uint64_t total_bytes = 0;
-    std::uint64_t free_bytes = 0;  // what an ordinary user may still write
+    std::uint64_t free_bytes = 0;   // what an ordinary user may still write
+    std::uint64_t total_files = 0;  // inodes; 0: the file system does not count them
+    std::uint64_t free_files = 0;
+    /// How often a write has met EDQUOT since the program began: a quota of the user, which the
+    /// figures above do not show.
+    std::uint64_t quota_refusals = 0;
 };
 
 class file_system {
@@ -74,6 +79,8 @@ class file_system {
     /// Makes the directory and its missing parents, each made lasting in its own parent. An
     /// existing one is no error.
     virtual result<void> make_directory(const std::string& path) = 0;
+    /// Removes an empty directory. Errors: io, also where something is in it.
+    virtual result<void> remove_directory(const std::string& path) = 0;
     /// Returns: regular files and directories, sorted by name; no "." and "..".
     virtual result<std::vector<directory_entry>> list(const std::string& path) = 0;
     /// Returns: whether there is anything of that name. Errors: io.

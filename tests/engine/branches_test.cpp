@@ -85,6 +85,28 @@ TEST_F(branches, a_branch_goes_on_as_itself) {
     EXPECT_GE(two->usage.reused_tokens, one->usage.prompt_tokens);
 }
 
+TEST_F(branches, are_found_by_the_sessions_name_also_after_a_restart) {
+    const auto id = *storage::agent_id::parse(session);
+    const std::string paste = long_paste(4);
+    const auto first = ask(with_tool(chat_of({paste})));
+    const auto title = ask(chat_of({"A title, please."}));
+    const auto other = run(*engine_, tests::ask("", chat_of({"Who are you?"}), 8));
+    ASSERT_NE(title->agent, session);
+    const std::vector<storage::agent_id> names{*storage::agent_id::parse(title->agent)};
+    EXPECT_EQ(engine_->branches(id), names);
+    EXPECT_TRUE(engine_->branches(names[0]).empty());
+    // Whoever goes on with it takes nothing from the session's.
+    const auto more =
+        run(*engine_, tests::ask("", chat_of({"A title, please.", title->text, "Why?"}), 8));
+    ASSERT_EQ(more->agent, title->agent);
+    EXPECT_EQ(engine_->branches(id), names);
+    engine_.reset();
+    engine_ = load(options_in(dir_.path()));
+    EXPECT_EQ(engine_->branches(id), names);
+    EXPECT_TRUE(engine_->erase(names[0]));
+    EXPECT_TRUE(engine_->branches(id).empty());
+}
+
 TEST_F(branches, a_turn_that_is_asked_again_or_goes_another_long_way_is_the_sessions) {
     const auto first = ask(chat_of({long_paste(4)}));
     EXPECT_EQ(ask(chat_of({long_paste(4)}))->agent, session) << "again";

@@ -57,6 +57,7 @@ class one_file final : public file_system {
     result<void> unlink(const std::string&) override { return {}; }
     result<void> sync_directory(const std::string&) override { return {}; }
     result<void> make_directory(const std::string&) override { return {}; }
+    result<void> remove_directory(const std::string&) override { return {}; }
     result<std::vector<directory_entry>> list(const std::string&) override {
         return std::vector<directory_entry>{};
     }

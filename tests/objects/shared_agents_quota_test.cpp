@@ -27,6 +27,7 @@ TEST(shared_agents, the_disk_quota_spares_what_waits_for_its_upload) {
     a.store.reset();
     store_options options = options_for(first.path());
     options.disk_budget_bytes = two * 7 / 4;  // a save asks for twice what it writes
+    options.record_budget_bytes = 1;
     a.store = std::move(*agent_cache_store::open(options, a.pool));
     a.share();
     EXPECT_EQ(a.shared->counts().pending, 1U);

@@ -372,6 +372,66 @@ TEST_F(agents_api, an_upload_that_the_disk_does_not_take_is_507_and_the_server_g
     EXPECT_EQ(ask(request_line("PUT", "/v1/agents/a/cache", "", file)).status, 200);
 }
 
+TEST_F(agents_api, deleting_a_session_deletes_what_was_said_under_its_name) {
+    auto& engine = server_.engine();
+    const auto id = [](const char* name) { return *storage::agent_id::parse(name); };
+    const auto begin_anew = [&] {
+        for (const char* name : {"sess_a", "msg_1", "msg_2", "sess_b"})
+            if (!engine.inspect(id(name))) engine.remember(agent(name));
+        engine.branch_names[id("sess_a")] = {id("msg_1"), id("msg_2")};
+    };
+    begin_anew();
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/sess_a")).status, 204);
+    for (const char* name : {"sess_a", "msg_1", "msg_2"}) EXPECT_FALSE(engine.inspect(id(name)));
+    EXPECT_TRUE(engine.inspect(id("sess_b")));
+    begin_anew();
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/sess_a?branches=false")).status, 204);
+    EXPECT_FALSE(engine.inspect(id("sess_a")));
+    EXPECT_TRUE(engine.inspect(id("msg_1")));
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/sess_a")).status, 204)
+        << "its branches are there to be deleted";
+    EXPECT_FALSE(engine.inspect(id("msg_1")));
+    engine.branch_names.clear();
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/sess_a")).status, 404);
+    EXPECT_EQ(ask(request_line("DELETE", "/v1/agents/sess_b?branches=maybe")).status, 400);
+    engine::agent_info busy = agent("msg_3");
+    busy.in_use = true;
+    engine.remember(busy);
+    engine.branch_names[id("sess_b")] = {id("msg_3")};
+    http_reply refused = ask(request_line("DELETE", "/v1/agents/sess_b"));
+    EXPECT_EQ(refused.status, 409);
+    EXPECT_NE(refused.body.find("msg_3"), std::string::npos) << refused.body;
+    EXPECT_TRUE(engine.inspect(id("sess_b"))) << "all of it, or nothing";
+}
+
+TEST_F(agents_api, a_damaged_memory_is_no_export_and_no_fault_shows_a_path) {
+    auto& engine = server_.engine();
+    engine.remember(agent("a"));
+    const std::string path = "/var/lib/semantic/blocks/ab/abcd.safetensors: its checksum is wrong";
+    const auto ask_with = [&](storage::errc code) {
+        engine.on_export = [code, path](const auto&) {
+            return storage::result<std::uint64_t>(storage::failure{code, path});
+        };
+        http_reply reply = ask(get("/v1/agents/a/cache"));
+        EXPECT_EQ(reply.body.find("/var"), std::string::npos) << reply.body;
+        EXPECT_EQ(reply.body.find("safetensors"), std::string::npos) << reply.body;
+        return reply;
+    };
+    http_reply lost = ask_with(storage::errc::corrupt);
+    EXPECT_EQ(lost.status, 404);
+    EXPECT_NE(lost.body.find("corrupt"), std::string::npos) << lost.body;
+    EXPECT_EQ(ask_with(storage::errc::incompatible).status, 404);
+    EXPECT_EQ(ask_with(storage::errc::not_found).status, 404);
+    EXPECT_EQ(ask_with(storage::errc::io).status, 500);
+    EXPECT_EQ(ask_with(storage::errc::out_of_space).status, 507);
+    engine.on_import = [path](const auto&) {
+        return storage::result<int>(storage::failure{storage::errc::out_of_space, path});
+    };
+    http_reply refused = ask(request_line("PUT", "/v1/agents/a/cache", "", "mmm"));
+    EXPECT_EQ(refused.status, 507);
+    EXPECT_EQ(refused.body.find("/var"), std::string::npos) << refused.body;
+}
+
 TEST_F(agents_api, an_upload_counts_in_the_disk_budget_as_long_as_it_lies_there) {
     auto& engine = server_.engine();
     const std::string file(300'000, 'm');

@@ -1,5 +1,6 @@
 #include "tests/support/fault_file_system.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -192,6 +193,11 @@ result<void> fault_file_system::write(storage::writable_file& file, const std::s
     if (down_) return down("write " + path);
     const auto trouble = next("write " + path);
     if (trouble && *trouble == fault::io_error) return down("write " + path);
+    if (is_full_) return failure{errc::out_of_space, path + ": it is full, on order"};
+    if (user_quota_ && used_bytes() + bytes.size() > *user_quota_) {
+        ++quota_refusals_;
+        return failure{errc::out_of_space, path + ": the quota is used up, on order"};
+    }
     if (trouble) bytes = bytes.first(bytes.size() / 2);
     if (auto ok = file.write(bytes); !ok) return ok;
     into->live += as_text(bytes);
@@ -265,6 +271,7 @@ result<void> fault_file_system::unlink(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (auto ok = change("unlink " + path); !ok) return ok;
     if (auto ok = real_.unlink(path); !ok) return ok;
+    if (keeps_removed_ && live_[path] != nullptr) removed_bytes_ += live_[path]->live.size();
     live_.erase(path);
     return {};
 }
@@ -291,6 +298,12 @@ result<void> fault_file_system::make_directory(const std::string& path) {
     return {};
 }
 
+result<void> fault_file_system::remove_directory(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    if (auto ok = change("remove_directory " + path); !ok) return ok;
+    return real_.remove_directory(path);
+}
+
 result<std::vector<storage::directory_entry>> fault_file_system::list(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (down_) return down("list " + path);
@@ -312,6 +325,30 @@ result<std::unique_ptr<storage::directory_lock>> fault_file_system::lock(
 void fault_file_system::set_files_max(std::optional<std::size_t> count) {
     std::lock_guard lock(mutex_);
     files_max_ = count;
+}
+
+void fault_file_system::set_full(bool full) {
+    std::lock_guard lock(mutex_);
+    is_full_ = full;
+}
+
+void fault_file_system::set_user_quota(std::optional<std::uint64_t> bytes, bool keeps_removed) {
+    std::lock_guard lock(mutex_);
+    user_quota_ = bytes;
+    keeps_removed_ = keeps_removed;
+}
+
+void fault_file_system::set_capacity(std::uint64_t bytes, bool keeps_removed) {
+    std::lock_guard lock(mutex_);
+    capacity_ = bytes;
+    keeps_removed_ = keeps_removed;
+}
+
+/// Requires: the mutex is held.
+std::uint64_t fault_file_system::used_bytes() const {
+    std::uint64_t bytes = removed_bytes_;
+    for (const auto& [path, file] : live_) bytes += file->live.size();
+    return bytes;
 }
 
 void fault_file_system::set_read_only(bool read_only) {
@@ -342,8 +379,19 @@ void fault_file_system::set_space(storage::disk_space space) {
 result<storage::disk_space> fault_file_system::space(const std::string& path) {
     std::lock_guard lock(mutex_);
     if (down_) return down("space " + path);
-    if (space_) return *space_;
-    return real_.space(path);
+    auto found = space_ ? result<storage::disk_space>(*space_) : real_.space(path);
+    if (!found) return found;
+    if (capacity_) {
+        const std::uint64_t used = used_bytes();
+        found->total_bytes = *capacity_;
+        found->free_bytes = *capacity_ > used ? *capacity_ - used : 0;
+    }
+    if (files_max_) {
+        found->total_files = std::max<std::size_t>(*files_max_, 1);
+        found->free_files = *files_max_ > live_.size() ? *files_max_ - live_.size() : 0;
+    }
+    found->quota_refusals = quota_refusals_;
+    return found;
 }
 
 }  // namespace semantic::tests

@@ -46,6 +46,15 @@ class fault_file_system final : public storage::file_system {
     /// From now on a new file is refused for want of space where there are `count` already, as
     /// where no inodes are left; none: no bound.
     void set_files_max(std::optional<std::size_t> count);
+    /// From now on every write says that the file system is full, whatever space() tells.
+    void set_full(bool full);
+    /// From now on a write that makes all files together larger than `bytes` meets a quota of the
+    /// user, which space() does not show; none: no bound. `keeps_removed`: what is removed counts
+    /// on, as where snapshots keep it.
+    void set_user_quota(std::optional<std::uint64_t> bytes, bool keeps_removed = false);
+    /// From now on space() tells what a file system of so many bytes has left, whatever the disk
+    /// really has. `keeps_removed`: as above.
+    void set_capacity(std::uint64_t bytes, bool keeps_removed = false);
     /// Changing operations since the last fail_at() or reset().
     int operations() const;
     void reset();
@@ -78,6 +87,7 @@ class fault_file_system final : public storage::file_system {
     storage::result<void> unlink(const std::string& path) override;
     storage::result<void> sync_directory(const std::string& path) override;
     storage::result<void> make_directory(const std::string& path) override;
+    storage::result<void> remove_directory(const std::string& path) override;
     storage::result<std::vector<storage::directory_entry>> list(const std::string& path) override;
     storage::result<bool> exists(const std::string& path) override;
     storage::result<std::unique_ptr<storage::directory_lock>> lock(
@@ -103,6 +113,7 @@ class fault_file_system final : public storage::file_system {
     storage::result<void> sync(storage::writable_file& file, const std::string& path,
                                const std::shared_ptr<node>& into);
     storage::result<void> read(const std::string& path, std::uint64_t offset);
+    std::uint64_t used_bytes() const;
 
     const std::string root_;
     storage::file_system& real_ = storage::posix_file_system();
@@ -118,6 +129,12 @@ class fault_file_system final : public storage::file_system {
     fault kind_ = fault::io_error;
     std::optional<storage::disk_space> space_;
     std::optional<std::size_t> files_max_;
+    std::optional<std::uint64_t> user_quota_;
+    std::optional<std::uint64_t> capacity_;
+    std::uint64_t removed_bytes_ = 0;  // that count on
+    std::uint64_t quota_refusals_ = 0;
+    bool keeps_removed_ = false;
+    bool is_full_ = false;
     std::vector<std::string> opened_;
     std::function<void(const std::string&)> before_unlink_;
     std::function<void(const std::string&, std::uint64_t)> before_read_;

@@ -68,6 +68,12 @@ class scripted_engine final : public engine::engine {
     storage::result<void> fork(const storage::agent_id& from, const storage::agent_id& to) override;
     storage::result<void> evict(const storage::agent_id& agent) override;
     storage::result<void> erase(const storage::agent_id& agent) override;
+    /// What branches() says, by agent.
+    std::map<storage::agent_id, std::vector<storage::agent_id>> branch_names;
+    std::vector<storage::agent_id> branches(const storage::agent_id& agent) const override {
+        auto found = branch_names.find(agent);
+        return found == branch_names.end() ? std::vector<storage::agent_id>() : found->second;
+    }
     storage::result<void> erase_memory(const storage::agent_id& agent,
                                        const storage::block_hash& fingerprint) override;
     std::optional<storage::message_place> find_message(const storage::tenant_id& tenant,
@@ -131,10 +137,16 @@ class scripted_engine final : public engine::engine {
         kept.erase({tenant, name});
         return {};
     }
-    storage::kept_records records() override {
+    storage::kept_records records(std::span<const std::string_view> heads) override {
         std::lock_guard lock(records_mutex);
         storage::kept_records all;
-        for (const auto& [name, record] : kept) all.whole.push_back(record);
+        const auto is_wanted = [&](const std::string& name) {
+            for (const std::string_view each : heads)
+                if (name.starts_with(each)) return true;
+            return heads.empty();
+        };
+        for (const auto& [name, record] : kept)
+            if (is_wanted(record.name)) all.whole.push_back(record);
         return all;
     }
     std::mutex records_mutex;
@@ -142,7 +154,7 @@ class scripted_engine final : public engine::engine {
     std::function<storage::result<void>(const storage::kept_record&)> on_keep_record;
 
     /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
-    std::unique_ptr<semantic::engine::disk_room> reserve_disk() override {
+    std::unique_ptr<semantic::engine::disk_room> reserve_disk(const storage::tenant_id&) override {
         struct room final : semantic::engine::disk_room {
             explicit room(scripted_engine& engine) : of(engine) {}
             ~room() override { of.disk_reserved -= taken; }

@@ -154,7 +154,7 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
         co_return error_response(incoming, *refused);
     auto count = [&] { return count_prompt(*incoming.engine, thread.tenant(), *parsed); };
     auto tokens = co_await run_on(with.workers, count);
-    if (!tokens) co_return error_response(incoming, protocol::from_storage(tokens.error()));
+    if (!tokens) co_return error_response(incoming, public_fault(incoming, tokens.error()));
     co_return json_response(anthropic::count_tokens_body(*tokens));
 }
 

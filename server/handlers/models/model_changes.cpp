@@ -7,6 +7,7 @@
 
 #include "protocol/admin.hpp"
 #include "protocol/models.hpp"
+#include "protocol/wire/public_text.hpp"
 #include "protocol/wire/sse.hpp"
 #include "server/handlers/models/models.hpp"
 #include "server/http/middleware.hpp"
@@ -34,7 +35,7 @@ admin::swap_step step_of(const services& with, const slot_state& state) {
     step.phase = to_string(state.phase);
     step.model = model_name(with, state.model);
     step.target = model_name(with, state.target);
-    step.why = state.why;
+    step.why = protocol::without_directories(state.why);
     return step;
 }
 
@@ -50,7 +51,8 @@ admin::swap_step step_now(const services& with, const engine_slot& slot, const s
 /// Why the exchange has not led to `wanted`, in whole sentences.
 protocol::failure not_swapped(const services& with, const slot_state& now, std::size_t wanted) {
     std::string what = model_name(with, wanted) + " is not loaded: ";
-    what += now.why.empty() ? "the model was changed again meanwhile" : now.why;
+    what += now.why.empty() ? "the model was changed again meanwhile"
+                            : protocol::without_directories(now.why);
     if (now.phase == slot_phase::ready)
         what += ". " + model_name(with, now.model) + " runs";
     else
@@ -61,9 +63,12 @@ protocol::failure not_swapped(const services& with, const slot_state& now, std::
 /// Follows an exchange to its end.
 class swap_watch {
   public:
-    swap_watch(const services& with, std::size_t slot, const request& incoming, client_link& client)
+    /// `change`: the number that the slot gave it.
+    swap_watch(const services& with, std::size_t slot, std::uint64_t change,
+               const request& incoming, client_link& client)
         : with_(with),
           slot_(with.engines.at(slot)),
+          change_(change),
           incoming_(incoming),
           client_(client),
           writer_(client, incoming) {}
@@ -91,8 +96,9 @@ class swap_watch {
         const slot_state now = co_await settled(false);
         if (client_.is_gone()) co_return std::nullopt;
         if (now.phase == slot_phase::ready)
-            co_return error_response(incoming_,
-                                     fail(errc::internal, before + " is not unloaded: " + now.why));
+            co_return error_response(
+                incoming_, fail(errc::internal, before + " is not unloaded: " +
+                                                    protocol::without_directories(now.why)));
         co_return json_response(admin::unloaded_body(before));
     }
 
@@ -102,8 +108,11 @@ class swap_watch {
         net::steady_timer timer(client_.executor());
         while (true) {
             if (streams) co_await tell_path();
-            const slot_state now = slot_.state();
-            const bool is_told = !streams || told_states_ == slot_.path().size();
+            // Another change may have begun before anybody looked here.
+            const auto outcome = slot_.outcome(change_);
+            const slot_state now = outcome ? *outcome : slot_.state();
+            const bool is_told =
+                !streams || slot_.change() != change_ || told_states_ == slot_.path().size();
             const bool is_over = (is_settled(now.phase) && is_told) || with_.stopping.load();
             if (is_over || client_.is_gone()) co_return now;
             timer.expires_after(look_every);
@@ -134,6 +143,7 @@ class swap_watch {
 
     const services& with_;
     const engine_slot& slot_;
+    const std::uint64_t change_;
     const request& incoming_;
     client_link& client_;
     sse_writer writer_;
@@ -169,7 +179,8 @@ net::awaitable<std::optional<protocol::failure>> fault_of(const services& with, 
     const std::string fault = co_await run_on(with.workers, look);
     if (fault.empty()) co_return std::nullopt;
     with.models.has_failed(model, fault);
-    co_return fail(errc::conflict, model_name(with, model) + " cannot be loaded: " + fault);
+    co_return fail(errc::conflict, model_name(with, model) + " cannot be loaded: " +
+                                       protocol::without_directories(fault));
 }
 
 std::chrono::milliseconds drain_of(const admin::swap_request& wanted) {
@@ -230,10 +241,10 @@ net::awaitable<reply> change_model(const services& with, const request& incoming
     const std::string before = model_name(with, with.engines.at(slot).state().model);
     auto fault = co_await fault_of(with, *model, slot);
     if (fault) co_return error_response(incoming, *fault);
-    if (auto asked = with.switcher.ask(slot, model, drain_of(*wanted)); !asked)
-        co_return error_response(incoming, asked.error());
+    const auto change = with.switcher.ask(slot, model, drain_of(*wanted));
+    if (!change) co_return error_response(incoming, change.error());
     log_event(log_level::warning, incoming.who(), "changing the model to " + name);
-    swap_watch watch(with, slot, incoming, client);
+    swap_watch watch(with, slot, *change, incoming, client);
     co_return co_await watch.run(before, *model, wanted->stream);
 }
 
@@ -268,10 +279,10 @@ net::awaitable<reply> post_unload_model(const services& with, const request& inc
     }
     slot = *there;
     const std::string before = model_name(with, with.engines.at(slot).state().model);
-    if (auto asked = with.switcher.ask(slot, std::nullopt, drain_of(*wanted)); !asked)
-        co_return error_response(incoming, asked.error());
+    const auto change = with.switcher.ask(slot, std::nullopt, drain_of(*wanted));
+    if (!change) co_return error_response(incoming, change.error());
     log_event(log_level::warning, incoming.id, "unloading the model");
-    swap_watch watch(with, slot, incoming, client);
+    swap_watch watch(with, slot, *change, incoming, client);
     co_return co_await watch.run_to_none(before);
 }
 

@@ -5,6 +5,7 @@
 
 #include "protocol/answer_request.hpp"
 #include "protocol/models.hpp"
+#include "protocol/wire/public_text.hpp"
 #include "server/http/middleware.hpp"
 #include "server/runtime/workers.hpp"
 
@@ -51,7 +52,7 @@ described_model describe(const services& with, std::size_t model, std::uint64_t 
     card.chat_template_reason = info.chat_template_reason;
     card.chat_abilities = info.chat_abilities;
     card.state = std::move(state.name);
-    card.state_reason = std::move(state.why);
+    card.state_reason = protocol::without_directories(state.why);
     card.aliases = entry.aliases;
     card.kv_bytes_per_token = info.kv_bytes_per_token;
     card.agents_4k = info.pool_agents_4k;

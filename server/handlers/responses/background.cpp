@@ -225,7 +225,7 @@ net::awaitable<reply> answer_in_background(const services& with, const request& 
     if (!kept) {
         ending at_once(*job);
         with.responses.background.remove(tenant_of(incoming), id);
-        co_return error_response(incoming, protocol::from_storage(kept.error()));
+        co_return error_response(incoming, public_fault(incoming, kept.error()));
     }
     auto stop = [weak = std::weak_ptr<nobody>(job->link)] {
         if (auto link = weak.lock()) link->leave();

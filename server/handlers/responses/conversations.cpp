@@ -40,7 +40,7 @@ net::awaitable<reply> keep(const services& with, const request& incoming,
                                  tenant_of(incoming), std::move(made));
     };
     const storage::result<void> written = co_await run_on(with.workers, write);
-    if (!written) co_return error_response(incoming, protocol::from_storage(written.error()));
+    if (!written) co_return error_response(incoming, public_fault(incoming, written.error()));
     co_return json_response(std::move(body));
 }
 
@@ -88,7 +88,7 @@ net::awaitable<reply> delete_conversation(const services& with, const request& i
                                  tenant_of(incoming), incoming.parameter);
     };
     const storage::result<bool> dropped = co_await run_on(with.workers, drop);
-    if (!dropped) co_return error_response(incoming, protocol::from_storage(dropped.error()));
+    if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped) co_return not_found(incoming, incoming.parameter);
     co_return json_response(responses::deleted_conversation_body(incoming.parameter));
 }

@@ -119,7 +119,7 @@ net::awaitable<reply> delete_response(const services& with, const request& incom
         return drop_response(with.responses.stored, *incoming.engine, tenant, incoming.parameter);
     };
     const storage::result<bool> dropped = co_await run_on(with.workers, drop);
-    if (!dropped) co_return error_response(incoming, protocol::from_storage(dropped.error()));
+    if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped) co_return not_found(incoming);
     co_return json_response(responses::deleted_body(incoming.parameter));
 }

@@ -299,9 +299,12 @@ net::awaitable<bool> exchange::read_file() {
         read_failure none{std::move(refused)};
         co_return co_await give_up(std::move(none));
     }
-    auto make = [this] {
+    const std::string& credential = incoming_.credential.value();
+    const storage::tenant_id owner =
+        credential.empty() ? storage::tenant_id() : incoming_.engine->tenant(credential);
+    auto make = [&] {
         return spool_file::make(with_.spool_directory, std::move(*upload_),
-                                incoming_.engine->reserve_disk());
+                                incoming_.engine->reserve_disk(owner));
     };
     auto file = co_await run_on(with_.workers, make);
     upload_.reset();
@@ -328,7 +331,7 @@ net::awaitable<bool> exchange::read_file() {
         if (!kept) fault = kept.error();
     }
     if (fault) {
-        read_failure refused{error_response(incoming_, protocol::from_storage(*fault))};
+        read_failure refused{error_response(incoming_, public_fault(incoming_, *fault))};
         co_return co_await give_up(std::move(refused));
     }
     incoming_.file = std::move(*file);

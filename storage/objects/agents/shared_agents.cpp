@@ -289,7 +289,7 @@ object_result<void> shared_agents::give_way(const agent_id& id, const local_copy
         if (given != gave_way_.end() && given->second == sum) return {};
     }
     const agent_id fork = options_.name_fork(id);
-    const auto made = store_.fork(id, fork);
+    const auto made = store_.fork(id, fork, true);
     if (!made && made.error().code == errc::not_found) return {};  // unreadable here
     if (!made) return of_file(made.error());
     add_pending(store_.manifest_of(fork), {});
@@ -310,11 +310,27 @@ object_result<freshness> shared_agents::take_erasure(const agent_id& id, const l
         const auto gone = store_.erase(id, fingerprint_in(own.path));
         if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
     }
+    // What was said since this erasure was seen is another session's.
+    if (!own.seen || own.seen->version != now.version)
+        if (auto ok = erase_branches(id); !ok) return ok.error();
     if (auto ok = write_mark(own.path, now); !ok) return ok.error();
     if (!own.bytes) return freshness::absent;
     std::lock_guard lock(mutex_);
     ++counts_.erased;
     return freshness::erased;
+}
+
+/// What was said under a name that another machine has erased, and that only this one can find: it
+/// leaves this machine and the object store. One that is in use is left to a later call.
+object_result<void> shared_agents::erase_branches(const agent_id& session) {
+    for (const agent_id& each : store_.branches_of(session)) {
+        const auto here = store_.inspect(each);
+        if (here && here->in_use) continue;
+        if (auto ok = forget(each); !ok) return ok;
+        const auto gone = store_.erase(each);
+        if (!gone && gone.error().code != errc::not_found) return of_file(gone.error());
+    }
+    return {};
 }
 
 object_result<void> shared_agents::forget(const agent_id& id) {

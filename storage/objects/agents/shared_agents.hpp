@@ -143,6 +143,7 @@ class shared_agents {
                                      const std::string& bytes, const mark& now);
     object_result<freshness> take_erasure(const agent_id& id, const local_copy& own,
                                           const mark& now);
+    object_result<void> erase_branches(const agent_id& session);
     object_result<void> give_way(const agent_id& id, const local_copy& own);
     object_result<std::string> read_manifest(const std::string& manifest) const;
     std::optional<mark> read_mark(const std::string& manifest) const;

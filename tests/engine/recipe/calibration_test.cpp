@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <span>
@@ -388,6 +389,26 @@ TEST(choose_for, measures_once_and_remembers) {
     EXPECT_EQ(again.recipe, first.recipe);
     EXPECT_EQ(again.why, first.why);
     EXPECT_EQ(again.keys, first.keys);
+}
+
+// Goal: a first start by a slow table does not take a minute for what a fast one does as well.
+TEST(choose_for, measures_by_the_fastest_table_whichever_one_the_model_runs_by) {
+    if (find_kernels("auto")->name == std::string_view("portable"))
+        GTEST_SKIP() << "none is faster";
+    const auto choose = [](const char* kernels) {
+        measured_model model(2, kernels);
+        return taken(choose_for(std::nullopt, *model.model, model.config, model.words, model.arena,
+                                {}, [](double) {}));
+    };
+    const auto start = std::chrono::steady_clock::now();
+    const chosen_recipe fast = choose("auto");
+    const auto middle = std::chrono::steady_clock::now();
+    const chosen_recipe slow = choose("portable");
+    const auto end = std::chrono::steady_clock::now();
+    EXPECT_EQ(slow.recipe, fast.recipe);
+    EXPECT_EQ(slow.why, fast.why);
+    EXPECT_EQ(slow.keys, fast.keys);
+    EXPECT_LT(end - middle, 5 * (middle - start)) << "it takes 20 times as long by itself";
 }
 
 TEST(choose_for, measures_again_where_other_candidates_were_measured) {

@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "protocol/wire/public_text.hpp"
+
 namespace semantic::protocol {
 namespace {
 
@@ -174,6 +176,34 @@ TEST(failure, engine_and_store_failures_keep_their_sentence_and_find_their_kind)
     EXPECT_EQ(from_storage({storage::errc::pool_exhausted, "x"}).code, errc::overloaded);
     EXPECT_EQ(from_storage({storage::errc::locked, "x"}).code, errc::internal);
     EXPECT_EQ(from_storage({storage::errc::bad_value, "why"}).what, "why");
+}
+
+TEST(api_error, no_fault_of_the_store_shows_a_client_a_path) {
+    using storage::errc;
+    for (const errc code :
+         {errc::not_found, errc::corrupt, errc::incompatible, errc::io, errc::out_of_space,
+          errc::pool_exhausted, errc::locked, errc::bad_value}) {
+        for (const char* what : {"/srv/cache/agents/a.manifest: write: No space left on device",
+                                 "caches/blocks/ab/abcd.safetensors: its checksum is wrong"}) {
+            const failure told = from_storage({code, what});
+            EXPECT_FALSE(told.what.empty());
+            EXPECT_EQ(told.what.find('/'), std::string::npos) << told.what;
+        }
+    }
+    EXPECT_EQ(from_storage({errc::io, "caches: fsync"}).what.find("caches"), std::string::npos);
+    EXPECT_EQ(from_storage({errc::not_found, "no agent a"}).what, "no agent a");
+    const failure broken =
+        from_engine({engine::failure_kind::internal, "/srv/m/x.gguf: too short"});
+    EXPECT_EQ(broken.what, "x.gguf: too short");
+}
+
+TEST(public_text, a_path_is_cut_down_to_its_last_name) {
+    EXPECT_EQ(without_directories("/a/b/c.json: no"), "c.json: no");
+    EXPECT_EQ(without_directories("cannot read '/a/b/c.json', nor caches/d/"),
+              "cannot read 'c.json', nor d/");
+    EXPECT_EQ(without_directories("nothing of the kind"), "nothing of the kind");
+    EXPECT_EQ(without_directories(""), "");
+    EXPECT_EQ(without_directories("/"), "/");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <map>
@@ -172,6 +173,23 @@ TEST_F(model_change, one_is_unloaded_and_loaded_again_by_request) {
     EXPECT_EQ(ask(post("/admin/models/offload", "")).status, 200) << "the earlier system's name";
     EXPECT_EQ(swap("a").status, 200) << "a swap loads, too";
     EXPECT_EQ(message("a").status, 200);
+}
+
+// Method: somebody loads the model again at once, so that the slot is seldom seen empty.
+TEST_F(model_change, one_is_unloaded_although_it_is_back_before_anybody_looks) {
+    start();
+    std::atomic<bool> over{false};
+    std::thread loads([&] {
+        while (!over.load()) ask(post("/admin/models/load", R"({"model_id":"a"})"));
+    });
+    for (int i = 0; i < 20; ++i) {
+        http_reply done = ask(post("/admin/models/unload", R"({"model_id":"a"})"));
+        const bool is_loading = done.status == 409;
+        EXPECT_TRUE(done.status == 200 || is_loading) << done.body;
+        if (is_loading) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    over = true;
+    loads.join();
 }
 
 TEST_F(model_change, one_whose_agents_cannot_be_saved_is_not_unloaded) {

@@ -192,13 +192,52 @@ TEST_F(agent_cache_store_damage_test, a_manifest_under_another_agents_name_is_no
     EXPECT_EQ(restore_all(*store).tokens, count);
 }
 
-TEST_F(agent_cache_store_damage_test, a_manifest_that_cannot_be_read_stops_the_opening) {
-    semantic::tests::fault_file_system files(directory.path());
-    files.fail_read_at(1);
-    const auto store = agent_cache_store::open(options_for(directory.path(), &files), pool);
-    ASSERT_FALSE(store);
-    EXPECT_EQ(store.error().code, errc::io);
-    EXPECT_TRUE(fs::exists(blocks[0]));  // nothing was deleted on a guess
+// Goal: a bad sector in one agent's manifest takes nobody else down, and nothing is deleted on a
+// guess. Method: each read of an opening fails; the manifests are among them, and what all need.
+TEST_F(agent_cache_store_damage_test, a_manifest_that_cannot_be_read_is_a_miss_and_stays) {
+    {
+        const auto store = open();
+        put_and_save(*store, "b", some_tokens(21, 5));
+    }
+    int unreadable = 0;
+    for (int read = 1; read <= 8; ++read) {
+        SCOPED_TRACE(read);
+        semantic::tests::fault_file_system files(directory.path());
+        files.fail_read_at(read);
+        const auto store = agent_cache_store::open(options_for(directory.path(), &files), pool);
+        if (!store) {
+            EXPECT_EQ(store.error().code, errc::io);
+            continue;
+        }
+        for (const char* each : {"a", "b"}) {
+            if ((*store)->find(id_of(each)) != nullptr) continue;
+            ++unreadable;
+            EXPECT_EQ((*store)->why_absent(id_of(each)), shortfall::corrupt);
+            EXPECT_NE((*store)->find(id_of(*each == 'a' ? "b" : "a")), nullptr);
+        }
+    }
+    EXPECT_EQ(unreadable, 2) << "each of the two manifests";
+    const auto store = open();
+    EXPECT_EQ(restore_all(*store).tokens, count);
+    expect_whole(*store, "b", some_tokens(21, 5));
+}
+
+TEST_F(agent_cache_store_damage_test, what_cannot_be_read_gives_way_to_nothing) {
+    bool was_unreadable = false;
+    for (int read = 1; read <= 8 && !was_unreadable; ++read) {
+        semantic::tests::fault_file_system files(directory.path());
+        files.fail_read_at(read);
+        store_options options = options_for(directory.path(), &files);
+        options.disk_budget_bytes = 1 << 20;
+        const auto store = agent_cache_store::open(options, pool);
+        if (!store || (*store)->find(id_of("a")) != nullptr) continue;
+        was_unreadable = true;
+        auto room = (*store)->reserve_disk(tenant_id{});
+        while (room.grow(4096)) {
+        }
+    }
+    ASSERT_TRUE(was_unreadable);
+    EXPECT_EQ(restore_all(*open()).tokens, count);
 }
 
 // Goal: whoever exchanges files is found out. Method: each block of a is replaced by a good file of

@@ -54,6 +54,7 @@ class agent_cache_store_models_test : public store_test {
         options.model = "weights of " + model;
         options.model_name = model;
         options.disk_budget_bytes = budget;
+        options.record_budget_bytes = 1;
         return options;
     }
     std::unique_ptr<agent_cache_store> open(const std::string& model,

@@ -91,6 +91,7 @@ class agent_cache_store_shared_test : public testing::Test {
         options.model = "weights of " + name;
         options.model_name = name;
         options.disk_budget_bytes = disk_budget;
+        options.record_budget_bytes = 1 + disk_budget / 1000;
         options.share = share;
         return agent_cache_store::open(options, frames);
     }

@@ -1,0 +1,37 @@
+#pragma once
+// The engine's words for files, in storage's, and the other way round. Owner: engine.cpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "engine/engine.hpp"
+#include "storage/agents/agent_cache_store.hpp"
+#include "storage/files/file.hpp"
+
+namespace semantic::engine {
+
+class store_room final : public disk_room {
+  public:
+    explicit store_room(storage::agent_cache_store::disk_room room) : room_(std::move(room)) {}
+    storage::result<void> grow(std::uint64_t bytes) override { return room_.grow(bytes); }
+
+  private:
+    storage::agent_cache_store::disk_room room_;
+};
+
+/// What storage reads from, over what the caller gives.
+class source_file final : public storage::readable_file {
+  public:
+    explicit source_file(const memory_source& source) : source_(source) {}
+    storage::result<std::uint64_t> size() override { return source_.file_bytes; }
+    storage::result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+        return source_.read_at(offset, into);
+    }
+
+  private:
+    const memory_source& source_;
+};
+
+}  // namespace semantic::engine

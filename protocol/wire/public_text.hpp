@@ -1,0 +1,18 @@
+#pragma once
+// What of a sentence for the log a client may read: no client learns where this server's files lie.
+
+#include <string>
+#include <string_view>
+
+#include "storage/types/errc.hpp"
+
+namespace semantic::protocol {
+
+/// Whether the sentence is for clients as it is. Else from_storage() gives one of its own, and the
+/// failure's belongs in the log.
+bool is_public(const storage::failure& fault);
+
+/// Returns: the text with each path cut down to its last name.
+std::string without_directories(std::string_view text);
+
+}  // namespace semantic::protocol

@@ -1,0 +1,58 @@
+#pragma once
+// Whether removing files gives a full file system room. Where snapshots keep what is removed, where
+// another program takes it at once, or where the file system says that it is full although it is
+// not, each save would find that out anew at the price of a memory; this remembers it for all saves
+// on a directory. Pure. Owner: open_directory. Thread: not safe; its relief_mutex guards it.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "storage/files/file.hpp"
+
+namespace semantic::storage {
+
+class removal_trust {
+  public:
+    using clock = std::chrono::steady_clock;
+    static constexpr clock::duration first_wait = std::chrono::minutes(1);
+    static constexpr clock::duration longest_wait = std::chrono::hours(6);
+
+    /// A removal that gave nothing.
+    struct removal {
+        disk_space after;
+        /// How much more room than `after` shows proves that it did give something; nothing: no
+        /// figure of the file system does.
+        std::optional<std::uint64_t> bytes{}, files{};
+        std::uint64_t unmet_bytes = 0;  // what could not be written
+    };
+
+    /// Whether a removal may be tried. After one in vain: when the file system has got the room
+    /// that it should have given, or after a while, which doubles each time.
+    bool may_help(const disk_space& now, clock::time_point at) {
+        if (!doubt_) return true;
+        const disk_space& then = doubt_->after;
+        const bool has_bytes = doubt_->bytes && now.free_bytes >= then.free_bytes + *doubt_->bytes;
+        const bool has_files = doubt_->files && now.free_files >= then.free_files + *doubt_->files;
+        if (!has_bytes && !has_files) return at >= until_;
+        doubt_.reset();
+        return true;
+    }
+    void note_in_vain(const removal& vain, clock::time_point at) {
+        wait_ = doubt_ ? std::min(wait_ * 2, longest_wait) : first_wait;
+        doubt_ = vain;
+        until_ = at + wait_;
+    }
+    /// Says that so many bytes were written at once: as many as could not be before are proof.
+    void note_written(std::uint64_t bytes) {
+        if (doubt_ && bytes >= doubt_->unmet_bytes) doubt_.reset();
+    }
+
+  private:
+    std::optional<removal> doubt_;
+    clock::time_point until_{};
+    clock::duration wait_ = first_wait;
+};
+
+}  // namespace semantic::storage

@@ -1,0 +1,21 @@
+#pragma once
+// A note of an agent that has another name than the session under which its text was said: a branch
+// of the session, or turns that gave way to another machine's. Whoever erases the session finds it
+// by this. Pure.
+
+#include <string>
+
+#include "storage/pool/agent_state.hpp"
+
+namespace semantic::storage {
+
+/// The note's key. Its value: names of sessions with a blank between two.
+inline constexpr const char* sessions_note = "sessions";
+
+/// Returns: the state's note; empty where it has none.
+std::string session_names(const agent_state& state);
+/// Returns: the note with one more name; the earliest leave it where there are too many.
+std::string add_session(const std::string& note, const std::string& session);
+bool names_session(const std::string& note, const std::string& session);
+
+}  // namespace semantic::storage
