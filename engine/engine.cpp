@@ -573,7 +573,7 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!sharing) return sharing.error();
 
     model_info info =
-        describe_model(options, *config, *chat, **kernels, **model, **pool, chosen->why);
+        describe_model(options, *config, *words, *chat, **kernels, **model, **pool, chosen->why);
     info.fingerprint = fingerprint;
     report("ready", 1.0);
     return std::unique_ptr<engine>(std::make_unique<local_engine>(

@@ -128,10 +128,11 @@ struct model_info {
     int kv_heads = 0;
     int head_dim = 0;
     int vocabulary = 0;
-    int context_tokens_max = 0;    // of the model and of the pool, whichever is smaller
-    std::string kv_recipe;         // "k8r-v4r"
-    std::string kv_recipe_reason;  // what was measured, where nobody chose it; else empty
-    int kv_bits = 0;               // of a stored key or value on average, without scales
+    int context_tokens_max = 0;           // of the model and of the pool, whichever is smaller
+    std::size_t bytes_per_token_max = 0;  // of a text; 0: not known
+    std::string kv_recipe;                // "k8r-v4r"
+    std::string kv_recipe_reason;         // what was measured, where nobody chose it; else empty
+    int kv_bits = 0;                      // of a stored key or value on average, without scales
     int block_tokens = 0;
     std::uint64_t weight_bytes = 0;
     std::uint64_t kv_bytes_per_token = 0;  // over all layers, windows ignored
@@ -232,8 +233,9 @@ class engine {
     /// Stops a request within one step; blocks computed so far are kept. Its sink gets
     /// finished{cancelled}. Unknown ids are ignored.
     virtual void cancel(request_id id) = 0;
-    /// Returns: tokens of the rendered prompt, exactly what a request would report. Errors:
-    /// bad_value for a chat the template cannot render.
+    /// Returns: tokens of the rendered prompt, exactly what a request would report; of one that
+    /// cannot fit the context, as many as it has at least. Errors: bad_value for a chat the
+    /// template cannot render.
     virtual storage::result<int> count_tokens(const conversation& chat,
                                               const thinking_params& thinking) const = 0;
     /// Returns: the tenant's agents in order of their ids, each once, whatever model remembers it.

@@ -15,9 +15,9 @@ std::string name_of_model(const engine_options& options) {
 }
 
 model_info describe_model(const engine_options& options, const model_config& config,
-                          const chat_template& chat, const kernel_table& kernels,
-                          const transformer& model, const storage::block_pool& pool,
-                          const std::string& why_recipe) {
+                          const tokenizer& words, const chat_template& chat,
+                          const kernel_table& kernels, const transformer& model,
+                          const storage::block_pool& pool, const std::string& why_recipe) {
     const storage::kv_layout& layout = pool.layout();
     int pool_tokens = layout.tokens_in(pool.frame_count(), options.prefill_min_chunk_tokens,
                                        config.context_tokens_max);
@@ -36,6 +36,7 @@ model_info describe_model(const engine_options& options, const model_config& con
     info.context_tokens_max = std::min(config.context_tokens_max, pool_tokens);
     if (options.context_tokens > 0)
         info.context_tokens_max = std::min(info.context_tokens_max, options.context_tokens);
+    info.bytes_per_token_max = words.bytes_per_token_max();
     info.kv_recipe = storage::name_of(layout.recipe());
     info.kv_recipe_reason = why_recipe;
     info.kv_bits = layout.recipe().mean_bits();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ struct answer_request {
     bool stream = false;
     /// 0: tools may not be called; 1: no second call beside the first; absent: any number.
     std::optional<std::size_t> tool_calls_max;
+    /// As generation_request has it.
+    std::shared_ptr<storage::work_budget> budget{};
 
     /// Leaves what the reply needs in place and moves the rest out.
     engine::generation_request take_generation(

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -76,6 +77,7 @@ app::app(app_options options)
       transfers_(transfer_count),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
               options_.limits.body_bytes_free),
+      replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       live_(context_.get_executor(), options_.feed),
       kv_(options_.kv_events),
@@ -95,12 +97,14 @@ app::app(app_options options)
                 probe_,
                 stopping_,
                 workers_.get_executor(),
+                net::make_strand(workers_.get_executor()),
                 turns_,
                 waking_,
                 transfers_.get_executor(),
                 options_.cache_directory,
                 seed_,
                 bodies_,
+                replies_,
                 coordination_,
                 runs_,
                 responses_,

@@ -114,6 +114,7 @@ class app {
     storage::worker_pool transfers_;  // agents' files on their way out
     default_seed seed_;
     body_room bodies_;
+    body_room replies_;
     server_probe probe_;
     turns_in_flight turns_;
     waking_streams waking_;

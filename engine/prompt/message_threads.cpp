@@ -44,9 +44,11 @@ std::optional<thread_turn> message_threads::find(const storage::tenant_id& tenan
                                                  const std::string& message_id) const {
     auto memory = memory_of(tenant, message_id);
     if (!memory) return std::nullopt;
+    // A client that continues the answer before the last has not got the last one: that is asked
+    // for again, and the new one takes its place.
+    const auto named = std::ranges::find(memory->messages, message_id, &storage::message_end::id);
     return thread_turn{decode_tools(note_of(*memory, thread_tools_note)),
-                       note_of(*memory, thread_effort_note),
-                       memory->messages.back().id != message_id};
+                       note_of(*memory, thread_effort_note), memory->messages.end() - named > 2};
 }
 
 storage::result<resolved_prompt> message_threads::resume(const generation_request& request,

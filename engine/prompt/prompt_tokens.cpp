@@ -32,7 +32,88 @@ std::size_t shared_bytes(const prompt_source& source, std::string_view text) {
     return goes_on ? std::max(shared, state.text.size() + last->rest.size()) : shared;
 }
 
+// A text that fits has fewer bytes than this, or than so many for each token of a conversation, but
+// for one of long repetitions.
+constexpr std::size_t uncounted_bytes_max = std::size_t{1} << 20;
+constexpr std::size_t uncounted_bytes_per_token = 8;
+constexpr std::size_t counted_piece_bytes = 64 * 1024;
+// A piece may have so many tokens more than its part of the whole text, for both of its ends.
+constexpr std::int64_t tokens_at_cuts = 32;
+
+// Templates may leave out the blanks around a text.
+std::string_view without_outer_blanks(std::string_view text) {
+    constexpr std::string_view blanks = " \t\n\r\f\v";
+    const std::size_t begin = text.find_first_not_of(blanks);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// The texts that a prompt has whatever the template: reasoning and calls are left out by some.
+std::vector<std::string_view> texts_of(const conversation& chat) {
+    std::vector<std::string_view> texts{without_outer_blanks(chat.system)};
+    for (const message& each : chat.messages) {
+        for (const content_part& part : each.parts) {
+            if (const auto* text = std::get_if<text_part>(&part))
+                texts.push_back(without_outer_blanks(text->text));
+            if (const auto* result = std::get_if<tool_result_part>(&part))
+                texts.push_back(without_outer_blanks(result->text));
+        }
+    }
+    return texts;
+}
+
 }  // namespace
+
+/// Counts a text's tokens, in pieces, until there are more than a conversation may have.
+class text_bound::counter {
+  public:
+    explicit counter(const text_bound& bound) : bound_(bound) {}
+
+    void add(std::string_view text) {
+        for (; !text.empty() && excess() == 0;
+             text.remove_prefix(std::min(counted_piece_bytes, text.size()))) {
+            const std::string_view piece = text.substr(0, counted_piece_bytes);
+            const auto count = static_cast<std::int64_t>(bound_.tokenizer_.encode(piece).size());
+            tokens_ += std::max<std::int64_t>(count - tokens_at_cuts, 0);
+        }
+    }
+    std::int64_t excess() const { return tokens_ >= bound_.context_tokens_max_ ? tokens_ : 0; }
+
+  private:
+    const text_bound& bound_;
+    std::int64_t tokens_ = 0;  // at least
+};
+
+bool text_bound::is_far_too_long(std::size_t bytes) const {
+    return bytes > uncounted_bytes_max &&
+           bytes / uncounted_bytes_per_token > static_cast<std::size_t>(context_tokens_max_);
+}
+
+std::int64_t text_bound::least_tokens(std::size_t bytes) const {
+    const std::size_t widest = tokenizer_.bytes_per_token_max();
+    if (widest == 0) return 0;
+    const auto least = static_cast<std::int64_t>((bytes + widest - 1) / widest);
+    return least >= context_tokens_max_ ? least : 0;
+}
+
+std::int64_t text_bound::excess_of(std::string_view text) const {
+    const std::int64_t least = least_tokens(text.size());
+    if (least > 0 || !is_far_too_long(text.size())) return least;
+    counter counted(*this);
+    counted.add(text);
+    return counted.excess();
+}
+
+std::int64_t text_bound::excess_of(const conversation& chat) const {
+    const std::vector<std::string_view> texts = texts_of(chat);
+    std::size_t bytes = 0;
+    for (std::string_view each : texts) bytes += each.size();
+    const std::int64_t least = least_tokens(bytes);
+    if (least > 0 || !is_far_too_long(bytes)) return least;
+    counter counted(*this);
+    for (std::string_view each : texts) counted.add(each);
+    return counted.excess();
+}
 
 void tokenise(const tokenizer& words, const prompt_source& source, resolved_prompt& prompt) {
     const std::size_t reuse = source.match.tokens;

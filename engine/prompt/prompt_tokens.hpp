@@ -26,9 +26,10 @@ void mark_turns(const chat_template& chat, const prompt_source& source, prompt_e
 storage::result<void> check_tokens(const tokenizer& words, int vocabulary,
                                    const resolved_prompt& prompt);
 
-/// Refuses texts that are too long for a conversation whatever their tokens are: a token stands for
-/// so many bytes at most, so that a text's length says how many tokens it has at least. Thread:
-/// any.
+/// Refuses texts that are too long for a conversation before all of their tokens are made. A token
+/// stands for so many bytes at most, so that a text's length says how many tokens it has at least;
+/// a text that is far longer than conversations are is counted piece by piece, until there are too
+/// many. Thread: any.
 class text_bound {
   public:
     /// `context_tokens_max`: of a conversation, its answer included. `words` must outlive the
@@ -36,14 +37,12 @@ class text_bound {
     text_bound(const tokenizer& words, int context_tokens_max)
         : tokenizer_(words), context_tokens_max_(context_tokens_max) {}
 
-    /// Returns: how many tokens `text` has at least where they are too many for a prompt, else 0;
-    /// 0 too where the tokenizer knows no bound.
-    std::int64_t excess_of(std::string_view text) const {
-        const std::size_t widest = tokenizer_.bytes_per_token_max();
-        if (widest == 0) return 0;
-        const auto least = static_cast<std::int64_t>((text.size() + widest - 1) / widest);
-        return least >= context_tokens_max_ ? least : 0;
-    }
+    /// Returns: how many tokens `text` has at least where they are known to be too many for a
+    /// prompt, else 0.
+    std::int64_t excess_of(std::string_view text) const;
+    /// The same of a conversation that is not rendered yet, by the texts that every template
+    /// writes.
+    std::int64_t excess_of(const conversation& chat) const;
     failed refusal(std::int64_t least_tokens) const {
         return {failure_kind::too_large,
                 "the prompt has at least " + std::to_string(least_tokens) +
@@ -55,6 +54,13 @@ class text_bound {
     }
 
   private:
+    class counter;
+
+    /// Whether its tokens are counted before all of them are made.
+    bool is_far_too_long(std::size_t bytes) const;
+    /// Of a text of so many bytes, where they are too many; else 0.
+    std::int64_t least_tokens(std::size_t bytes) const;
+
     const tokenizer& tokenizer_;
     const int context_tokens_max_;
 };

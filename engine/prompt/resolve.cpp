@@ -132,6 +132,9 @@ bool resolver::is_branch(const generation_request& request, const marked_text& t
 
 storage::result<resolved_prompt> resolver::resolve(const generation_request& request,
                                                    const busy_agents& busy) const {
+    // Texts that cannot fit are not even rendered.
+    const std::int64_t excess = request.text ? 0 : bound_.excess_of(request.chat);
+    if (excess > 0) return refusal(request, excess);
     if (request.continues) return threads_.resume(request, &bound_);
     const bool may_end_in_message =
         request.only_reads && !request.text && request.chat.end == prompt_end::answer_begins;
@@ -215,15 +218,22 @@ void resolver::explain_miss(const generation_request& request, const storage::ag
 }
 
 storage::result<int> resolver::count_continued(const generation_request& request) const {
-    auto prompt = threads_.resume(request, nullptr);
+    if (const std::int64_t excess = bound_.excess_of(request.chat); excess > 0)
+        return static_cast<int>(excess);
+    auto prompt = threads_.resume(request, &bound_);
     if (!prompt) return prompt.error();
+    if (prompt->refused) return static_cast<int>(prompt->refused->excess->tokens);
     return static_cast<int>(prompt->tokens.size());
 }
 
 storage::result<int> resolver::count_tokens(const conversation& chat,
                                             const thinking_params& thinking) const {
+    if (const std::int64_t excess = bound_.excess_of(chat); excess > 0)
+        return static_cast<int>(excess);
     auto rendered = template_.render_marked(chat, rendering_of(thinking, day_.today()));
     if (!rendered) return rendered.error();
+    if (const std::int64_t excess = bound_.excess_of(rendered->bytes()); excess > 0)
+        return static_cast<int>(excess);
     std::vector<std::uint32_t> ends;
     return static_cast<int>(tokenizer_.encode(rendered->bytes(), ends, rendered->content()).size());
 }

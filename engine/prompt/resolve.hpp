@@ -45,10 +45,11 @@ class resolver {
     /// is lost that it continues.
     storage::result<resolved_prompt> resolve(const generation_request& request,
                                              const busy_agents& busy) const;
-    /// Returns: tokens of the rendered prompt when nothing is reused.
+    /// Returns: tokens of the rendered prompt when nothing is reused. Of one that cannot fit the
+    /// context: how many it has at least, which is more than that.
     storage::result<int> count_tokens(const conversation& chat,
                                       const thinking_params& thinking = {}) const;
-    /// Returns: tokens of the prompt with which `request` continues its thread.
+    /// Returns: tokens of the prompt with which `request` continues its thread; likewise.
     storage::result<int> count_continued(const generation_request& request) const;
     std::optional<thread_turn> find_thread(const storage::tenant_id& tenant,
                                            const std::string& message_id) const {

@@ -148,8 +148,8 @@ struct thread_turn {
     /// The effort of a request that says nothing of it.
     static constexpr const char* effort_unless_said = "medium";
     std::vector<tool_definition> tools;  // that the thread was created with
-    std::string effort;         // of reasoning, where its prompt begins with that; or empty
-    bool is_continued = false;  // there is another answer behind it
+    std::string effort;  // of reasoning, where its prompt begins with that; or empty
+    bool is_continued = false;  // two answers or more are behind it: one may not have arrived
 };
 
 /// Why the prompt was not reused as far as the agent's memory reached. `none`: it was, or there was

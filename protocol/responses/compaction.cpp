@@ -13,9 +13,7 @@ namespace semantic::protocol::responses {
 
 namespace json = boost::json;
 
-namespace {
-
-bool is_users(const json::value& item) {
+bool is_users_message(const json::value& item) {
     const json::object* object = item.if_object();
     if (object == nullptr) return false;
     const json::value* type = object->if_contains("type");
@@ -23,8 +21,6 @@ bool is_users(const json::value& item) {
     const bool is_message = type == nullptr || *type == "message";
     return is_message && role != nullptr && *role == "user";
 }
-
-}  // namespace
 
 std::string_view summary_question() {
     return "Summarize our conversation so far, so that somebody who has nothing else can go on "
@@ -43,7 +39,7 @@ result<std::string> compaction_collector::on_finished(const engine::finished& ev
     if (is_white_space(summary_)) return fail(errc::bad_value, "the model gave no summary of this");
     json::array output;
     for (json::value& each : items_)
-        if (is_users(each)) output.push_back(std::move(each));
+        if (is_users_message(each)) output.push_back(std::move(each));
     output.push_back({{"id", ids_->make("cmp_")},
                       {"type", "compaction"},
                       {"encrypted_content", carrying_signature_of(summary_)}});

@@ -22,6 +22,9 @@ inline constexpr int summary_tokens_max = 1024;
 /// What the model is asked behind the conversation.
 std::string_view summary_question();
 
+/// Whether the item is a message of the user's.
+bool is_users_message(const boost::json::value& item);
+
 /// {"id", "object": "response.compaction", "created_at", "output", "usage"}: the user's own
 /// messages as they were, then one item of type "compaction" that carries the summary, sealed.
 class compaction_collector final : public reply_collector {

@@ -17,20 +17,8 @@ namespace {
 
 /// The items, if a response could be asked with each.
 json::array checked_items(const json_cursor& list, const response_limits& limits) {
-    parse_count(list, limits.items_max);
-    if (!list.ok()) return {};
-    const json::object as_input{{"input", list.value()}};
-    std::optional<failure> complaint;
-    const json::value whole(as_input);
-    parse_input(json_cursor(whole, "", complaint), {}, {}, false, limits);
-    if (complaint) {
-        // "input.3: ..." stands under another name here.
-        std::string_view what = complaint->what;
-        if (what.starts_with(complaint->path)) what.remove_prefix(complaint->path.size());
-        if (what.starts_with(": ")) what.remove_prefix(2);
-        list.fail(complaint->code, what, complaint->error_code);
-    }
-    return list.value().as_array();
+    check_items(list, limits);
+    return list.ok() ? list.value().as_array() : json::array();
 }
 
 json::object metadata_at(const json_cursor& root) {
@@ -109,11 +97,9 @@ kept_response with_metadata(const kept_response& one, const json::object& metada
 
 result<kept_response> with_items(const kept_response& one, const json::array& items, id_maker& ids,
                                  json::array& added) {
-    json::array all = items_in(one);
     added = named_items(items, ids);
-    all.insert(all.end(), added.begin(), added.end());
     kept_response made = one;
-    made.input = to_text(all);
+    made.input = joined_items(std::move(made.input), to_text(added));
     return made;
 }
 

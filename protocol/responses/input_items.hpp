@@ -1,17 +1,33 @@
 #pragma once
 // The items of a Responses request that become the prompt. Pure.
 
-#include <boost/json/array.hpp>
+#include <functional>
+#include <optional>
 
 #include "engine/types/conversation.hpp"
+#include "engine/types/generation.hpp"
 #include "protocol/responses/request.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::responses {
 
+/// What stands between the instructions and the request's own items.
+struct earlier_items {
+    std::optional<json_cursor> place{};  // the field that names it
+    /// Empty: nothing does. Errors: not_found.
+    std::function<result<void>(const item_reader& read)> hand_over{};
+};
+
+struct read_input {
+    engine::conversation chat;
+    /// Set where the texts are too long for the model; that was complained of.
+    std::optional<engine::prompt_excess> excess{};
+};
+
 /// `root` is the whole body: its `instructions` and `input`. Complains with missing_field,
-/// bad_value, unsupported. `earlier`: items that stand between the two. `item_of`: of references.
-/// `is_asked`: somebody is to be answered, so that there is a message.
+/// bad_value, unsupported, prompt_too_long. `kept`: where references lead, and who pays for what
+/// they and `earlier` bring. `is_asked`: somebody is to be answered, so that there is a message.
+/// Throws work_limit_exceeded.
 ///
 /// - `instructions` and the system and developer messages that open the input become the system
 ///   text, in that order, with an empty line between them; later ones stay where they are, and so
@@ -19,9 +35,11 @@ namespace semantic::protocol::responses {
 /// - What a model said in several items (reasoning, text, calls) is one message again.
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
 ///   left out.
-engine::conversation parse_input(const json_cursor& root, const boost::json::array& earlier,
-                                 const referenced_item& item_of, bool is_asked,
-                                 const response_limits& limits);
+read_input parse_input(const json_cursor& root, const earlier_items& earlier,
+                       const kept_sources& kept, bool is_asked, const response_limits& limits);
+
+/// Complains of an item of `list` that no response could be asked with.
+void check_items(const json_cursor& list, const response_limits& limits);
 
 /// A call of a tool whose input is a text, as the model writes it: {"input": TEXT}.
 std::string text_arguments(std::string_view text);

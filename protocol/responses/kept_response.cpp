@@ -48,8 +48,12 @@ json::value* field_of(json::value& object, std::string_view key) {
     return object.is_object() ? object.get_object().if_contains(key) : nullptr;
 }
 
+const json::value* field_of(const json::value& object, std::string_view key) {
+    return object.is_object() ? object.get_object().if_contains(key) : nullptr;
+}
+
 /// A call that a limit cut, whose arguments have no end.
-bool is_half_a_call(json::value& item) {
+bool is_half_a_call(const json::value& item) {
     const json::value* status = field_of(item, "status");
     const json::value* content = field_of(item, "content");
     return content == nullptr && status != nullptr && *status == "incomplete";
@@ -59,21 +63,41 @@ failure unreadable(std::string_view what) {
     return fail(errc::bad_value, "the record of a response " + std::string(what));
 }
 
-/// What it was asked and what it said.
-result<json::array> own_items(const kept_response& kept) {
-    auto asked = parse_json(kept.input, json_limits{});
+/// What parsing a text of JSON takes at most: a value takes so much beside its own bytes, and none
+/// is without one of these characters.
+std::size_t parsing_bytes(std::string_view text) {
+    constexpr std::size_t of_value = 48;
+    const auto begins = [](char c) { return c == ',' || c == ':' || c == '[' || c == '{'; };
+    return text.size() +
+           of_value * static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins));
+}
+
+// Text that is parsed in the time of one step of a budget.
+constexpr std::size_t parsed_bytes_a_step = 16;
+
+/// Charges for reading `text`, as long as what is returned lives.
+std::optional<storage::charged_bytes> charge_for(std::string_view text,
+                                                 storage::work_budget* budget) {
+    if (budget == nullptr) return std::nullopt;
+    budget->charge_steps(text.size() / parsed_bytes_a_step + 1);
+    return std::optional<storage::charged_bytes>(std::in_place, *budget, parsing_bytes(text));
+}
+
+result<json::value> read_list(const kept_response& kept, const std::string& text) {
+    auto list = parse_json(text, json_limits{});
+    if (!list || !list->is_array()) return unreadable("cannot be read: " + kept.id);
+    return list;
+}
+
+result<json::value> read_body(const kept_response& kept) {
     auto said = parse_json(kept.body, json_limits{});
-    json::value* output = said ? field_of(*said, "output") : nullptr;
-    if (!asked || !asked->is_array() || output == nullptr || !output->is_array())
-        return unreadable("cannot be read: " + kept.id);
-    json::array items = std::move(asked->get_array());
-    for (json::value& each : output->get_array())
-        if (!is_half_a_call(each)) items.push_back(std::move(each));
-    return items;
+    const json::value* output = said ? field_of(*said, "output") : nullptr;
+    if (output == nullptr || !output->is_array()) return unreadable("cannot be read: " + kept.id);
+    return said;
 }
 
 /// An item's id; null for one that refers to another itself.
-const json::value* referable_id(json::value& item) {
+const json::value* referable_id(const json::value& item) {
     const json::value* type = field_of(item, "type");
     const json::value* id = field_of(item, "id");
     const bool refers = type != nullptr && *type == "item_reference";
@@ -111,6 +135,9 @@ result<kept_response> kept_response_of(std::string_view record) {
             return unreadable(std::string("has no ") + key);
         *text = std::string(field->get_string());
     }
+    // Others are written behind its items without reading those.
+    if (!kept.input.starts_with('[') || !kept.input.ends_with(']'))
+        return unreadable("has no list of items");
     return kept;
 }
 
@@ -125,36 +152,140 @@ json::array named_items(const json::value& input, id_maker& ids) {
     return items;
 }
 
+std::string named_items_text(const json::value& input, const referenced_item& item_of,
+                             id_maker& ids, storage::work_budget* budget) {
+    if (!input.is_array()) return to_text(named_items(input, ids));
+    std::string text = "[";
+    for (const json::value& each : input.get_array()) {
+        const json::value* item = &each;
+        const json::value* type = field_of(each, "type");
+        const json::value* id = field_of(each, "id");
+        if (type != nullptr && *type == "item_reference" && id != nullptr && id->is_string() &&
+            item_of) {
+            const json::value* found = item_of(std::string(id->get_string()));
+            if (found != nullptr) item = found;
+            if (budget != nullptr) budget->charge_bytes(memory_of(*item));
+        }
+        if (!item->is_object()) continue;
+        if (text.size() > 1) text += ',';
+        text += to_text(named(item->get_object(), ids));
+    }
+    return text += ']';
+}
+
+std::string joined_items(std::string first, std::string_view second) {
+    constexpr std::size_t empty = 2;  // []
+    if (second.size() <= empty) return first;
+    if (first.size() <= empty) return std::string(second);
+    first.back() = ',';
+    return first.append(second.substr(1));
+}
+
+std::string said_items_text(const json::object& response) {
+    std::string text = "[";
+    const json::value* output = response.if_contains("output");
+    if (output == nullptr || !output->is_array()) return "[]";
+    for (const json::value& each : output->get_array()) {
+        if (is_half_a_call(each)) continue;
+        if (text.size() > 1) text += ',';
+        text += to_text(each);
+    }
+    return text += ']';
+}
+
+result<std::string> items_text_of(std::span<const std::shared_ptr<const kept_response>> chain) {
+    std::string text = "[]";
+    for (const auto& kept : chain) {
+        auto said = read_body(*kept);
+        if (!said) return said.error();
+        text = joined_items(std::move(text), kept->input);
+        text = joined_items(std::move(text), said_items_text(said->get_object()));
+    }
+    return text;
+}
+
+std::size_t memory_of(const json::value& value) {
+    constexpr std::size_t of_value = 96;  // with its place in a list, or with its key
+    std::size_t bytes = 0;
+    std::vector<const json::value*> left{&value};
+    while (!left.empty()) {
+        const json::value& one = *left.back();
+        left.pop_back();
+        bytes += of_value;
+        if (one.is_string()) bytes += one.get_string().size();
+        if (one.is_array())
+            for (const json::value& each : one.get_array()) left.push_back(&each);
+        if (!one.is_object()) continue;
+        for (const auto& field : one.get_object()) {
+            bytes += field.key().size();
+            left.push_back(&field.value());
+        }
+    }
+    return bytes;
+}
+
+result<void> read_items(const kept_response& kept, const item_reader& read,
+                        storage::work_budget* budget) {
+    {
+        const auto charged = charge_for(kept.input, budget);
+        const auto asked = read_list(kept, kept.input);
+        if (!asked) return asked.error();
+        for (const json::value& each : asked->get_array()) read(each);
+    }
+    const auto charged = charge_for(kept.body, budget);
+    const auto said = read_body(kept);
+    if (!said) return said.error();
+    for (const json::value& each : said->at("output").get_array())
+        if (!is_half_a_call(each)) read(each);
+    return {};
+}
+
 result<json::array> items_of(std::span<const std::shared_ptr<const kept_response>> chain) {
     json::array items;
     for (const auto& kept : chain) {
-        auto own = own_items(*kept);
-        if (!own) return own.error();
-        for (json::value& each : *own) items.push_back(std::move(each));
+        const auto done =
+            read_items(*kept, [&](const json::value& each) { items.push_back(each); });
+        if (!done) return done.error();
     }
     return items;
 }
 
-std::vector<std::string> item_ids(const kept_response& kept) {
+result<std::vector<std::string>> item_ids(const kept_response& kept) {
     std::vector<std::string> ids;
-    auto items = own_items(kept);
-    if (!items) return ids;
-    for (json::value& each : *items)
+    const auto done = read_items(kept, [&](const json::value& each) {
         if (const json::value* id = referable_id(each)) ids.emplace_back(id->get_string());
+    });
+    if (!done) return done.error();
     return ids;
 }
 
-std::map<std::string, json::value> items_by_id(const kept_response& kept) {
-    std::map<std::string, json::value> found;
-    auto items = own_items(kept);
-    if (!items) return found;
-    for (json::value& each : *items) {
-        const json::value* id = referable_id(each);
-        if (id == nullptr) continue;
-        std::string name(id->get_string());
-        found.emplace(std::move(name), std::move(each));
+const json::value* item_finder::find(const kept_response& kept, const std::string& id) {
+    if (const json::value* said = find_in(said_, kept, kept.body, id)) return said;
+    return find_in(asked_, kept, kept.input, id);
+}
+
+const json::value* item_finder::find_in(item_list& list, const kept_response& kept,
+                                        const std::string& text, const std::string& id) {
+    if (list.of != kept.id) {
+        list.items.clear();
+        list.whole = nullptr;
+        list.charged.reset();
+        list.of = kept.id;
+        if (budget_ != nullptr) {
+            budget_->charge_steps(text.size() / parsed_bytes_a_step + 1);
+            list.charged.emplace(*budget_, parsing_bytes(text));
+        }
+        auto read = parse_json(text, json_limits{});
+        if (read) list.whole = std::move(*read);
+        const json::value* output = field_of(list.whole, "output");
+        const json::value& items = output == nullptr ? list.whole : *output;
+        if (!items.is_array()) return nullptr;
+        for (const json::value& each : items.get_array())
+            if (const json::value* own = referable_id(each); own && !is_half_a_call(each))
+                list.items.emplace(std::string(own->get_string()), &each);
     }
-    return found;
+    const auto found = list.items.find(id);
+    return found == list.items.end() ? nullptr : found->second;
 }
 
 result<void> check_has_ended(const kept_response& kept) {
@@ -162,7 +293,7 @@ result<void> check_has_ended(const kept_response& kept) {
     const json::value* status = body ? field_of(*body, "status") : nullptr;
     if (status == nullptr || !status->is_string()) return unreadable("has no status");
     const auto& word = status->get_string();
-    if (word != "queued" && word != "in_progress" && word != "failed") return {};
+    if (word != "queued" && word != "in_progress") return {};
     failure f = fail(errc::bad_value, "Previous response with id " + quoted(kept.id) +
                                           " cannot be continued: it is " + std::string(word) + ".");
     f.path = "previous_response_id";

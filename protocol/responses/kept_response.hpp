@@ -20,14 +20,21 @@
 
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::protocol::responses {
+
+/// Takes the next item of a conversation.
+using item_reader = std::function<void(const boost::json::value& item)>;
+/// Returns the item that an item reference names, valid until the next call; null where there is
+/// none.
+using referenced_item = std::function<const boost::json::value*(const std::string& id)>;
 
 struct kept_response {
     std::string id;
     std::string previous;  // the response that its input follows, or empty: it is all
     std::int64_t created_unix = 0;
-    std::string input;  // its items, a JSON array
+    std::string input;  // its items, a JSON array as to_text() writes it
     std::string body;   // the response itself, a JSON object
 };
 
@@ -37,17 +44,63 @@ result<kept_response> kept_response_of(std::string_view record);
 
 /// A request's `input` as a list of items, each with an id and a type.
 boost::json::array named_items(const boost::json::value& input, id_maker& ids);
+/// The same as text, with the items themselves in the place of references, so that it stays whole
+/// when what they refer to is deleted. `budget`: charged for those; may be null. Throws
+/// work_limit_exceeded.
+std::string named_items_text(const boost::json::value& input, const referenced_item& item_of,
+                             id_maker& ids, storage::work_budget* budget);
+/// The items of one list behind those of another; both are texts of JSON arrays.
+std::string joined_items(std::string first, std::string_view second);
+/// What the response said, as a list: without a call that its end has cut.
+std::string said_items_text(const boost::json::object& response);
+/// All that was asked and said, the oldest response first, as a list. Errors: bad_value, when one
+/// cannot be read.
+result<std::string> items_text_of(std::span<const std::shared_ptr<const kept_response>> chain);
+
+/// Bytes that a JSON value takes in memory, at most. It is linear in the number of values.
+std::size_t memory_of(const boost::json::value& value);
+
+/// Hands over what it was asked, then what it said, item after item. `budget`: charged for what is
+/// read, as long as it is; may be null. Errors: bad_value, when it cannot be read. Throws
+/// work_limit_exceeded.
+result<void> read_items(const kept_response& kept, const item_reader& read,
+                        storage::work_budget* budget = nullptr);
 /// The items of a conversation, the oldest response first: what each was asked and what it said.
-/// Errors: bad_value, when one cannot be read.
+/// Errors: as read_items().
 result<boost::json::array> items_of(std::span<const std::shared_ptr<const kept_response>> chain);
 
-/// The ids of its items, asked and said, that can be referred to.
-std::vector<std::string> item_ids(const kept_response& kept);
-/// Those items.
-std::map<std::string, boost::json::value> items_by_id(const kept_response& kept);
+/// The ids of its items, asked and said, that can be referred to. Errors: as read_items().
+result<std::vector<std::string>> item_ids(const kept_response& kept);
 
-/// Whether it may be followed: one that has not ended, or failed, has said nothing. Errors:
-/// bad_value.
+/// Finds the items that a request refers to in the responses that have them. References mostly
+/// stand in the order in which their items were said, so that one list of each kind is kept read.
+/// Owner: whoever parses the request. Thread: one at a time.
+class item_finder {
+  public:
+    /// `budget`: charged for what is read; may be null.
+    explicit item_finder(storage::work_budget* budget) : budget_(budget) {}
+
+    /// Returns: the item of that id, valid until the next call; null where `kept` has none. Throws
+    /// work_limit_exceeded.
+    const boost::json::value* find(const kept_response& kept, const std::string& id);
+
+  private:
+    struct item_list {
+        std::string of;  // the response's id
+        boost::json::value whole{};
+        std::map<std::string, const boost::json::value*> items{};
+        std::optional<storage::charged_bytes> charged{};
+    };
+    const boost::json::value* find_in(item_list& list, const kept_response& kept,
+                                      const std::string& text, const std::string& id);
+
+    storage::work_budget* budget_;
+    item_list said_;
+    item_list asked_;
+};
+
+/// Whether it may be followed: one that has not ended cannot yet. One that failed can: what was
+/// asked stands, with what was said before it failed. Errors: bad_value.
 result<void> check_has_ended(const kept_response& kept);
 /// One that the server was still making when it stopped has failed. Returns: whether it was.
 bool end_broken_off(kept_response& kept);

@@ -15,6 +15,8 @@
 #include "protocol/responses/kept_response.hpp"
 #include "protocol/tools.hpp"
 #include "protocol/wire/fields.hpp"
+#include "protocol/wire/json.hpp"
+#include "protocol/wire/work_limit.hpp"
 
 namespace semantic::protocol::responses {
 
@@ -201,24 +203,22 @@ json::object repeated_fields(const json_cursor& root) {
     return fields;
 }
 
-/// The items that stand before the request's own.
-json::array parse_previous(const json_cursor& root, const previous_items& before,
-                           response_request& request) {
+/// What stands before the request's own items; empty: nothing does.
+earlier_items parse_previous(const json_cursor& root, const previous_items& before,
+                             response_request& request) {
     auto field = root.find("previous_response_id");
     if (!field) return {};
     request.previous = std::string(field->as_string());
     if (request.previous.empty()) return {};
-    result<json::array> items = before ? before(request.previous)
-                                       : result<json::array>(previous_not_found(request.previous));
-    if (items) return std::move(*items);
-    const failure& why = items.error();
-    field->fail(why.code, why.what, why.error_code);
-    return {};
+    return {*field, [&before, id = request.previous](const item_reader& read) -> result<void> {
+                if (!before) return previous_not_found(id);
+                return before(id, read);
+            }};
 }
 
 /// Likewise of a conversation, named by its id or as {"id"}.
-json::array parse_conversation(const json_cursor& root, const previous_items& in_conversation,
-                               response_request& request) {
+earlier_items parse_conversation(const json_cursor& root, const previous_items& in_conversation,
+                                 response_request& request) {
     auto field = root.find("conversation");
     if (!field) return {};
     request.conversation =
@@ -226,20 +226,16 @@ json::array parse_conversation(const json_cursor& root, const previous_items& in
     if (!request.previous.empty())
         field->fail(errc::bad_value, "goes with no previous_response_id: each is a conversation");
     if (request.conversation.empty()) field->fail(errc::bad_value, "must not be empty");
-    if (!field->ok()) return {};
-    result<json::array> items =
-        in_conversation ? in_conversation(request.conversation)
-                        : result<json::array>(conversation_not_found(request.conversation));
-    if (items) return std::move(*items);
-    const failure& why = items.error();
-    field->fail(why.code, why.what, why.error_code);
-    return {};
+    return {*field,
+            [&in_conversation, id = request.conversation](const item_reader& read) -> result<void> {
+                if (!in_conversation) return conversation_not_found(id);
+                return in_conversation(id, read);
+            }};
 }
 
 /// Whether it is kept, and made while nobody waits for it.
 void parse_keeping(const json_cursor& root, response_request& request) {
     request.is_kept = flag_at(root, "store", true);
-    if (auto input = root.find("input")) request.input = input->value();
     request.in_background = flag_at(root, "background");
     if (request.in_background && !request.is_kept)
         root.at("background")
@@ -247,9 +243,27 @@ void parse_keeping(const json_cursor& root, response_request& request) {
     request.generates = flag_at(root, "generate", true);
 }
 
-response_request parse_root(const json_cursor& root, const response_limits& limits,
-                            const previous_items& before, const referenced_item& item_of,
-                            const previous_items& in_conversation) {
+/// What is kept of the request, once all of it was found to be right.
+void keep_input(const json_cursor& root, const kept_sources& kept, response_request& request) {
+    if (kept.ids == nullptr || !root.ok()) return;
+    const auto input = root.find("input");
+    request.input = named_items_text(input ? input->value() : json::value(), kept.item_of,
+                                     *kept.ids, kept.budget);
+}
+
+void check_repeated(const json_cursor& root, std::string_view body, const response_limits& limits,
+                    const response_request& request) {
+    if (body.size() <= limits.repeated_bytes_max) return;
+    if (to_text(request.repeated).size() <= limits.repeated_bytes_max) return;
+    root.fail(errc::body_too_large,
+              "what a response repeats of its request (instructions, tools, text, metadata and "
+              "others) may have " +
+                  std::to_string(limits.repeated_bytes_max) + " bytes");
+}
+
+response_request parse_root(const json_cursor& root, std::string_view body,
+                            const response_limits& limits, const kept_sources& kept,
+                            std::optional<engine::prompt_excess>& excess) {
     response_request request;
     request.model = bounded_at(root, "model", limits.id_bytes_max);
     refuse_foreign_fields(root);
@@ -263,11 +277,13 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     request.ending = parse_ending(root, request.max_tokens, limits);
     request.sampling = parse_sampling(root, limits, std::numeric_limits<std::int64_t>::min());
     request.stream = flag_at(root, "stream");
-    json::array earlier = parse_previous(root, before, request);
-    json::array said = parse_conversation(root, in_conversation, request);
-    if (!said.empty()) earlier = std::move(said);
+    earlier_items earlier = parse_previous(root, kept.before, request);
+    earlier_items said = parse_conversation(root, kept.in_conversation, request);
+    if (said.hand_over) earlier = std::move(said);
     parse_keeping(root, request);
-    request.chat = parse_input(root, earlier, item_of, request.generates, limits);
+    read_input input = parse_input(root, earlier, kept, request.generates, limits);
+    request.chat = std::move(input.chat);
+    excess = input.excess;
     parse_tool_list(root, limits, request);
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);
@@ -277,18 +293,28 @@ response_request parse_root(const json_cursor& root, const response_limits& limi
     parse_tool_choice(root, limits, request);
     parse_most_calls(root, request);
     request.repeated = repeated_fields(root);
+    check_repeated(root, body, limits, request);
+    keep_input(root, kept, request);
     return request;
 }
 
 }  // namespace
 
 result<response_request> parse_response(std::string_view body, const response_limits& limits,
-                                        const previous_items& before,
-                                        const referenced_item& item_of,
-                                        const previous_items& in_conversation) {
-    return read_object(body, limits.json, [&](const json_cursor& root) {
-        return parse_root(root, limits, before, item_of, in_conversation);
-    });
+                                        const kept_sources& kept) {
+    std::optional<engine::prompt_excess> excess;
+    const auto read = [&](const json_cursor& root) {
+        return parse_root(root, body, limits, kept, excess);
+    };
+    try {
+        auto request = read_object(body, limits.json, read);
+        if (request || request.error().code != errc::prompt_too_long) return request;
+        failure too_long = request.error();
+        too_long.excess = excess;
+        return too_long;
+    } catch (const storage::work_limit_exceeded& reached) {
+        return from_work_limit(reached);
+    }
 }
 
 }  // namespace semantic::protocol::responses

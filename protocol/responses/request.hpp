@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "protocol/answer_request.hpp"
+#include "protocol/responses/kept_response.hpp"
 #include "protocol/wire/errc.hpp"
+#include "protocol/wire/ids.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::protocol::responses {
 
@@ -22,6 +25,12 @@ struct response_limits : request_limits {
     std::size_t items_max = 100'000;
     std::size_t parts_per_item_max = 10'000;
     int top_logprobs_max = 20;
+    /// Of the fields that the response repeats, as text: each of its events has them.
+    std::size_t repeated_bytes_max = std::size_t{4} << 20;
+    /// Of the model: a conversation whose texts alone are too long is refused while it is put
+    /// together. 0: not known.
+    std::size_t bytes_per_token_max = 0;
+    int context_tokens_max = 0;
 };
 
 /// `max_tokens` is the limit of the limits when the client names none: the context ends the answer
@@ -35,10 +44,11 @@ struct response_request : answer_request {
     std::vector<std::string> left_out;
     /// The response that its input follows, or empty: it is all.
     std::string previous;
-    /// The response can be continued, and read again, by its id. `input`: what is kept of the
-    /// request, as the client wrote it.
+    /// The response can be continued, and read again, by its id.
     bool is_kept = false;
-    boost::json::value input;
+    /// What is kept of the request: its own items, as named_items_text() writes them; empty where
+    /// there was nobody to name them.
+    std::string input;
     /// It goes on when the client has left, and is asked for by its id.
     bool in_background = false;
     /// False: the prompt is read and remembered, and nothing is answered.
@@ -50,20 +60,24 @@ struct response_request : answer_request {
     bool seals_reasoning = false;
 };
 
-/// Asks for the conversation up to the end of the response with this id, as items. Errors:
+/// Hands over the conversation up to the end of the response with this id, item after item. Errors:
 /// not_found, with the vendor's code.
-using previous_items = std::function<result<boost::json::array>(const std::string& id)>;
+using previous_items = std::function<result<void>(const std::string& id, const item_reader& read)>;
 
-/// Asks for the item that an item reference names; null where there is none.
-using referenced_item = std::function<boost::json::value(const std::string& id)>;
+/// What a request may refer to, and what that may cost.
+struct kept_sources {
+    previous_items before{};           // of a response; without it there are none
+    previous_items in_conversation{};  // likewise of a conversation
+    referenced_item item_of{};         // likewise of items
+    /// Charged for every text that stands elsewhere than in the body. Null: nobody counts.
+    storage::work_budget* budget = nullptr;
+    /// Names the items that are kept. Null: none are.
+    id_maker* ids = nullptr;
+};
 
-/// `before`: asked when the request continues a response; without it there are none.
-/// `item_of`: likewise of items. `in_conversation`: as `before`, of a conversation.
 /// Errors: malformed_json, body_too_large, missing_field, bad_value, unsupported; each names the
-/// JSON path; those of `before`.
+/// JSON path; prompt_too_long; those of `kept`; bad_value where the budget does not hold.
 result<response_request> parse_response(std::string_view body, const response_limits& limits = {},
-                                        const previous_items& before = {},
-                                        const referenced_item& item_of = {},
-                                        const previous_items& in_conversation = {});
+                                        const kept_sources& kept = {});
 
 }  // namespace semantic::protocol::responses

@@ -83,7 +83,7 @@ class kv_follower : public std::enable_shared_from_this<kv_follower> {
                 });
             });
         with_.kv.tasks.spawn(socket_->executor(), tell_all(shared_from_this()), "KV events");
-        co_await socket_->read();
+        co_await socket_->read(1);
         leave();
     }
 

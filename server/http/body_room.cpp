@@ -46,14 +46,31 @@ net::awaitable<bool> body_room::share::grow_to(std::size_t bytes,
     co_return all_.end_wait(*this);
 }
 
-void body_room::share::free() {
-    if (!is_in_line_) return;
+bool body_room::share::set_aside() {
+    if (!is_in_line_) return true;
     std::lock_guard lock(all_.mutex_);
-    all_.held_ -= std::exchange(held_, 0);
+    if (all_.aside_ + held_ > all_.bytes_max_ / 2) return false;
+    all_.aside_ += held_;
     all_.line_.erase(place_);
     is_in_line_ = false;
-    for (share* one : all_.line_) {
-        if (one->wanted_ == 0 || !all_.give(*one)) continue;
+    is_aside_ = true;
+    all_.give_all();
+    return true;
+}
+
+void body_room::share::free() {
+    if (!is_in_line_ && !is_aside_) return;
+    std::lock_guard lock(all_.mutex_);
+    if (is_in_line_) all_.line_.erase(place_);
+    if (is_aside_) all_.aside_ -= held_;
+    all_.held_ -= std::exchange(held_, 0);
+    is_in_line_ = is_aside_ = false;
+    all_.give_all();
+}
+
+void body_room::give_all() {
+    for (share* one : line_) {
+        if (one->wanted_ == 0 || !give(*one)) continue;
         // On its own strand: the wait has begun there when this arrives.
         net::post(one->timer_->get_executor(), [timer = one->timer_] { timer->cancel(); });
     }

@@ -37,6 +37,10 @@ class body_room {
                                              std::chrono::steady_clock::time_point until);
         /// Whether others may have to wait for this body.
         bool is_counted() const noexcept { return is_in_line_; }
+        /// The body is there and waits for something that may take long, such as its model: it
+        /// keeps its bytes and stands in no other's way. Returns: false where bodies that wait so
+        /// have half of the room already; it is as it was then.
+        bool set_aside();
         /// The body is gone.
         void free();
 
@@ -45,6 +49,7 @@ class body_room {
         body_room& all_;
         std::list<share*>::iterator place_{};  // where is_in_line_
         bool is_in_line_ = false;
+        bool is_aside_ = false;
         std::size_t held_ = 0;
         std::size_t wanted_ = 0;  // 0: does not wait
         std::shared_ptr<boost::asio::steady_timer> timer_;
@@ -57,11 +62,14 @@ class body_room {
     bool ask(share& one, std::size_t bytes, std::shared_ptr<boost::asio::steady_timer> timer);
     /// The body `one` waits no more. Returns: whether it has got the bytes that it asked for.
     bool end_wait(share& one);
+    /// Gives those that wait what there is now. Requires: the mutex is held.
+    void give_all();
 
     const std::size_t bytes_max_;
     const std::size_t each_free_;
     std::mutex mutex_;
     std::size_t held_ = 0;
+    std::size_t aside_ = 0;   // part of held_
     std::list<share*> line_;  // counted bodies, in the order in which they came to be
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // One HTTP reply that is sent in one piece, and its bytes.
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,8 @@ struct response {
     std::string content_type = "application/json";
     std::string body;
     std::vector<std::pair<std::string, std::string>> fields;  // beyond those that every reply has
+    /// What a long body holds of what those may have together; given back when it is sent.
+    std::shared_ptr<const void> share{};
 };
 
 response json_response(std::string body);

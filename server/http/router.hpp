@@ -42,7 +42,8 @@ struct route {
     auth_class auth;
     body_class body;
     engine_need engine;
-    bool is_metered = false;  // counts for the limits of its key: it makes the model work
+    /// Counts for the limits of its key: it makes the model work, or writes what a client sends.
+    bool is_metered = false;
 };
 
 struct route_match {

@@ -46,12 +46,16 @@ struct services {
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
     boost::asio::any_io_executor
         workers;  // for work of more than a millisecond that is no engine request
+    /// One piece of work at a time, on a worker: what clients may ask for often, takes long and is
+    /// no answer, so that it never has all workers.
+    boost::asio::any_io_executor one_worker;
     turns_in_flight& turns;
     waking_streams& waking;  // answers that the engine's last step gave something to
     boost::asio::any_io_executor transfers;  // for agents' files, which wait for their client
     const std::string& spool_directory;      // where an upload lies until it is checked
     default_seed& seed;
     body_room& bodies;
+    body_room& replies;  // long ones of what is kept, which a client may read slowly
     session_registry& sessions;
     run_registry& runs;
     response_registry& responses;

@@ -19,7 +19,9 @@ void sse_writer::add_field(std::string name, std::string value) {
 }
 
 boost::asio::awaitable<bool> sse_writer::write(std::string_view events) {
+    const bool is_head = request_.method == "HEAD";
     std::string bytes;
+    if (begun_ && is_head) co_return false;
     if (!begun_) {
         begun_ = true;
         response head;
@@ -33,13 +35,17 @@ boost::asio::awaitable<bool> sse_writer::write(std::string_view events) {
                               chunked && link_.keep_alive());
         link_.streamed(head.status);
     }
+    if (is_head) {
+        co_await link_.write(std::move(bytes));
+        co_return false;
+    }
     bytes += request_.http_1_0 ? std::string(events) : http_chunk(events);
     if (bytes.empty()) co_return !link_.is_gone();
     co_return co_await link_.write(std::move(bytes));
 }
 
 boost::asio::awaitable<bool> sse_writer::finish() {
-    if (request_.http_1_0) co_return !link_.is_gone();
+    if (request_.http_1_0 || request_.method == "HEAD") co_return !link_.is_gone();
     co_return co_await link_.write("0\r\n\r\n");
 }
 

@@ -2,7 +2,8 @@
 // An event stream, or another body whose length is not known before its end, as HTTP: head, then
 // one chunk for every write, then the end.
 // Owner: the handler's coroutine. Thread: the connection's strand.
-// HTTP/1.0 clients get no chunks: the end of the connection ends the stream.
+// HTTP/1.0 clients get no chunks: the end of the connection ends the stream. HEAD gets the head,
+// and nothing behind it takes anything.
 
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ class sse_writer final : public event_sink {
     /// Extra header fields; only before the first write().
     void add_field(std::string name, std::string value) override;
     /// Sends `events` as they are, in one system call together with the head if that has not gone
-    /// out yet. Returns: false when the client is gone.
+    /// out yet. Returns: false when the client is gone, or wanted the head alone.
     boost::asio::awaitable<bool> write(std::string_view events) override;
     /// Requires: begun. Ends the stream; the connection may then serve the next request.
     boost::asio::awaitable<bool> finish() override;

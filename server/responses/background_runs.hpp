@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,8 +24,14 @@ namespace semantic::server {
 struct background_limits {
     std::size_t at_once_of_tenant = 16;
     std::size_t at_once = 64;
+    /// Of what those hold that have not ended: their texts, and what they follow.
+    std::size_t request_bytes_of_tenant = std::size_t{32} << 20;
+    std::size_t request_bytes = std::size_t{64} << 20;
     std::size_t event_bytes_of_one = std::size_t{8} << 20;  // the latest are kept
-    std::size_t event_bytes = std::size_t{64} << 20;  // together; those that ended first go first
+    /// Of those that have not ended, together: each has an equal part, and its latest are kept.
+    std::size_t open_event_bytes = std::size_t{32} << 20;
+    /// Of those that ended, together: the tenant's who has most go, which ended first.
+    std::size_t event_bytes = std::size_t{32} << 20;
 };
 
 /// One of them, from the request on; it stays a while when it has ended.
@@ -45,16 +52,20 @@ class background_run {
     void end();
     bool has_ended() const;
 
+    /// Shared with whoever reads it: many may, each as slowly as it likes.
+    using event = std::shared_ptr<const std::string>;
     struct said {
-        std::string events;
+        std::vector<event> events;
         std::int64_t last = -1;  // the number of the last of them
-        bool has_ended = false;
+        bool has_ended = false;  // and these are the last of all
     };
-    /// The events behind the one of this number; -1: all. Errors: bad_value, when some of them are
-    /// not kept any more.
+    /// The events behind the one of this number, some of them at a time; -1: the first. Errors:
+    /// bad_value, when some of them are not kept any more.
     protocol::result<said> after(std::int64_t number) const;
     /// What it takes.
     std::size_t bytes() const;
+    /// How many bytes of events are kept, from now on.
+    void keep_events(std::size_t bytes_max);
 
     /// `changed` is called from any thread when something has been said or it has ended, until
     /// unwatch(). It must not block.
@@ -69,11 +80,12 @@ class background_run {
 
   private:
     void tell();
+    void let_go_of_events();  // requires: mutex_ is held
 
     const std::string id_;
-    const std::size_t bytes_max_;
     mutable std::mutex mutex_;  // guards all below
-    std::deque<std::string> events_;
+    std::size_t bytes_max_;
+    std::deque<event> events_;
     std::int64_t first_ = 0;  // the number of the first that is kept
     std::size_t bytes_ = 0;
     std::string body_;
@@ -91,8 +103,10 @@ class background_runs {
 
     explicit background_runs(background_limits limits = {}) : limits_(limits) {}
 
-    /// Errors: rate_limited, when the tenant has as many as it may; overloaded, when all have.
-    protocol::result<handle> begin(const storage::tenant_id& tenant, const std::string& id);
+    /// `request_bytes`: what it holds until it ends. Errors: rate_limited, when the tenant has as
+    /// many as it may, or so large ones; overloaded, when all have.
+    protocol::result<handle> begin(const storage::tenant_id& tenant, const std::string& id,
+                                   std::size_t request_bytes = 0);
     /// To be called behind background_run::end(): another may begin, and others' events go where
     /// there are too many.
     void ended(const storage::tenant_id& tenant, const std::string& id);
@@ -103,13 +117,22 @@ class background_runs {
   private:
     using key = std::pair<storage::tenant_id, std::string>;
 
-    void make_room();
+    struct load {
+        std::size_t count = 0;
+        std::size_t bytes = 0;  // of their requests
+    };
+
+    // These require that mutex_ is held.
+    std::optional<protocol::failure> refusal(const load& own, std::size_t request_bytes) const;
+    void share_events();
+    void let_go_of_ended();
 
     const background_limits limits_;
     mutable std::mutex mutex_;
-    std::map<key, handle> all_;                             // guarded by mutex_
-    std::map<storage::tenant_id, std::size_t> unfinished_;  // guarded by mutex_
-    std::size_t at_once_ = 0;                               // guarded by mutex_
+    std::map<key, handle> all_;                      // guarded by mutex_
+    std::map<key, std::size_t> open_;                // bytes of their requests; guarded by mutex_
+    std::map<storage::tenant_id, load> unfinished_;  // guarded by mutex_
+    load total_;                                     // guarded by mutex_
     std::deque<key> ended_;  // in the order in which they did; guarded by mutex_
 };
 

@@ -20,28 +20,28 @@ std::string record_name(std::string_view head, const std::string& id) {
     return std::string(head) + id;
 }
 
-void remove_all(engine::engine& engine, std::string_view head,
+/// Who keeps one of these anew in the meantime has its record written behind this look.
+void remove_all(kept_responses& all, engine::engine& engine, std::string_view head,
                 const std::vector<kept_responses::key>& gone) {
-    // A record that stays is found to be too much at the next start.
-    for (const auto& [tenant, id] : gone) engine.erase_record(tenant, record_name(head, id));
+    for (const auto& [tenant, id] : gone) {
+        const auto held = all.lock_record(tenant, id);
+        if (all.find(tenant, id)) continue;
+        // A record that stays is found to be too much at the next start.
+        engine.erase_record(tenant, record_name(head, id));
+    }
 }
 
-storage::result<void> keep(kept_responses& all, engine::engine& engine, std::string_view head,
-                           const storage::tenant_id& tenant, kept_response made) {
-    if (!all.has_room_for(made))
-        return storage::failure{storage::errc::bad_value, made.id + " is too large to be kept"};
-    auto written = engine.keep_record(
-        {tenant, record_name(head, made.id), protocol::responses::record_of(made)});
-    remove_all(engine, head,
-               all.add(tenant, std::make_shared<const kept_response>(std::move(made))));
-    return written;
+storage::failure too_large(const std::string& id) {
+    return {storage::errc::bad_value, id + " is too large to be kept"};
 }
 
 storage::result<bool> drop(kept_responses& all, engine::engine& engine, std::string_view head,
                            const storage::tenant_id& tenant, const std::string& id) {
-    if (!all.remove(tenant, id)) return false;
+    const auto held = all.lock_record(tenant, id);
+    if (!all.find(tenant, id)) return false;
     auto removed = engine.erase_record(tenant, record_name(head, id));
     if (!removed) return removed.error();
+    all.remove(tenant, id);
     return true;
 }
 
@@ -49,7 +49,7 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
           std::vector<std::string>& faults) {
     struct loaded {
         storage::tenant_id tenant;
-        std::shared_ptr<const kept_response> what;
+        std::shared_ptr<const kept_response> response;
     };
     std::vector<loaded> found;
     for (const storage::kept_record& each : engine.records(std::span(&head, 1)).whole) {
@@ -63,16 +63,31 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
     }
     // The latest are used last, and what they follow with them.
     std::stable_sort(found.begin(), found.end(), [](const loaded& a, const loaded& b) {
-        return a.what->created_unix < b.what->created_unix;
+        return a.response->created_unix < b.response->created_unix;
     });
-    for (loaded& each : found) remove_all(engine, head, all.add(each.tenant, std::move(each.what)));
+    for (loaded& each : found)
+        remove_all(all, engine, head, all.add(each.tenant, std::move(each.response)));
 }
 
 }  // namespace
 
 storage::result<void> keep_response(kept_responses& responses, engine::engine& engine,
-                                    const storage::tenant_id& tenant, kept_response made) {
-    return keep(responses, engine, response_head, tenant, std::move(made));
+                                    const storage::tenant_id& tenant, kept_response made,
+                                    const std::function<bool()>& is_dropped) {
+    const std::string id = made.id;
+    auto one = responses.list(std::make_shared<const kept_response>(std::move(made)));
+    if (!one) return too_large(id);
+    storage::result<void> written;
+    std::vector<kept_responses::key> gone;
+    {
+        const auto held = responses.lock_record(tenant, id);
+        if (is_dropped && is_dropped()) return {};
+        written = engine.keep_record({tenant, record_name(response_head, id),
+                                      protocol::responses::record_of(*one->response)});
+        gone = responses.add(tenant, std::move(*one));
+    }
+    remove_all(responses, engine, response_head, gone);
+    return written;
 }
 
 storage::result<bool> drop_response(kept_responses& responses, engine::engine& engine,
@@ -82,7 +97,44 @@ storage::result<bool> drop_response(kept_responses& responses, engine::engine& e
 
 storage::result<void> keep_conversation(kept_responses& conversations, engine::engine& engine,
                                         const storage::tenant_id& tenant, kept_response made) {
-    return keep(conversations, engine, conversation_head, tenant, std::move(made));
+    const std::string id = made.id;
+    auto one = conversations.list(std::make_shared<const kept_response>(std::move(made)));
+    if (!one) return too_large(id);
+    std::vector<kept_responses::key> gone;
+    {
+        const auto held = conversations.lock_record(tenant, id);
+        auto written = engine.keep_record({tenant, record_name(conversation_head, id),
+                                           protocol::responses::record_of(*one->response)});
+        if (!written) return written;
+        gone = conversations.add(tenant, std::move(*one));
+    }
+    remove_all(conversations, engine, conversation_head, gone);
+    return {};
+}
+
+protocol::result<kept_responses::kept> change_conversation(kept_responses& conversations,
+                                                           engine::engine& engine,
+                                                           const storage::tenant_id& tenant,
+                                                           const std::string& id,
+                                                           const conversation_change& change) {
+    kept_responses::kept now;
+    std::vector<kept_responses::key> gone;
+    {
+        const auto held = conversations.lock_record(tenant, id);
+        const auto before = conversations.find(tenant, id);
+        if (!before) return protocol::responses::conversation_not_found(id);
+        auto made = change(*before);
+        if (!made) return made.error();
+        now = std::make_shared<const kept_response>(std::move(*made));
+        auto one = conversations.list(now);
+        if (!one) return protocol::from_storage(too_large(id));
+        auto written = engine.keep_record(
+            {tenant, record_name(conversation_head, id), protocol::responses::record_of(*now)});
+        if (!written) return protocol::from_storage(written.error());
+        gone = conversations.add(tenant, std::move(*one));
+    }
+    remove_all(conversations, engine, conversation_head, gone);
+    return now;
 }
 
 storage::result<bool> drop_conversation(kept_responses& conversations, engine::engine& engine,

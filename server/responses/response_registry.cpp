@@ -1,6 +1,7 @@
 #include "server/responses/response_registry.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace semantic::server {
 
@@ -19,8 +20,19 @@ std::size_t bytes_of(const protocol::responses::kept_response& one,
 
 }  // namespace
 
-bool kept_responses::has_room_for(const kept_response& one) const {
-    return bytes_of(one, item_ids(one)) <= bytes_max_ / 4;
+std::optional<kept_responses::listed> kept_responses::list(kept one) const {
+    auto items = item_ids(*one);
+    if (!items) return std::nullopt;
+    const std::size_t bytes = bytes_of(*one, *items);
+    if (bytes > bytes_max_ / 4) return std::nullopt;
+    return listed{std::move(one), std::move(*items), bytes};
+}
+
+std::unique_lock<std::mutex> kept_responses::lock_record(const storage::tenant_id& tenant,
+                                                         const std::string& id) const {
+    const std::size_t hash =
+        std::hash<std::string>()(id) ^ std::hash<storage::block_hash>()(tenant.salt);
+    return std::unique_lock(record_locks_[hash % record_locks_.size()]);
 }
 
 std::vector<kept_responses::entries::iterator> kept_responses::followed(
@@ -44,13 +56,14 @@ void kept_responses::use(const std::vector<entries::iterator>& chain) {
 
 void kept_responses::erase(entries::iterator which) {
     total_ -= which->second.bytes;
-    auto tenant = bytes_.find(which->first.first);
-    tenant->second -= which->second.bytes;
+    const auto tenant = sums_.find(which->first.first);
+    tenant->second.bytes -= which->second.bytes;
+    --tenant->second.count;
     for (const std::string& each : which->second.items) {
         const auto item = items_.find(key(which->first.first, each));
         if (item != items_.end() && item->second == which->first.second) items_.erase(item);
     }
-    if (tenant->second == 0) bytes_.erase(tenant);
+    if (tenant->second.count == 0) sums_.erase(tenant);
     all_.erase(which);
 }
 
@@ -62,26 +75,36 @@ kept_responses::entries::iterator kept_responses::least_lately_used(
     return least;
 }
 
+kept_responses::key kept_responses::let_go(std::size_t sums::*measure) {
+    const auto most = std::max_element(
+        sums_.begin(), sums_.end(),
+        [measure](const auto& a, const auto& b) { return a.second.*measure < b.second.*measure; });
+    const auto least = least_lately_used(most->first);
+    key gone = least->first;
+    erase(least);
+    return gone;
+}
+
 std::vector<kept_responses::key> kept_responses::add(const storage::tenant_id& tenant, kept one) {
-    std::vector<std::string> items = item_ids(*one);
-    std::lock_guard lock(mutex_);
-    const key which(tenant, one->id);
-    if (auto former = all_.find(which); former != all_.end()) erase(former);
+    std::vector<std::string> items;
+    if (auto found = item_ids(*one)) items = std::move(*found);
     const std::size_t bytes = bytes_of(*one, items);
-    total_ += bytes;
-    bytes_[tenant] += bytes;
-    for (const std::string& each : items) items_[key(tenant, each)] = which.second;
-    all_[which] = {std::move(one), bytes, 0, std::move(items)};
-    use(followed(tenant, which.second));
+    return add(tenant, listed{std::move(one), std::move(items), bytes});
+}
+
+std::vector<kept_responses::key> kept_responses::add(const storage::tenant_id& tenant, listed one) {
+    std::lock_guard lock(mutex_);
+    const key name(tenant, one.response->id);
+    if (auto former = all_.find(name); former != all_.end()) erase(former);
+    total_ += one.bytes;
+    sums_[tenant].bytes += one.bytes;
+    ++sums_[tenant].count;
+    for (const std::string& each : one.items) items_[key(tenant, each)] = name.second;
+    all_[name] = {std::move(one.response), one.bytes, 0, std::move(one.items)};
+    use(followed(tenant, name.second));
     std::vector<key> gone;
-    while (total_ > bytes_max_) {
-        const auto most =
-            std::max_element(bytes_.begin(), bytes_.end(),
-                             [](const auto& a, const auto& b) { return a.second < b.second; });
-        const auto least = least_lately_used(most->first);
-        gone.push_back(least->first);
-        erase(least);
-    }
+    while (total_ > bytes_max_) gone.push_back(let_go(&sums::bytes));
+    while (all_.size() > count_max_) gone.push_back(let_go(&sums::count));
     return gone;
 }
 

@@ -60,9 +60,37 @@ TEST(engine_thread, says_what_the_whole_conversation_says_and_takes_up_every_tok
     EXPECT_EQ(usage.prompt_tokens, asked->usage.prompt_tokens);
     EXPECT_EQ(usage.reused_tokens, asked->usage.reused_tokens);
     EXPECT_EQ(usage.why, miss_reason::none);
-    // Each answer knows whether there is another behind it.
-    EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
+    // The answer before the last can be continued once more: the last may not have arrived.
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_1")->is_continued);
     EXPECT_FALSE(engine->find_thread(nobody, "msg_2")->is_continued);
+    ASSERT_TRUE(run(*engine, continued("msg_3", "msg_2", chat_of({"Thanks."})))->finished);
+    EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
+}
+
+TEST(engine_thread, a_turn_whose_answer_was_saved_and_never_arrived_can_be_asked_again) {
+    tests::temp_dir dir;
+    const std::string told = "My dog is called Biscuit.", question = "What is my dog called?";
+    std::string said;
+    {
+        auto engine = load(options_in(dir.path()));
+        run(*engine, opened("msg_1", chat_of({told})));
+        auto lost = run(*engine, continued("msg_2", "msg_1", chat_of({question})));
+        ASSERT_TRUE(lost->finished);
+        EXPECT_TRUE(lost->finished->saved);
+        said = lost->text;
+    }
+    auto engine = load(options_in(dir.path()));
+    ASSERT_TRUE(engine->find_thread(nobody, "msg_1"));
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_1")->is_continued);
+    for (const char* name : {"msg_3", "msg_4", "msg_5"}) {
+        auto again = run(*engine, continued(name, "msg_1", chat_of({question})));
+        ASSERT_TRUE(again->finished) << name;
+        EXPECT_EQ(again->text, said) << "as often as it is asked";
+        EXPECT_EQ(again->agent, "t");
+        EXPECT_FALSE(engine->find_thread(nobody, "msg_1")->is_continued) << name;
+    }
+    EXPECT_FALSE(engine->find_thread(nobody, "msg_2")) << "another stands in its place";
+    EXPECT_TRUE(run(*engine, continued("msg_6", "msg_5", chat_of({"Thanks."})))->finished);
 }
 
 TEST(engine_thread, goes_on_after_a_restart_with_its_tools) {
@@ -118,7 +146,6 @@ TEST(engine_thread, a_turn_that_was_broken_off_can_be_asked_again) {
     ASSERT_TRUE(again->finished);
     EXPECT_NE(again->text.find("Biscuit"), std::string::npos) << again->text;
     EXPECT_EQ(again->agent, "t");
-    EXPECT_TRUE(engine->find_thread(nobody, "msg_1")->is_continued);
 }
 
 // Goal: whoever reaches an agent by its name and by its answer's name at once is answered one after

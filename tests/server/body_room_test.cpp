@@ -86,6 +86,25 @@ TEST_F(rooms, who_waits_too_long_gets_nothing_and_takes_nothing) {
     EXPECT_EQ(*ask(c, 100), state::has_it);
 }
 
+TEST_F(rooms, a_body_that_waits_stands_in_nobodys_way_and_half_of_the_room_may_wait) {
+    body_room::share a(room_), b(room_), c(room_), d(room_);
+    EXPECT_EQ(*ask(a, 50), state::has_it);
+    EXPECT_TRUE(a.set_aside());
+    EXPECT_FALSE(a.is_counted());
+    EXPECT_EQ(*ask(b, 50), state::has_it);
+    EXPECT_FALSE(b.set_aside()) << "half of it is set aside";
+    state* more = ask(c, 60);
+    EXPECT_EQ(*more, state::waits) << "what waits is there";
+    b.free();
+    run();
+    EXPECT_EQ(*more, state::has_it) << "the first of those that are read";
+    c.free();
+    a.free();
+    EXPECT_EQ(*ask(d, 10), state::has_it);
+    EXPECT_TRUE(d.set_aside()) << "a small one always";
+    EXPECT_EQ(*ask(b, 100), state::has_it) << "and nothing is lost";
+}
+
 app_options two_bodies_of_a_mib() {
     app_options options = test_server::default_options();
     options.settings.body_limit_mb = 1;
@@ -136,6 +155,31 @@ TEST(body_limits, a_body_that_finds_no_room_in_its_time_is_408) {
     for (http_client& one : half) EXPECT_EQ(one.read_reply().status, 408);
     http_client after(server.port());
     EXPECT_EQ(after.request(whole).status, 200);
+}
+
+/// Sends it and waits until the engine has it.
+void begin_answer(test_server& server, http_client& client, const std::string& body) {
+    const std::size_t before = server.engine().request_count();
+    client.send(body);
+    ASSERT_NE(server.engine().wait_for_request(before + 1), 0u);
+}
+
+// Goal: a body is gone when it is parsed, whatever it refers to, and holds no room while its answer
+// is made.
+TEST(body_limits, a_body_that_is_parsed_makes_room_whatever_words_are_in_it) {
+    app_options options = two_bodies_of_a_mib();
+    options.limits.bodies_at_once = 1;
+    options.settings.shutdown_grace = 0s;
+    test_server server(std::move(options));
+    server.ready();
+    const std::string text(large, 'x');
+    std::deque<http_client> answered;
+    for (const char* more : {"", " conversation", " previous_response_id", " item_reference"}) {
+        const std::string body = R"({"model":"scripted","input":")" + text + more + "\"}";
+        begin_answer(server, answered.emplace_back(server.port()), post("/v1/responses", body));
+    }
+    begin_answer(server, answered.emplace_back(server.port()),
+                 post("/v1/messages", message_body(false, text)));
 }
 
 }  // namespace

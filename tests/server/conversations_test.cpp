@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <deque>
+
 #include "tests/server/test_server.hpp"
 
 namespace semantic::server {
@@ -109,6 +112,150 @@ TEST_F(conversation_api, is_one_requests_at_a_time) {
     server_.engine().finish(asked, 1);
     EXPECT_EQ(first.read_reply().status, 200);
     EXPECT_EQ(items_in(id), 2u);
+}
+
+TEST_F(conversation_api, one_that_is_deleted_while_it_is_added_to_does_not_come_back) {
+    server_.engine().on_submit = nullptr;
+    const std::string id = make();
+    http_client asking(server_.port());
+    asking.send(post("/v1/responses",
+                     R"({"model":"scripted","input":"hi","conversation":")" + id + R"("})"));
+    const engine::request_id asked = server_.engine().wait_for_request(1);
+    EXPECT_EQ(send("DELETE", "/v1/conversations/" + id).status, 200);
+    server_.engine().admit(asked);
+    server_.engine().say(asked, "x");
+    server_.engine().finish(asked, 1);
+    EXPECT_EQ(asking.read_reply().status, 200);
+    EXPECT_EQ(send("GET", "/v1/conversations/" + id).status, 404);
+    EXPECT_FALSE(server_.engine().kept.contains({{}, "conversation:" + id}));
+}
+
+// Goal: whatever the last answer ended with, the conversation goes on.
+TEST_F(conversation_api, goes_on_behind_an_answer_that_its_limit_cut_in_a_call) {
+    const std::string tools =
+        R"(,"tools":[{"type":"function","name":"look","parameters":{"type":"object"}}])";
+    const std::string cut = "Well.<tool_call>\n{\"name\": \"look\", \"arguments\": {\"a";
+    for (const bool stream : {false, true}) {
+        const std::string id = make();
+        server_.engine().on_submit = [&](tests::scripted_engine& engine, engine::request_id asked) {
+            engine.admit(asked);
+            engine.say(asked, cut);
+            engine.push(asked, engine::finished{engine::stop_reason::max_tokens, "", 9, true});
+        };
+        const std::string body = R"({"model":"scripted","input":"hi","stream":)" +
+                                 std::string(stream ? "true" : "false") + R"(,"conversation":")" +
+                                 id + '"' + tools + "}";
+        const http_reply half = send_to("/v1/responses", body);
+        EXPECT_EQ(half.status, 200) << half.body;
+        EXPECT_NE(half.body.find("incomplete"), std::string::npos) << half.body;
+        server_.engine().on_submit = answer_with({"Hello"});
+        const http_reply next = ask(id);
+        EXPECT_EQ(next.status, 200) << next.body;
+        EXPECT_EQ(items_in(id), 4u) << "the half call is none of them";
+    }
+}
+
+TEST_F(conversation_api, stays_whole_when_what_it_refers_to_is_deleted) {
+    const http_reply first =
+        send_to("/v1/responses", R"({"model":"scripted","input":[{"role":"user","id":"msg_a",)"
+                                 R"("content":"Before."}]})");
+    const std::string other(json::parse(first.body).at("id").as_string());
+    const std::string id = make();
+    const http_reply added =
+        send_to("/v1/responses", R"({"model":"scripted","input":[{"type":"item_reference",)"
+                                 R"("id":"msg_a"}],"conversation":")" +
+                                     id + R"("})");
+    EXPECT_EQ(added.status, 200) << added.body;
+    EXPECT_EQ(send("DELETE", "/v1/responses/" + other).status, 200);
+    const http_reply next = ask(id);
+    EXPECT_EQ(next.status, 200) << next.body;
+    const auto wanted = server_.engine().request_of(server_.engine().wait_for_request(3));
+    EXPECT_EQ(std::get<engine::text_part>(wanted.chat.messages[0].parts[0]).text, "Before.");
+}
+
+// Goal: what is long is read where it keeps nobody waiting, one client's after the other's.
+TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_everybody) {
+    const std::string text(100'000, 'x');
+    const std::string id = make(R"({"items":[{"role":"user","content":")" + text + R"("}]})");
+    const std::string path = "/v1/conversations/" + id + "/items";
+    const std::string item(json::parse(send("GET", path).body).at("first_id").as_string());
+    std::atomic<bool> may_count{false};
+    std::atomic<bool> is_counting{false};
+    server_.engine().on_count = [&](const engine::conversation&) {
+        is_counting = true;
+        for (int i = 0; i < 2000 && !may_count; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return storage::result<int>(1);
+    };
+    http_client counting(server_.port());
+    counting.send(post("/v1/messages/count_tokens", message_body(false)));
+    for (int i = 0; i < 2000 && !is_counting; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::deque<http_client> readers;
+    for (const std::string& what : {path + "/" + item, path})
+        readers.emplace_back(server_.port()).send(tests::get(what));
+    EXPECT_FALSE(readers[0].has_input(100));
+    EXPECT_FALSE(readers[1].has_input(0));
+    EXPECT_EQ(send("GET", "/health/live").status, 200);
+    EXPECT_EQ(ask(make()).status, 200) << "the other worker is free";
+    may_count = true;
+    for (http_client& each : readers) EXPECT_EQ(each.read_reply().status, 200);
+    EXPECT_EQ(counting.read_reply().status, 200);
+}
+
+// Goal: what a client reads slowly takes no more memory however many such clients there are.
+TEST(conversation_limits, long_items_have_their_share_of_what_replies_may_take) {
+    app_options options = test_server::default_options();
+    options.settings.body_limit_mb = 8;
+    options.limits.write = std::chrono::milliseconds(1'000);
+    test_server server(std::move(options));
+    server.ready();
+    http_client making(server.port());
+    const std::string text(7'000'000, 'x');
+    const http_reply made = making.request(
+        post("/v1/conversations", R"({"items":[{"role":"user","content":")" + text + R"("}]})"));
+    ASSERT_EQ(made.status, 200) << made.body;
+    const std::string path =
+        "/v1/conversations/" + std::string(json::parse(made.body).at("id").as_string()) + "/items";
+    http_client slow(server.port(), 4096);
+    slow.send(tests::get(path));
+    slow.read_head();
+    http_client next(server.port());
+    next.send(tests::get(path));
+    EXPECT_FALSE(next.has_input(300)) << "the first holds what there is";
+    EXPECT_EQ(next.read_reply().status, 200) << "and is closed when it takes nothing";
+    slow.close();
+}
+
+// Goal: what stands for more than it has bytes is refused before it is put together.
+TEST(conversation_limits, what_cannot_fit_the_context_is_refused_before_it_is_put_together) {
+    test_server server;
+    server.engine().description().bytes_per_token_max = 10;
+    server.engine().description().context_tokens_max = 1'000;
+    server.ready().engine().on_submit = answer_with({"Hello"});
+    const auto send_to = [&](const std::string& path, const std::string& body) {
+        http_client client(server.port());
+        return client.request(post(path, body));
+    };
+    const std::string text(9'000, 'x');
+    const http_reply made =
+        send_to("/v1/conversations", R"({"items":[{"role":"user","content":")" + text + R"("}]})");
+    const std::string id(json::parse(made.body).at("id").as_string());
+    const std::string more(1'001, 'y');
+    for (const char* background : {"false", "true"}) {
+        const http_reply refused = send_to(
+            "/v1/responses", R"({"model":"scripted","conversation":")" + id + R"(","background":)" +
+                                 background + R"(,"input":")" + more + R"("})");
+        EXPECT_EQ(refused.status, 400) << refused.body;
+        EXPECT_NE(refused.body.find("context_length_exceeded"), std::string::npos) << refused.body;
+        EXPECT_NE(refused.body.find("maximum context length is 1000 tokens"), std::string::npos)
+            << refused.body;
+    }
+    EXPECT_EQ(server.engine().request_count(), 0u);
+    EXPECT_EQ(send_to("/v1/responses",
+                      R"({"model":"scripted","conversation":")" + id + R"(","input":"z"})")
+                  .status,
+              200);
 }
 
 TEST_F(conversation_api, goes_with_no_previous_response) {

@@ -30,7 +30,9 @@ TEST(header_rules, a_header_that_can_be_read_in_two_ways_is_400_and_ends_the_con
           row{"GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-a: b\r\n\tc\r\n", "next line"},
           row{post + "host: localhost\r\ncontent-length: 2, 2\r\n", "content-length"},
           row{post + "host: localhost\r\ncontent-length: 2\r\ncontent-length: 2\r\n",
-              "content-length"}}) {
+              "content-length"},
+          row{"POST /v1/messages HTTP/1.0\r\ntransfer-encoding: chunked\r\n",
+              "HTTP/1.0 has no transfer-encoding"}}) {
         http_client client(server.port());
         http_reply refused = client.request(one.header + "\r\n");
         EXPECT_EQ(refused.status, 400) << one.header;

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include "server/responses/response_keeper.hpp"
 #include "tests/support/scripted_engine.hpp"
 
@@ -112,12 +117,139 @@ TEST(response_registry, one_takes_a_quarter_at_most) {
     kept_responses all(4 * quarter);
     kept_response large = one("resp_1", "resp_0");
     large.input.resize(large.input.size() + quarter - bytes_of_one(), ' ');
-    EXPECT_TRUE(all.has_room_for(large));
+    EXPECT_TRUE(all.list(shared(large)));
     large.input += ' ';
-    EXPECT_FALSE(all.has_room_for(large));
+    EXPECT_FALSE(all.list(shared(large)));
     tests::scripted_engine engine;
     EXPECT_EQ(keep_response(all, engine, nobody, large).error().code, storage::errc::bad_value);
     EXPECT_TRUE(engine.kept.empty());
+}
+
+TEST(response_registry, one_that_could_not_be_read_again_is_not_kept) {
+    kept_responses all;
+    tests::scripted_engine engine;
+    kept_response many = one("resp_1");
+    many.input = "[0";
+    for (int i = 0; i < 2'000'000; ++i) many.input += ",0";
+    many.input += "]";
+    EXPECT_FALSE(all.list(shared(many))) << "has more values than are read at once";
+    EXPECT_EQ(keep_conversation(all, engine, nobody, many).error().code, storage::errc::bad_value);
+    EXPECT_TRUE(engine.kept.empty());
+}
+
+TEST(response_registry, their_number_has_a_bound_which_the_tenant_with_most_pays) {
+    kept_responses all(responses_bytes_max, 8);
+    all.add(tenant("quiet"), shared(one("resp_q")));
+    for (int i = 1; i <= 7; ++i)
+        EXPECT_TRUE(all.add(tenant("loud"), shared(one("resp_" + std::to_string(i)))).empty());
+    const auto gone = all.add(tenant("loud"), shared(one("resp_8")));
+    ASSERT_EQ(gone.size(), 1u);
+    EXPECT_EQ(gone[0].second, "resp_1");
+    EXPECT_NE(all.find(tenant("quiet"), "resp_q"), nullptr);
+}
+
+/// Waits up to 10 s.
+template <class Done>
+void wait_for(Done done) {
+    for (int i = 0; i < 2000 && !done(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+// Goal: whoever adds to a conversation while it is deleted does not bring it back.
+TEST(response_registry, changes_and_the_deletion_of_a_conversation_are_in_one_order) {
+    tests::scripted_engine engine;
+    kept_responses all;
+    ASSERT_TRUE(keep_conversation(all, engine, nobody, one("conv_1")));
+    std::atomic<bool> is_changing{false};
+    std::atomic<bool> may_go_on{false};
+    const auto change = [&](const kept_response& now) {
+        is_changing = true;
+        wait_for([&] { return may_go_on.load(); });
+        return protocol::result<kept_response>(now);
+    };
+    auto changed = std::async(std::launch::async, [&] {
+        return static_cast<bool>(change_conversation(all, engine, nobody, "conv_1", change));
+    });
+    wait_for([&] { return is_changing.load(); });
+    auto dropped = std::async(std::launch::async,
+                              [&] { return *drop_conversation(all, engine, nobody, "conv_1"); });
+    EXPECT_EQ(dropped.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    may_go_on = true;
+    EXPECT_TRUE(changed.get());
+    EXPECT_TRUE(dropped.get());
+    EXPECT_EQ(all.find(nobody, "conv_1"), nullptr);
+    EXPECT_TRUE(engine.kept.empty());
+    const auto late = change_conversation(all, engine, nobody, "conv_1", change);
+    ASSERT_FALSE(late);
+    EXPECT_EQ(late.error().code, protocol::errc::not_found);
+    EXPECT_TRUE(engine.kept.empty()) << "what was deleted never comes back";
+}
+
+TEST(response_registry, a_response_that_was_dropped_meanwhile_is_not_kept) {
+    tests::scripted_engine engine;
+    kept_responses all;
+    EXPECT_TRUE(keep_response(all, engine, nobody, one("resp_1"), [] { return true; }));
+    EXPECT_EQ(all.find(nobody, "resp_1"), nullptr);
+    EXPECT_TRUE(engine.kept.empty());
+}
+
+TEST(response_registry, a_change_that_is_not_written_is_none) {
+    tests::scripted_engine engine;
+    kept_responses all;
+    ASSERT_TRUE(keep_conversation(all, engine, nobody, one("conv_1")));
+    engine.on_keep_record = [](const storage::kept_record&) -> storage::result<void> {
+        return storage::failure{storage::errc::out_of_space, "full"};
+    };
+    const auto change = [](kept_response now) {
+        now.input = R"([{"id":"msg_1"}])";
+        return protocol::result<kept_response>(now);
+    };
+    const auto changed = change_conversation(all, engine, nobody, "conv_1", change);
+    ASSERT_FALSE(changed);
+    EXPECT_EQ(changed.error().code, protocol::errc::out_of_space);
+    EXPECT_EQ(all.find(nobody, "conv_1")->input, "[]") << "as it is on disk";
+    EXPECT_FALSE(keep_conversation(all, engine, nobody, one("conv_2")));
+    EXPECT_EQ(all.find(nobody, "conv_2"), nullptr);
+}
+
+TEST(response_registry, what_could_not_be_erased_is_still_there) {
+    tests::scripted_engine engine;
+    kept_responses all;
+    ASSERT_TRUE(keep_response(all, engine, nobody, one("resp_1")));
+    engine.on_erase_record = [](const std::string&) -> storage::result<void> {
+        return storage::failure{storage::errc::io, "no"};
+    };
+    EXPECT_FALSE(drop_response(all, engine, nobody, "resp_1"));
+    EXPECT_NE(all.find(nobody, "resp_1"), nullptr);
+    engine.on_erase_record = nullptr;
+    EXPECT_TRUE(*drop_response(all, engine, nobody, "resp_1"));
+    EXPECT_TRUE(engine.kept.empty());
+}
+
+// Goal: a record that is let go of is not erased behind the back of who keeps the response anew.
+TEST(response_registry, what_is_kept_anew_while_it_is_let_go_of_is_in_ram_and_on_disk) {
+    tests::scripted_engine engine;
+    kept_responses all(8 * bytes_of_one());
+    for (int i = 1; i <= 8; ++i)
+        ASSERT_TRUE(keep_response(all, engine, nobody, one("resp_" + std::to_string(i), "resp_0")));
+    std::future<bool> again;
+    engine.on_erase_record = [&](const std::string& name) -> storage::result<void> {
+        if (name != "response:resp_1" || again.valid()) return {};
+        again = std::async(std::launch::async, [&] {
+            return static_cast<bool>(keep_response(all, engine, nobody, one("resp_1", "resp_0")));
+        });
+        again.wait_for(std::chrono::milliseconds(100));
+        return {};
+    };
+    ASSERT_TRUE(keep_response(all, engine, nobody, one("resp_9", "resp_0")));
+    ASSERT_TRUE(again.valid());
+    EXPECT_TRUE(again.get());
+    for (int i = 1; i <= 9; ++i) {
+        const std::string id = "resp_" + std::to_string(i);
+        EXPECT_EQ(all.find(nobody, id) != nullptr, engine.kept.contains({nobody, "response:" + id}))
+            << id;
+    }
+    EXPECT_NE(all.find(nobody, "resp_1"), nullptr);
 }
 
 TEST(response_registry, responses_come_back_with_a_restart_and_those_let_go_of_do_not) {

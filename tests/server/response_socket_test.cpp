@@ -42,6 +42,13 @@ class socket_client {
             frame.append({static_cast<char>(size >> 8), static_cast<char>(size & 0xff)});
         http_.send(frame.append(4, '\0') + text);
     }
+    /// The head of a frame of so many bytes, and some of them.
+    void begin_long(std::size_t size, const std::string& text) {
+        std::string frame("\x81\xff", 2);
+        for (int shift = 56; shift >= 0; shift -= 8)
+            frame += static_cast<char>(size >> shift & 0xff);
+        http_.send(frame.append(4, '\0') + text);
+    }
     void ask(const std::string& more) {
         say(R"({"type":"response.create","model":"scripted","store":false)" + more + "}");
     }
@@ -235,7 +242,7 @@ TEST_F(response_socket_api, as_many_requests_wait_as_may_and_one_more_ends_it) {
 
 TEST_F(response_socket_api, as_many_are_open_as_may_and_one_more_is_503) {
     std::vector<std::unique_ptr<socket_client>> open;
-    for (int i = 0; i < response_sockets_max; ++i) {
+    for (std::size_t i = 0; i < response_sockets_max; ++i) {
         open.push_back(std::make_unique<socket_client>(server_.port()));
         ASSERT_EQ(open.back()->status(), 101);
     }
@@ -278,6 +285,86 @@ TEST(response_socket_keys, a_key_is_needed_where_there_are_some_and_is_the_tenan
             EXPECT_EQ(client.read_to_end().at("status"), 404);
         }
     }
+}
+
+TEST(response_socket_keys, one_tenant_does_not_take_every_socket) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"one", "two"};
+    test_server server(std::move(options));
+    server.ready();
+    const std::string key = "authorization: Bearer ";
+    std::vector<std::unique_ptr<socket_client>> open;
+    for (std::size_t i = 0; i < response_sockets_of_tenant_max; ++i) {
+        open.push_back(std::make_unique<socket_client>(server.port(), key + "one\r\n"));
+        ASSERT_EQ(open.back()->status(), 101) << i;
+    }
+    EXPECT_EQ(socket_client(server.port(), key + "one\r\n").status(), 429);
+    EXPECT_EQ(socket_client(server.port(), key + "two\r\n").status(), 101);
+}
+
+constexpr std::size_t large = 900'000;
+
+std::string long_message() {
+    const std::string head =
+        R"({"type":"response.create","model":"scripted","store":false,"input":")";
+    return head + std::string(large - head.size() - 2, 'x') + "\"}";
+}
+
+class response_socket_bodies : public ::testing::Test {
+  protected:
+    static app_options one_body_of_a_mib() {
+        app_options options = test_server::default_options();
+        options.settings.body_limit_mb = 1;
+        options.limits.bodies_at_once = 1;
+        options.settings.shutdown_grace = std::chrono::seconds(0);
+        options.limits.body_silence = std::chrono::milliseconds(300);
+        return options;
+    }
+    response_socket_bodies() { server_.ready().engine().on_submit = answer_with({"x"}); }
+
+    test_server server_{one_body_of_a_mib()};
+};
+
+TEST_F(response_socket_bodies, a_long_message_is_answered) {
+    socket_client client(server_.port());
+    for (int i = 0; i < 3; ++i) {
+        client.begin_long(large, long_message());
+        EXPECT_EQ(client.read_to_end().at("type"), "response.completed");
+    }
+}
+
+// Goal: messages have their share of what bodies may take together, and the time of one.
+TEST_F(response_socket_bodies, one_that_stays_half_is_closed_and_makes_room_for_others) {
+    const std::string text = long_message();
+    socket_client silent(server_.port());
+    silent.begin_long(large, text.substr(0, large - 1));
+    socket_client next(server_.port());
+    next.begin_long(large, text);
+    EXPECT_EQ(next.read_to_end().at("type"), "response.completed");
+    EXPECT_TRUE(silent.http().is_closed_by_server());
+    http_client posting(server_.port());
+    EXPECT_EQ(posting.request(tests::post("/v1/responses", text)).status, 200);
+}
+
+// Goal: a long message holds no room while the answer before it is made.
+TEST_F(response_socket_bodies, a_long_message_is_read_when_its_turn_has_come) {
+    server_.engine().on_submit = nullptr;
+    socket_client client(server_.port());
+    client.ask(R"(,"input":"hi")");
+    const engine::request_id id = server_.engine().wait_for_request(1);
+    const std::string text = long_message();
+    client.begin_long(large, text.substr(0, large - 1));
+    http_client posting(server_.port());
+    posting.send(tests::post("/v1/responses", text));
+    ASSERT_NE(server_.engine().wait_for_request(2), 0u) << "its body found room";
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    server_.engine().on_submit = answer_with({"x"});
+    server_.engine().admit(id);
+    server_.engine().say(id, "x");
+    server_.engine().finish(id, 1);
+    EXPECT_EQ(client.read_to_end().at("type"), "response.completed");
+    client.http().send(text.substr(large - 1));
+    EXPECT_EQ(client.read_to_end().at("type"), "response.completed") << "and has not timed out";
 }
 
 }  // namespace

@@ -133,6 +133,8 @@ class scripted_engine final : public engine::engine {
     }
     storage::result<void> erase_record(const storage::tenant_id& tenant,
                                        const std::string& name) override {
+        if (on_erase_record)
+            if (auto refused = on_erase_record(name); !refused) return refused;
         std::lock_guard lock(records_mutex);
         kept.erase({tenant, name});
         return {};
@@ -152,6 +154,8 @@ class scripted_engine final : public engine::engine {
     std::mutex records_mutex;
     std::map<std::pair<storage::tenant_id, std::string>, storage::kept_record> kept;
     std::function<storage::result<void>(const storage::kept_record&)> on_keep_record;
+    /// Called without a lock.
+    std::function<storage::result<void>(const std::string& name)> on_erase_record;
 
     /// Counts in `disk_reserved`, and is refused beyond `disk_free`.
     std::unique_ptr<semantic::engine::disk_room> reserve_disk(const storage::tenant_id&) override {
@@ -189,6 +193,8 @@ class scripted_engine final : public engine::engine {
     request request_of(request_id id) const;
     bool was_drained() const;
     semantic::engine::engine_probe& counters() { return probe_; }
+    /// What info() says; to be changed before anybody asks.
+    semantic::engine::model_info& description() { return info_; }
 
   private:
     struct entry {

@@ -148,13 +148,18 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
             incoming.body, limits_of(with),
             [&thread](const std::string& id) { return thread.tools_of(id); });
     };
-    auto parsed = co_await parse_body(with, incoming, parse);
-    if (!parsed) co_return error_response(incoming, parsed.error());
-    if (auto refused = thread.mismatch(parsed->thinking))
-        co_return error_response(incoming, *refused);
-    auto count = [&] { return count_prompt(*incoming.engine, thread.tenant(), *parsed); };
-    auto tokens = co_await run_on(with.workers, count);
-    if (!tokens) co_return error_response(incoming, public_fault(incoming, tokens.error()));
+    // One after the other: each may take as much memory as its body has bytes, several times.
+    auto count = [&]() -> protocol::result<int> {
+        const auto parsed = parse();
+        if (!parsed) return parsed.error();
+        if (auto refused = thread.mismatch(parsed->thinking)) return *refused;
+        const auto tokens = count_prompt(*incoming.engine, thread.tenant(), *parsed);
+        if (!tokens) return public_fault(incoming, tokens.error());
+        return *tokens;
+    };
+    const auto tokens = co_await run_on(with.one_worker, count);
+    if (incoming.drop_body) incoming.drop_body();
+    if (!tokens) co_return error_response(incoming, tokens.error());
     co_return json_response(anthropic::count_tokens_body(*tokens));
 }
 

@@ -3,8 +3,7 @@
 #include <boost/json.hpp>
 
 #include <chrono>
-#include <map>
-#include <set>
+#include <memory>
 
 #include "protocol/wire/fields.hpp"
 #include "protocol/wire/ids.hpp"
@@ -21,55 +20,61 @@ namespace responses = protocol::responses;
 // Of the names under which conversations are held, beside threads' answers.
 constexpr const char* conversation_head = "conversation:";
 
-/// Looks up what a request refers to. Each response is read once, however many of its items are.
+/// Looks up what a request refers to.
 class lookup {
   public:
-    lookup(const services& with, const storage::tenant_id& tenant, const own_lookup& own)
-        : with_(with), tenant_(tenant), own_(own) {}
+    lookup(const services& with, const storage::tenant_id& tenant, const own_lookup& own,
+           storage::work_budget& budget)
+        : with_(with), tenant_(tenant), own_(own), budget_(budget), finder_(&budget) {}
 
-    protocol::result<json::array> before(const std::string& id) const {
+    protocol::result<void> before(const std::string& id, const responses::item_reader& read) const {
         if (own_)
-            if (auto items = own_(id)) return std::move(*items);
+            if (const auto chain = own_(id)) return hand_over(*chain, read);
         auto chain = with_.responses.stored.chain(tenant_, id);
         if (!chain) return chain.error();
         if (auto ended = responses::check_has_ended(*chain->back()); !ended) return ended.error();
-        return responses::items_of(*chain);
+        return hand_over(*chain, read);
     }
-    protocol::result<json::array> conversation(const std::string& id) const {
+    protocol::result<void> conversation(const std::string& id,
+                                        const responses::item_reader& read) const {
         auto kept = with_.responses.conversations.find(tenant_, id);
         if (!kept) return responses::conversation_not_found(id);
-        return responses::items_of(std::span(&kept, 1));
+        return responses::read_items(*kept, read, &budget_);
     }
-    json::value item(const std::string& id) {
+    const json::value* item(const std::string& id) {
         const auto kept = with_.responses.stored.find_item(tenant_, id);
-        if (!kept) return nullptr;
-        if (was_read_.insert(kept->id).second) items_.merge(responses::items_by_id(*kept));
-        const auto found = items_.find(id);
-        return found == items_.end() ? json::value() : found->second;
+        return kept ? finder_.find(*kept, id) : nullptr;
     }
 
   private:
+    protocol::result<void> hand_over(const std::vector<kept_responses::kept>& chain,
+                                     const responses::item_reader& read) const {
+        for (const auto& each : chain)
+            if (auto done = responses::read_items(*each, read, &budget_); !done) return done;
+        return {};
+    }
+
     const services& with_;
     const storage::tenant_id tenant_;
     const own_lookup& own_;
-    std::map<std::string, json::value> items_;
-    std::set<std::string> was_read_;
+    storage::work_budget& budget_;
+    responses::item_finder finder_;
 };
 
 /// The conversation with these items more. Not found: it was deleted in the meantime.
-storage::result<void> extend(const services& with, const request& incoming, const std::string& id,
-                             json::array asked, const json::object& response) {
-    const storage::tenant_id tenant = tenant_of(incoming);
-    const auto before = with.responses.conversations.find(tenant, id);
-    if (!before) return {};
-    responses::kept_response made = *before;
-    auto items = responses::items_of(std::span(&before, 1));
-    if (!items) return storage::failure{storage::errc::bad_value, items.error().what};
-    for (json::value& each : asked) items->push_back(std::move(each));
-    for (const json::value& each : response.at("output").as_array()) items->push_back(each);
-    made.input = protocol::to_text(*items);
-    return keep_conversation(with.responses.conversations, *incoming.engine, tenant,
-                             std::move(made));
+storage::result<void> extend(const services& with, const request& incoming,
+                             const kept_question& question, const json::object& response) {
+    const auto add = [&](const responses::kept_response& now) {
+        responses::kept_response made = now;
+        made.input = responses::joined_items(std::move(made.input), question.input);
+        made.input =
+            responses::joined_items(std::move(made.input), responses::said_items_text(response));
+        return protocol::result<responses::kept_response>(std::move(made));
+    };
+    const auto changed = change_conversation(with.responses.conversations, *incoming.engine,
+                                             tenant_of(incoming), question.conversation, add);
+    if (changed || changed.error().code == protocol::errc::not_found) return {};
+    return storage::failure{storage::errc::io, changed.error().what};
 }
 
 }  // namespace
@@ -89,21 +94,51 @@ std::int64_t seconds_now() {
 net::awaitable<protocol::result<responses::response_request>> parse_asked(const services& with,
                                                                           const request& incoming,
                                                                           const own_lookup& own) {
-    lookup known(with, tenant_of(incoming), own);
-    auto read = [&] {
-        return responses::parse_response(
-            incoming.body, response_limits_of(with),
-            [&](const std::string& id) { return known.before(id); },
-            [&](const std::string& id) { return known.item(id); },
-            [&](const std::string& id) { return known.conversation(id); });
+    const auto budget = std::make_shared<storage::work_budget>(
+        storage::work_budget::limits{.deadline = answer_deadline(with)});
+    lookup known(with, tenant_of(incoming), own, *budget);
+    protocol::id_maker ids(random_bits);
+    responses::kept_sources kept;
+    kept.before = [&](const std::string& id, const responses::item_reader& read) {
+        return known.before(id, read);
     };
+    kept.in_conversation = [&](const std::string& id, const responses::item_reader& read) {
+        return known.conversation(id, read);
+    };
+    kept.item_of = [&](const std::string& id) { return known.item(id); };
+    kept.budget = budget.get();
+    kept.ids = &ids;
+    responses::response_limits limits = response_limits_of(with);
+    limits.bytes_per_token_max = incoming.engine->info().bytes_per_token_max;
+    limits.context_tokens_max = incoming.engine->info().context_tokens_max;
+    auto read = [&] { return responses::parse_response(incoming.body, limits, kept); };
     const auto says = [&](const char* word) {
         return incoming.body.find(word) != std::string::npos;
     };
     // What is referred to may be long.
-    if (says("previous_response_id") || says("item_reference") || says("conversation"))
-        co_return co_await run_on(with.workers, read);
-    co_return co_await parse_body(with, incoming, read);
+    const bool is_long = incoming.body.size() > parse_here_bytes_max ||
+                         says("previous_response_id") || says("item_reference") ||
+                         says("conversation");
+    const auto finish = [&](protocol::result<responses::response_request> parsed) {
+        if (incoming.drop_body) incoming.drop_body();
+        if (parsed) parsed->budget = budget;
+        return parsed;
+    };
+    if (!is_long) co_return finish(read());
+    auto parsed = co_await run_on(with.workers, read);
+    co_return finish(std::move(parsed));
+}
+
+net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(const services& with,
+                                                                               std::size_t bytes) {
+    auto share = std::make_shared<body_room::share>(with.replies);
+    // The body, and the bytes that are sent.
+    const bool has_room =
+        co_await share->grow_to(2 * bytes, std::chrono::steady_clock::now() + with.limits.write);
+    if (!has_room)
+        co_return protocol::fail(protocol::errc::overloaded,
+                                 "too many long replies wait for clients that read slowly");
+    co_return std::shared_ptr<const void>(std::move(share));
 }
 
 responses::reply_options reply_options_of(responses::response_request& parsed, std::string id) {
@@ -124,25 +159,23 @@ responses::reply_options reply_options_of(responses::response_request& parsed, s
 }
 
 storage::result<void> keep_as_it_stands(const services& with, const request& incoming,
-                                        const kept_question& question,
-                                        const json::object& response) {
-    protocol::id_maker ids(random_bits);
-    json::array asked = responses::named_items(question.input, ids);
+                                        const kept_question& question, const json::object& response,
+                                        const std::function<bool()>& is_dropped) {
     if (question.is_kept) {
         responses::kept_response made;
         made.id = std::string(response.at("id").as_string());
         made.previous = question.previous;
         made.created_unix = response.at("created_at").as_int64();
-        made.input = protocol::to_text(asked);
+        made.input = question.input;
         made.body = protocol::to_text(response);
         auto kept = keep_response(with.responses.stored, *incoming.engine, tenant_of(incoming),
-                                  std::move(made));
+                                  std::move(made), is_dropped);
         if (!kept) return kept;
     }
     const json::value& status = response.at("status");
     const bool has_said = status == "completed" || status == "incomplete";
     if (question.conversation.empty() || !has_said) return {};
-    return extend(with, incoming, question.conversation, std::move(asked), response);
+    return extend(with, incoming, question, response);
 }
 
 protocol::result<std::optional<turns_in_flight::turn>> hold_conversation(const services& with,

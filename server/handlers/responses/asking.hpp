@@ -4,28 +4,62 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/value.hpp>
 
+#include <cstddef>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "protocol/responses/kept_response.hpp"
 #include "protocol/responses/request.hpp"
 #include "protocol/responses/response_stream.hpp"
 #include "server/handlers/answer/answer.hpp"
 #include "server/responses/response_registry.hpp"
+#include "server/runtime/workers.hpp"
 
 namespace semantic::server {
 
 protocol::responses::response_limits response_limits_of(const services& with);
 std::int64_t seconds_now();
 
-/// The body, with the conversation that it continues. `own`: asked first for the items of the
-/// response that it follows; null where it knows none.
-using own_lookup = std::function<std::optional<boost::json::array>(const std::string& id)>;
+/// The body, with the conversation that it continues; of the body itself nothing is left behind it.
+/// The request's budget is made here, and pays for all that the body refers to. `own`: asked first
+/// for the conversation up to a response; nothing where it knows none.
+using own_lookup =
+    std::function<std::optional<std::vector<kept_responses::kept>>(const std::string& id)>;
 net::awaitable<protocol::result<protocol::responses::response_request>> parse_asked(
     const services& with, const request& incoming, const own_lookup& own = {});
+
+/// Runs `read`, which reads texts of JSON of so many bytes: here where they are short, else where
+/// it keeps nobody waiting but those who read such texts too.
+template <class Read>
+net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& with, std::size_t bytes,
+                                                      Read read) {
+    if (bytes <= parse_here_bytes_max) co_return read();
+    co_return co_await run_on(with.one_worker, read);
+}
+
+/// What a reply of so many bytes holds until it is sent. Errors: overloaded, when clients that read
+/// slowly have all that there is.
+net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(const services& with,
+                                                                               std::size_t bytes);
+/// Replies with what `read` makes of texts of so many bytes that are kept.
+template <class Read>
+net::awaitable<std::optional<response>> reply_with_kept(const services& with,
+                                                        const request& incoming, std::size_t bytes,
+                                                        Read read) {
+    auto share = co_await take_reply_share(with, bytes);
+    if (!share) co_return error_response(incoming, share.error());
+    protocol::result<std::string> body = co_await read_kept(with, bytes, read);
+    if (!body) co_return error_response(incoming, body.error());
+    response reply = json_response(std::move(*body));
+    reply.share = std::move(*share);
+    co_return reply;
+}
 
 /// Moves what the reply needs out of the request.
 protocol::responses::reply_options reply_options_of(protocol::responses::response_request& parsed,
@@ -41,14 +75,15 @@ struct kept_question {
     bool is_kept;
     std::string previous;
     std::string conversation;
-    boost::json::value input;
+    std::string input;  // a list of items
 };
 
 /// Keeps the response as it stands, under its id, as its request wanted, and adds what was asked
-/// and said to the conversation. Blocks.
+/// and said to the conversation. `is_dropped`: see keep_response(). Blocks.
 storage::result<void> keep_as_it_stands(const services& with, const request& incoming,
                                         const kept_question& question,
-                                        const boost::json::object& response);
+                                        const boost::json::object& response,
+                                        const std::function<bool()>& is_dropped = {});
 
 /// At the end of an answer, before its last bytes go out. One that cannot be kept says so. Of one
 /// that failed nothing is kept.

@@ -4,7 +4,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "protocol/responses/response_stream.hpp"
 #include "protocol/wire/ids.hpp"
@@ -113,13 +115,8 @@ struct background_job {
 };
 
 storage::result<void> keep(background_job& job) {
-    if (job.run->is_dropped()) return {};
-    auto kept = keep_as_it_stands(job.with, job.incoming, job.question, job.stream.response());
-    // Deleted while it was written: it is gone all the same.
-    if (job.run->is_dropped())
-        drop_response(job.with.responses.stored, *job.incoming.engine, tenant_of(job.incoming),
-                      job.run->id());
-    return kept;
+    return keep_as_it_stands(job.with, job.incoming, job.question, job.stream.response(),
+                             [&job] { return job.run->is_dropped(); });
 }
 
 /// Whatever way it ends, others may begin.
@@ -167,6 +164,26 @@ net::awaitable<void> make(std::shared_ptr<background_job> job) {
     sink.show(last);
 }
 
+/// Piece by piece: a reader that takes nothing costs no more than one of them.
+net::awaitable<bool> write_events(sse_writer& writer,
+                                  const std::vector<background_run::event>& events) {
+    constexpr std::size_t piece_bytes = 64 * 1024;
+    std::string piece;
+    for (const background_run::event& each : events) {
+        for (std::string_view left = *each; !left.empty();) {
+            const std::size_t count = std::min(piece_bytes - piece.size(), left.size());
+            piece += left.substr(0, count);
+            left.remove_prefix(count);
+            if (piece.size() < piece_bytes) continue;
+            const bool is_there = co_await writer.write(piece);
+            if (!is_there) co_return false;
+            piece.clear();
+        }
+    }
+    if (piece.empty()) co_return true;
+    co_return co_await writer.write(piece);
+}
+
 /// Wakes the coroutine that reads a run, on its strand.
 class reader {
   public:
@@ -209,7 +226,10 @@ net::awaitable<reply> answer_in_background(const services& with, const request& 
     if (!conversation) co_return error_response(incoming, conversation.error());
     protocol::id_maker ids(random_bits);
     const std::string id = ids.make("resp_");
-    auto run = with.responses.background.begin(tenant_of(incoming), id);
+    // Its text twice, as it is kept and as it is asked, and what it follows.
+    const std::size_t bytes =
+        2 * parsed.input.size() + (parsed.budget ? parsed.budget->bytes() : 0);
+    auto run = with.responses.background.begin(tenant_of(incoming), id, bytes);
     if (!run) co_return error_response(incoming, run.error());
 
     auto job =
@@ -250,7 +270,7 @@ net::awaitable<reply> stream_background(const request& incoming, client_link& cl
         if (!found) break;
         after = found->last;
         if (!found->events.empty()) {
-            const bool is_there = co_await writer.write(found->events);
+            const bool is_there = co_await write_events(writer, found->events);
             if (!is_there) co_return std::nullopt;
             continue;
         }

@@ -3,11 +3,13 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <span>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "protocol/responses/compaction.hpp"
 #include "protocol/wire/ids.hpp"
+#include "protocol/wire/work_limit.hpp"
 #include "server/handlers/responses/asking.hpp"
 
 namespace semantic::server {
@@ -17,20 +19,33 @@ namespace {
 namespace responses = protocol::responses;
 using reply = std::optional<response>;
 
-/// What was said before and what the request has itself.
-boost::json::array all_items(const services& with, const request& incoming,
-                             const responses::response_request& parsed, protocol::id_maker& ids) {
-    boost::json::array items;
-    const storage::tenant_id tenant = tenant_of(incoming);
-    const auto take = [&](std::span<const kept_responses::kept> from) {
-        if (auto before = responses::items_of(from)) items = std::move(*before);
+/// The user's messages of what was said before and of the request itself.
+protocol::result<boost::json::array> users_messages(const services& with, const request& incoming,
+                                                    const responses::response_request& parsed) {
+    boost::json::array messages;
+    const responses::item_reader read = [&](const boost::json::value& item) {
+        if (!responses::is_users_message(item)) return;
+        parsed.budget->charge_bytes(responses::memory_of(item));
+        messages.push_back(item);
     };
-    if (auto chain = with.responses.stored.chain(tenant, parsed.previous)) take(*chain);
+    const storage::tenant_id tenant = tenant_of(incoming);
+    std::vector<kept_responses::kept> before;
+    if (auto chain = with.responses.stored.chain(tenant, parsed.previous))
+        before = std::move(*chain);
     if (auto kept = with.responses.conversations.find(tenant, parsed.conversation))
-        take(std::span(&kept, 1));
-    for (boost::json::value& each : responses::named_items(parsed.input, ids))
-        items.push_back(std::move(each));
-    return items;
+        before = {std::move(kept)};
+    responses::kept_response own;
+    own.input = parsed.input;
+    own.body = R"({"output":[]})";
+    before.push_back(std::make_shared<const responses::kept_response>(std::move(own)));
+    try {
+        for (const auto& each : before)
+            if (auto done = responses::read_items(*each, read, parsed.budget.get()); !done)
+                return done.error();
+    } catch (const storage::work_limit_exceeded& reached) {
+        return protocol::from_work_limit(reached);
+    }
+    return messages;
 }
 
 }  // namespace
@@ -42,16 +57,17 @@ net::awaitable<reply> post_compact(const services& with, const request& incoming
     if (!parsed) co_return error_response(incoming, parsed.error());
     if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
 
+    auto gather = [&] { return users_messages(with, incoming, *parsed); };
+    auto messages = co_await run_on(with.workers, gather);
+    if (!messages) co_return error_response(incoming, messages.error());
     protocol::id_maker ids(random_bits);
-    auto gather = [&] { return all_items(with, incoming, *parsed, ids); };
-    auto items = co_await run_on(with.workers, gather);
     parsed->max_tokens = std::min(parsed->max_tokens, responses::summary_tokens_max);
     // No agent's memory: what it shares is read from there, and nothing is written over.
     auto wanted = parsed->take_generation(std::nullopt, answer_deadline(with));
     wanted.chat.messages.push_back(
         {engine::role::user, {engine::text_part{std::string(responses::summary_question())}}});
-    responses::compaction_collector collector(ids.make("resp_"), seconds_now(), std::move(items),
-                                              ids);
+    responses::compaction_collector collector(ids.make("resp_"), seconds_now(),
+                                              std::move(*messages), ids);
     answer_context asked{with, incoming, client};
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }

@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include <type_traits>
 #include <utility>
 
 #include "protocol/responses/conversations.hpp"
@@ -32,53 +33,74 @@ response not_found(const request& incoming, const std::string& id) {
     return error_response(incoming, responses::conversation_not_found(id));
 }
 
-/// Writes it. Returns: what is answered, `body` unless it could not be written.
-net::awaitable<reply> keep(const services& with, const request& incoming,
-                           responses::kept_response made, std::string body) {
-    auto write = [&] {
-        return keep_conversation(with.responses.conversations, *incoming.engine,
-                                 tenant_of(incoming), std::move(made));
+/// Parses the body where it keeps nobody waiting, and lets go of it.
+template <class Parse>
+net::awaitable<std::invoke_result_t<Parse&>> parse(const services& with, const request& incoming,
+                                                   Parse read) {
+    auto parsed = co_await read_kept(with, incoming.body.size(), read);
+    if (incoming.drop_body) incoming.drop_body();
+    co_return parsed;
+}
+
+/// Puts what `make` makes of the conversation in its place. Returns: what `answer` says of it then.
+template <class Answer>
+net::awaitable<reply> change(const services& with, const request& incoming, std::string id,
+                             conversation_change make, Answer answer) {
+    auto write = [&]() -> protocol::result<std::string> {
+        const auto changed = change_conversation(with.responses.conversations, *incoming.engine,
+                                                 tenant_of(incoming), id, make);
+        if (!changed) return changed.error();
+        return answer(**changed);
     };
-    const storage::result<void> written = co_await run_on(with.workers, write);
-    if (!written) co_return error_response(incoming, public_fault(incoming, written.error()));
-    co_return json_response(std::move(body));
+    const auto body = co_await run_on(with.workers, write);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return json_response(*body);
 }
 
 }  // namespace
 
 net::awaitable<reply> post_conversations(const services& with, const request& incoming,
                                          client_link&) {
-    auto parse = [&] {
+    auto read = [&] {
         // The SDKs send no body where nothing is to be said.
         const bool is_empty = incoming.body.empty();
         return responses::parse_conversation(is_empty ? "{}" : incoming.body,
                                              response_limits_of(with));
     };
-    auto parsed = co_await run_on(with.workers, parse);
+    auto parsed = co_await parse(with, incoming, read);
     if (!parsed) co_return error_response(incoming, parsed.error());
-    protocol::id_maker ids(random_bits);
-    auto made = responses::new_conversation(ids.make("conv_"), seconds_now(), *parsed, ids);
-    std::string body = responses::conversation_body(made);
-    co_return co_await keep(with, incoming, std::move(made), std::move(body));
+    auto write = [&]() -> protocol::result<std::string> {
+        protocol::id_maker ids(random_bits);
+        auto made = responses::new_conversation(ids.make("conv_"), seconds_now(), *parsed, ids);
+        std::string body = responses::conversation_body(made);
+        const auto kept = keep_conversation(with.responses.conversations, *incoming.engine,
+                                            tenant_of(incoming), std::move(made));
+        if (!kept) return protocol::from_storage(kept.error());
+        return body;
+    };
+    const auto body = co_await run_on(with.workers, write);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return json_response(*body);
 }
 
-response get_conversation(const services& with, const request& incoming) {
+net::awaitable<reply> get_conversation(const services& with, const request& incoming,
+                                       client_link&) {
     const kept one = find(with, incoming, incoming.parameter);
-    if (!one) return not_found(incoming, incoming.parameter);
-    return json_response(responses::conversation_body(*one));
+    if (!one) co_return not_found(incoming, incoming.parameter);
+    auto read = [&] { return responses::conversation_body(*one); };
+    co_return co_await reply_with_kept(with, incoming, one->body.size(), read);
 }
 
 net::awaitable<reply> post_conversation(const services& with, const request& incoming,
                                         client_link&) {
-    auto metadata = responses::parse_metadata(incoming.body, response_limits_of(with));
+    auto read = [&] { return responses::parse_metadata(incoming.body, response_limits_of(with)); };
+    const auto metadata = co_await parse(with, incoming, read);
     if (!metadata) co_return error_response(incoming, metadata.error());
-    const auto held = hold_conversation(with, incoming, incoming.parameter);
-    if (!held) co_return error_response(incoming, held.error());
-    const kept one = find(with, incoming, incoming.parameter);
-    if (!one) co_return not_found(incoming, incoming.parameter);
-    auto made = responses::with_metadata(*one, *metadata);
-    std::string body = responses::conversation_body(made);
-    co_return co_await keep(with, incoming, std::move(made), std::move(body));
+    const auto make = [&](const responses::kept_response& now) {
+        return protocol::result<responses::kept_response>(responses::with_metadata(now, *metadata));
+    };
+    co_return co_await change(with, incoming, incoming.parameter, make,
+                              responses::conversation_body);
 }
 
 net::awaitable<reply> delete_conversation(const services& with, const request& incoming,
@@ -95,19 +117,20 @@ net::awaitable<reply> delete_conversation(const services& with, const request& i
 
 net::awaitable<reply> post_conversation_items(const services& with, const request& incoming,
                                               client_link&) {
-    auto parse = [&] { return responses::parse_items(incoming.body, response_limits_of(with)); };
-    auto items = co_await run_on(with.workers, parse);
+    auto read = [&] { return responses::parse_items(incoming.body, response_limits_of(with)); };
+    const auto items = co_await parse(with, incoming, read);
     if (!items) co_return error_response(incoming, items.error());
     const auto held = hold_conversation(with, incoming, incoming.parameter);
     if (!held) co_return error_response(incoming, held.error());
-    const kept one = find(with, incoming, incoming.parameter);
-    if (!one) co_return not_found(incoming, incoming.parameter);
     protocol::id_maker ids(random_bits);
     boost::json::array added;
-    auto extend = [&] { return responses::with_items(*one, *items, ids, added); };
-    auto made = co_await run_on(with.workers, extend);
-    if (!made) co_return error_response(incoming, made.error());
-    co_return co_await keep(with, incoming, std::move(*made), responses::added_body(added));
+    const auto make = [&](const responses::kept_response& now) {
+        return responses::with_items(now, *items, ids, added);
+    };
+    const auto answer = [&](const responses::kept_response&) {
+        return responses::added_body(added);
+    };
+    co_return co_await change(with, incoming, incoming.parameter, make, answer);
 }
 
 net::awaitable<reply> get_conversation_items(const services& with, const request& incoming,
@@ -118,17 +141,16 @@ net::awaitable<reply> get_conversation_items(const services& with, const request
                                                  incoming.query("after"));
     if (!page) co_return error_response(incoming, page.error());
     auto list = [&] { return responses::input_items_body(*one, *page); };
-    auto body = co_await run_on(with.workers, list);
-    if (!body) co_return error_response(incoming, body.error());
-    co_return json_response(std::move(*body));
+    co_return co_await reply_with_kept(with, incoming, one->input.size(), list);
 }
 
-response get_conversation_item(const services& with, const request& incoming) {
+net::awaitable<reply> get_conversation_item(const services& with, const request& incoming,
+                                            client_link&) {
     const std::string id = conversation_in_path(incoming);
     const kept one = find(with, incoming, id);
-    if (!one) return not_found(incoming, id);
-    auto body = responses::item_body(*one, incoming.parameter);
-    return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
+    if (!one) co_return not_found(incoming, id);
+    auto read = [&] { return responses::item_body(*one, incoming.parameter); };
+    co_return co_await reply_with_kept(with, incoming, one->input.size(), read);
 }
 
 net::awaitable<reply> delete_conversation_item(const services& with, const request& incoming,
@@ -136,12 +158,10 @@ net::awaitable<reply> delete_conversation_item(const services& with, const reque
     const std::string id = conversation_in_path(incoming);
     const auto held = hold_conversation(with, incoming, id);
     if (!held) co_return error_response(incoming, held.error());
-    const kept one = find(with, incoming, id);
-    if (!one) co_return not_found(incoming, id);
-    auto made = responses::without_item(*one, incoming.parameter);
-    if (!made) co_return error_response(incoming, made.error());
-    std::string body = responses::conversation_body(*made);
-    co_return co_await keep(with, incoming, std::move(*made), std::move(body));
+    const auto make = [&](const responses::kept_response& now) {
+        return responses::without_item(now, incoming.parameter);
+    };
+    co_return co_await change(with, incoming, id, make, responses::conversation_body);
 }
 
 }  // namespace semantic::server

@@ -77,11 +77,15 @@ net::awaitable<reply> get_response(const services& with, const request& incoming
     const auto run = with.responses.background.find(tenant, incoming.parameter);
     if (incoming.query("stream").value_or("false") == "false") {
         // What has ended is kept, unless the disk was full.
-        if (run && !run->has_ended()) co_return json_response(run->body());
         const auto kept = with.responses.stored.find(tenant, incoming.parameter);
-        if (kept) co_return json_response(kept->body);
-        if (run) co_return json_response(run->body());
-        co_return not_found(incoming);
+        const bool is_kept = kept && (!run || run->has_ended());
+        if (!is_kept && !run) co_return not_found(incoming);
+        const std::size_t bytes = is_kept ? kept->body.size() : run->bytes();
+        auto share = co_await take_reply_share(with, bytes);
+        if (!share) co_return error_response(incoming, share.error());
+        response whole = json_response(is_kept ? kept->body : run->body());
+        whole.share = std::move(*share);
+        co_return whole;
     }
     if (run) {
         const auto after = starting_after(incoming);
@@ -105,22 +109,20 @@ net::awaitable<reply> get_response_items(const services& with, const request& in
                                                  incoming.query("after"));
     if (!page) co_return error_response(incoming, page.error());
     auto list = [&] { return responses::input_items_body(*kept, *page); };
-    auto body = co_await run_on(with.workers, list);
-    if (!body) co_return error_response(incoming, body.error());
-    co_return json_response(std::move(*body));
+    co_return co_await reply_with_kept(with, incoming, kept->input.size(), list);
 }
 
 net::awaitable<reply> delete_response(const services& with, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    if (const auto run = with.responses.background.find(tenant, incoming.parameter))
-        run->stop(true);
+    const auto run = with.responses.background.find(tenant, incoming.parameter);
+    if (run) run->stop(true);
     with.responses.background.remove(tenant, incoming.parameter);
     auto drop = [&] {
         return drop_response(with.responses.stored, *incoming.engine, tenant, incoming.parameter);
     };
     const storage::result<bool> dropped = co_await run_on(with.workers, drop);
     if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
-    if (!*dropped) co_return not_found(incoming);
+    if (!*dropped && !run) co_return not_found(incoming);
     co_return json_response(responses::deleted_body(incoming.parameter));
 }
 
@@ -135,7 +137,9 @@ net::awaitable<reply> post_response_cancel(const services& with, const request& 
     const auto kept = with.responses.stored.find(tenant, incoming.parameter);
     if (!kept) co_return not_found(incoming);
     // Once more, of one that has ended: it is as it is.
-    if (responses::was_in_background(*kept)) co_return json_response(kept->body);
+    auto look = [&] { return responses::was_in_background(*kept); };
+    const bool was_in_background = co_await read_kept(with, kept->body.size(), look);
+    if (was_in_background) co_return json_response(kept->body);
     co_return error_response(
         incoming,
         protocol::fail(errc::bad_value,

@@ -4,10 +4,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/json.hpp>
 
-#include <atomic>
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "protocol/responses/response_stream.hpp"
 #include "protocol/responses/socket_message.hpp"
@@ -33,25 +36,55 @@ using protocol::errc;
 using reply = std::optional<response>;
 using tcp = net::ip::tcp;
 
-/// Of this process, like the sockets themselves.
-std::atomic<int> open_sockets{0};
+// What one read brings of a message at most.
+constexpr std::size_t message_piece_bytes = 64 * 1024;
 
-class place {
+/// The sockets that are open in this process.
+class open_sockets {
   public:
-    /// Returns: null when there are as many as may be.
-    static std::unique_ptr<place> take() {
-        if (open_sockets.fetch_add(1) < response_sockets_max)
-            return std::unique_ptr<place>(new place());
-        open_sockets.fetch_sub(1);
-        return nullptr;
+    /// One of them, given back when it ends.
+    class slot {
+      public:
+        slot(open_sockets& all, std::string tenant) : all_(all), tenant_(std::move(tenant)) {}
+        ~slot() { all_.give_back(tenant_); }
+        slot(const slot&) = delete;
+        slot& operator=(const slot&) = delete;
+
+      private:
+        open_sockets& all_;
+        const std::string tenant_;
+    };
+
+    /// `tenant_max`: what one tenant may have. Errors: overloaded, rate_limited.
+    protocol::result<std::unique_ptr<slot>> take(const std::string& tenant,
+                                                 std::size_t tenant_max) {
+        std::lock_guard lock(mutex_);
+        if (total_ >= response_sockets_max)
+            return protocol::fail(errc::overloaded, "as many WebSockets are open as may be");
+        std::size_t& own = of_tenants_[tenant];
+        if (own >= tenant_max)
+            return protocol::fail(errc::rate_limited,
+                                  std::to_string(tenant_max) +
+                                      " WebSockets of this key are open, which is the limit");
+        ++own;
+        ++total_;
+        return std::make_unique<slot>(*this, tenant);
     }
-    ~place() { open_sockets.fetch_sub(1); }
-    place(const place&) = delete;
-    place& operator=(const place&) = delete;
 
   private:
-    place() = default;
+    void give_back(const std::string& tenant) {
+        std::lock_guard lock(mutex_);
+        const auto own = of_tenants_.find(tenant);
+        if (--own->second == 0) of_tenants_.erase(own);
+        --total_;
+    }
+
+    std::mutex mutex_;
+    std::map<std::string, std::size_t> of_tenants_;  // guarded by mutex_
+    std::size_t total_ = 0;                          // guarded by mutex_
 };
+
+open_sockets all_sockets;
 
 /// A refusal as a message: as the reply would have it, with its status and what says when to retry.
 std::string error_message(const response& refused) {
@@ -68,12 +101,15 @@ class response_socket final : public client_link,
                               public std::enable_shared_from_this<response_socket> {
   public:
     response_socket(const services& with, const request& handshake,
-                    std::shared_ptr<message_socket> socket, std::unique_ptr<place> held)
+                    std::shared_ptr<message_socket> socket,
+                    std::unique_ptr<open_sockets::slot> slot)
         : with_(with),
-          place_(std::move(held)),
+          slot_(std::move(slot)),
           handshake_(handshake),
           socket_(std::move(socket)),
-          arrived_(socket_->executor()) {
+          body_share_(with.bodies),
+          arrived_(socket_->executor()),
+          answered_(socket_->executor()) {
         handshake_.engine = {};
         handshake_.method = "POST";
     }
@@ -100,14 +136,17 @@ class response_socket final : public client_link,
 
   private:
     net::awaitable<void> read();
+    net::awaitable<std::optional<std::string>> read_message();
+    net::awaitable<void> wait_until_answered();
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
-    net::awaitable<void> answer(request one);
+    net::awaitable<void> answer(request& one);
     net::awaitable<reply> create(request& one, const route_match& match);
-    net::awaitable<reply> steer(const request& one);
+    net::awaitable<reply> steer(request& one);
     net::awaitable<reply> ask(request& one);
     net::awaitable<reply> take_model(request& one);
     net::awaitable<bool> send(std::string message);
-    std::optional<json::array> own_items(const request& one, const std::string& id);
+    std::optional<std::vector<kept_responses::kept>> own_chain(const request& one,
+                                                               const std::string& id);
     void remember(const request& one, const kept_question& question, const json::object& response);
     void forget();
     void leave();
@@ -115,17 +154,20 @@ class response_socket final : public client_link,
     class keeping;
 
     const services& with_;
-    const std::unique_ptr<place> place_;
+    const std::unique_ptr<open_sockets::slot> slot_;
     request handshake_;
     const std::shared_ptr<message_socket> socket_;
-    net::steady_timer arrived_;
+    body_room::share body_share_;  // of the one message that is not small
+    net::steady_timer arrived_;    // a message
+    net::steady_timer answered_;   // all that had arrived
     std::deque<std::string> messages_;
     std::size_t message_bytes_ = 0;
+    bool is_answering_ = false;
     bool is_gone_ = false;
     bool has_begun_ = false;  // the answer that is being made
     std::string lane_;        // its stream_id
     std::function<void()> notify_;
-    json::array earlier_;  // what the present request's own input follows
+    std::vector<kept_responses::kept> earlier_;  // what the present request's own input follows
     std::optional<std::pair<storage::tenant_id, std::string>> latest_;  // in `unstored`
 };
 
@@ -168,19 +210,52 @@ void response_socket::leave() {
     is_gone_ = true;
     if (notify_) notify_();
     arrived_.cancel();
+    answered_.cancel();
     socket_->leave();
 }
 
 net::awaitable<void> response_socket::read() {
     for (;;) {
-        auto message = co_await socket_->read();
-        if (!message || is_gone_) co_return;
+        auto message = co_await read_message();
+        if (!message || is_gone_ || messages_.size() >= waiting_requests_max) co_return;
         message_bytes_ += message->size();
-        const bool is_too_much = messages_.size() >= waiting_requests_max ||
-                                 message_bytes_ > 2 * with_.limits.body_bytes_max;
-        if (is_too_much) co_return;
         messages_.push_back(std::move(*message));
         arrived_.cancel();
+    }
+}
+
+net::awaitable<void> response_socket::wait_until_answered() {
+    while (!is_gone_ && (is_answering_ || !messages_.empty())) {
+        answered_.expires_at(clock::time_point::max());
+        [[maybe_unused]] auto [error] = co_await answered_.async_wait(use_tuple);
+    }
+}
+
+/// One that is not small is not read on before all that came earlier is answered: it would hold its
+/// share of what there is for bodies as long as those take. Then it has the limits of a body.
+net::awaitable<std::optional<std::string>> response_socket::read_message() {
+    std::string message;
+    std::optional<clock::time_point> until;  // of a message that has begun
+    for (;;) {
+        const std::size_t next = message.size() + message_piece_bytes;
+        if (message_bytes_ + next > with_.limits.body_bytes_free) {
+            const clock::time_point before = clock::now();
+            co_await wait_until_answered();
+            if (is_gone_) co_return std::nullopt;
+            if (until) *until += clock::now() - before;
+            const bool has_room =
+                co_await body_share_.grow_to(next, until.value_or(clock::time_point::max()));
+            if (!has_room) co_return std::nullopt;
+        }
+        std::optional<clock::duration> within;
+        if (until) within = *until - clock::now();
+        if (within && body_share_.is_counted())
+            within = std::min<clock::duration>(*within, with_.limits.body_silence);
+        auto piece = co_await socket_->read(message_piece_bytes, within);
+        if (!piece) co_return std::nullopt;
+        message += piece->bytes;
+        if (piece->is_last) co_return message;
+        if (!until) until = clock::now() + with_.limits.body;
     }
 }
 
@@ -193,9 +268,17 @@ net::awaitable<void> response_socket::answer_all(std::shared_ptr<response_socket
         }
         request one = self->handshake_;
         one.body = std::move(self->messages_.front());
+        one.drop_body = [self, &one] {
+            one.body = {};
+            self->body_share_.free();
+        };
         self->messages_.pop_front();
         self->message_bytes_ -= one.body.size();
-        co_await self->answer(std::move(one));
+        self->is_answering_ = true;
+        co_await self->answer(one);
+        one.drop_body();
+        self->is_answering_ = false;
+        self->answered_.cancel();
     }
     self->forget();
 }
@@ -221,13 +304,13 @@ net::awaitable<bool> response_socket::write(std::string_view events) {
     co_return !is_gone_;
 }
 
-net::awaitable<void> response_socket::answer(request one) {
+net::awaitable<void> response_socket::answer(request& one) {
     const clock::time_point started = clock::now();
     one.target = one.path = "/v1/responses";
     one.id = request_id_of(request());
     const route_match match = match_route(with_.routes, one.method, one.path);
-    auto read_message = [&] { return responses::read_socket_message(one.body); };
-    const auto message = co_await run_on(with_.workers, read_message);
+    auto look = [&] { return responses::read_socket_message(one.body); };
+    const auto message = co_await run_on(with_.workers, look);
     if (message && message->type == "response.processed") co_return;  // a client has read one
     lane_ = message ? message->lane : "";
     has_begun_ = false;
@@ -258,8 +341,10 @@ net::awaitable<reply> response_socket::create(request& one, const route_match& m
     co_return co_await ask(one);
 }
 
-net::awaitable<reply> response_socket::steer(const request& one) {
-    auto handed_back = responses::steer_failed(one.body);
+net::awaitable<reply> response_socket::steer(request& one) {
+    auto hand_back = [&] { return responses::steer_failed(one.body); };
+    auto handed_back = co_await run_on(with_.workers, hand_back);
+    one.drop_body();
     if (!handed_back) co_return error_response(one, handed_back.error());
     co_await send(std::move(*handed_back));
     co_return std::nullopt;
@@ -267,9 +352,14 @@ net::awaitable<reply> response_socket::steer(const request& one) {
 
 net::awaitable<reply> response_socket::take_model(request& one) {
     const route_match match = match_route(with_.routes, one.method, one.path);
-    const auto name = protocol::named_model(one.body);
+    auto look = [&] { return protocol::named_model(one.body); };
+    const auto name = co_await read_kept(with_, one.body.size(), look);
     const auto model = name ? with_.models.list().find(*name) : std::nullopt;
     if (may_wait(with_, match)) {
+        if (!body_share_.set_aside())
+            co_return error_response(
+                one,
+                protocol::fail(errc::overloaded, "too many large requests wait for their model"));
         waiting_client client{
             [this] { return is_gone_; },
             [this](std::function<void()> notify) { when_gone(std::move(notify)); }};
@@ -287,15 +377,16 @@ net::awaitable<reply> response_socket::take_model(request& one) {
     co_return std::nullopt;
 }
 
-std::optional<json::array> response_socket::own_items(const request& one, const std::string& id) {
-    std::optional<json::array> found;
+std::optional<std::vector<kept_responses::kept>> response_socket::own_chain(const request& one,
+                                                                            const std::string& id) {
+    std::optional<std::vector<kept_responses::kept>> found;
     if (latest_ && latest_->second == id) {
         auto kept = with_.responses.unstored.find(latest_->first, id);
         if (!kept) return std::nullopt;
-        if (auto items = responses::items_of(std::span(&kept, 1))) found = std::move(*items);
+        found.emplace({std::move(kept)});
     } else if (auto chain = with_.responses.stored.chain(tenant_of(one), id)) {
         if (!responses::check_has_ended(*chain->back())) return std::nullopt;
-        if (auto items = responses::items_of(*chain)) found = std::move(*items);
+        found.emplace(std::move(*chain));
     }
     if (found) earlier_ = *found;
     return found;
@@ -309,19 +400,18 @@ void response_socket::forget() {
 /// Only the latest is: it has all that it follows.
 void response_socket::remember(const request& one, const kept_question& question,
                                const json::object& response) {
-    protocol::id_maker ids(random_bits);
-    json::array items = std::exchange(earlier_, {});
-    for (json::value& each : responses::named_items(question.input, ids))
-        items.push_back(std::move(each));
+    auto before = responses::items_text_of(std::exchange(earlier_, {}));
+    if (!before) return forget();
     auto made = std::make_shared<responses::kept_response>();
     made->id = std::string(response.at("id").as_string());
     made->created_unix = response.at("created_at").as_int64();
-    made->input = protocol::to_text(items);
+    made->input = responses::joined_items(std::move(*before), question.input);
     made->body = protocol::to_text(response);
+    auto listed = with_.responses.unstored.list(std::move(made));
     forget();
-    if (!with_.responses.unstored.has_room_for(*made)) return;
-    latest_.emplace(tenant_of(one), made->id);
-    with_.responses.unstored.add(latest_->first, std::move(made));
+    if (!listed) return;
+    latest_.emplace(tenant_of(one), listed->response->id);
+    with_.responses.unstored.add(latest_->first, std::move(*listed));
 }
 
 net::awaitable<reply> response_socket::ask(request& one) {
@@ -329,7 +419,7 @@ net::awaitable<reply> response_socket::ask(request& one) {
     auto agent = agent_of_headers(one);
     if (!agent) co_return error_response(one, agent.error());
     earlier_ = {};
-    const own_lookup own = [&](const std::string& id) { return own_items(one, id); };
+    const own_lookup own = [&](const std::string& id) { return own_chain(one, id); };
     auto parsed = co_await parse_asked(with_, one, own);
     if (!parsed) co_return error_response(one, parsed.error());
     if (auto refused = refuse_other_model(with_, one, parsed->model)) co_return refused;
@@ -339,7 +429,6 @@ net::awaitable<reply> response_socket::ask(request& one) {
             protocol::fail(errc::unsupported, "background: goes with a POST alone", "background"));
     auto conversation = hold_conversation(with_, one, parsed->conversation);
     if (!conversation) co_return error_response(one, conversation.error());
-    one.body.clear();
 
     protocol::id_maker ids(random_bits);
     responses::response_stream stream(reply_options_of(*parsed, ids.make("resp_")), ids);
@@ -354,7 +443,7 @@ net::awaitable<reply> response_socket::ask(request& one) {
 
 reply refuse(const services& with, const request& incoming) {
     if (auto foreign = refuse_foreign_socket(with.settings, incoming)) return foreign;
-    if (!asks_for_socket(incoming)) {
+    if (incoming.method != "GET" || !asks_for_socket(incoming)) {
         constexpr int upgrade_required = 426;
         response refused = error_response(
             incoming,
@@ -376,10 +465,10 @@ reply refuse(const services& with, const request& incoming) {
 net::awaitable<reply> get_responses(const services& with, const request& incoming,
                                     client_link& client) {
     if (auto refused = refuse(with, incoming)) co_return refused;
-    auto held = place::take();
-    if (!held)
-        co_return error_response(
-            incoming, protocol::fail(errc::overloaded, "as many WebSockets are open as may be"));
+    const bool has_keys = needs_key(with.settings);
+    auto slot = all_sockets.take(incoming.credential.value(),
+                                 has_keys ? response_sockets_of_tenant_max : response_sockets_max);
+    if (!slot) co_return error_response(incoming, slot.error());
     auto socket = co_await client.take_socket();
     if (!socket)
         co_return error_response(
@@ -390,7 +479,7 @@ net::awaitable<reply> get_responses(const services& with, const request& incomin
     auto opened = co_await accept_socket(with.limits, incoming, std::move(*socket));
     if (!opened) co_return std::nullopt;
     const auto one =
-        std::make_shared<response_socket>(with, incoming, std::move(opened), std::move(held));
+        std::make_shared<response_socket>(with, incoming, std::move(opened), std::move(*slot));
     co_await one->run();
     co_return std::nullopt;
 }

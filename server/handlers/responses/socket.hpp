@@ -15,7 +15,9 @@
 
 namespace semantic::server {
 
-inline constexpr int response_sockets_max = 64;  // at once
+inline constexpr std::size_t response_sockets_max = 64;  // at once
+/// Of one tenant, where clients have keys.
+inline constexpr std::size_t response_sockets_of_tenant_max = 16;
 inline constexpr std::size_t waiting_requests_max =
     8;  // messages of one, while another is answered
 

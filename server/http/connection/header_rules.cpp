@@ -26,6 +26,8 @@ std::string fault_of_fields(const request& incoming) {
         incoming.field("content-length").value_or("").find(',') != std::string::npos;
     if (is_list || count_of(incoming, "content-length") > 1)
         return "content-length is given more than once";
+    if (incoming.http_1_0 && incoming.field("transfer-encoding"))
+        return "HTTP/1.0 has no transfer-encoding";
     return {};
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What a header may not have although the parser takes it: another reader of the same bytes, such
 // as a proxy, may understand it differently, and so find another request behind it. Pure.
-// Source: RFC 9112 §3.2, §5.2, §6.3.
+// Source: RFC 9112 §3.2, §5.2, §6.1, §6.3.
 
 #include <string>
 #include <string_view>
@@ -14,7 +14,8 @@ namespace semantic::server {
 bool has_folded_line(std::string_view header);
 
 /// Returns: what is wrong with the fields, one sentence, or nothing: none or several `host`
-/// (HTTP/1.0 needs none), several lengths. Requires: method, target and fields are set.
+/// (HTTP/1.0 needs none), several lengths, a transfer-encoding in HTTP/1.0. Requires: method,
+/// target and fields are set.
 std::string fault_of_fields(const request& incoming);
 
 }  // namespace semantic::server

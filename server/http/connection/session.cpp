@@ -407,6 +407,9 @@ net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
 /// Returns: why there is no engine. Without a client there is none either.
 net::awaitable<std::optional<response>> exchange::wait_for_engine() {
     const std::optional<std::size_t> model = co_await wanted_model();
+    if (!room_.set_aside())
+        co_return error_response(
+            incoming_, fail(errc::overloaded, "too many large requests wait for their model"));
     waiting_client client{
         [this] { return link_->is_gone(); },
         [this](std::function<void()> notify) { link_->when_gone(std::move(notify)); }};

@@ -18,9 +18,6 @@ namespace {
 namespace websocket = boost::beast::websocket;
 using tcp = net::ip::tcp;
 
-// What the buffer keeps for the next message.
-constexpr std::size_t buffer_bytes_kept = std::size_t{1} << 20;
-
 class beast_socket final : public message_socket {
   public:
     beast_socket(const http_limits& limits, tcp::socket socket)
@@ -39,13 +36,16 @@ class beast_socket final : public message_socket {
         co_return !error;
     }
     net::any_io_executor executor() override { return stream_.get_executor(); }
-    net::awaitable<std::optional<std::string>> read() override {
-        auto [error, count] = co_await stream_.async_read(buffer_, use_tuple);
+    net::awaitable<std::optional<piece>> read(
+        std::size_t bytes_max, std::optional<std::chrono::steady_clock::duration> within) override {
+        std::optional<deadline> limit;
+        if (within) limit.emplace(stream_.next_layer(), *within);
+        auto [error, count] = co_await stream_.async_read_some(buffer_, bytes_max, use_tuple);
         if (error) co_return std::nullopt;
-        std::string message(static_cast<const char*>(buffer_.cdata().data()), count);
+        piece read{{static_cast<const char*>(buffer_.cdata().data()), count},
+                   stream_.is_message_done()};
         buffer_.consume(count);
-        if (buffer_.capacity() > buffer_bytes_kept) buffer_.shrink_to_fit();
-        co_return message;
+        co_return read;
     }
     net::awaitable<bool> write(std::string message) override {
         boost::system::error_code error;

@@ -6,6 +6,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,9 +21,15 @@ class message_socket {
   public:
     virtual ~message_socket() = default;
     virtual boost::asio::any_io_executor executor() = 0;
-    /// Returns: the next message; nothing when the client has gone or has broken a rule, such as
-    /// that of a message's length, which is a body's.
-    virtual boost::asio::awaitable<std::optional<std::string>> read() = 0;
+    struct piece {
+        std::string bytes;
+        bool is_last = false;  // of its message
+    };
+    /// Waits for more of a message, for at most `within`; absent: as long as the client stays.
+    /// Returns: up to `bytes_max` bytes; nothing when the client has gone, took too long or has
+    /// broken a rule, such as that of a message's length, which is a body's.
+    virtual boost::asio::awaitable<std::optional<piece>> read(
+        std::size_t bytes_max, std::optional<std::chrono::steady_clock::duration> within = {}) = 0;
     /// Returns: whether it went out in time.
     virtual boost::asio::awaitable<bool> write(std::string message) = 0;
     /// Closes at once. Whoever reads or writes is told that the client has gone.

@@ -71,13 +71,16 @@ TEST_F(message_threads_, a_later_turn_goes_on_in_the_memorys_tokens_behind_the_a
     EXPECT_EQ(next("m2", "m3")->messages.size(), 2u);
 }
 
-TEST_F(message_threads_, an_answer_is_known_to_its_tenant_and_says_whether_another_follows) {
+TEST_F(message_threads_, an_answer_is_known_to_its_tenant_and_says_whether_two_others_follow) {
     answered(first("m1"), "m1", "Good day.");
     EXPECT_FALSE(threads_.find({}, "m1")->is_continued);
     EXPECT_EQ(threads_.find(store_->tenant("key"), "m1"), std::nullopt);
     answered(*next("m1", "m2"), "m2", "Nothing.");
+    EXPECT_FALSE(threads_.find({}, "m1")->is_continued) << "the next may not have arrived";
+    answered(*next("m2", "m3"), "m3", "Still nothing.");
     EXPECT_TRUE(threads_.find({}, "m1")->is_continued);
     EXPECT_FALSE(threads_.find({}, "m2")->is_continued);
+    EXPECT_FALSE(threads_.find({}, "m3")->is_continued);
 }
 
 TEST_F(message_threads_, an_answer_that_was_not_kept_as_a_threads_is_lost) {

@@ -43,7 +43,7 @@ TEST(conversations, an_item_that_no_response_could_be_asked_with_is_refused_by_i
         const auto request = parse_conversation(body, {});
         EXPECT_FALSE(request) << body;
     }
-    EXPECT_EQ(parse_items(R"({"items":[{"type":"mcp_call"}]})", {}).error().path, "items");
+    EXPECT_EQ(parse_items(R"({"items":[{"type":"mcp_call"}]})", {}).error().path, "items.0.type");
     EXPECT_EQ(parse_items("{}", {}).error().code, errc::missing_field);
     EXPECT_EQ(parse_metadata("{}", {}).error().code, errc::missing_field);
     EXPECT_TRUE(parse_metadata(R"({"metadata":null})", {}));

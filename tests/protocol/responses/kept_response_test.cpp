@@ -38,7 +38,8 @@ TEST(kept_response, what_is_no_record_is_refused_and_another_version_too) {
          {"", "{", "[]", "7", R"({"version":1})",
           R"({"version":1,"created":"now","id":"a","previous":"","input":"[]","body":"{}"})",
           R"({"version":2,"created":1,"id":"a","previous":"","input":"[]","body":"{}"})",
-          R"({"version":1,"created":1,"id":7,"previous":"","input":"[]","body":"{}"})"})
+          R"({"version":1,"created":1,"id":7,"previous":"","input":"[]","body":"{}"})",
+          R"({"version":1,"created":1,"id":"a","previous":"","input":"{}","body":"{}"})"})
         EXPECT_FALSE(kept_response_of(record)) << record;
 }
 
@@ -111,18 +112,75 @@ TEST(kept_response, a_page_has_one_to_a_hundred_items) {
     EXPECT_EQ(parse_item_page({}, some("up"), {}).error().path, "order");
 }
 
-TEST(kept_response, one_that_a_stop_broke_off_has_failed_and_is_not_followed) {
+TEST(kept_response, items_are_put_behind_others_as_text) {
+    EXPECT_EQ(joined_items("[]", "[]"), "[]");
+    EXPECT_EQ(joined_items("[]", R"([{"id":"a"}])"), R"([{"id":"a"}])");
+    EXPECT_EQ(joined_items(R"([{"id":"a"}])", "[]"), R"([{"id":"a"}])");
+    EXPECT_EQ(joined_items(R"([{"id":"a"}])", "[7,8]"), R"([{"id":"a"},7,8])");
+    const std::string said =
+        said_items_text(json::parse(R"({"output":[{"id":"b","content":[],"status":"incomplete"},)"
+                                    R"({"id":"c","type":"function_call","status":"incomplete"}]})")
+                            .as_object());
+    EXPECT_EQ(said, R"([{"id":"b","content":[],"status":"incomplete"}])") << "no half a call";
+    EXPECT_EQ(said_items_text({}), "[]");
+    const auto one = std::make_shared<const kept_response>(kept(R"([{"id":"a"}])", said));
+    const std::shared_ptr<const kept_response> chain[]{one, one};
+    const auto text = items_text_of(chain);
+    ASSERT_TRUE(text);
+    EXPECT_EQ(json::parse(*text).as_array(), items_of(chain).value());
+}
+
+TEST(kept_response, an_item_is_found_by_its_id_in_what_was_said_and_asked) {
+    const kept_response one =
+        kept(R"([{"id":"a","n":1},{"id":"r","type":"item_reference"}])", R"([{"id":"b","n":2}])");
+    const kept_response other = kept(R"([{"id":"c","n":3}])", "[]", "resp_2");
+    storage::work_budget budget;
+    item_finder finder(&budget);
+    for (int round = 0; round < 3; ++round) {
+        EXPECT_EQ(finder.find(one, "a")->at("n"), 1);
+        EXPECT_EQ(finder.find(one, "b")->at("n"), 2);
+        EXPECT_EQ(finder.find(other, "c")->at("n"), 3);
+        EXPECT_EQ(finder.find(one, "c"), nullptr);
+        EXPECT_EQ(finder.find(one, "r"), nullptr);
+    }
+    EXPECT_GT(budget.bytes(), 0u);
+    EXPECT_LT(budget.bytes(), 4'000u) << "the last lists alone are kept read";
+    EXPECT_GT(budget.steps(), 0u);
+}
+
+TEST(kept_response, what_is_read_is_paid_for_as_long_as_it_is) {
+    std::string input = "[";
+    for (int i = 0; i < 1'000; ++i) input += R"({"id":"a"},)";
+    input.back() = ']';
+    const kept_response one = kept(input, "[]");
+    storage::work_budget enough;
+    int items = 0;
+    EXPECT_TRUE(read_items(
+        one, [&](const json::value&) { ++items; }, &enough));
+    EXPECT_EQ(items, 1'000);
+    EXPECT_EQ(enough.bytes(), 0u);
+    const std::size_t needed = enough.bytes_peak();
+    storage::work_budget exact({.bytes = needed});
+    EXPECT_TRUE(read_items(
+        one, [](const json::value&) {}, &exact));
+    storage::work_budget less({.bytes = needed - 1});
+    EXPECT_THROW(static_cast<void>(read_items(
+                     one, [](const json::value&) {}, &less)),
+                 storage::work_limit_exceeded);
+}
+
+TEST(kept_response, one_that_a_stop_broke_off_has_failed_and_can_be_followed) {
     for (const char* status : {"queued", "in_progress"}) {
         kept_response one;
         one.id = "resp_1";
         one.body = R"({"status":")" + std::string(status) + R"(","background":true,"output":[]})";
-        EXPECT_FALSE(check_has_ended(one)) << status;
+        EXPECT_EQ(check_has_ended(one).error().path, "previous_response_id") << status;
         EXPECT_TRUE(was_in_background(one));
         EXPECT_TRUE(end_broken_off(one));
         EXPECT_EQ(json::parse(one.body).at("status"), "failed");
         EXPECT_NE(one.body.find("the server stopped"), std::string::npos);
         EXPECT_FALSE(end_broken_off(one)) << "once";
-        EXPECT_EQ(check_has_ended(one).error().path, "previous_response_id");
+        EXPECT_TRUE(check_has_ended(one)) << "what was asked stands";
     }
     for (const char* status : {"completed", "incomplete", "cancelled"}) {
         kept_response one;

@@ -192,6 +192,12 @@ TEST(parse_response, include_says_what_comes_with_the_answer) {
     EXPECT_EQ(refused(body(R"(,"top_logprobs":21)")).path, "top_logprobs");
 }
 
+result<void> hand_over(const char* items, const item_reader& read) {
+    const boost::json::value list = boost::json::parse(items);
+    for (const boost::json::value& each : list.as_array()) read(each);
+    return {};
+}
+
 TEST(parse_response, max_tool_calls_bounds_the_calls) {
     EXPECT_EQ(parsed(body(R"(,"max_tool_calls":2)")).tool_calls_max, 2u);
     EXPECT_EQ(parsed(body(R"(,"max_tool_calls":2,"parallel_tool_calls":false)")).tool_calls_max,
@@ -201,17 +207,19 @@ TEST(parse_response, max_tool_calls_bounds_the_calls) {
 
 TEST(parse_response, what_follows_a_response_stands_behind_its_conversation) {
     std::string asked_for;
-    const auto before = [&](const std::string& id) -> result<boost::json::array> {
+    const auto before = [&](const std::string& id, const item_reader& read) {
         asked_for = id;
-        return boost::json::parse(R"([{"role":"developer","content":"Early."},
+        return hand_over(R"([{"role":"developer","content":"Early."},
             {"role":"user","content":"One"},
             {"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},
-            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])")
-            .as_array();
+            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])",
+                         read);
     };
+    id_maker ids([] { return std::uint64_t{1}; });
     for (const char* input : {R"("Three")", R"([{"role":"user","content":"Three"}])"}) {
-        const auto request = parse_response(
-            body(R"(,"instructions":"Now.","previous_response_id":"resp_1")", input), {}, before);
+        const auto request =
+            parse_response(body(R"(,"instructions":"Now.","previous_response_id":"resp_1")", input),
+                           {}, {.before = before, .ids = &ids});
         ASSERT_TRUE(request) << request.error().what;
         EXPECT_EQ(asked_for, "resp_1");
         EXPECT_EQ(request->previous, "resp_1");
@@ -221,17 +229,19 @@ TEST(parse_response, what_follows_a_response_stands_behind_its_conversation) {
         EXPECT_EQ(request->chat.messages[0].from, engine::role::system);
         EXPECT_EQ(request->chat.messages[2].parts.size(), 2u) << "reasoning and text are one turn";
         EXPECT_EQ(std::get<engine::text_part>(request->chat.messages[3].parts[0]).text, "Three");
-        EXPECT_TRUE(request->input == boost::json::parse(input)) << "and no more is kept of it";
+        const boost::json::value kept = boost::json::parse(request->input);
+        ASSERT_EQ(kept.as_array().size(), 1u) << "and no more is kept of it";
+        EXPECT_EQ(kept.at(0).at("content").at(0).at("text"), "Three");
     }
 }
 
 TEST(parse_response, a_response_that_is_not_kept_is_a_404_that_clients_know) {
-    const auto none = [](const std::string& id) -> result<boost::json::array> {
+    const auto none = [](const std::string& id, const item_reader&) -> result<void> {
         return previous_not_found(id);
     };
     for (const previous_items& before : {previous_items(), previous_items(none)}) {
         const auto previous =
-            parse_response(body(R"(,"previous_response_id":"resp_1")"), {}, before);
+            parse_response(body(R"(,"previous_response_id":"resp_1")"), {}, {.before = before});
         ASSERT_FALSE(previous);
         EXPECT_EQ(previous.error().code, errc::not_found);
         EXPECT_EQ(previous.error().error_code, "previous_response_not_found");
@@ -240,25 +250,116 @@ TEST(parse_response, a_response_that_is_not_kept_is_a_404_that_clients_know) {
 }
 
 TEST(parse_response, a_reference_stands_for_the_item_that_is_kept) {
-    const auto item_of = [](const std::string& id) -> boost::json::value {
-        if (id != "msg_1") return nullptr;
-        return boost::json::parse(
-            R"({"role":"assistant","content":[{"type":"output_text","text":"Two"}]})");
-    };
+    const boost::json::value item = boost::json::parse(
+        R"({"id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"Two"}]})");
+    const auto item_of = [&](const std::string& id) { return id == "msg_1" ? &item : nullptr; };
+    id_maker ids([] { return std::uint64_t{1}; });
     const auto ask = [&](const char* id) {
         return parse_response(
             body("", R"([{"role":"user","content":"One"},{"type":)"
                      R"("item_reference","id":")" +
                          std::string(id) + R"("},{"role":"user","content":"Three"}])"),
-            {}, {}, item_of);
+            {}, {.item_of = item_of, .ids = &ids});
     };
     const auto request = ask("msg_1");
     ASSERT_TRUE(request) << request.error().what;
     EXPECT_EQ(outline(request->chat), "user: [One]\nassistant: [Two]\nuser: [Three]\n");
+    EXPECT_EQ(request->input.find("item_reference"), std::string::npos)
+        << "what is kept stays whole when the item is deleted: " << request->input;
+    EXPECT_EQ(boost::json::parse(request->input).at(1).at("id"), "msg_1");
     const auto lost = ask("msg_2");
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().error_code, "item_not_found");
     EXPECT_EQ(lost.error().path, "input.1.id");
+}
+
+/// A request that refers to one item `count` times.
+std::string references(int count) {
+    std::string list;
+    for (int i = 0; i < count; ++i)
+        list += std::string(i == 0 ? "[" : ",") + R"({"type":"item_reference","id":"msg_1"})";
+    return list + "]";
+}
+
+boost::json::value said_by_user(std::string text) {
+    return boost::json::object{{"role", "user"}, {"content", std::move(text)}};
+}
+
+TEST(parse_response, references_are_paid_for_each_time_and_one_too_many_is_refused) {
+    const boost::json::value item = said_by_user(std::string(100'000, 'x'));
+    const std::size_t one = memory_of(item);
+    ASSERT_GT(one, 100'000u);
+    const auto ask = [&](int count) {
+        storage::work_budget budget({.bytes = 10 * one});
+        auto request = parse_response(
+            body("", references(count).c_str()), {},
+            {.item_of = [&](const std::string&) { return &item; }, .budget = &budget});
+        EXPECT_LE(budget.bytes_peak(), 10 * one);
+        return request;
+    };
+    EXPECT_TRUE(ask(10));
+    const auto refused = ask(11);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, errc::bad_value);
+    EXPECT_NE(refused.error().what.find("one request may"), std::string::npos)
+        << refused.error().what;
+}
+
+TEST(parse_response, what_was_said_before_is_paid_for_too) {
+    const boost::json::value item = said_by_user(std::string(1'000, 'x'));
+    const std::size_t one = memory_of(item);
+    const auto ask = [&](int count) {
+        storage::work_budget budget({.bytes = 10 * one});
+        const auto before = [&](const std::string&, const item_reader& read) -> result<void> {
+            for (int i = 0; i < count; ++i) read(item);
+            return {};
+        };
+        for (const char* field : {"previous_response_id", "conversation"}) {
+            const auto request =
+                parse_response(body(",\"" + std::string(field) + R"(":"r")"), {},
+                               {.before = before, .in_conversation = before, .budget = &budget});
+            if (!request) return false;
+            budget.release_bytes(budget.bytes());
+        }
+        return true;
+    };
+    EXPECT_TRUE(ask(10));
+    EXPECT_FALSE(ask(11));
+}
+
+TEST(parse_response, texts_that_cannot_fit_the_context_are_refused_where_they_are_put_together) {
+    response_limits limits;
+    limits.bytes_per_token_max = 10;
+    limits.context_tokens_max = 100;
+    const boost::json::value item = said_by_user(std::string(99, 'x'));
+    const auto ask = [&](int count, const std::string& more) {
+        return parse_response(body(more, references(count).c_str()), limits,
+                              {.item_of = [&](const std::string&) { return &item; }});
+    };
+    EXPECT_TRUE(ask(10, ""));
+    EXPECT_TRUE(ask(10, R"(,"instructions":"123456789")"));
+    EXPECT_TRUE(ask(10, R"(,"instructions":"123456789      ")")) << "blanks may be left out";
+    for (const auto& refused : {ask(11, ""), ask(10, R"(,"instructions":"1234567890")")}) {
+        ASSERT_FALSE(refused);
+        EXPECT_EQ(refused.error().code, errc::prompt_too_long);
+        ASSERT_TRUE(refused.error().excess);
+        EXPECT_EQ(refused.error().excess->context_tokens, 100);
+        EXPECT_GE(refused.error().excess->tokens, 100);
+        EXPECT_TRUE(refused.error().excess->is_lower_bound);
+    }
+    const std::string text = '"' + std::string(1'000, 'x') + '"';
+    EXPECT_EQ(parse_response(body("", text.c_str()), limits).error().code, errc::prompt_too_long);
+}
+
+TEST(parse_response, what_a_response_repeats_has_a_bound) {
+    response_limits limits;
+    const std::string half = R"(,"metadata":{"a":")" + std::string(1'000, 'x') + "\"}";
+    limits.repeated_bytes_max = to_text(parsed(body(half)).repeated).size();
+    EXPECT_TRUE(parse_response(body(half), limits));
+    --limits.repeated_bytes_max;
+    const std::string long_body = body(half, ('"' + std::string(2'000, 'y') + '"').c_str());
+    ASSERT_GT(long_body.size(), limits.repeated_bytes_max);
+    EXPECT_EQ(parse_response(long_body, limits).error().code, errc::body_too_large);
 }
 
 TEST(parse_response, store_false_is_not_kept) {
@@ -279,22 +380,24 @@ TEST(parse_response, what_this_server_does_not_keep_is_refused_by_name) {
 }
 
 TEST(parse_response, a_conversation_is_named_by_its_id_or_as_an_object) {
-    const auto in = [](const std::string& id) -> result<boost::json::array> {
+    const auto in = [](const std::string& id, const item_reader& read) -> result<void> {
         if (id != "conv_1") return conversation_not_found(id);
-        return boost::json::parse(R"([{"role":"user","content":"One"},
-            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])")
-            .as_array();
+        return hand_over(R"([{"role":"user","content":"One"},
+            {"role":"assistant","content":[{"type":"output_text","text":"Two"}]}])",
+                         read);
     };
+    id_maker ids([] { return std::uint64_t{1}; });
     for (const char* name : {R"("conv_1")", R"({"id":"conv_1"})"}) {
-        const auto request = parse_response(
-            body(R"(,"store":false,"conversation":)" + std::string(name)), {}, {}, {}, in);
+        const auto request =
+            parse_response(body(R"(,"store":false,"conversation":)" + std::string(name)), {},
+                           {.in_conversation = in, .ids = &ids});
         ASSERT_TRUE(request) << request.error().what;
         EXPECT_EQ(request->conversation, "conv_1");
         EXPECT_EQ(request->chat.messages.size(), 3u);
-        EXPECT_FALSE(request->input.is_null()) << "it is added to the conversation";
+        EXPECT_FALSE(request->input.empty()) << "it is added to the conversation";
     }
     const auto refusal = [&](const std::string& more) {
-        const auto request = parse_response(body(more), {}, {}, {}, in);
+        const auto request = parse_response(body(more), {}, {.in_conversation = in});
         EXPECT_FALSE(request) << more;
         return request ? failure{errc::internal, ""} : request.error();
     };
@@ -345,12 +448,13 @@ TEST(parse_response, a_conversation_is_the_same_wherever_requests_divide_it) {
     EXPECT_EQ(whole->chat.system, "You help.");
     for (std::size_t read = 1; read < items.size(); ++read) {
         const auto middle = items.begin() + static_cast<std::ptrdiff_t>(read);
-        const auto before = [&](const std::string&) -> result<json::array> {
-            return json::array(items.begin(), middle);
+        const auto before = [&](const std::string&, const item_reader& take) -> result<void> {
+            std::for_each(items.begin(), middle, take);
+            return {};
         };
         const std::string rest = json::serialize(json::array(middle, items.end()));
-        const auto divided =
-            parse_response(body(R"(,"previous_response_id":"r")", rest.c_str()), {}, before);
+        const auto divided = parse_response(body(R"(,"previous_response_id":"r")", rest.c_str()),
+                                            {}, {.before = before});
         ASSERT_TRUE(divided) << divided.error().what;
         EXPECT_EQ(divided->chat.system, whole->chat.system) << read;
         EXPECT_EQ(outline(divided->chat), outline(whole->chat)) << read;

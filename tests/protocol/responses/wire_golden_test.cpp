@@ -20,17 +20,19 @@ id_maker stream_ids(counting());
 id_maker collector_ids(counting());
 
 /// The one response that is kept.
-result<boost::json::array> before(const std::string& id) {
+result<void> before(const std::string& id, const item_reader& read) {
     if (id != "resp_before") return previous_not_found(id);
-    return boost::json::parse(R"([{"type":"message","role":"user","content":"Hi"},
-        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi."}]}])")
-        .as_array();
+    const boost::json::value items =
+        boost::json::parse(R"([{"type":"message","role":"user","content":"Hi"},
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hi."}]}])");
+    for (const boost::json::value& each : items.as_array()) read(each);
+    return {};
 }
 
 result<repliers> parse(const std::string& body) {
     stream_ids = id_maker(counting());
     collector_ids = id_maker(counting());
-    auto request = parse_response(body, {}, before);
+    auto request = parse_response(body, {}, {.before = before});
     if (!request) return request.error();
     if (request->model != "tiny") return no_such_model(request->model, "tiny", "");
     reply_options options{"resp_golden",

@@ -170,6 +170,36 @@ TEST_F(auto_swap, a_model_that_others_wait_beside_takes_no_more_requests_after_i
     EXPECT_EQ(order(), "aba");
 }
 
+// Goal: large requests that wait for a model do not keep everybody's large bodies out.
+TEST_F(auto_swap, large_bodies_that_wait_for_their_model_take_half_of_the_room) {
+    loads_->is_held["a"] = true;
+    options_.settings.model_turn = seconds(60);
+    options_.settings.body_limit_mb = 1;
+    options_.limits.bodies_at_once = 2;
+    start();
+    const auto large = [](const std::string& model) {
+        return post("/v1/messages", R"({"max_tokens":9,"messages":[{"role":"user","content":")" +
+                                        std::string(900'000, 'x') + R"("}],"model":")" + model +
+                                        "\"}");
+    };
+    http_client waiting(server_->port());
+    waiting.send(large("b"));
+    ASSERT_TRUE(has_waiting(1));
+    const http_reply refused = ask(large("b"));
+    EXPECT_EQ(refused.status, 529);
+    EXPECT_TRUE(refused.fields.contains("retry-after"));
+    EXPECT_TRUE(has(refused, "wait for their model")) << refused.body;
+    http_client small(server_->port());
+    small.send(message("b"));
+    EXPECT_TRUE(has_waiting(2));
+    EXPECT_EQ(
+        ask(post("/api/show", R"({"model":"a","x":")" + std::string(900'000, 'x') + "\"}")).status,
+        200)
+        << "others are read";
+    server_->begin_stop();
+    EXPECT_EQ(waiting.read_reply().status, 503);
+}
+
 TEST_F(auto_swap, a_request_waits_no_longer_than_it_may) {
     loads_->is_held["a"] = true;
     options_.settings.model_wait = seconds(1);

@@ -62,6 +62,16 @@ TEST(limits_of_key, the_request_beyond_is_429_in_each_dialect_with_what_its_sdk_
         << "what does not make the model work is not counted";
 }
 
+TEST(limits_of_key, what_writes_or_counts_is_a_request_too) {
+    for (const char* path : {"/v1/messages/count_tokens", "/v1/conversations",
+                             "/v1/conversations/conv_1", "/v1/conversations/conv_1/items"}) {
+        test_server server(with_keys(1, 0, 0));
+        server.ready().engine().on_submit = tests::answer_with({"x"});
+        EXPECT_NE(ask(server, "k1", path).status, 429) << path;
+        EXPECT_EQ(ask(server, "k1", path).status, 429) << path;
+    }
+}
+
 TEST(limits_of_key, tokens_that_were_computed_are_paid_for) {
     test_server server(with_keys(0, 20, 0));
     server.ready().engine().on_submit = tests::answer_with(std::vector<std::string>(30, "x"));

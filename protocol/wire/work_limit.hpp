@@ -1,0 +1,14 @@
+#pragma once
+// What a client is told whose request would take more work or memory than one may
+// (storage/types/work_budget.hpp). Pure.
+
+#include "protocol/wire/errc.hpp"
+#include "storage/types/work_budget.hpp"
+
+namespace semantic::protocol {
+
+/// bad_value, with the limit in words; timeout for a deadline that has passed, cancelled where the
+/// request was.
+failure from_work_limit(const storage::work_limit_exceeded& reached);
+
+}  // namespace semantic::protocol
