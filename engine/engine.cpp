@@ -186,8 +186,12 @@ class local_engine final : public engine {
                                        const std::string& name) override {
         return store_->records().remove(tenant, name);
     }
-    storage::kept_records records(std::span<const std::string_view> heads) override {
-        return store_->records().read_all(heads);
+    storage::record_names record_names(std::span<const std::string_view> heads) override {
+        return store_->records().names(heads);
+    }
+    storage::result<storage::kept_record> read_record(const storage::tenant_id& tenant,
+                                                      const std::string& name) override {
+        return store_->records().read(tenant, name);
     }
 
   private:

@@ -299,9 +299,12 @@ class engine {
     /// Blocks. One that there is not is no error. Errors: io.
     virtual storage::result<void> erase_record(const storage::tenant_id& tenant,
                                                const std::string& name) = 0;
-    /// Blocks. Returns: the records of all tenants whose names begin with one of `heads`; all where
-    /// there is none. No more than the share of the disk allows.
-    virtual storage::kept_records records(std::span<const std::string_view> heads) = 0;
+    /// Blocks. Returns: the names of the records of all tenants that begin with one of `heads`; all
+    /// where there is none. No more than the share of the disk allows.
+    virtual storage::record_names record_names(std::span<const std::string_view> heads) = 0;
+    /// Blocks. Errors: not_found, corrupt, io.
+    virtual storage::result<storage::kept_record> read_record(const storage::tenant_id& tenant,
+                                                              const std::string& name) = 0;
     /// Stops taking requests, lets running ones finish until `deadline`, cancels the rest, saves
     /// every dirty agent. Blocks.
     virtual void drain(std::chrono::steady_clock::time_point deadline) = 0;

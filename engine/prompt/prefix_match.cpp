@@ -84,6 +84,15 @@ prefix_match match_prefix(const stored_prefix& stored, const prompt_view& asked,
                   last_safe_boundary(stored, stored.tokens.size(), prompt, common, rules), common);
 }
 
+prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& prompt,
+                               const boundary_rules& rules) {
+    const prefix_match found = match_prefix(stored, prompt, rules);
+    if (found.kind != match_kind::extend) return found;
+    const std::size_t tokens =
+        last_safe_boundary(stored, stored.tokens.size(), prompt.text, found.common_bytes, rules);
+    return cut_at(match_kind::extend, stored, tokens, found.common_bytes);
+}
+
 prefix_match match_canonical_prefix(const stored_prefix& stored, std::size_t canonical,
                                     const prompt_view& prompt, const boundary_rules& rules) {
     if (stored.tokens.empty() || prompt.text.empty()) return {};

@@ -64,6 +64,12 @@ std::size_t common_bytes(const stored_prefix& stored, const prompt_view& prompt,
 prefix_match match_prefix(const stored_prefix& stored, const prompt_view& prompt,
                           const boundary_rules& rules);
 
+/// The same where the stored text ends inside of a message that was only read and now goes on: its
+/// last tokens, up to a safe boundary of the prompt, are tokenised anew with what comes behind
+/// them, as they would be if nothing had been read before.
+prefix_match match_read_prefix(const stored_prefix& stored, const prompt_view& prompt,
+                               const boundary_rules& rules);
+
 /// For another agent, which must get the tokens that its prompt tokenises to. `canonical`: how many
 /// of the stored tokens, from the start, are those that the stored text tokenises to. Reuses as
 /// many of them as end at a safe boundary of the prompt. Never exact: the prompt's last token is

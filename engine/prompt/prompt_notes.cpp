@@ -57,13 +57,27 @@ std::size_t canonical_tokens(const storage::agent_state& state) {
     return std::min(tokens, state.tokens.size());
 }
 
-std::optional<std::size_t> open_message(const storage::agent_state& state) {
-    const std::string note = note_of(state, open_message_note);
+namespace {
+
+/// A note of so many of the state's tokens; nothing where it has none, or cannot be.
+std::optional<std::size_t> noted_tokens(const storage::agent_state& state, const char* key) {
+    const std::string note = note_of(state, key);
     std::size_t tokens = 0;
     const auto [end, error] = std::from_chars(note.data(), note.data() + note.size(), tokens);
     const bool is_number = error == std::errc{} && end == note.data() + note.size();
     if (!is_number || tokens == 0 || tokens > state.tokens.size()) return std::nullopt;
     return tokens;
+}
+
+}  // namespace
+
+std::optional<std::size_t> open_message(const storage::agent_state& state) {
+    return noted_tokens(state, open_message_note);
+}
+
+bool ends_in_reading(const storage::agent_state& state) {
+    const std::size_t all = state.tokens.size();
+    return open_message(state) == all || noted_tokens(state, partly_read_note) == all;
 }
 
 std::string encode_answer(const ended_answer& answer) {

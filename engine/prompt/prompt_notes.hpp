@@ -38,6 +38,13 @@ constexpr const char* open_message_note = "open_message";
 /// Returns: nothing where the last message has an answer, or what is noted cannot be.
 std::optional<std::size_t> open_message(const storage::agent_state& state);
 
+/// How many tokens an agent has that was saved while its prompt was read: behind them more of the
+/// prompt would have come, and no answer.
+constexpr const char* partly_read_note = "partly_read";
+/// Whether the memory ends with what was only read, so that its last tokens may be other ones when
+/// the text goes on.
+bool ends_in_reading(const storage::agent_state& state);
+
 std::string encode_answer(const ended_answer& answer);
 /// Returns: nothing where no answer came to its end, or what the agent notes of it cannot be.
 std::optional<ended_answer> last_answer(const storage::agent_state& state);

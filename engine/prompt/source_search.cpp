@@ -98,7 +98,8 @@ std::size_t source_search::common_with(const storage::agent_state& state, search
 prompt_source source_search::match_own(std::shared_ptr<const storage::agent_state> state,
                                        searched_prompt& of) const {
     if (!state) return {};
-    prefix_match found = match_prefix(prefix_of(*state), of.view(), of.rules());
+    const auto match = ends_in_reading(*state) ? match_read_prefix : match_prefix;
+    const prefix_match found = match(prefix_of(*state), of.view(), of.rules());
     return {std::move(state), found, true};
 }
 

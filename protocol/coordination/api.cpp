@@ -35,22 +35,14 @@ json::array words(const std::vector<std::string>& items) {
     return out;
 }
 
-/// What an agent may see of what was said.
-std::size_t message_count(const session& s, int viewer) {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        s.lines, [&](const line& each) { return !each.is_hidden && may_see(each, viewer); }));
-}
-
 json::array agent_states(const session& s) {
     json::array states;
-    for (std::size_t i = 0; i < s.agents.size(); ++i) {
-        const agent& each = s.agents[i];
+    for (const agent& each : s.agents)
         states.push_back(json::object{{"agent_id", each.id},
                                       {"display_name", each.name},
                                       {"role", each.role},
-                                      {"message_count", message_count(s, static_cast<int>(i))},
+                                      {"message_count", each.messages},
                                       {"lifecycle", word_of(lifecycle_names, each.life)}});
-    }
     return states;
 }
 
@@ -240,11 +232,20 @@ std::string sessions_body(std::span<const std::string> statuses) {
     return body + "]}";
 }
 
-std::string messages_body(const session& s, int viewer) {
-    json::array messages;
-    for (const line* each : transcript(s, viewer)) messages.push_back(message_object(s, *each));
-    return to_text(json::object{{"session_id", s.id}, {"messages", std::move(messages)}});
+messages_body::messages_body(session names, int viewer)
+    : names_(std::move(names)),
+      viewer_(viewer),
+      body_("{\"session_id\":" + to_text(json::value(names_.id)) + ",\"messages\":[") {}
+
+void messages_body::add(std::span<const line> lines) {
+    for (const line& each : lines) {
+        if (each.is_hidden || !may_see(each, viewer_)) continue;
+        if (count_++ > 0) body_ += ',';
+        body_ += to_text(message_object(names_, each));
+    }
 }
+
+std::string messages_body::finish() { return std::move(body_) + "]}"; }
 
 std::string turn_body(const session& s, const turn_report& report) {
     return to_text(json::object{{"message", message_object(s, report)},
@@ -295,10 +296,10 @@ std::string turn_start_event(const session& s, const turn_plan& plan, int turn) 
     return event_of("turn_start", std::move(fields));
 }
 
-std::string token_event(const session& s, int agent, std::string_view text,
+std::string token_event(const shown_agent& speaker, std::string_view text,
                         std::string_view so_far) {
-    return event_of("token", {{"agent_id", id_of(s, agent)},
-                              {"agent_name", agent_at(s, agent).name},
+    return event_of("token", {{"agent_id", speaker.id},
+                              {"agent_name", speaker.name},
                               {"text", text},
                               {"accumulated", so_far}});
 }

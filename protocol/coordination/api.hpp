@@ -12,6 +12,7 @@
 #include "protocol/answer_request.hpp"
 #include "protocol/coordination/ballot.hpp"
 #include "protocol/coordination/floor.hpp"
+#include "protocol/coordination/kept_reply.hpp"
 #include "protocol/coordination/session.hpp"
 #include "protocol/wire/errc.hpp"
 
@@ -67,8 +68,20 @@ std::string created_body(const session& s);
 std::string status_body(const session& s);
 /// `statuses`: status_body() of each.
 std::string sessions_body(std::span<const std::string> statuses);
-/// `viewer`: nobody for what anybody may see.
-std::string messages_body(const session& s, int viewer);
+/// The transcript of a session that may be long, made of its lines some at a time.
+class messages_body {
+  public:
+    /// `names`: the session, which needs no lines. `viewer`: nobody for what anybody may see.
+    messages_body(session names, int viewer);
+    void add(std::span<const line> lines);
+    std::string finish();
+
+  private:
+    session names_;
+    int viewer_;
+    std::string body_;
+    std::size_t count_ = 0;
+};
 std::string turn_body(const session& s, const turn_report& report);
 std::string round_body(const session& s, std::span<const turn_report> reports);
 /// Requires: the last line is the whisper.
@@ -83,8 +96,7 @@ std::string decision_body(const session& s, const question& asked);
 // is missing.
 std::string turn_start_event(const session& s, const turn_plan& plan, int turn);
 /// `text`: what is new; `so_far`: with all that came before it in this turn.
-std::string token_event(const session& s, int agent, std::string_view text,
-                        std::string_view so_far);
+std::string token_event(const shown_agent& speaker, std::string_view text, std::string_view so_far);
 std::string turn_complete_event(const session& s, const turn_report& report);
 std::string round_complete_event(const session& s);
 std::string ping_event();

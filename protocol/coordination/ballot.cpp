@@ -68,6 +68,7 @@ result<std::size_t> put_question(session& s, const std::string& text,
         question asked{text};
         asked.choices = choices;
         asked.are_fixed = !choices.empty();
+        measure(asked);
         s.questions.push_back(std::move(asked));
         return s.questions.size() - 1;
     }
@@ -105,6 +106,14 @@ result<vote> vote_of(const session& s, const question& asked, const cast_vote& w
     if (all.size() > choices_max)
         return fail(errc::conflict,
                     "a question may have " + std::to_string(choices_max) + " choices", "choice");
+    question with_it{asked.text, {}, false, {one}};
+    with_it.choices = one.ranking;  // at worst all of them are new
+    measure(with_it);
+    std::size_t bytes = with_it.bytes;
+    for (const question& each : s.questions) bytes += each.bytes;
+    if (bytes > questions_bytes_max)
+        return fail(errc::conflict, "the questions of a session and their votes may take " +
+                                        std::to_string(questions_bytes_max) + " bytes");
     return one;
 }
 
@@ -128,10 +137,12 @@ bool settle(session& s, std::size_t which, const std::string& line_id) {
                                    ". There is no agreement yet: all vote again."});
         asked.votes.clear();
         ++asked.ballots;
+        measure(asked);
         return true;
     }
     asked.is_closed = true;
     asked.winner = votes.winner.value_or("");
+    measure(asked);
     apply(s, told{line_id, outcome_text(asked, votes)});
     return true;
 }

@@ -18,6 +18,11 @@ inline constexpr std::size_t questions_max = 100;
 inline constexpr std::size_t question_characters_max = 2'000;
 inline constexpr std::size_t choices_max = 50;
 inline constexpr std::size_t choice_characters_max = 200;
+/// Of all questions of a session, with their votes.
+/// What a vote may add: its question, a ranking of all choices, and the line by which it is told.
+inline constexpr std::size_t vote_bytes_max = std::size_t{128} << 10;
+/// Of all questions of a session, with their votes.
+inline constexpr std::size_t questions_bytes_max = std::size_t{4} << 20;
 /// How often a question is put to all before consensus is given up.
 inline constexpr int consensus_ballots_max = 3;
 
@@ -39,7 +44,8 @@ struct cast_vote {
     std::vector<std::string> ranking{};  // best first
 };
 /// A vote as an event. Errors: not_found: no such agent; bad_value: it is an observer, votes for
-/// what is no choice, or ranks something twice.
+/// what is no choice, or ranks something twice; conflict: the session's questions would take more
+/// than questions_bytes_max.
 result<vote> vote_of(const session& s, const question& asked, const cast_vote& wish,
                      std::string vote_id);
 

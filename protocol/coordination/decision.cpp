@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 namespace semantic::protocol::coordination {
 
@@ -14,23 +15,19 @@ const vote* vote_of(const question& asked, int agent) {
     return found == asked.votes.end() ? nullptr : &*found;
 }
 
-counts first_places(const question& asked, const std::vector<std::string>& left) {
-    counts of;
-    for (const std::string& choice : left) of[choice] = 0;
+/// First places of each choice.
+counts first_places(const question& asked) {
+    counts places;
+    for (const std::string& choice : asked.choices) places[choice] = 0;
     for (const vote& one : asked.votes) {
-        const std::vector<std::string> alone{one.choice};
-        for (const std::string& choice : one.ranking.empty() ? alone : one.ranking) {
-            auto place = of.find(choice);
-            if (place == of.end()) continue;
-            ++place->second;
-            break;
-        }
+        const auto place = places.find(one.choice);
+        if (place != places.end()) ++place->second;
     }
-    return of;
+    return places;
 }
 
 std::vector<choice_count> sorted_counts(const question& asked) {
-    const counts of = first_places(asked, asked.choices);
+    const counts of = first_places(asked);
     std::vector<choice_count> out;
     for (const std::string& choice : asked.choices) out.push_back({choice, of.at(choice)});
     std::ranges::stable_sort(out, std::ranges::greater{}, &choice_count::votes);
@@ -53,14 +50,34 @@ void decide_by_majority(const question& asked, const voters& who, tally& out) {
         out.is_tied = true;
 }
 
+/// Of each choice, by its place among the question's: votes in one count of a run-off.
+using places_of_count = std::vector<int>;
+
+/// The ballots as places among the choices, best first.
+std::vector<std::vector<std::size_t>> ballots_of(const question& asked) {
+    std::map<std::string_view, std::size_t> place;
+    for (std::size_t i = 0; i < asked.choices.size(); ++i) place.emplace(asked.choices[i], i);
+    std::vector<std::vector<std::size_t>> ballots;
+    for (const vote& one : asked.votes) {
+        std::vector<std::size_t>& ballot = ballots.emplace_back();
+        const auto add = [&](const std::string& choice) {
+            const auto found = place.find(choice);
+            if (found != place.end()) ballot.push_back(found->second);
+        };
+        if (one.ranking.empty()) add(one.choice);
+        for (const std::string& choice : one.ranking) add(choice);
+    }
+    return ballots;
+}
+
 /// Which of those that are left drops out: see tally_of(). Nothing when nothing tells them apart.
-std::optional<std::string> weakest(const std::vector<std::string>& left,
-                                   const std::vector<counts>& history) {
-    std::vector<std::string> lowest = left;
+std::optional<std::size_t> weakest(const std::vector<std::size_t>& left,
+                                   const std::vector<places_of_count>& history) {
+    std::vector<std::size_t> lowest = left;
     for (auto count = history.rbegin(); count != history.rend() && lowest.size() > 1; ++count) {
-        int fewest = count->at(lowest.front());
-        for (const std::string& choice : lowest) fewest = std::min(fewest, count->at(choice));
-        std::erase_if(lowest, [&](const std::string& c) { return count->at(c) > fewest; });
+        int fewest = (*count)[lowest.front()];
+        for (std::size_t choice : lowest) fewest = std::min(fewest, (*count)[choice]);
+        std::erase_if(lowest, [&](std::size_t choice) { return (*count)[choice] > fewest; });
     }
     if (lowest.size() == left.size() && left.size() > 1) return std::nullopt;
     return lowest.back();
@@ -68,18 +85,28 @@ std::optional<std::string> weakest(const std::vector<std::string>& left,
 
 void decide_by_run_off(const question& asked, tally& out) {
     if (out.votes == 0) return;
-    std::vector<std::string> left = asked.choices;
-    std::vector<counts> history;
+    const auto ballots = ballots_of(asked);
+    std::vector<std::size_t> best(ballots.size(), 0);  // of each ballot, who is left of its best
+    std::vector<bool> is_out(asked.choices.size(), false);
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < asked.choices.size(); ++i) left.push_back(i);
+    std::vector<places_of_count> history;
     while (true) {
-        history.push_back(first_places(asked, left));
-        int ballots = 0;
-        for (const auto& [choice, votes] : history.back()) ballots += votes;
-        for (const auto& [choice, votes] : history.back())
-            if (2 * votes > ballots) out.winner = choice;
+        places_of_count& count = history.emplace_back(asked.choices.size(), 0);
+        int counted = 0;
+        for (std::size_t i = 0; i < ballots.size(); ++i) {
+            while (best[i] < ballots[i].size() && is_out[ballots[i][best[i]]]) ++best[i];
+            if (best[i] == ballots[i].size()) continue;
+            ++count[ballots[i][best[i]]];
+            ++counted;
+        }
+        for (std::size_t choice : left)
+            if (2 * count[choice] > counted) out.winner = asked.choices[choice];
         if (out.winner) return;
         const auto loser = weakest(left, history);
         if (!loser) break;
-        out.eliminated.push_back(*loser);
+        out.eliminated.push_back(asked.choices[*loser]);
+        is_out[*loser] = true;
         std::erase(left, *loser);
     }
     out.is_tied = true;
@@ -95,6 +122,19 @@ void decide_by_consensus(const question& asked, const voters& who, tally& out) {
 }
 
 }  // namespace
+
+void measure(question& asked) noexcept {
+    constexpr std::size_t own_bytes = 256;
+    constexpr std::size_t text_own_bytes = sizeof(std::string);
+    const auto texts = [](const std::vector<std::string>& all) {
+        std::size_t bytes = 0;
+        for (const std::string& each : all) bytes += text_own_bytes + each.size();
+        return bytes;
+    };
+    asked.bytes = own_bytes + asked.text.size() + asked.winner.size() + texts(asked.choices);
+    for (const vote& each : asked.votes)
+        asked.bytes += own_bytes + each.choice.size() + texts(each.ranking);
+}
 
 tally tally_of(const question& asked, decision_mode mode, const voters& who) {
     tally out;

@@ -28,8 +28,11 @@ struct question {
     std::vector<vote> votes{};           // one an agent: the latest
     int ballots = 1;                     // consensus: how often all were asked
     bool is_closed = false;
-    std::string winner{};  // once closed; empty: it came to nothing
+    std::string winner{};   // once closed; empty: it came to nothing
+    std::size_t bytes = 0;  // that it takes, with its votes; see measure()
 };
+/// Counts the question's bytes anew. Whoever changes it does.
+void measure(question& asked) noexcept;
 
 struct voters {
     std::vector<int> agents;  // that may vote

@@ -173,6 +173,13 @@ std::string reading_of(const session& s, const memory& of, const turn_plan& plan
     return joined(parts);
 }
 
+std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept {
+    std::size_t bytes = 0;
+    for (std::size_t i = agent_at(s, agent).lines_read; i < std::min(reads, s.lines.size()); ++i)
+        if (may_see(s.lines[i], agent)) bytes += s.lines[i].text.size();
+    return bytes;
+}
+
 prompt prompt_of(const session& s, const memory& of, const turn_plan& plan) {
     return prompt_with(agent_at(s, plan.agent), of, reading_of(s, of, plan));
 }

@@ -29,6 +29,19 @@ struct exchange {
     std::string said;  // as the model wrote it
 };
 
+/// A part of a record: so many items, behind those of the parts before it.
+inline constexpr std::size_t part_items = 64;
+struct stored_part {
+    std::string name;
+    std::size_t items = part_items;
+};
+
+/// What an exchange takes beside its texts.
+inline constexpr std::size_t exchange_own_bytes = 128;
+inline std::size_t bytes_of(const exchange& each) noexcept {
+    return exchange_own_bytes + each.read.size() + each.said.size();
+}
+
 /// Of one agent, over all sessions it was in.
 struct memory {
     std::string system{};  // said once, at its beginning
@@ -36,8 +49,7 @@ struct memory {
     /// What the engine remembers of it is not known here: what comes is put behind that, and not
     /// kept as exchanges.
     bool has_older = false;
-    /// Of the parts that hold the first exchanges, where it is kept.
-    std::vector<std::string> part_names{};
+    std::vector<stored_part> parts{};  // that hold the first exchanges, where it is kept
 
     bool is_new() const noexcept { return exchanges.empty() && !has_older; }
 };
@@ -51,6 +63,8 @@ struct prompt {
 /// What the agent reads before it speaks by `plan`: lines that it has not read and may see, each
 /// once, then the cue. Never empty.
 std::string reading_of(const session& s, const memory& of, const turn_plan& plan);
+/// What reading_of() has of the session's lines, at least: before it is made.
+std::size_t unread_bytes(const session& s, int agent, std::size_t reads) noexcept;
 /// The whole prompt of a turn.
 prompt prompt_of(const session& s, const memory& of, const turn_plan& plan);
 /// What an agent may read ahead of its turn, which is to be `plan` as far as is known now: the

@@ -113,10 +113,15 @@ void parse_own_prompts(const json_cursor& root, opening& into) {
 void parse_prior(const json_cursor& root, opening& into) {
     auto field = root.find("prior_agent_messages");
     if (!field) return;
+    std::size_t all = 0;
     for (const auto& item : field->as_object()) {
         const std::string_view id(item.key().data(), item.key().size());
         const json_cursor list = field->at(id);
         const std::size_t count = parse_count(list, prior_messages_max);
+        all += count;
+        if (all > lines_max)
+            field->fail(errc::bad_value, "may have " + std::to_string(lines_max) +
+                                             " messages, those of all agents together");
         std::vector<prior_message> messages;
         for (std::size_t i = 0; i < count && root.ok(); ++i) {
             const json_cursor one = list.item(i);
@@ -206,20 +211,20 @@ session open_session(opening of, const std::function<bool(const agent&)>& rememb
             one.text = std::move(each.text);
             one.visible_to = {reader};
             one.is_hidden = true;
-            made.lines.push_back(std::move(one));
+            add_line(made, std::move(one));
         }
     }
     if (!of.initial_prompt.empty()) {
         line one{line_id()};
         one.text = std::move(of.initial_prompt);
-        made.lines.push_back(std::move(one));
+        add_line(made, std::move(one));
     }
     for (auto& [reader, text] : of.own_prompts) {
         line one{line_id()};
         one.text = std::move(text);
         one.visible_to = {reader};
         one.is_hidden = true;
-        made.lines.push_back(std::move(one));
+        add_line(made, std::move(one));
     }
     made.round_start = made.lines.size();
     return made;

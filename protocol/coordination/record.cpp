@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <set>
-#include <span>
 
 #include "protocol/coordination/floor.hpp"
 #include "protocol/coordination/opening.hpp"
@@ -59,24 +59,22 @@ json::object to_json(const vote& v) {
 
 json::object to_json(const question& q);
 json::object to_json(const exchange& e);
+json::object to_json(const streamed_turn& t);
 json::object to_json(const kept_reply& r);
 
 template <class T>
-json::array objects_of(std::span<const T> items) {
+json::array objects_of(const std::vector<T>& items) {
     json::array out;
     for (const T& each : items) out.emplace_back(to_json(each));
     return out;
 }
 
+/// What the parts do not hold.
 template <class T>
-json::array objects_of(const std::vector<T>& items) {
-    return objects_of(std::span<const T>(items));
-}
-
-/// What `parts` parts do not hold.
-template <class T>
-std::span<const T> rest_of(const std::vector<T>& items, std::size_t parts) {
-    return std::span(items).subspan(std::min(parts * part_items, items.size()));
+std::vector<T> rest_of(const std::vector<T>& items, const std::vector<stored_part>& parts) {
+    std::size_t held = 0;
+    for (const stored_part& each : parts) held += each.items;
+    return {items.begin() + static_cast<std::ptrdiff_t>(std::min(held, items.size())), items.end()};
 }
 
 json::object to_json(const question& q) {
@@ -88,11 +86,33 @@ json::object to_json(const question& q) {
 
 json::object to_json(const exchange& e) { return {{"read", e.read}, {"said", e.said}}; }
 
-json::object to_json(const kept_reply& r) {
-    return {{"key", r.key}, {"what", r.what}, {"reply", r.reply}};
+json::object to_json(const streamed_turn& t) {
+    return {{"agent", t.agent},
+            {"start", t.start},
+            {"text", t.text},
+            {"sizes", list_of(t.sizes)},
+            {"complete", t.complete}};
 }
 
-json::object to_json(const session& s, std::size_t line_parts = 0) {
+json::object to_json(const kept_reply& r) {
+    json::object out{{"key", r.key}, {"what", r.what}, {"reply", r.reply}};
+    if (!r.turns.empty()) out["turns"] = objects_of(r.turns);
+    return out;
+}
+
+/// A part of part_items items is its name alone, as it always was.
+json::array parts_list(const std::vector<stored_part>& parts) {
+    json::array out;
+    for (const stored_part& each : parts) {
+        if (each.items == part_items)
+            out.emplace_back(each.name);
+        else
+            out.push_back(json::object{{"name", each.name}, {"items", each.items}});
+    }
+    return out;
+}
+
+json::object to_json(const session& s) {
     const auto word = [](const auto& names, auto value) {
         return names[static_cast<std::size_t>(index_of(value))];
     };
@@ -103,7 +123,7 @@ json::object to_json(const session& s, std::size_t line_parts = 0) {
             {"debate_format", word(format_names, s.format)},
             {"decision_mode", word(decision_names, s.decides)},
             {"agents", objects_of(s.agents)},
-            {"lines", objects_of(rest_of(s.lines, line_parts))},
+            {"lines", objects_of(s.lines)},
             {"questions", objects_of(s.questions)},
             {"prefix", s.prefix},
             {"max_turns", s.max_turns},
@@ -121,7 +141,7 @@ json::object to_json(const memory& m) {
             {"record", "memory"},
             {"system", m.system},
             {"has_older", m.has_older},
-            {"exchanges", objects_of(rest_of(m.exchanges, m.part_names.size()))}};
+            {"exchanges", objects_of(m.exchanges)}};
 }
 
 // Reading: every field must be there, as to_json() wrote it.
@@ -219,6 +239,7 @@ question read_question(const json_cursor& c, int agents) {
     q.ballots = integer_at(c, "ballots", 1, count_max);
     q.is_closed = bool_at(c, "is_closed");
     q.winner = string_at(c, "winner");
+    measure(q);
     return q;
 }
 
@@ -288,10 +309,11 @@ session read_session(const json_cursor& root, const more_lines& first = {}) {
     s.decides = enum_at<decision_mode>(root, "decision_mode", decision_names);
     s.agents = list_at(root, "agents", read_agent);
     const auto agents = static_cast<int>(s.agents.size());
-    if (first) s.lines = first(agents);
+    if (first)
+        for (line& each : first(agents)) add_line(s, std::move(each));
     for (line& each :
          list_at(root, "lines", [&](const json_cursor& c) { return read_line(c, agents); }))
-        s.lines.push_back(std::move(each));
+        add_line(s, std::move(each));
     s.questions =
         list_at(root, "questions", [&](const json_cursor& c) { return read_question(c, agents); });
     s.prefix = string_at(root, "prefix");
@@ -328,23 +350,23 @@ constexpr json_limits no_limits{.bytes_max = anything, .values_max = anything};
 
 /// What these parts hold, each read by `read`. Complains to `place`.
 template <class Read>
-auto parts_of(const json_cursor& place, const std::vector<std::string>& names,
+auto parts_of(const json_cursor& place, const std::vector<stored_part>& parts,
               const part_reader& part, Read read) {
     std::vector<decltype(read(place))> all;
-    for (const std::string& name : names) {
+    for (const stored_part& each : parts) {
         if (!place.ok()) break;
-        const auto bytes = part ? part(name) : std::nullopt;
+        const auto bytes = part ? part(each.name) : std::nullopt;
         if (!bytes) {
-            place.fail(errc::bad_value, "part " + name + " is not there");
+            place.fail(errc::bad_value, "part " + each.name + " is not there");
             break;
         }
         auto items = read_object(*bytes, no_limits, [&](const json_cursor& root) {
             check_format(root, "part");
             return list_at(root, "items", read);
         });
-        const bool is_whole = items && items->size() == part_items;
+        const bool is_whole = items && items->size() == each.items;
         if (!is_whole) {
-            place.fail(errc::bad_value, "part " + name + " is not whole");
+            place.fail(errc::bad_value, "part " + each.name + " is not whole");
             break;
         }
         std::ranges::move(*items, std::back_inserter(all));
@@ -352,14 +374,41 @@ auto parts_of(const json_cursor& place, const std::vector<std::string>& names,
     return all;
 }
 
-std::vector<std::string> names_at(const json_cursor& object, std::string_view key) {
-    return object.find(key) ? strings_at(object, key) : std::vector<std::string>();
+std::vector<stored_part> parts_at(const json_cursor& object, std::string_view key) {
+    if (!object.find(key)) return {};
+    return list_at(object, key, [](const json_cursor& one) {
+        if (!one.value().is_object()) return stored_part{std::string(one.as_string())};
+        return stored_part{string_at(one, "name"), size_at(one, "items", count_max)};
+    });
+}
+
+streamed_turn read_streamed(const json_cursor& c, int agents) {
+    streamed_turn turn;
+    turn.agent = integer_at(c, "agent", 0, agents - 1);
+    turn.start = string_at(c, "start");
+    turn.text = string_at(c, "text");
+    turn.sizes = list_at(c, "sizes", [](const json_cursor& one) {
+        return static_cast<std::uint32_t>(one.as_integer(0, count_max));
+    });
+    turn.complete = string_at(c, "complete");
+    const std::size_t bytes = std::accumulate(turn.sizes.begin(), turn.sizes.end(), std::size_t{0});
+    if (c.ok() && bytes != turn.text.size())
+        c.place("sizes").fail(errc::bad_value, "are not those of the text");
+    return turn;
+}
+
+kept_reply read_reply(const json_cursor& c, int agents) {
+    kept_reply kept{string_at(c, "key"), string_at(c, "what"), string_at(c, "reply")};
+    if (c.find("turns"))
+        kept.turns =
+            list_at(c, "turns", [&](const json_cursor& one) { return read_streamed(one, agents); });
+    return kept;
 }
 
 kept_session read_kept(const json_cursor& root, const part_reader& part) {
     kept_session s;
     check_format(root, "kept_session");
-    s.line_parts = names_at(root, "line_parts");
+    s.line_parts = parts_at(root, "line_parts");
     const auto first = [&](int agents) {
         return parts_of(root, s.line_parts, part,
                         [&](const json_cursor& c) { return read_line(c, agents); });
@@ -371,23 +420,22 @@ kept_session read_kept(const json_cursor& root, const part_reader& part) {
         const json_cursor kept = one.at("memory");
         if (!kept.ok()) return found;
         found.second = read_memory(kept);
-        found.second.part_names = names_at(one, "parts");
-        auto all = parts_of(one, found.second.part_names, part, read_exchange);
+        found.second.parts = parts_at(one, "parts");
+        auto all = parts_of(one, found.second.parts, part, read_exchange);
         std::ranges::move(found.second.exchanges, std::back_inserter(all));
         found.second.exchanges = std::move(all);
         return found;
     });
-    s.replies = list_at(root, "replies", [](const json_cursor& one) {
-        return kept_reply{string_at(one, "key"), string_at(one, "what"), string_at(one, "reply")};
-    });
+    const auto agents = static_cast<int>(s.now.agents.size());
+    s.replies =
+        list_at(root, "replies", [&](const json_cursor& one) { return read_reply(one, agents); });
     return s;
 }
 
 template <class T>
-std::string part_text(const std::vector<T>& items, std::size_t before) {
-    const auto part = std::span(items).subspan(before * part_items, part_items);
+std::string part_text(const std::vector<T>& items) {
     return to_text(
-        json::object{{"format", record_format}, {"record", "part"}, {"items", objects_of(part)}});
+        json::object{{"format", record_format}, {"record", "part"}, {"items", objects_of(items)}});
 }
 
 }  // namespace
@@ -396,36 +444,35 @@ std::string to_record(const session& s) { return to_text(to_json(s)); }
 
 std::string to_record(const memory& m) { return to_text(to_json(m)); }
 
-std::string lines_part(const session& now, std::size_t before) {
-    return part_text(now.lines, before);
-}
+std::string lines_part(const std::vector<line>& lines) { return part_text(lines); }
 
-std::string exchanges_part(const memory& of, std::size_t before) {
-    return part_text(of.exchanges, before);
-}
+std::string exchanges_part(const std::vector<exchange>& exchanges) { return part_text(exchanges); }
 
-std::string to_head(const session& now, const std::vector<std::string>& line_parts,
-                    const std::vector<std::pair<std::string, const memory*>>& memories,
-                    const std::vector<kept_reply>& replies) {
+std::string to_record(const kept_head& head) {
     json::array kept;
-    for (const auto& [name, one] : memories) {
-        json::object object{{"agent", name}, {"memory", to_json(*one)}};
-        if (!one->part_names.empty()) object["parts"] = list_of(one->part_names);
+    for (const auto& [name, one] : head.memories) {
+        json::object object{{"agent", name}, {"memory", to_json(one)}};
+        if (!one.parts.empty()) object["parts"] = parts_list(one.parts);
         kept.push_back(std::move(object));
     }
-    json::object head{{"format", record_format},
-                      {"record", "kept_session"},
-                      {"session", to_json(now, line_parts.size())},
-                      {"memories", std::move(kept)},
-                      {"replies", objects_of(replies)}};
-    if (!line_parts.empty()) head["line_parts"] = list_of(line_parts);
-    return to_text(head);
+    json::array replies;
+    for (const auto& each : head.replies) replies.push_back(to_json(*each));
+    json::object out{{"format", record_format},
+                     {"record", "kept_session"},
+                     {"session", to_json(head.now)},
+                     {"memories", std::move(kept)},
+                     {"replies", std::move(replies)}};
+    if (!head.line_parts.empty()) out["line_parts"] = parts_list(head.line_parts);
+    return to_text(out);
 }
 
 std::string to_record(const kept_session& s) {
-    std::vector<std::pair<std::string, const memory*>> memories;
-    for (const auto& [name, kept] : s.memories) memories.emplace_back(name, &kept);
-    return to_head(s.now, s.line_parts, memories, s.replies);
+    kept_head head{s.now, s.line_parts, s.memories};
+    head.now.lines = rest_of(s.now.lines, s.line_parts);
+    for (auto& [name, one] : head.memories) one.exchanges = rest_of(one.exchanges, one.parts);
+    for (const kept_reply& each : s.replies)
+        head.replies.push_back(std::make_shared<const kept_reply>(each));
+    return to_record(head);
 }
 
 result<session> session_of(std::string_view record) {

@@ -3,12 +3,14 @@
 // they are long; and back: whole or refused. Pure.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "protocol/coordination/kept_reply.hpp"
 #include "protocol/coordination/memory.hpp"
 #include "protocol/coordination/session.hpp"
 #include "protocol/wire/errc.hpp"
@@ -18,29 +20,27 @@ namespace semantic::protocol::coordination {
 /// The first field of a record is its format; a reader refuses another one.
 inline constexpr int record_format = 1;
 
-/// What was replied to a request that came with a key.
-struct kept_reply {
-    std::string key;
-    std::string what;  // the request
-    std::string reply;
-};
 /// All that is kept of a session. What a long one has said, and its agents remember, is kept apart
-/// in parts of part_items each, which never change: a turn writes none of it again.
+/// in parts, which never change: a turn writes none of it again.
 struct kept_session {
     session now;
     std::vector<std::pair<std::string, memory>> memories{};  // of its agents, by memory_name()
     std::vector<kept_reply> replies{};                       // the latest last
-    std::vector<std::string> line_parts{};  // names of the parts that hold the first lines
+    std::vector<stored_part> line_parts{};                   // that hold the first lines
 };
-inline constexpr std::size_t part_items = 64;
 
-/// A kept session without what its parts hold. `memories`: by memory_name().
-std::string to_head(const session& now, const std::vector<std::string>& line_parts,
-                    const std::vector<std::pair<std::string, const memory*>>& memories,
-                    const std::vector<kept_reply>& replies);
-/// The part behind `before` others. Requires: there are part_items more.
-std::string lines_part(const session& now, std::size_t before);
-std::string exchanges_part(const memory& of, std::size_t before);
+/// A kept session without what its parts hold.
+struct kept_head {
+    session now;  // its lines: those that no part holds
+    std::vector<stored_part> line_parts{};
+    /// By memory_name(). Their exchanges: those that no part holds.
+    std::vector<std::pair<std::string, memory>> memories{};
+    std::vector<std::shared_ptr<const kept_reply>> replies{};
+};
+std::string to_record(const kept_head& head);
+/// What one part holds.
+std::string lines_part(const std::vector<line>& lines);
+std::string exchanges_part(const std::vector<exchange>& exchanges);
 
 std::string to_record(const kept_session& s);
 std::string to_record(const session& s);

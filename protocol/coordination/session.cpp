@@ -40,6 +40,47 @@ bool may_see(const line& what, int agent) noexcept {
     return what.visible_to.empty() || std::ranges::binary_search(what.visible_to, agent);
 }
 
+std::size_t bytes_of(const line& spoken) noexcept {
+    return line_own_bytes + spoken.id.size() + spoken.sender_name.size() + spoken.text.size() +
+           spoken.visible_to.size() * sizeof(int);
+}
+
+void add_line(session& s, line spoken) {
+    s.line_bytes += bytes_of(spoken);
+    for (std::size_t i = 0; i < s.agents.size(); ++i)
+        if (!spoken.is_hidden && may_see(spoken, static_cast<int>(i))) ++s.agents[i].messages;
+    s.lines.push_back(std::move(spoken));
+}
+
+session without_lines(const session& s) {
+    session copy;
+    copy.id = s.id;
+    copy.form = s.form;
+    copy.format = s.format;
+    copy.decides = s.decides;
+    copy.agents = s.agents;
+    copy.questions = s.questions;
+    copy.prefix = s.prefix;
+    copy.max_turns = s.max_turns;
+    copy.turn = s.turn;
+    copy.round = s.round;
+    copy.place = s.place;
+    copy.round_start = s.round_start;
+    copy.whispers_begun = s.whispers_begun;
+    copy.owes_answer = s.owes_answer;
+    copy.owed_to = s.owed_to;
+    return copy;
+}
+
+std::size_t bytes_of(const session& s) noexcept {
+    std::size_t bytes = s.id.size() + s.prefix.size() + s.line_bytes;
+    for (const agent& each : s.agents)
+        bytes += agent_own_bytes + each.id.size() + each.name.size() + each.role.size() +
+                 each.system_prompt.size();
+    for (const question& each : s.questions) bytes += each.bytes;
+    return bytes;
+}
+
 std::vector<const line*> transcript(const session& s, int viewer) {
     std::vector<const line*> shown;
     for (const line& each : s.lines)
@@ -72,7 +113,7 @@ void apply(session& s, const said& event) {
             spoken.to = event.to;
             spoken.visible_to = between(event.agent, event.to);
         }
-        s.lines.push_back(std::move(spoken));
+        add_line(s, std::move(spoken));
     }
     if (event.is_remembered) apply(s, heard{event.agent, event.reads});
     speaker.last_turn = s.turn;
@@ -103,7 +144,7 @@ void apply(session& s, const whispered& event) {
     spoken.turn = s.turn;
     spoken.to = event.to;
     spoken.visible_to = between(event.from, event.to);
-    s.lines.push_back(std::move(spoken));
+    add_line(s, std::move(spoken));
     if (s.form != topology::whisper || !can_answer(s, event.to)) return;
     s.owes_answer = event.to;
     s.owed_to = event.from;
@@ -113,7 +154,7 @@ void apply(session& s, const told& event) {
     line spoken{event.line_id};
     spoken.text = event.text;
     spoken.turn = s.turn;
-    s.lines.push_back(std::move(spoken));
+    add_line(s, std::move(spoken));
 }
 
 void apply(session& s, const voted& event) {
@@ -127,7 +168,8 @@ void apply(session& s, const voted& event) {
     note.turn = s.turn;
     note.visible_to = {event.what.agent};
     note.is_hidden = true;
-    s.lines.push_back(std::move(note));
+    add_line(s, std::move(note));
+    measure(asked);
 }
 
 }  // namespace semantic::protocol::coordination

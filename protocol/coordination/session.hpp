@@ -52,6 +52,7 @@ struct agent {
     std::size_t lines_read = 0;  // of session::lines: these its memory has, as far as it may
     bool has_entered = false;    // its memory has something of this session
     int last_turn = nobody;      // when it spoke last
+    std::size_t messages = 0;    // of the transcript: how many it may see
 };
 
 /// Something that was said, or told. Never changed once it is there.
@@ -66,6 +67,10 @@ struct line {
     bool is_hidden = false;         // read by who may see it, and no part of any transcript
     bool is_sampled = false;        // its sender has it in its memory as its own answer
 };
+
+/// What something takes beside its texts, in RAM or in a record, whichever is more.
+inline constexpr std::size_t line_own_bytes = 256;
+inline constexpr std::size_t agent_own_bytes = 512;
 
 struct session {
     std::string id;
@@ -84,6 +89,7 @@ struct session {
     int whispers_begun = 0;       // by turns of the topology whisper
     int owes_answer = nobody;     // was whispered to, in that topology
     int owed_to = nobody;         // by this one
+    std::size_t line_bytes = 0;   // of all lines, as add_line() counts them
 
     bool is_active() const noexcept { return max_turns == 0 || turn < max_turns; }
     bool is_full() const noexcept { return lines.size() >= lines_max; }
@@ -92,6 +98,13 @@ struct session {
 };
 
 bool may_see(const line& what, int agent) noexcept;
+/// Puts a line behind the others, and counts it: its bytes, and for each agent that may see it.
+void add_line(session& s, line spoken);
+/// A copy but for its lines.
+session without_lines(const session& s);
+/// What a session takes. Does not walk over its lines.
+std::size_t bytes_of(const session& s) noexcept;
+std::size_t bytes_of(const line& spoken) noexcept;
 /// What `viewer` (`nobody`: anybody) may be shown of what was said, in order.
 std::vector<const line*> transcript(const session& s, int viewer = nobody);
 /// Those that speak and vote: all but the observers, in order.

@@ -45,7 +45,7 @@ json::object run_object(const run_state& of) {
                                       {"status", status},
                                       {"turns", each.turns}});
     }
-    const char* status = of.is_driven ? "running" : of.came ? "complete" : "stopped";
+    const char* status = of.is_driven ? "running" : of.is_over ? "complete" : "stopped";
     json::object out{{"run_id", of.id},
                      {"scenario", of.scenario_id},
                      {"status", status},

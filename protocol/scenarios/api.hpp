@@ -48,7 +48,8 @@ struct run_state {
     std::string scenario_id;
     bool is_driven = false;
     std::vector<phase_state> phases{};
-    std::optional<run_result> came{};  // once all phases are over
+    bool is_over = false;              // all phases are
+    std::optional<run_result> came{};  // once they are, and it was read
 };
 std::string run_body(const run_state& of);
 std::string runs_body(std::span<const run_state> all);

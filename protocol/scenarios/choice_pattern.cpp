@@ -3,6 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace semantic::protocol::scenarios {
@@ -19,7 +20,8 @@ result<choice_pattern> choice_pattern::compile(std::string_view pattern) {
     int error = 0;
     PCRE2_SIZE offset = 0;
     pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                     PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
+                                     PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_AUTO_CALLOUT,
+                                     &error, &offset, nullptr);
     if (code == nullptr) {
         PCRE2_UCHAR message[160] = {};
         pcre2_get_error_message(error, message, sizeof message);
@@ -33,11 +35,28 @@ result<choice_pattern> choice_pattern::compile(std::string_view pattern) {
     return choice_pattern(std::move(owned));
 }
 
-std::string choice_pattern::last_choice(std::string_view text) const {
+namespace {
+
+struct step_count {
+    std::uint64_t steps = 0;
+    std::uint64_t max = 0;
+};
+
+/// Called before each item of the expression that is tried.
+int count_step(pcre2_callout_block*, void* data) {
+    auto& count = *static_cast<step_count*>(data);
+    return ++count.steps > count.max ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+}  // namespace
+
+std::string choice_pattern::last_choice(std::string_view text, storage::work_budget& budget) const {
+    step_count count{0, budget.maximum().steps - budget.steps()};
     pcre2_match_data* data = pcre2_match_data_create_from_pattern(code_->code, nullptr);
     pcre2_match_context* context = pcre2_match_context_create(nullptr);
     pcre2_set_match_limit(context, match_steps_max);
     pcre2_set_heap_limit(context, heap_kib_max);
+    pcre2_set_callout(context, count_step, &count);
     const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
     std::string last;
     std::size_t at = 0;
@@ -52,7 +71,8 @@ std::string choice_pattern::last_choice(std::string_view text) const {
     }
     pcre2_match_context_free(context);
     pcre2_match_data_free(data);
-    return last;
+    budget.charge_steps(std::min(count.steps, count.max));
+    return count.steps > count.max ? std::string() : last;
 }
 
 }  // namespace semantic::protocol::scenarios

@@ -9,13 +9,15 @@
 #include <string_view>
 
 #include "protocol/wire/errc.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::protocol::scenarios {
 
 class choice_pattern {
   public:
-    /// What one match may cost, in PCRE2's terms, a millisecond and KiB; and how many of a text's
-    /// matches are looked at.
+    /// What one match may cost, in PCRE2's terms and KiB; and how many of a text's matches are
+    /// looked at. PCRE2 counts anew at each place where a match may begin, so that all of them
+    /// together are bounded by a budget, too.
     static constexpr std::uint32_t match_steps_max = 100'000;
     static constexpr std::uint32_t heap_kib_max = 4'096;
     static constexpr int matches_max = 100;
@@ -25,8 +27,8 @@ class choice_pattern {
     static result<choice_pattern> compile(std::string_view pattern);
 
     /// Returns: the first group of the last match, of the first matches_max; empty when there is
-    /// none.
-    std::string last_choice(std::string_view text) const;
+    /// none, or `budget` has not the steps that it takes to find out. Charges what it took.
+    std::string last_choice(std::string_view text, storage::work_budget& budget) const;
 
   private:
     struct compiled;

@@ -14,15 +14,41 @@ namespace {
 
 // A line is looked at as far as this.
 constexpr std::size_t matched_bytes_max = 4'000;
+// Of a run's pattern, in all lines of all phases.
+constexpr std::uint64_t matching_steps_max = 20'000'000;
+constexpr std::string_view nothing_said = "(no messages yet)";
+constexpr std::string_view left_out_note = "(earlier messages are left out)\n";
 
-std::string quote(const scenario& of, const reference& what, const session& said) {
+bool is_spoken(const coordination::line& each) {
+    return each.sender != nobody && !each.is_hidden && each.visible_to.empty();
+}
+
+/// The latest lines that have a place in `characters_left`, which becomes what is left then.
+std::string quote(const scenario& of, const reference& what, const session& said,
+                  std::size_t& characters_left) {
     const std::string self = agent_id_of(of, what.agent);
-    std::string out;
-    for (const coordination::line* each : coordination::transcript(said)) {
-        if (each->sender == nobody) continue;
+    std::vector<std::string> lines;
+    const auto take = [&](std::string text) {
+        const std::size_t count = coordination::characters(text);
+        if (count > characters_left) return false;
+        characters_left -= count;
+        lines.push_back(std::move(text));
+        return true;
+    };
+    // So that there is a place for it when it is needed.
+    const std::size_t note = std::min(characters_left, left_out_note.size());
+    characters_left -= note;
+    bool are_all = true;
+    for (auto each = said.lines.rbegin(); each != said.lines.rend() && are_all; ++each) {
+        if (!is_spoken(*each)) continue;
         const coordination::agent& who = said.agents[static_cast<std::size_t>(each->sender)];
-        out += (out.empty() ? "" : "\n") + (who.id == self ? "You" : who.name) + ": " + each->text;
+        are_all = take((who.id == self ? "You" : who.name) + ": " + each->text +
+                       (lines.empty() ? "" : "\n"));
     }
+    characters_left += note;
+    if (!are_all) take(std::string(left_out_note));
+    std::string out;
+    for (auto each = lines.rbegin(); each != lines.rend(); ++each) out += *each;
     return out;
 }
 
@@ -30,8 +56,9 @@ bool has(const phase& which, std::string_view key) {
     return std::ranges::find(which.agents, key) != which.agents.end();
 }
 
-std::string found_choice(const outcome& end, const choice_pattern& pattern, std::string_view text) {
-    const std::string last = pattern.last_choice(text.substr(0, matched_bytes_max));
+std::string found_choice(const outcome& end, const choice_pattern& pattern, std::string_view text,
+                         storage::work_budget& budget) {
+    const std::string last = pattern.last_choice(text.substr(0, matched_bytes_max), budget);
     if (end.choices.empty() || last.empty()) return last;
     const auto same = [&](const std::string& choice) {
         return std::ranges::equal(choice, last, [](char a, char b) {
@@ -45,26 +72,26 @@ std::string found_choice(const outcome& end, const choice_pattern& pattern, std:
 
 /// The last choice that an agent has spoken of in a phase.
 std::string choice_of(const outcome& end, const choice_pattern& pattern, const session& said,
-                      const std::string& agent_id) {
+                      const std::string& agent_id, storage::work_budget& budget) {
     const int speaker = said.find(agent_id);
     std::string choice;
-    for (const coordination::line* each : coordination::transcript(said))
-        if (speaker != nobody && each->sender == speaker)
-            if (std::string found = found_choice(end, pattern, each->text); !found.empty())
-                choice = std::move(found);
+    for (auto each = said.lines.rbegin(); each != said.lines.rend() && choice.empty(); ++each)
+        if (is_spoken(*each) && each->sender == speaker)
+            choice = found_choice(end, pattern, each->text, budget);
     return choice;
 }
 
 void read_choices(const scenario& of, const phases_done& done, run_result& into) {
     const auto pattern = choice_pattern::compile(of.end->pattern);
     if (!pattern) return;  // parse_scenario() takes none of these
+    storage::work_budget budget({.steps = matching_steps_max});
     for (const std::string& key : of.phases.back().agents) {
         const scenario_agent& who = *of.find_agent(key);
         if (who.role != "participant") continue;
         std::string choice;
         for (auto phase = of.phases.rbegin(); phase != of.phases.rend() && choice.empty(); ++phase)
             if (const auto said = done.find(phase->name); said != done.end())
-                choice = choice_of(*of.end, *pattern, said->second, agent_id_of(of, key));
+                choice = choice_of(*of.end, *pattern, said->second, agent_id_of(of, key), budget);
         if (!choice.empty()) into.choices.emplace_back(who.name, std::move(choice));
     }
 }
@@ -93,19 +120,46 @@ std::string agent_id_of(const scenario& of, std::string_view key) {
 
 std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
                        const std::function<bool(const phase&)>& remembers) {
+    const std::vector<reference> references = references_in(text);
+    std::size_t left = coordination::prompt_characters_max;
+    const std::size_t own = coordination::characters(text);
+    left -= std::min(left, own);
+    for (const reference& each : references) left += each.end - each.begin;
     std::string out;
     std::size_t from = 0;
-    for (const reference& each : references_in(text)) {
+    for (const reference& each : references) {
         out += text.substr(from, each.begin - from);
         from = each.end;
         const phase* quoted = of.find_phase(each.phase);
         if (quoted != nullptr && remembers(*quoted)) continue;
         const auto said = done.find(each.phase);
-        const std::string lines =
-            said == done.end() ? std::string() : quote(of, each, said->second);
-        out += lines.empty() ? "(no messages yet)" : lines;
+        const bool has_lines =
+            said != done.end() && std::ranges::any_of(said->second.lines, is_spoken);
+        if (has_lines) {
+            out += quote(of, each, said->second, left);
+        } else if (left >= nothing_said.size()) {
+            out += nothing_said;
+            left -= nothing_said.size();
+        }
     }
     return out += text.substr(from);
+}
+
+coordination::session spoken_of(const coordination::session& said) {
+    coordination::session copy = coordination::without_lines(said);
+    for (const coordination::line& each : said.lines)
+        if (is_spoken(each)) coordination::add_line(copy, each);
+    return copy;
+}
+
+std::set<std::string> phases_quoted(const phase& which) {
+    std::set<std::string> names;
+    const auto add = [&](std::string_view text) {
+        for (const reference& each : references_in(text)) names.insert(each.phase);
+    };
+    add(which.initial_template);
+    for (const auto& [key, text] : which.own_templates) add(text);
+    return names;
 }
 
 coordination::opening opening_of(const scenario& of, const phase& which, std::string session_id,
@@ -151,8 +205,8 @@ coordination::opening opening_of(const scenario& of, const phase& which, std::st
 run_result result_of(const scenario& of, const phases_done& done) {
     run_result out;
     const session& last = done.at(of.phases.back().name);
-    for (const coordination::line* each : coordination::transcript(last))
-        if (each->sender != nobody) out.text = each->text;
+    const auto spoken = std::find_if(last.lines.rbegin(), last.lines.rend(), is_spoken);
+    if (spoken != last.lines.rend()) out.text = spoken->text;
     if (!of.end) return out;
     if (of.end->what == outcome::kind::parse_choice) {
         read_choices(of, done, out);

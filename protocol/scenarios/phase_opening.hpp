@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,8 +15,13 @@
 
 namespace semantic::protocol::scenarios {
 
-/// The sessions of the phases that are over, by the phase's name.
+/// The sessions of the phases that are over, by the phase's name. Of their lines those that
+/// spoken_of() has are enough.
 using phases_done = std::map<std::string, coordination::session>;
+/// A copy with what the agents said to all.
+coordination::session spoken_of(const coordination::session& said);
+/// The phases that opening_of() quotes.
+std::set<std::string> phases_quoted(const phase& which);
 
 /// scn_{scenario}_{key}
 std::string agent_id_of(const scenario& of, std::string_view key);
@@ -23,7 +29,8 @@ std::string agent_id_of(const scenario& of, std::string_view key);
 /// `text` with its references as quotes: a line for each public message of the phase, as "Name:
 /// content", the referenced agent's own as "You: content"; "(no messages yet)" for a phase without.
 /// What `remembers(phase)` says the reader was part of, and so has in its memory, is quoted to it
-/// as nothing.
+/// as nothing. The whole has at most coordination::prompt_characters_max characters: of what has no
+/// place there the earliest lines are left out, and the text says so.
 std::string quoted_for(const scenario& of, std::string_view text, const phases_done& done,
                        const std::function<bool(const phase&)>& remembers);
 

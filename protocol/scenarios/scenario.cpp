@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <sstream>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include "protocol/coordination/opening.hpp"
@@ -16,13 +19,62 @@ using coordination::characters;
 constexpr std::array roles{"participant", "observer", "narrator", "judge", "moderator", "critic"};
 constexpr std::array outcome_names{"parse_choice", "vote_tally", "summary"};
 constexpr std::size_t keys_max = 1'000;
+constexpr std::size_t labels_max = 30;
 
 bool is_word(char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';
 }
 
-/// A place in the file. The first complaint is what parse_scenario() returns.
+/// Counts what a file has, before anything of it is put together. An alias costs its few bytes each
+/// time that it stands for something large.
+class node_counter final : public YAML::EventHandler {
+  public:
+    void OnDocumentStart(const YAML::Mark&) override {}
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark& at, YAML::anchor_t anchor) override { count(at, anchor); }
+    void OnAlias(const YAML::Mark& at, YAML::anchor_t) override {
+        throw YAML::ParserException(at, no_aliases);
+    }
+    void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t anchor,
+                  const std::string&) override {
+        count(at, anchor);
+    }
+    void OnSequenceStart(const YAML::Mark& at, const std::string&, YAML::anchor_t anchor,
+                         YAML::EmitterStyle::value) override {
+        enter(at, anchor);
+    }
+    void OnSequenceEnd() override { --depth_; }
+    void OnMapStart(const YAML::Mark& at, const std::string&, YAML::anchor_t anchor,
+                    YAML::EmitterStyle::value) override {
+        enter(at, anchor);
+    }
+    void OnMapEnd() override { --depth_; }
+
+  private:
+    static constexpr const char* no_aliases = "anchors and aliases are not taken";
+    static constexpr int depth_max = 16;
+
+    void count(const YAML::Mark& at, YAML::anchor_t anchor) {
+        if (anchor != YAML::NullAnchor) throw YAML::ParserException(at, no_aliases);
+        if (++nodes_ > scenario_nodes_max)
+            throw YAML::ParserException(at, "a scenario may have " +
+                                                std::to_string(scenario_nodes_max) +
+                                                " keys, values and lists");
+    }
+    void enter(const YAML::Mark& at, YAML::anchor_t anchor) {
+        count(at, anchor);
+        if (++depth_ > depth_max)
+            throw YAML::ParserException(
+                at, "lists and keys may be in " + std::to_string(depth_max) + " others");
+    }
+
+    std::size_t nodes_ = 0;
+    int depth_ = 0;
+};
+
+/// A place in the file. The first complaint is what parse_scenario() returns; nothing is read
+/// behind it.
 class place {
   public:
     place(YAML::Node node, std::string path, std::optional<failure>& fault, int line)
@@ -36,15 +88,20 @@ class place {
     bool ok() const { return !fault_; }
 
     std::optional<place> find(const std::string& key) const {
-        if (!node_.IsMap()) return std::nullopt;
+        if (!ok() || !node_.IsMap()) return std::nullopt;
         const YAML::Node found = node_[key];
         if (!found.IsDefined() || found.IsNull()) return std::nullopt;
         return place(found, path_.empty() ? key : path_ + "." + key, fault_, line_of(found));
     }
-    std::vector<place> items() const {
+    std::vector<place> items(std::size_t count_max) const {
         std::vector<place> out;
+        if (!ok()) return out;
         if (!node_.IsSequence()) {
             complain(errc::bad_value, "must be a list");
+            return out;
+        }
+        if (node_.size() > count_max) {
+            complain(errc::bad_value, "may have " + std::to_string(count_max) + " entries");
             return out;
         }
         for (std::size_t i = 0; i < node_.size(); ++i)
@@ -54,6 +111,7 @@ class place {
     }
     std::vector<std::pair<std::string, place>> fields() const {
         std::vector<std::pair<std::string, place>> out;
+        if (!ok()) return out;
         if (!node_.IsMap()) {
             complain(errc::bad_value, "must have keys and values");
             return out;
@@ -70,6 +128,7 @@ class place {
         return out;
     }
     std::string text(std::size_t max, bool is_required) const {
+        if (!ok()) return {};
         if (!node_.IsScalar()) {
             complain(errc::bad_value, "must be a text");
             return {};
@@ -114,9 +173,7 @@ class place {
         std::vector<std::string> out;
         auto field = find(key);
         if (!field) return out;
-        for (const place& each : field->items()) out.push_back(each.text(200, true));
-        if (out.size() > count_max)
-            field->complain(errc::bad_value, "may have " + std::to_string(count_max) + " entries");
+        for (const place& each : field->items(count_max)) out.push_back(each.text(200, true));
         return out;
     }
 
@@ -138,7 +195,14 @@ bool is_identifier(std::string_view text, std::string_view more, std::size_t max
     });
 }
 
-scenario_agent read_agent(const std::string& key, const place& at, const scenario& so_far) {
+/// The names that a scenario has so far.
+struct known_names {
+    std::set<std::string> agents{};  // keys
+    std::set<std::string> display_names{};
+    std::set<std::string> phases{};
+};
+
+scenario_agent read_agent(const std::string& key, const place& at, known_names& known) {
     scenario_agent one;
     one.key = key;
     if (key.size() > 30 || key.empty() || !std::ranges::all_of(key, is_word))
@@ -147,8 +211,9 @@ scenario_agent read_agent(const std::string& key, const place& at, const scenari
     const bool is_one_line = std::ranges::none_of(
         one.name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == ':'; });
     if (!is_one_line) at.complain(errc::bad_value, "display_name may not have a colon");
-    if (std::ranges::find(so_far.agents, one.name, &scenario_agent::name) != so_far.agents.end())
+    if (!known.display_names.insert(one.name).second)
         at.complain(errc::bad_value, "there is another agent of the name " + one.name);
+    known.agents.insert(key);
     enum class any_role {};
     const auto role = at.word_at("role", roles, any_role{});
     one.role = roles[static_cast<std::size_t>(role)];
@@ -159,58 +224,66 @@ scenario_agent read_agent(const std::string& key, const place& at, const scenari
 }
 
 /// A template's references are to earlier phases and to agents that there are.
-void check_template(const place& at, std::string_view text, const scenario& so_far) {
-    for (const reference& each : references_in(text)) {
-        if (so_far.find_phase(each.phase) == nullptr)
+void check_template(const place& at, std::string_view text, const known_names& known) {
+    const std::vector<reference> references = references_in(text);
+    if (references.size() > references_max)
+        return at.complain(errc::bad_value, "may quote earlier phases " +
+                                                std::to_string(references_max) + " times, does " +
+                                                std::to_string(references.size()) + " times");
+    for (const reference& each : references) {
+        if (!known.phases.contains(each.phase))
             at.complain(errc::bad_value, "there is no earlier phase " + each.phase);
-        if (so_far.find_agent(each.agent) == nullptr)
+        if (!known.agents.contains(each.agent))
             at.complain(errc::bad_value, "there is no agent " + each.agent);
+        if (!at.ok()) return;
     }
 }
 
-void read_phase_agents(const place& at, const scenario& so_far, phase& into) {
+void read_phase_agents(const place& at, const known_names& known, phase& into) {
     auto list = at.find("agents");
     if (!list) return at.complain(errc::missing_field, "agents is missing");
-    for (const place& each : list->items()) {
+    for (const place& each : list->items(coordination::agents_max)) {
         const std::string key = each.text(30, true);
-        if (so_far.find_agent(key) == nullptr)
-            each.complain(errc::bad_value, "there is no agent " + key);
+        if (!each.ok()) return;
+        if (!known.agents.contains(key)) each.complain(errc::bad_value, "there is no agent " + key);
         if (std::ranges::find(into.agents, key) != into.agents.end())
             each.complain(errc::bad_value, "agent " + key + " is there twice");
         into.agents.push_back(key);
     }
-    if (into.agents.empty() || into.agents.size() > coordination::agents_max)
+    if (into.agents.empty())
         list->complain(errc::bad_value,
                        "must have 1 to " + std::to_string(coordination::agents_max) + " agents");
 }
 
-phase read_phase(const place& at, const scenario& so_far) {
+phase read_phase(const place& at, known_names& known) {
     phase one;
     one.name = at.text_at("name", 30, true);
     if (at.ok() && !is_identifier(one.name, "_", 30))
         at.complain(errc::bad_value, "name must be a lower-case letter, then letters, digits, _");
-    if (so_far.find_phase(one.name) != nullptr)
+    if (known.phases.contains(one.name))
         at.complain(errc::bad_value, "there is another phase " + one.name);
     one.label = at.text_at("label", 80, true);
-    read_phase_agents(at, so_far, one);
+    read_phase_agents(at, known, one);
     one.form = at.word_at("topology", coordination::topology_names, one.form);
     one.format = at.word_at("debate_format", coordination::format_names, one.format);
     one.decides = at.word_at("decision_mode", coordination::decision_names, one.decides);
     one.initial_prompt = at.text_at("initial_prompt", coordination::prompt_characters_max, false);
     if (auto text = at.find("initial_prompt_template")) {
         one.initial_template = text->text(coordination::prompt_characters_max, false);
-        check_template(*text, one.initial_template, so_far);
+        check_template(*text, one.initial_template, known);
     }
     if (auto own = at.find("per_agent_prompt_templates"))
         for (const auto& [key, text] : own->fields()) {
+            if (!text.ok()) break;
             if (std::ranges::find(one.agents, key) == one.agents.end())
                 text.complain(errc::bad_value, "agent " + key + " is not in this phase");
             one.own_templates.emplace_back(key,
                                            text.text(coordination::prompt_characters_max, false));
-            check_template(text, one.own_templates.back().second, so_far);
+            check_template(text, one.own_templates.back().second, known);
         }
     one.max_turns = at.integer_at("max_turns", 0, coordination::turns_max, 0);
     one.rounds = at.integer_at("auto_rounds", 1, rounds_max, 3);
+    known.phases.insert(one.name);
     return one;
 }
 
@@ -218,7 +291,7 @@ outcome read_outcome(const place& at) {
     outcome end;
     end.what = at.word_at("type", outcome_names, outcome::kind::summary);
     end.pattern = at.text_at("pattern", 500, false);
-    end.choices = at.texts_at("choices", 30);
+    end.choices = at.texts_at("choices", labels_max);
     if (end.what != outcome::kind::parse_choice) return end;
     if (end.pattern.empty()) at.complain(errc::missing_field, "parse_choice needs a pattern");
     if (auto ok = choice_pattern::compile(end.pattern); !ok)
@@ -228,13 +301,14 @@ outcome read_outcome(const place& at) {
 
 payoff read_payoff(const place& at) {
     payoff worth;
-    worth.labels = at.texts_at("labels", 30);
+    worth.labels = at.texts_at("labels", labels_max);
     if (auto rows = at.find("matrix"))
-        for (const place& row : rows->items()) {
+        for (const place& row : rows->items(labels_max)) {
             std::vector<std::string> cells;
-            for (const place& cell : row.items()) cells.push_back(cell.text(200, true));
+            for (const place& cell : row.items(labels_max)) cells.push_back(cell.text(200, true));
             if (cells.size() != worth.labels.size())
                 row.complain(errc::bad_value, "must have a cell for each label");
+            if (!row.ok()) return worth;
             worth.matrix.push_back(std::move(cells));
         }
     if (worth.labels.size() < 2 || worth.matrix.size() != worth.labels.size())
@@ -244,20 +318,23 @@ payoff read_payoff(const place& at) {
 
 scenario read_scenario(const place& root) {
     scenario made;
+    known_names known;
     made.id = root.text_at("id", 50, true);
     if (root.ok() && !is_identifier(made.id, "_-", 50))
         root.complain(errc::bad_value, "id must be a lower-case letter, then letters, digits, _ -");
     made.title = root.text_at("title", 100, true);
     made.description = root.text_at("description", 500, false);
     if (auto agents = root.find("agents"))
-        for (const auto& [key, agent] : agents->fields())
-            made.agents.push_back(read_agent(key, agent, made));
-    if (auto phases = root.find("phases")) {
-        for (const place& each : phases->items()) {
-            if (!each.ok()) break;
-            made.phases.push_back(read_phase(each, made));
+        for (const auto& [key, agent] : agents->fields()) {
+            if (!agent.ok()) break;
+            made.agents.push_back(read_agent(key, agent, known));
         }
-        if (made.phases.empty() || made.phases.size() > phases_max)
+    if (auto phases = root.find("phases")) {
+        for (const place& each : phases->items(phases_max)) {
+            if (!each.ok()) break;
+            made.phases.push_back(read_phase(each, known));
+        }
+        if (made.phases.empty())
             phases->complain(errc::bad_value,
                              "must have 1 to " + std::to_string(phases_max) + " phases");
     } else {
@@ -286,7 +363,11 @@ result<scenario> parse_scenario(std::string_view yaml) {
                     "a scenario may have " + std::to_string(scenario_bytes_max) + " bytes");
     std::optional<failure> fault;
     try {
-        const YAML::Node root = YAML::Load(std::string(yaml));
+        const std::string text(yaml);
+        std::istringstream counted(text);
+        node_counter counter;
+        YAML::Parser(counted).HandleNextDocument(counter);
+        const YAML::Node root = YAML::Load(text);
         if (!root.IsMap()) return fail(errc::bad_value, "line 1: must have keys and values");
         scenario made = read_scenario(place(root, "", fault, 1));
         if (fault) return *fault;

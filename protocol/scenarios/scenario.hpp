@@ -16,6 +16,9 @@ namespace semantic::protocol::scenarios {
 inline constexpr std::size_t scenario_bytes_max = 1 << 20;
 inline constexpr std::size_t phases_max = 20;
 inline constexpr int rounds_max = 50;
+/// Keys, values and lists of the file together.
+inline constexpr std::size_t scenario_nodes_max = 20'000;
+inline constexpr std::size_t references_max = 100;  // of one template
 
 struct scenario_agent {
     std::string key;  // by which phases and templates name it
@@ -67,8 +70,9 @@ struct scenario {
     const phase* find_phase(std::string_view name) const noexcept;
 };
 
-/// Unknown keys are ignored. Errors: bad_value, missing_field, body_too_large; each begins with
-/// the line, as "line 12: phases[0].agents[1]: there is no agent \"bob\"".
+/// Unknown keys are ignored; anchors and aliases are refused. Errors: bad_value, missing_field,
+/// body_too_large; each begins with the line, as "line 12: phases[0].agents[1]: there is no agent
+/// \"bob\"".
 result<scenario> parse_scenario(std::string_view yaml);
 
 /// `${PHASE.messages[AGENT]}` in a text.

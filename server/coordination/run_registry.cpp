@@ -11,7 +11,7 @@ protocol::failure no_run(const std::string& id) {
 }
 
 std::size_t bytes_of(const protocol::scenarios::kept_run& run) {
-    return run.what.source.size() + run.request.size();
+    return run_own_bytes + copies_of_scenario * run.what.source.size() + run.request.size();
 }
 
 protocol::failure is_busy(const std::string& id) {
@@ -23,25 +23,24 @@ protocol::failure is_busy(const std::string& id) {
 protocol::result<run_registry::known_run> run_registry::add(const storage::tenant_id& tenant,
                                                             kept_run made) {
     std::lock_guard lock(mutex_);
-    std::size_t count = 0, bytes = bytes_of(made);
-    for (auto each = runs_.lower_bound(key(tenant, "")); each != runs_.end(); ++each) {
-        if (each->first.first != tenant) break;
-        ++count;
-        bytes += bytes_of(*each->second.what);
-    }
-    if (count >= runs_max)
-        return fail(errc::conflict, "there may be " + std::to_string(runs_max) +
-                                        " runs; delete some that are over");
-    if (bytes > runs_bytes_max)
-        return fail(errc::conflict, "runs keep at most " + std::to_string(runs_bytes_max) +
-                                        " bytes together; delete some that are over");
-    return add_locked(tenant, std::move(made));
+    return add_locked(tenant, std::move(made), runs_bytes_max);
 }
 
 protocol::result<run_registry::known_run> run_registry::add_locked(const storage::tenant_id& tenant,
-                                                                   kept_run made) {
+                                                                   kept_run made,
+                                                                   std::size_t bytes_max) {
     key which(tenant, made.id);
     if (runs_.contains(which)) return fail(errc::conflict, "Run " + made.id + " is there");
+    held& all = held_[tenant];
+    const std::size_t bytes = bytes_of(made);
+    if (all.runs >= runs_max)
+        return fail(errc::conflict, "there may be " + std::to_string(runs_max) +
+                                        " runs; delete some that are over");
+    if (all.bytes + bytes > bytes_max)
+        return fail(errc::conflict, "runs keep at most " + std::to_string(runs_bytes_max) +
+                                        " bytes together; delete some that are over");
+    ++all.runs;
+    all.bytes += bytes;
     auto known = std::make_shared<const kept_run>(std::move(made));
     runs_.emplace(std::move(which), live{known});
     return known;
@@ -52,7 +51,8 @@ protocol::result<void> run_registry::load(const storage::tenant_id& tenant,
     auto made = protocol::scenarios::kept_run_of(record);
     if (!made) return made.error();
     std::lock_guard lock(mutex_);
-    auto added = add_locked(tenant, std::move(*made));
+    // Runs were counted with less when they were begun by an earlier server.
+    auto added = add_locked(tenant, std::move(*made), copies_of_scenario * runs_bytes_max);
     if (!added) return added.error();
     return {};
 }
@@ -104,14 +104,28 @@ protocol::result<void> run_registry::stop(const storage::tenant_id& tenant, cons
     return {};
 }
 
-protocol::result<void> run_registry::remove(const storage::tenant_id& tenant,
-                                            const std::string& id) {
+void run_registry::remove(driven taken) {
+    std::lock_guard lock(mutex_);
+    taken.of_ = nullptr;
+    const auto found = runs_.find(taken.key_);
+    held& all = held_[taken.key_.first];
+    --all.runs;
+    all.bytes -= bytes_of(*found->second.what);
+    runs_.erase(found);
+}
+
+void run_registry::keep_result(const storage::tenant_id& tenant, const std::string& id,
+                               std::shared_ptr<const known_result> came) {
     std::lock_guard lock(mutex_);
     const auto found = runs_.find(key(tenant, id));
-    if (found == runs_.end()) return no_run(id);
-    if (found->second.stop != nullptr) return is_busy(id);
-    runs_.erase(found);
-    return {};
+    if (found != runs_.end()) found->second.came = std::move(came);
+}
+
+std::shared_ptr<const run_registry::known_result> run_registry::result(
+    const storage::tenant_id& tenant, const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const auto found = runs_.find(key(tenant, id));
+    return found == runs_.end() ? nullptr : found->second.came;
 }
 
 }  // namespace semantic::server

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/scenarios/phase_opening.hpp"
 #include "protocol/scenarios/run_record.hpp"
 #include "protocol/wire/errc.hpp"
 #include "storage/types/ids.hpp"
@@ -22,6 +23,12 @@ namespace semantic::server {
 // Of a tenant. A run keeps its scenario and the request that began it.
 inline constexpr std::size_t runs_max = 1'000;
 inline constexpr std::size_t runs_bytes_max = 64 << 20;
+/// Of a run beside its scenario's text and its request; and how often it has the scenario: as text,
+/// and as what was read of it.
+inline constexpr std::size_t run_own_bytes = 1'024;
+inline constexpr std::size_t copies_of_scenario = 2;
+/// A request that begins a run: it has a scenario, of which a character may take six bytes in JSON.
+inline constexpr std::size_t run_request_bytes_max = std::size_t{8} << 20;
 
 class run_registry {
   public:
@@ -59,27 +66,45 @@ class run_registry {
     /// Errors: not_found.
     protocol::result<known_run> find(const storage::tenant_id& tenant, const std::string& id) const;
     bool is_driven(const storage::tenant_id& tenant, const std::string& id) const;
+    /// What came of a run, as it was when its sessions had so many lines.
+    struct known_result {
+        std::vector<std::size_t> lines{};  // of each phase
+        protocol::scenarios::run_result came{};
+    };
+    void keep_result(const storage::tenant_id& tenant, const std::string& id,
+                     std::shared_ptr<const known_result> came);
+    /// Null where nothing was kept.
+    std::shared_ptr<const known_result> result(const storage::tenant_id& tenant,
+                                               const std::string& id) const;
     /// Oldest id first.
     std::vector<known_run> all(const storage::tenant_id& tenant) const;
     /// Errors: not_found; conflict, when somebody drives it.
     protocol::result<driven> begin(const storage::tenant_id& tenant, const std::string& id);
     /// Whoever drives it is told to stop. Errors: not_found.
     protocol::result<void> stop(const storage::tenant_id& tenant, const std::string& id);
-    /// Errors: not_found; conflict, when somebody drives it.
-    protocol::result<void> remove(const storage::tenant_id& tenant, const std::string& id);
+    /// The run goes. Who removes a run drives it, and has erased its record before.
+    void remove(driven taken);
 
   private:
     using key = std::pair<storage::tenant_id, std::string>;
     struct live {
         known_run what;
         std::shared_ptr<std::atomic<bool>> stop{};  // null: nobody drives it
+        std::shared_ptr<const known_result> came{};
+    };
+    struct held {
+        std::size_t runs = 0;
+        std::size_t bytes = 0;
     };
 
-    protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made);
+    /// `bytes_max`: of the tenant's runs together.
+    protocol::result<known_run> add_locked(const storage::tenant_id& tenant, kept_run made,
+                                           std::size_t bytes_max);
     void end(const key& which);
 
     mutable std::mutex mutex_;
-    std::map<key, live> runs_;  // guarded by mutex_
+    std::map<key, live> runs_;                 // guarded by mutex_
+    std::map<storage::tenant_id, held> held_;  // guarded by mutex_
 };
 
 }  // namespace semantic::server

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "protocol/coordination/memory.hpp"
@@ -54,33 +55,98 @@ bool is_over(const coordination::session& now, const scenarios::phase& which) {
     return !now.is_active() || now.round >= which.rounds;
 }
 
+/// Without its lines.
 std::optional<coordination::session> session_now(const services& with,
                                                  const storage::tenant_id& tenant,
                                                  const std::string& id) {
-    auto now =
-        with.sessions.with(tenant, id, [](const session_registry::room& in) { return in.now(); });
+    auto now = with.sessions.look(tenant, id, coordination::without_lines);
     if (!now) return std::nullopt;
     return std::move(*now);
 }
 
+/// What was said in these phases, as far as it is there.
+scenarios::phases_done spoken_in(const services& with, const storage::tenant_id& tenant,
+                                 const std::string& run_id, const std::set<std::string>& phases) {
+    scenarios::phases_done done;
+    for (const std::string& each : phases) {
+        auto said =
+            with.sessions.look(tenant, phase_session_id(run_id, each), scenarios::spoken_of);
+        if (said) done.insert_or_assign(each, std::move(*said));
+    }
+    return done;
+}
+
+/// What state_of() is made of.
+struct looked_run {
+    scenarios::run_state state;
+    std::vector<std::size_t> lines{};  // of each phase
+    bool is_over = true;
+};
+
+looked_run look_at(const services& with, const storage::tenant_id& tenant,
+                   const scenarios::kept_run& run) {
+    looked_run found{{run.id, run.what.id, with.runs.is_driven(tenant, run.id)}};
+    for (const scenarios::phase& each : run.what.phases) {
+        scenarios::run_state::phase_state phase{each.name, phase_session_id(run.id, each.name)};
+        std::size_t lines = 0;
+        const auto look = [&](const coordination::session& now) {
+            phase.is_begun = true;
+            phase.turns = now.turn;
+            phase.is_over = is_over(now, each);
+            lines = now.lines.size();
+            return true;
+        };
+        (void)with.sessions.look(tenant, phase.session_id, look);
+        found.lines.push_back(lines);
+        found.is_over = found.is_over && phase.is_over;
+        found.state.phases.push_back(std::move(phase));
+    }
+    return found;
+}
+
+std::shared_ptr<const run_registry::known_result> known_result_of(const services& with,
+                                                                  const storage::tenant_id& tenant,
+                                                                  const looked_run& found) {
+    if (!found.is_over) return nullptr;
+    auto came = with.runs.result(tenant, found.state.id);
+    return came != nullptr && came->lines == found.lines ? came : nullptr;
+}
+
+/// Blocks. Nothing when a session was deleted meanwhile.
+std::optional<scenarios::run_result> read_result(const services& with,
+                                                 const storage::tenant_id& tenant,
+                                                 const scenarios::kept_run& run) {
+    std::set<std::string> phases;
+    for (const scenarios::phase& each : run.what.phases) phases.insert(each.name);
+    const auto done = spoken_in(with, tenant, run.id, phases);
+    if (done.size() < phases.size()) return std::nullopt;
+    return scenarios::result_of(run.what, done);
+}
+
 }  // namespace
+
+scenarios::run_state known_state_of(const services& with, const storage::tenant_id& tenant,
+                                    const scenarios::kept_run& run) {
+    looked_run found = look_at(with, tenant, run);
+    found.state.is_over = found.is_over;
+    if (const auto came = known_result_of(with, tenant, found)) found.state.came = came->came;
+    return std::move(found.state);
+}
 
 scenarios::run_state state_of(const services& with, const storage::tenant_id& tenant,
                               const scenarios::kept_run& run) {
-    scenarios::run_state state{run.id, run.what.id, with.runs.is_driven(tenant, run.id)};
-    scenarios::phases_done done;
-    for (const scenarios::phase& each : run.what.phases) {
-        scenarios::run_state::phase_state phase{each.name, phase_session_id(run.id, each.name)};
-        if (auto now = session_now(with, tenant, phase.session_id)) {
-            phase.is_begun = true;
-            phase.turns = now->turn;
-            phase.is_over = is_over(*now, each);
-            if (phase.is_over) done.insert_or_assign(each.name, std::move(*now));
+    looked_run found = look_at(with, tenant, run);
+    found.state.is_over = found.is_over;
+    if (!found.is_over) return std::move(found.state);
+    auto came = known_result_of(with, tenant, found);
+    if (came == nullptr)
+        if (auto read = read_result(with, tenant, run)) {
+            came = std::make_shared<const run_registry::known_result>(
+                run_registry::known_result{found.lines, std::move(*read)});
+            with.runs.keep_result(tenant, run.id, came);
         }
-        state.phases.push_back(std::move(phase));
-    }
-    if (done.size() == run.what.phases.size()) state.came = scenarios::result_of(run.what, done);
-    return state;
+    if (came != nullptr) found.state.came = came->came;
+    return std::move(found.state);
 }
 
 scenario_run::scenario_run(const session_client& of, run_registry::known_run what,
@@ -103,11 +169,8 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
         co_return fail(errc::cancelled, "the client left");
     const std::vector<scenarios::phase>& phases = what_->what.phases;
     for (std::size_t i = 0; i < phases.size(); ++i) {
-        auto now = session_of(phases[i]);
-        if (now && is_over(*now, phases[i])) {
-            done_.insert_or_assign(phases[i].name, std::move(*now));
-            continue;
-        }
+        const auto now = session_of(phases[i]);
+        if (now && is_over(*now, phases[i])) continue;
         const bool is_gone = !now && i + 1 < phases.size() && session_of(phases[i + 1]);
         if (is_gone)
             co_return fail(errc::conflict, "the session of phase " + phases[i].name +
@@ -115,25 +178,33 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
         auto done = co_await take(phases[i]);
         if (!done) co_return done.error();
     }
-    co_return scenarios::run_complete_event(what_->id, scenarios::result_of(what_->what, done_));
+    auto state = [&] { return state_of(of_.with, of_.tenant, *what_); };
+    const scenarios::run_state over = co_await run_on(of_.with.workers, state);
+    if (!over.came)
+        co_return fail(errc::conflict, "a session of the run was deleted before its end");
+    co_return scenarios::run_complete_event(what_->id, *over.came);
 }
 
 protocol::result<coordination::session> scenario_run::opened(const scenarios::phase& which) {
+    const auto done = spoken_in(of_.with, of_.tenant, what_->id, scenarios::phases_quoted(which));
     auto opening = scenarios::opening_of(what_->what, which,
-                                         phase_session_id(what_->id, which.name), prefix_, done_);
+                                         phase_session_id(what_->id, which.name), prefix_, done);
     auto remembers = [&](const coordination::agent& who) {
         auto name = storage::agent_id::parse(coordination::memory_name(opening.made, who));
         return name && of_.with.sessions.remembers(name->of(of_.tenant));
     };
-    auto made = coordination::open_session(opening, remembers, [] { return new_hex_id(""); });
-    if (auto added = of_.with.sessions.add(of_.tenant, made, {}); !added) return added.error();
-    return made;
+    session made = coordination::open_session(opening, remembers, [] { return new_hex_id(""); });
+    session names = coordination::without_lines(made);
+    auto added = of_.with.sessions.add(of_.tenant, std::move(made), {});
+    if (!added) return added.error();
+    return names;
 }
 
 net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase& which) {
     auto begun = session_of(which);
     if (!begun) {
-        auto made = opened(which);
+        auto open = [&] { return opened(which); };
+        auto made = co_await run_on(of_.with.workers, open);
         if (!made) co_return made.error();
         begun = std::move(*made);
     }
@@ -150,7 +221,6 @@ net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase
     auto over = session_of(which);
     if (!over) co_return session_registry::no_session(begun->id);
     std::string complete = scenarios::phase_complete_event(which, *over);
-    done_.insert_or_assign(which.name, std::move(*over));
     if (!co_await send_(std::move(complete))) co_return fail(errc::cancelled, "the client left");
     co_return protocol::result<void>();
 }
@@ -158,11 +228,9 @@ net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase
 net::awaitable<protocol::result<void>> scenario_run::take_rounds(const scenarios::phase& which,
                                                                  const std::string& id) {
     session_driver driver(of_, id, how_, send_);
-    const auto place = [](const session_registry::room& in) {
-        return std::pair(in.now().round, in.now().is_active());
-    };
+    const auto place = [](const session& now) { return std::pair(now.round, now.is_active()); };
     while (true) {
-        auto now = of_.with.sessions.with(of_.tenant, id, place);
+        auto now = of_.with.sessions.look(of_.tenant, id, place);
         if (!now) co_return now.error();
         const auto [round, is_active] = *now;
         if (!is_active || round >= which.rounds) co_return protocol::result<void>();

@@ -25,9 +25,14 @@ std::vector<protocol::scenarios::scenario> shipped_scenarios();
 
 /// The session of a phase has the same name whoever makes it, before or after a restart.
 std::string phase_session_id(std::string_view run_id, std::string_view phase);
-/// How far a run is, by the sessions that there are.
+/// How far a run is, by the sessions that there are. Reads what came of it if that is not known,
+/// which may take long.
 protocol::scenarios::run_state state_of(const services& with, const storage::tenant_id& tenant,
                                         const protocol::scenarios::kept_run& run);
+/// The same at once: without what came of it, if that is not known.
+protocol::scenarios::run_state known_state_of(const services& with,
+                                              const storage::tenant_id& tenant,
+                                              const protocol::scenarios::kept_run& run);
 
 class scenario_run {
   public:
@@ -44,11 +49,13 @@ class scenario_run {
     using session = protocol::coordination::session;
 
     net::awaitable<protocol::result<void>> take(const protocol::scenarios::phase& which);
+    /// Blocks.
     protocol::result<session> opened(const protocol::scenarios::phase& which);
     net::awaitable<protocol::result<void>> take_rounds(const protocol::scenarios::phase& which,
                                                        const std::string& id);
     /// What the engine has of the agents' memories is erased.
     net::awaitable<protocol::result<void>> erase_memories(const session& of);
+    /// Without its lines.
     std::optional<session> session_of(const protocol::scenarios::phase& which) const;
 
     const session_client& of_;
@@ -57,7 +64,6 @@ class scenario_run {
     const event_sender send_;
     const bool rereads_;
     std::string prefix_{};  // of permanent agents' memories
-    protocol::scenarios::phases_done done_{};
 };
 
 }  // namespace semantic::server

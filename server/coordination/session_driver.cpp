@@ -17,6 +17,13 @@ using protocol::errc;
 namespace {
 
 constexpr int aside_tokens_max = 512;
+// No text has more on average. What an agent would have to read beyond it can never fit the
+// context, and is not put together.
+constexpr std::size_t bytes_per_token_most = 32;
+// What a turn adds to its session beside what its agent reads, twice.
+constexpr std::size_t turn_bytes = std::size_t{64} << 10;
+// More than this is read in its turn, not ahead of it.
+constexpr std::size_t read_ahead_bytes_max = std::size_t{1} << 20;
 
 /// What is read ahead has nobody to tell; what it computed is counted.
 class counts_reading final : public engine::generation_sink {
@@ -60,12 +67,14 @@ std::string new_hex_id(std::string_view prefix) {
 }
 
 session_driver::session_driver(const session_client& of, std::string session_id,
-                               coordination::answer_wish how, event_sender send)
+                               coordination::answer_wish how, event_sender send,
+                               end_listener at_end)
     : of_(of),
       sessions_(of.with.sessions),
       id_(std::move(session_id)),
       how_(std::move(how)),
       send_(std::move(send)),
+      at_end_(std::move(at_end)),
       streams_(of.link) {}
 
 engine::generation_request session_driver::request_for(const room& in, int agent,
@@ -85,14 +94,28 @@ engine::generation_request session_driver::request_for(const room& in, int agent
     return wanted;
 }
 
-session_driver::open_turn session_driver::begin(const room& in, const coordination::turn_plan& plan,
-                                                int turn) {
+protocol::result<void> session_driver::check_reading(const room& in, int agent,
+                                                     std::size_t reads) const {
+    const std::size_t bytes = coordination::unread_bytes(in.now(), agent, reads);
+    const int context = of_.engine->info().context_tokens_max;
+    const std::size_t most = static_cast<std::size_t>(context) * bytes_per_token_most;
+    if (bytes > most)
+        return fail(errc::prompt_too_long, "agent " + agent_at(in.now(), agent).id +
+                                               " would have to read " + std::to_string(bytes) +
+                                               " bytes; the context has " +
+                                               std::to_string(context) + " tokens");
+    return in.check_space(2 * bytes + turn_bytes);
+}
+
+protocol::result<session_driver::open_turn> session_driver::begin(
+    const room& in, const coordination::turn_plan& plan, int turn) {
+    if (auto ok = check_reading(in, plan.agent, plan.reads); !ok) return ok.error();
     coordination::prompt asked = coordination::prompt_of(in.now(), in.memory_of(plan.agent), plan);
     std::string reading = asked.reading;
     auto wanted = request_for(in, plan.agent, std::move(asked));
     auto answer = std::make_unique<agent_answer>(of_, streams_, std::move(wanted));
     in.add_run(answer->run());
-    return {plan, turn, std::move(reading), in.agent_id(plan.agent), std::move(answer)};
+    return open_turn{plan, turn, std::move(reading), in.agent_id(plan.agent), std::move(answer)};
 }
 
 text_listener session_driver::sends_pings() {
@@ -100,28 +123,34 @@ text_listener session_driver::sends_pings() {
     return [this](std::string) { return send_(coordination::ping_event()); };
 }
 
-text_listener session_driver::sends_tokens_of(int agent) {
+text_listener session_driver::sends_tokens_of(coordination::shown_agent speaker,
+                                              coordination::streamed_turn* gathered) {
     if (!send_) return {};
-    return [this, agent, so_far = std::string()](std::string text) mutable {
+    return [this, speaker = std::move(speaker), gathered,
+            so_far = std::string()](std::string text) mutable {
         if (text.empty()) return send_(coordination::ping_event());
         so_far += text;
-        auto event = with([&](const room& in) {
-            return coordination::token_event(in.now(), agent, text, so_far);
-        });
-        return send_(event ? std::move(*event) : std::string());
+        if (gathered != nullptr) gathered->add_token(text);
+        return send_(coordination::token_event(speaker, text, so_far));
     };
 }
 
-net::awaitable<protocol::result<session_driver::turn_report>> session_driver::finish(
-    open_turn& open) {
+net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, last_check is_last) {
+    coordination::streamed_turn streamed{open.plan.agent};
+    coordination::shown_agent speaker;
     if (send_) {
-        auto event = with([&](const room& in) {
-            return coordination::turn_start_event(in.now(), open.plan, open.turn);
-        });
+        auto show = [&](const session& now) {
+            const coordination::agent& who = agent_at(now, open.plan.agent);
+            speaker = {who.id, who.name};
+            return coordination::turn_start_event(now, open.plan, open.turn);
+        };
+        auto event = sessions_.look(of_.tenant, id_, show);
         if (!event) co_return event.error();
+        if (gathers_) streamed.start = *event;
         if (!co_await send_(std::move(*event))) co_return fail(errc::cancelled, "the client left");
     }
-    auto heard = co_await open.answer->hear(sends_tokens_of(open.plan.agent));
+    auto heard = co_await open.answer->hear(
+        sends_tokens_of(std::move(speaker), gathers_ ? &streamed : nullptr));
     if (!heard) co_return heard.error();
     turn_report report;
     report.memory_name = open.memory.str();
@@ -138,29 +167,42 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::fi
         report.event.is_remembered = coordination::remember(
             in.memory_of(open.plan.agent), who, std::move(open.reading), std::move(heard->text));
         coordination::apply(now, report.event);
-        return send_ ? coordination::turn_complete_event(now, report) : std::string();
+        std::string complete = send_ ? coordination::turn_complete_event(now, report) : "";
+        taken_.reports.push_back(std::move(report));
+        if (gathers_) {
+            streamed.complete = complete;
+            taken_.streamed.push_back(std::move(streamed));
+        }
+        if (at_end_ && is_last(now)) at_end_(in, taken_);
+        return complete;
     };
     auto event = with(take);
     if (!event) co_return event.error();
+    if (!send_) co_return protocol::result<void>();
     // Whoever is told of the turn finds it there after a restart.
-    if (send_) {
-        auto keep = [&] { return keep_session(sessions_, *of_.engine, of_.tenant, id_); };
-        auto kept = co_await run_on(of_.with.workers, keep);
-        if (!kept) co_return kept.error();
-    }
+    auto keep = [&] { return keep_session(sessions_, *of_.engine, of_.tenant, id_); };
+    auto kept = co_await run_on(of_.with.workers, keep);
+    if (!kept) co_return kept.error();
     // The turn was taken, whether or not its client is still there to hear of it.
-    if (send_) co_await send_(std::move(*event));
-    co_return std::move(report);
+    co_await send_(std::move(*event));
+    co_return protocol::result<void>();
 }
 
-net::awaitable<protocol::result<session_driver::turn_report>> session_driver::turn(
-    coordination::turn_wish wish) {
+net::awaitable<protocol::result<void>> session_driver::turn(coordination::turn_wish wish) {
+    taken_ = {};
+    const last_check always = [](const session&) { return true; };
+    co_return co_await take_turn(std::move(wish), always);
+}
+
+net::awaitable<protocol::result<void>> session_driver::take_turn(coordination::turn_wish wish,
+                                                                 last_check is_last) {
     auto felt = co_await urgencies();
     if (!felt) co_return felt.error();
     auto start = [&](const room& in) -> protocol::result<open_turn> {
         auto plan = coordination::next_turn(in.now(), wish, *felt);
         if (!plan) return plan.error();
-        open_turn begun = begin(in, *plan, in.now().turn);
+        auto begun = begin(in, *plan, in.now().turn);
+        if (!begun) return begun;
         // Whoever speaks behind this one reads meanwhile, so that only this answer is left for it.
         const bool is_in_order = plan->agent == coordination::next_speaker(in.now());
         const auto behind = coordination::turn_behind_next(in.now(), ends_with_round_);
@@ -169,46 +211,53 @@ net::awaitable<protocol::result<session_driver::turn_report>> session_driver::tu
     };
     auto open = with(start);
     if (!open) co_return open.error();
-    co_return co_await finish(*open);
+    co_return co_await finish(*open, std::move(is_last));
 }
 
-net::awaitable<protocol::result<std::vector<session_driver::turn_report>>> session_driver::round() {
-    std::vector<turn_report> reports;
-    auto start = [&](const room& in) {
-        std::vector<open_turn> open;
-        if (in.now().form != coordination::topology::broadcast) return open;
-        for (const auto& plan : coordination::rest_of_round(in.now()))
-            open.push_back(begin(in, plan, in.now().turn + static_cast<int>(open.size())));
-        return open;
-    };
-    auto side_by_side = with(start);
+protocol::result<std::vector<session_driver::open_turn>> session_driver::begin_side_by_side(
+    const room& in) {
+    std::vector<open_turn> open;
+    if (in.now().form != coordination::topology::broadcast) return open;
+    for (const auto& plan : coordination::rest_of_round(in.now())) {
+        auto one = begin(in, plan, in.now().turn + static_cast<int>(open.size()));
+        if (!one) return one.error();
+        open.push_back(std::move(*one));
+    }
+    return open;
+}
+
+net::awaitable<protocol::result<void>> session_driver::round() {
+    taken_ = {};
+    auto side_by_side = with([&](const room& in) { return begin_side_by_side(in); });
     if (!side_by_side) co_return side_by_side.error();
+    const std::size_t count = side_by_side->size();
     for (open_turn& each : *side_by_side) {
-        auto report = co_await finish(each);
-        if (!report) co_return report.error();
-        reports.push_back(std::move(*report));
+        auto done =
+            co_await finish(each, [&](const session&) { return taken_.reports.size() == count; });
+        if (!done) co_return done.error();
     }
-    if (!reports.empty()) co_return reports;
-    auto position = [](const room& in) { return std::pair(in.now().round, in.now().is_active()); };
-    const auto first = with(position);
+    if (count > 0) co_return protocol::result<void>();
+    const auto first =
+        sessions_.look(of_.tenant, id_, [](const session& now) { return now.round; });
     if (!first) co_return first.error();
+    bool is_over = false;
+    const last_check ends = [&](const session& now) {
+        return is_over = now.round != *first || !now.is_active();
+    };
     // The first turn is tried in any case: it says what is wrong with a session that is over.
-    for (auto now = *first; now.first == first->first && (now.second || reports.empty());) {
+    while (!is_over) {
         const coordination::turn_wish whoever_is_next;
-        auto report = co_await turn(whoever_is_next);
-        if (!report) co_return report.error();
-        reports.push_back(std::move(*report));
-        auto next = with(position);
-        if (!next) co_return next.error();
-        now = *next;
+        auto done = co_await take_turn(whoever_is_next, ends);
+        if (!done) co_return done.error();
     }
-    co_return reports;
+    co_return protocol::result<void>();
 }
 
-std::vector<session_driver::aside> session_driver::ask_aside(
+protocol::result<std::vector<session_driver::aside>> session_driver::ask_aside(
     const room& in, const std::vector<int>& agents, const coordination::held_question& what) {
     std::vector<aside> asked;
     for (int agent : agents) {
+        if (auto ok = check_reading(in, agent, in.now().lines.size()); !ok) return ok.error();
         auto prompt = coordination::prompt_aside(in.now(), in.memory_of(agent), agent, what.text);
         const bool stays = prompt.append;
         auto wanted = request_for(in, agent, std::move(prompt));
@@ -242,7 +291,7 @@ net::awaitable<protocol::result<std::vector<std::string>>> session_driver::hear(
 }
 
 net::awaitable<protocol::result<coordination::urgencies>> session_driver::urgencies() {
-    auto ask = [&](const room& in) {
+    auto ask = [&](const room& in) -> protocol::result<std::vector<aside>> {
         const session& now = in.now();
         const bool is_asked = now.form == coordination::topology::interrupt && now.is_active();
         const std::vector<int> candidates = coordination::urgency_candidates(now);
@@ -258,48 +307,60 @@ net::awaitable<protocol::result<coordination::urgencies>> session_driver::urgenc
     co_return felt;
 }
 
-net::awaitable<protocol::result<std::size_t>> session_driver::decide(
+protocol::result<bool> session_driver::count_votes(const room& in, std::size_t which,
+                                                   const std::vector<int>& voters,
+                                                   const std::vector<std::string>& answers) {
+    session& now = in.now();
+    for (std::size_t i = 0; i < voters.size(); ++i) {
+        // A client may have voted for the last of them meanwhile.
+        if (now.questions[which].is_closed) break;
+        auto cast = coordination::read_ballot(now, now.questions[which], voters[i], answers[i]);
+        if (!cast) return cast.error();
+        auto one = coordination::vote_of(now, now.questions[which], *cast, new_hex_id(""));
+        if (!one) return one.error();
+        coordination::apply(now, coordination::voted{which, *one, new_hex_id("")});
+    }
+    coordination::settle(now, which, new_hex_id(""));
+    const bool is_closed = now.questions[which].is_closed;
+    if (is_closed && at_end_) at_end_(in, taken_);
+    return is_closed;
+}
+
+net::awaitable<protocol::result<void>> session_driver::decide(
     coordination::decision_request wanted) {
     how_.sampling = wanted.sampling;
-    auto put = with([&](const room& in) {
+    taken_ = {};
+    auto put = with([&](const room& in) -> protocol::result<std::size_t> {
+        if (auto ok = in.check_space(turn_bytes); !ok) return ok.error();
         return coordination::put_question(in.now(), wanted.question, wanted.choices);
     });
     if (!put) co_return put.error();
-    const std::size_t which = *put;
-    while (true) {
+    const std::size_t which = taken_.question = *put;
+    for (bool is_over = false; !is_over;) {
         std::vector<int> voters;
-        auto ask = [&](const room& in) {
+        auto ask = [&](const room& in) -> protocol::result<std::vector<aside>> {
             const coordination::question& asked = in.now().questions[which];
             if (!asked.is_closed) voters = coordination::missing_voters(in.now(), asked);
+            if (voters.empty() && at_end_) at_end_(in, taken_);
             return ask_aside(in, voters, coordination::ballot_for(in.now(), asked));
         };
         auto asked = with(ask);
         if (!asked) co_return asked.error();
-        if (voters.empty()) co_return which;
+        if (voters.empty()) break;
         auto answers = co_await hear(std::move(*asked));
         if (!answers) co_return answers.error();
-        auto count = [&](const room& in) -> protocol::result<void> {
-            session& now = in.now();
-            for (std::size_t i = 0; i < voters.size(); ++i) {
-                // A client may have voted for the last of them meanwhile.
-                if (now.questions[which].is_closed) break;
-                auto cast =
-                    coordination::read_ballot(now, now.questions[which], voters[i], (*answers)[i]);
-                if (!cast) return cast.error();
-                auto one = coordination::vote_of(now, now.questions[which], *cast, new_hex_id(""));
-                if (!one) return one.error();
-                coordination::apply(now, coordination::voted{which, *one, new_hex_id("")});
-            }
-            coordination::settle(now, which, new_hex_id(""));
-            return {};
-        };
-        auto counted = with(count);
+        auto counted =
+            with([&](const room& in) { return count_votes(in, which, voters, *answers); });
         if (!counted) co_return counted.error();
+        is_over = *counted;
     }
+    co_return protocol::result<void>();
 }
 
 void session_driver::read_for(const room& in, const coordination::turn_plan& plan,
                               bool is_followed) {
+    const std::size_t bytes = coordination::unread_bytes(in.now(), plan.agent, plan.reads);
+    if (bytes > read_ahead_bytes_max) return;
     auto ahead = coordination::prompt_ahead(in.now(), in.memory_of(plan.agent), plan, is_followed);
     if (!ahead) return;
     auto wanted = request_for(in, plan.agent, std::move(*ahead));

@@ -21,23 +21,36 @@ namespace semantic::server {
 /// Sends events to the client. Returns: false when it is gone.
 using event_sender = std::function<net::awaitable<bool>(std::string)>;
 
+/// What a request has come to: the turns that were taken, or the question that was decided.
+struct taken_turns {
+    std::vector<protocol::coordination::turn_report> reports{};
+    std::vector<protocol::coordination::streamed_turn> streamed{};  // if they are to be kept
+    std::size_t question = 0;
+};
+/// Called once, under the lock under which the last of what was asked for is applied: what it keeps
+/// is written together with that, or not at all.
+using end_listener = std::function<void(const session_registry::room&, taken_turns&)>;
+
 class session_driver {
   public:
     using turn_report = protocol::coordination::turn_report;
 
-    /// `send`: empty when nothing is streamed. All that is referred to outlives the driver.
+    /// `send`: empty when nothing is streamed. `at_end` may be empty. All that is referred to
+    /// outlives the driver.
     session_driver(const session_client& of, std::string session_id,
-                   protocol::coordination::answer_wish how, event_sender send);
+                   protocol::coordination::answer_wish how, event_sender send,
+                   end_listener at_end = {});
+    /// What is streamed is gathered for `at_end`.
+    void gather_streams() { gathers_ = true; }
 
     /// Errors: those of next_turn(), of the engine, cancelled, timeout.
-    net::awaitable<protocol::result<turn_report>> turn(protocol::coordination::turn_wish wish);
+    net::awaitable<protocol::result<void>> turn(protocol::coordination::turn_wish wish);
     /// What is left of the round, in broadcast side by side. Errors: as turn(); turns that were
     /// taken before stay.
-    net::awaitable<protocol::result<std::vector<turn_report>>> round();
-    /// All whose votes are missing are asked, side by side, until the question is closed. Returns:
-    /// its place among those of the session. Errors: those of put_question(), of the engine.
-    net::awaitable<protocol::result<std::size_t>> decide(
-        protocol::coordination::decision_request wanted);
+    net::awaitable<protocol::result<void>> round();
+    /// All whose votes are missing are asked, side by side, until the question is closed. Errors:
+    /// those of put_question(), of the engine.
+    net::awaitable<protocol::result<void>> decide(protocol::coordination::decision_request wanted);
     /// Whoever comes next reads what there is, behind the reply.
     void read_ahead();
     /// No round is taken behind the present one: nobody reads for it.
@@ -65,14 +78,31 @@ class session_driver {
                                            protocol::coordination::prompt asked) const;
     /// What is read ahead of this turn is asked for.
     void read_for(const room& in, const protocol::coordination::turn_plan& plan, bool is_followed);
-    open_turn begin(const room& in, const protocol::coordination::turn_plan& plan, int turn);
-    net::awaitable<protocol::result<turn_report>> finish(open_turn& open);
-    std::vector<aside> ask_aside(const room& in, const std::vector<int>& agents,
-                                 const protocol::coordination::held_question& what);
+    /// Whether the turn that was applied last is the last of those that were asked for.
+    using last_check = std::function<bool(const protocol::coordination::session&)>;
+
+    /// Whether an agent may read so much, and the session grow by it. Errors: prompt_too_long,
+    /// those of check_space().
+    protocol::result<void> check_reading(const room& in, int agent, std::size_t reads) const;
+    protocol::result<open_turn> begin(const room& in, const protocol::coordination::turn_plan& plan,
+                                      int turn);
+    protocol::result<std::vector<open_turn>> begin_side_by_side(const room& in);
+    net::awaitable<protocol::result<void>> finish(open_turn& open, last_check is_last);
+    net::awaitable<protocol::result<void>> take_turn(protocol::coordination::turn_wish wish,
+                                                     last_check is_last);
+    /// Counts the votes of `voters`. Returns: whether the question is closed.
+    protocol::result<bool> count_votes(const room& in, std::size_t which,
+                                       const std::vector<int>& voters,
+                                       const std::vector<std::string>& answers);
+    protocol::result<std::vector<aside>> ask_aside(
+        const room& in, const std::vector<int>& agents,
+        const protocol::coordination::held_question& what);
     /// Their answers, in order.
     net::awaitable<protocol::result<std::vector<std::string>>> hear(std::vector<aside> asked);
     net::awaitable<protocol::result<protocol::coordination::urgencies>> urgencies();
-    text_listener sends_tokens_of(int agent);
+    /// `gathered`: null, or where the tokens are kept, too.
+    text_listener sends_tokens_of(protocol::coordination::shown_agent speaker,
+                                  protocol::coordination::streamed_turn* gathered);
     text_listener sends_pings();
     template <class Work>
     auto with(Work work) {
@@ -84,6 +114,9 @@ class session_driver {
     std::string id_;
     protocol::coordination::answer_wish how_;
     event_sender send_;
+    end_listener at_end_;
+    taken_turns taken_{};
+    bool gathers_ = false;
     client_streams streams_;
     bool ends_with_round_ = false;
 };

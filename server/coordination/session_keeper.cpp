@@ -1,7 +1,6 @@
 #include "server/coordination/session_keeper.hpp"
 
 #include <array>
-#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -36,12 +35,12 @@ protocol::result<void> as_protocol(const storage::result<void>& done) {
 /// Parts that no session names: the server ended between the writing of a part and of its session,
 /// or while one was removed. Requires: all sessions are loaded.
 void erase_orphans(const session_registry& sessions, engine::engine& engine,
-                   const storage::kept_records& all) {
-    for (const storage::kept_record& each : all.whole) {
+                   const storage::record_names& all) {
+    for (const storage::record_name& each : all.whole) {
         if (!each.name.starts_with(part_head)) continue;
         const std::size_t end = each.name.rfind(':');
         const std::string id = each.name.substr(part_head.size(), end - part_head.size());
-        const auto keeping = sessions.keeping(each.tenant, id);
+        const auto keeping = sessions.keeping(each.tenant, id).parts;
         if (keeping != nullptr) {
             std::lock_guard one_at_a_time(keeping->mutex);
             if (keeping->stored.contains(each.name.substr(end + 1))) continue;
@@ -67,34 +66,82 @@ protocol::result<void> erase_parts(engine::engine& engine, const storage::tenant
     return {};
 }
 
+std::string text_of(const session_registry::part_to_write& part) {
+    return part.lines.empty() ? protocol::coordination::exchanges_part(part.exchanges)
+                              : protocol::coordination::lines_part(part.lines);
+}
+
+std::set<std::string> parts_of(const protocol::coordination::kept_head& head) {
+    std::set<std::string> names;
+    for (const auto& each : head.line_parts) names.insert(each.name);
+    for (const auto& [agent, memory] : head.memories)
+        for (const auto& each : memory.parts) names.insert(each.name);
+    return names;
+}
+
+protocol::result<void> load_one(session_registry& sessions, run_registry& runs,
+                                engine::engine& engine, const storage::record_name& which) {
+    const bool is_session = which.name.starts_with(record_head);
+    if (!is_session && !which.name.starts_with(run_head)) return {};
+    const auto record = engine.read_record(which.tenant, which.name);
+    if (!record) return protocol::from_storage(record.error());
+    if (!is_session) return runs.load(which.tenant, record->bytes);
+    const std::string id = which.name.substr(record_head.size());
+    const auto part = [&](const std::string& name) -> std::optional<std::string> {
+        auto found = engine.read_record(which.tenant, part_name(id, name));
+        if (!found) return std::nullopt;
+        return std::move(found->bytes);
+    };
+    return sessions.load(which.tenant, record->bytes, part);
+}
+
 }  // namespace
 
 protocol::result<void> keep_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id) {
-    const auto keeping = sessions.keeping(tenant, id);
-    if (keeping == nullptr) return {};
+    const auto [keeping, wanted] = sessions.keeping(tenant, id);
+    if (keeping == nullptr) return session_registry::no_session(id);
     std::lock_guard one_at_a_time(keeping->mutex);
-    auto record = sessions.record_of(tenant, id, keeping->stored);
-    if (!record) return {};
-    // The head names its parts, so that it comes behind those that are new, and in front of the end
-    // of those that it no longer needs.
-    for (auto& [part, bytes] : record->fresh) {
-        auto kept =
-            as_protocol(engine.keep_record({tenant, part_name(id, part), std::move(bytes)}));
+    // Who had the mutex before may have written what is wanted here, too.
+    while (keeping->written.load() < wanted) {
+        const auto next = sessions.next_to_write(tenant, id, keeping->stored);
+        if (!next) return next.error();
+        if (next->part) {
+            auto kept = as_protocol(engine.keep_record(
+                {tenant, part_name(id, next->part->name), text_of(*next->part)}));
+            if (!kept) return kept;
+            keeping->stored.insert(next->part->name);
+            continue;
+        }
+        // The head names its parts, so that it comes after those that are new, and before the end
+        // of those that it no longer needs.
+        auto kept = as_protocol(engine.keep_record(
+            {tenant, record_name(id), protocol::coordination::to_record(next->head->head)}));
         if (!kept) return kept;
-        keeping->stored.insert(part);
+        keeping->written.store(next->head->changes);
+        // A part that stays takes its place on the disk and does no other harm: what is wanted is
+        // written.
+        (void)erase_parts(engine, tenant, id, *keeping, parts_of(next->head->head));
     }
-    auto kept = as_protocol(engine.keep_record({tenant, record_name(id), std::move(record->head)}));
-    if (!kept) return kept;
-    return erase_parts(engine, tenant, id, *keeping, record->parts);
+    return {};
 }
 
-protocol::result<void> drop_session(engine::engine& engine, const storage::tenant_id& tenant,
-                                    const std::string& id, session_registry::kept_parts& keeping) {
-    std::lock_guard one_at_a_time(keeping.mutex);
+bool is_kept(const session_registry& sessions, const storage::tenant_id& tenant,
+             const std::string& id) {
+    const auto [keeping, changes] = sessions.keeping(tenant, id);
+    return keeping != nullptr && keeping->written.load() >= changes;
+}
+
+protocol::result<void> drop_session(session_registry& sessions, engine::engine& engine,
+                                    const storage::tenant_id& tenant, const std::string& id) {
+    const auto keeping = sessions.keeping(tenant, id).parts;
+    if (keeping == nullptr) return {};
+    std::lock_guard one_at_a_time(keeping->mutex);
+    // Whatever comes of it, what is there now is to be written anew if the session stays.
+    keeping->written.store(0);
     auto dropped = as_protocol(engine.erase_record(tenant, record_name(id)));
     if (!dropped) return dropped;
-    return erase_parts(engine, tenant, id, keeping, {});
+    return erase_parts(engine, tenant, id, *keeping, {});
 }
 
 protocol::result<void> keep_run(engine::engine& engine, const storage::tenant_id& tenant,
@@ -111,26 +158,13 @@ protocol::result<void> drop_run(engine::engine& engine, const storage::tenant_id
 std::vector<std::string> load_sessions(session_registry& sessions, run_registry& runs,
                                        engine::engine& engine) {
     constexpr std::array heads{record_head, run_head, part_head};
-    const storage::kept_records all = engine.records(heads);
+    const storage::record_names all = engine.record_names(heads);
     std::vector<std::string> faults;
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
-    std::map<std::pair<storage::tenant_id, std::string>, const std::string*> parts;
-    for (const storage::kept_record& each : all.whole)
-        if (each.name.starts_with(part_head)) parts[{each.tenant, each.name}] = &each.bytes;
-    for (const storage::kept_record& each : all.whole) {
-        protocol::result<void> loaded;
-        if (each.name.starts_with(record_head)) {
-            const std::string id = each.name.substr(record_head.size());
-            const auto part = [&](const std::string& name) -> std::optional<std::string> {
-                const auto found = parts.find({each.tenant, part_name(id, name)});
-                if (found == parts.end()) return std::nullopt;
-                return *found->second;
-            };
-            loaded = sessions.load(each.tenant, each.bytes, part);
-        }
-        if (each.name.starts_with(run_head)) loaded = runs.load(each.tenant, each.bytes);
-        if (!loaded) faults.push_back(each.name + ": " + loaded.error().what);
-    }
+    // One after the other: no more than one record's bytes are in memory at once.
+    for (const storage::record_name& each : all.whole)
+        if (auto loaded = load_one(sessions, runs, engine, each); !loaded)
+            faults.push_back(each.name + ": " + loaded.error().what);
     if (faults.empty()) erase_orphans(sessions, engine, all);
     return faults;
 }

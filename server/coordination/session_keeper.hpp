@@ -14,13 +14,18 @@
 
 namespace semantic::server {
 
-/// Writes the session as it is now; of one that is no more, nothing. What is done afterwards lasts
-/// with a later call. Errors: those of keep_record(); the earlier version stays.
+/// Writes the session as it is now, unless that was done. What is done afterwards lasts with a
+/// later call. Errors: those of keep_record(): the earlier version stays; not_found; conflict,
+/// while the session is removed.
 protocol::result<void> keep_session(session_registry& sessions, engine::engine& engine,
                                     const storage::tenant_id& tenant, const std::string& id);
-/// Removes a session that the registry has let go of. `keeping`: its, from before that.
-protocol::result<void> drop_session(engine::engine& engine, const storage::tenant_id& tenant,
-                                    const std::string& id, session_registry::kept_parts& keeping);
+/// Whether the session is written as it is now.
+bool is_kept(const session_registry& sessions, const storage::tenant_id& tenant,
+             const std::string& id);
+/// Removes the record of a session that is leaving (session_registry::leave), or was never whole.
+/// Errors: those of erase_record(): some of it may be gone, and keep_session() writes it anew.
+protocol::result<void> drop_session(session_registry& sessions, engine::engine& engine,
+                                    const storage::tenant_id& tenant, const std::string& id);
 /// Errors: those of keep_record().
 protocol::result<void> keep_run(engine::engine& engine, const storage::tenant_id& tenant,
                                 const run_registry::kept_run& run);

@@ -1,31 +1,97 @@
 #include "server/coordination/session_registry.hpp"
 
 #include <algorithm>
-#include <set>
 
+#include "protocol/coordination/api.hpp"
 #include "server/coordination/session_driver.hpp"
 
 namespace semantic::server {
 
 namespace coordination = protocol::coordination;
+using coordination::stored_part;
 using protocol::errc;
 
 namespace {
+
+// Of lines, and of what one agent remembers: beyond it they are no longer written with each change.
+constexpr std::size_t lines_rest_bytes_max = std::size_t{256} << 10;
+constexpr std::size_t exchanges_rest_bytes_max = std::size_t{64} << 10;
 
 protocol::failure is_busy(const std::string& id) {
     return fail(errc::conflict, "Session " + id + " is taking a turn");
 }
 
+std::size_t items_in(const std::vector<stored_part>& parts) {
+    std::size_t items = 0;
+    for (const stored_part& each : parts) items += each.items;
+    return items;
+}
+
+/// Names parts for what is many or long and in none yet.
+template <class T>
+void name_parts(const std::vector<T>& items, std::size_t rest_bytes_max,
+                std::vector<stored_part>& parts) {
+    for (std::size_t begin = items_in(parts);;) {
+        std::size_t bytes = 0;
+        std::size_t end = begin;
+        while (end < items.size() && bytes < session_registry::part_bytes_max)
+            bytes += bytes_of(items[end++]);
+        const bool is_long = end - begin >= coordination::part_items || bytes >= rest_bytes_max;
+        if (!is_long) return;
+        parts.push_back({new_hex_id(""), end - begin});
+        begin = end;
+    }
+}
+
+template <class T>
+std::vector<T> items_from(const std::vector<T>& items, std::size_t begin, std::size_t count) {
+    const auto first = items.begin() + static_cast<std::ptrdiff_t>(std::min(begin, items.size()));
+    const auto left = static_cast<std::size_t>(items.end() - first);
+    return {first, first + static_cast<std::ptrdiff_t>(std::min(count, left))};
+}
+
+template <class T>
+std::vector<T> rest_of(const std::vector<T>& items, const std::vector<stored_part>& parts) {
+    return items_from(items, items_in(parts), items.size());
+}
+
+/// Gives the first of the parts that is not stored to `found(part, its first item)`. Returns:
+/// whether there is one.
+template <class Found>
+bool find_unstored(const std::vector<stored_part>& parts, const std::set<std::string>& stored,
+                   Found found) {
+    std::size_t begin = 0;
+    for (const stored_part& each : parts) {
+        if (!stored.contains(each.name)) {
+            found(each, begin);
+            return true;
+        }
+        begin += each.items;
+    }
+    return false;
+}
+
+std::string in_mib(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
 }  // namespace
+
+session_bounds session_bounds::for_memory(std::size_t bytes) {
+    constexpr std::size_t least = std::size_t{8} << 20;
+    session_bounds bounds;
+    if (bytes == 0) return bounds;
+    bounds.tenant_bytes = std::clamp(bytes / 8, least, bounds.tenant_bytes);
+    bounds.all_bytes = std::clamp(bytes / 4, least, bounds.all_bytes);
+    return bounds;
+}
 
 session_registry::session& session_registry::room::now() const { return live_.now; }
 
-storage::agent_id session_registry::room::agent_id(int agent) const {
-    return session_registry::agent_id(tenant_, live_.now, agent);
+const storage::agent_id& session_registry::room::agent_id(int agent) const {
+    return live_.agents[static_cast<std::size_t>(agent)];
 }
 
 session_registry::memory& session_registry::room::memory_of(int agent) const {
-    return of_.memories_[agent_id(agent)];
+    return tenant_.memories[agent_id(agent)].what;
 }
 
 std::shared_ptr<std::atomic<int>> session_registry::room::read_ahead(int agent) const {
@@ -42,134 +108,307 @@ std::vector<engine_run> session_registry::room::runs() const {
     return live_.runs;
 }
 
+protocol::result<void> session_registry::room::check_space(std::size_t bytes) const {
+    return of_.check_space(tenant_, bytes);
+}
+
+protocol::result<session_registry::known_reply> session_registry::room::find_reply(
+    const keyed_request& wanted) const {
+    return session_registry::find_reply(live_, wanted);
+}
+
+void session_registry::room::keep_reply(kept_reply made) const {
+    const std::size_t bytes = bytes_of(made);
+    live_.replies.push_back(
+        {std::make_shared<const kept_reply>(std::move(made)), bytes, ++of_.replies_});
+    live_.reply_bytes += bytes;
+    tenant_.reply_bytes += bytes;
+    of_.drop_replies(tenant_, live_);
+}
+
 protocol::failure session_registry::no_session(const std::string& id) {
     return fail(errc::not_found, "Session " + id + " not found");
 }
 
-session_registry::live* session_registry::find(const storage::tenant_id& tenant,
+protocol::failure session_registry::is_leaving(const std::string& id) {
+    return fail(errc::conflict, "Session " + id + " is being deleted");
+}
+
+session_registry::place session_registry::find(const storage::tenant_id& tenant,
                                                const std::string& id) {
-    auto found = sessions_.find(key(tenant, id));
-    return found == sessions_.end() ? nullptr : &found->second;
+    const auto of = tenants_.find(tenant);
+    if (of == tenants_.end()) return {};
+    const auto found = of->second.sessions.find(id);
+    return {&of->second, found == of->second.sessions.end() ? nullptr : &found->second};
 }
 
-storage::agent_id session_registry::agent_id(const storage::tenant_id& tenant, const session& of,
-                                             int agent) {
-    const auto& who = of.agents[static_cast<std::size_t>(agent)];
-    // Names were checked when the session was opened.
-    return storage::agent_id::parse(coordination::memory_name(of, who)).value().of(tenant);
+const session_registry::live* session_registry::find_live(const storage::tenant_id& tenant,
+                                                          const std::string& id) const {
+    const auto of = tenants_.find(tenant);
+    if (of == tenants_.end()) return nullptr;
+    const auto found = of->second.sessions.find(id);
+    return found == of->second.sessions.end() ? nullptr : &found->second;
 }
 
-std::size_t session_registry::count_locked(const storage::tenant_id& tenant) const {
-    std::size_t sessions = 0;
-    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
-        if (each->first.first != tenant) break;
-        ++sessions;
+void session_registry::add_bytes(tenant_state& of, std::size_t more, std::size_t less) noexcept {
+    of.bytes = of.bytes + more - less;
+    bytes_ = bytes_ + more - less;
+}
+
+void session_registry::count_memory(tenant_state& of, known_memory& one) noexcept {
+    const std::size_t before = one.bytes;
+    // Exchanges are only added, unless all were forgotten.
+    if (one.counted > one.what.exchanges.size()) one.counted = one.bytes = 0;
+    if (one.counted == 0) one.bytes = one.what.system.size();
+    for (; one.counted < one.what.exchanges.size(); ++one.counted)
+        one.bytes += bytes_of(one.what.exchanges[one.counted]);
+    add_bytes(of, one.bytes, before);
+}
+
+void session_registry::count_changes(const place& at) noexcept {
+    ++at.one->changes;
+    at.one->status = nullptr;
+    const std::size_t before = at.one->bytes;
+    at.one->bytes = bytes_of(at.one->now) + at.one->reply_bytes;
+    add_bytes(*at.of, at.one->bytes, before);
+    for (const storage::agent_id& each : at.one->agents) {
+        const auto known = at.of->memories.find(each);
+        if (known != at.of->memories.end()) count_memory(*at.of, known->second);
     }
-    return sessions;
+}
+
+void session_registry::drop_unused_memories(tenant_state& of) {
+    for (auto each = of.memories.begin(); each != of.memories.end();) {
+        if (each->second.sessions > 0) {
+            ++each;
+            continue;
+        }
+        add_bytes(of, 0, each->second.bytes);
+        each = of.memories.erase(each);
+        --memories_;
+    }
+}
+
+protocol::result<void> session_registry::check_space(tenant_state& of, std::size_t bytes,
+                                                     std::size_t slack) {
+    if (of.bytes + bytes > bounds_.tenant_bytes + slack) drop_unused_memories(of);
+    if (of.bytes + bytes > bounds_.tenant_bytes + slack)
+        return fail(errc::conflict, "sessions and what their agents remember may take " +
+                                        in_mib(bounds_.tenant_bytes) +
+                                        " together; delete some that are over");
+    if (bytes_ + bytes > bounds_.all_bytes + slack)
+        for (auto& [tenant, each] : tenants_) drop_unused_memories(each);
+    if (bytes_ + bytes > bounds_.all_bytes + slack)
+        return fail(errc::overloaded, "the sessions of all clients take the " +
+                                          in_mib(bounds_.all_bytes) +
+                                          " that this server has for them");
+    return {};
+}
+
+void session_registry::name_agents(const storage::tenant_id& tenant, tenant_state& of, live& one) {
+    for (const coordination::agent& each : one.now.agents) {
+        // Names were checked when the session was opened.
+        const std::string name = coordination::memory_name(one.now, each);
+        one.agents.push_back(storage::agent_id::parse(name).value().of(tenant));
+        const auto [known, is_new] = of.memories.try_emplace(one.agents.back());
+        ++known->second.sessions;
+        if (is_new) ++memories_;
+    }
 }
 
 std::size_t session_registry::count(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
-    return count_locked(tenant);
+    const auto of = tenants_.find(tenant);
+    return of == tenants_.end() ? 0 : of->second.sessions.size();
+}
+
+std::size_t session_registry::bytes(const storage::tenant_id& tenant) const {
+    std::lock_guard lock(mutex_);
+    const auto of = tenants_.find(tenant);
+    return of == tenants_.end() ? 0 : of->second.bytes;
 }
 
 protocol::result<void> session_registry::add(const storage::tenant_id& tenant, session made,
                                              const std::vector<int>& older) {
     std::lock_guard lock(mutex_);
-    if (count_locked(tenant) >= sessions_max)
+    tenant_state& of = tenants_[tenant];
+    if (of.sessions.size() >= sessions_max)
         return fail(errc::conflict, "there may be " + std::to_string(sessions_max) +
                                         " sessions; delete some that are over");
-    make_room();
-    for (int agent : older) {
-        memory& of = memories_[agent_id(tenant, made, agent)];
-        of.has_older = of.is_new();
-    }
+    if (of.sessions.contains(made.id))
+        return fail(errc::conflict, "Session " + made.id + " is there");
+    if (auto ok = check_space(of, bytes_of(made)); !ok) return ok;
+    if (memories_ >= memories_max)
+        for (auto& [other, each] : tenants_) drop_unused_memories(each);
     std::string id = made.id;
-    sessions_.emplace(key(tenant, std::move(id)), live(std::move(made)));
+    live& one = of.sessions.emplace(std::move(id), live(std::move(made))).first->second;
+    name_agents(tenant, of, one);
+    for (int agent : older) {
+        memory& known = of.memories[one.agents[static_cast<std::size_t>(agent)]].what;
+        known.has_older = known.is_new();
+    }
+    count_changes({&of, &one});
     return {};
 }
 
 bool session_registry::remembers(const storage::agent_id& agent) const {
     std::lock_guard lock(mutex_);
-    auto found = memories_.find(agent);
-    return found != memories_.end() && !found->second.is_new();
+    const auto of = tenants_.find(agent.tenant());
+    if (of == tenants_.end()) return false;
+    const auto found = of->second.memories.find(agent);
+    return found != of->second.memories.end() && !found->second.what.is_new();
 }
 
 std::vector<std::string> session_registry::ids(const storage::tenant_id& tenant) const {
     std::lock_guard lock(mutex_);
     std::vector<std::string> found;
-    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
-        if (each->first.first != tenant) break;
-        found.push_back(each->first.second);
-    }
+    const auto of = tenants_.find(tenant);
+    if (of == tenants_.end()) return found;
+    for (const auto& [id, each] : of->second.sessions) found.push_back(id);
     return found;
+}
+
+protocol::result<std::shared_ptr<const std::string>> session_registry::status(
+    const storage::tenant_id& tenant, const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const live* found = find_live(tenant, id);
+    if (found == nullptr) return no_session(id);
+    if (found->status == nullptr)
+        found->status = std::make_shared<const std::string>(coordination::status_body(found->now));
+    return found->status;
+}
+
+protocol::result<std::vector<coordination::line>> session_registry::lines(
+    const storage::tenant_id& tenant, const std::string& id, std::size_t from) const {
+    std::lock_guard lock(mutex_);
+    const live* found = find_live(tenant, id);
+    if (found == nullptr) return no_session(id);
+    std::vector<coordination::line> some;
+    std::size_t bytes = 0;
+    for (std::size_t i = from; i < found->now.lines.size() && bytes < part_bytes_max; ++i) {
+        some.push_back(found->now.lines[i]);
+        bytes += bytes_of(some.back());
+    }
+    return some;
 }
 
 protocol::result<session_registry::running> session_registry::begin(
     const storage::tenant_id& tenant, const std::string& id) {
+    auto made = begin_once(tenant, id, std::nullopt);
+    if (!made) return made.error();
+    return std::move(*made->turn);
+}
+
+protocol::result<session_registry::begun> session_registry::begin_once(
+    const storage::tenant_id& tenant, const std::string& id,
+    const std::optional<keyed_request>& wanted) {
     std::lock_guard lock(mutex_);
-    live* found = find(tenant, id);
+    live* found = find(tenant, id).one;
     if (found == nullptr) return no_session(id);
+    begun made;
+    if (wanted) {
+        auto before = find_reply(*found, *wanted);
+        if (!before) return before.error();
+        made.reply = std::move(*before);
+    }
+    if (made.reply != nullptr) return made;
     if (found->is_running) return is_busy(id);
     found->is_running = true;
-    return running(*this, key(tenant, id));
+    made.turn.emplace(running(*this, key(tenant, id)));
+    return made;
 }
 
 void session_registry::end(const key& which) {
     std::lock_guard lock(mutex_);
-    if (live* found = find(which.first, which.second)) found->is_running = false;
+    live* found = find(which.first, which.second).one;
+    if (found != nullptr) found->is_running = found->is_leaving = false;
 }
 
-const session_registry::live* session_registry::find(const storage::tenant_id& tenant,
-                                                     const std::string& id) const {
-    auto found = sessions_.find(key(tenant, id));
-    return found == sessions_.end() ? nullptr : &found->second;
+protocol::result<session_registry::known_reply> session_registry::find_reply(
+    const live& of, const keyed_request& wanted) {
+    for (const reply_entry& each : of.replies) {
+        if (each.what->key != wanted.key) continue;
+        if (each.what->what != wanted.what)
+            return fail(errc::conflict, "idempotency-key: it came with another request before");
+        return each.what;
+    }
+    return known_reply();
 }
 
-namespace {
-
-/// Names the parts that are full and have no name yet.
-void name_parts(std::size_t items, std::vector<std::string>& names) {
-    while (items >= (names.size() + 1) * coordination::part_items) names.push_back(new_hex_id(""));
+void session_registry::drop_oldest_reply(tenant_state& of, live& one) {
+    const std::size_t bytes = one.replies.front().bytes;
+    one.replies.pop_front();
+    one.reply_bytes -= bytes;
+    of.reply_bytes -= bytes;
+    const std::size_t before = one.bytes;
+    one.bytes = bytes_of(one.now) + one.reply_bytes;
+    add_bytes(of, one.bytes, before);
 }
 
-}  // namespace
+void session_registry::drop_replies(tenant_state& of, live& latest) {
+    const auto is_over = [&] {
+        return latest.replies.size() > kept_replies_max ||
+               latest.reply_bytes > session_replies_bytes_max;
+    };
+    while (is_over() && latest.replies.size() > 1) drop_oldest_reply(of, latest);
+    while (of.reply_bytes > tenant_replies_bytes_max) {
+        live* oldest = nullptr;
+        for (auto& [id, each] : of.sessions) {
+            const bool may_go = each.replies.size() > (&each == &latest ? 1u : 0u);
+            if (may_go &&
+                (oldest == nullptr || each.replies.front().number < oldest->replies.front().number))
+                oldest = &each;
+        }
+        if (oldest == nullptr) return;
+        drop_oldest_reply(of, *oldest);
+    }
+}
 
-std::optional<session_registry::record> session_registry::record_of(
+session_registry::keeping_state session_registry::keeping(const storage::tenant_id& tenant,
+                                                          const std::string& id) const {
+    std::lock_guard lock(mutex_);
+    const live* found = find_live(tenant, id);
+    if (found == nullptr) return {};
+    return {found->keeping, found->changes};
+}
+
+protocol::result<session_registry::next_write> session_registry::next_to_write(
     const storage::tenant_id& tenant, const std::string& id, const std::set<std::string>& stored) {
     std::lock_guard lock(mutex_);
-    live* found = find(tenant, id);
-    if (found == nullptr) return std::nullopt;
-    record made;
-    const auto add = [&](const std::vector<std::string>& names, auto bytes) {
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            made.parts.insert(names[i]);
-            if (!stored.contains(names[i])) made.fresh.emplace_back(names[i], bytes(i));
-        }
+    const place at = find(tenant, id);
+    if (at.one == nullptr) return no_session(id);
+    if (at.one->is_leaving) return is_leaving(id);
+    live& one = *at.one;
+    next_write next;
+    name_parts(one.now.lines, lines_rest_bytes_max, one.line_parts);
+    const auto lines = [&](const stored_part& part, std::size_t begin) {
+        next.part = {part.name, items_from(one.now.lines, begin, part.items), {}};
     };
-    const session& now = found->now;
-    name_parts(now.lines.size(), found->line_parts);
-    add(found->line_parts, [&](std::size_t i) { return coordination::lines_part(now, i); });
-    std::vector<std::pair<std::string, const memory*>> memories;
-    for (std::size_t i = 0; i < now.agents.size(); ++i) {
-        const auto known = memories_.find(agent_id(tenant, now, static_cast<int>(i)));
-        if (known == memories_.end()) continue;
-        memory& of = known->second;
-        name_parts(of.exchanges.size(), of.part_names);
-        add(of.part_names,
-            [&](std::size_t part) { return coordination::exchanges_part(of, part); });
-        memories.emplace_back(known->first.str(), &of);
+    if (find_unstored(one.line_parts, stored, lines)) return next;
+    std::vector<known_memory*> memories;
+    for (const storage::agent_id& each : one.agents) {
+        known_memory& known = at.of->memories[each];
+        const auto exchanges = [&](const stored_part& part, std::size_t begin) {
+            next.part = {part.name, {}, items_from(known.what.exchanges, begin, part.items)};
+        };
+        name_parts(known.what.exchanges, exchanges_rest_bytes_max, known.what.parts);
+        if (find_unstored(known.what.parts, stored, exchanges)) return next;
+        memories.push_back(&known);
     }
-    made.head = coordination::to_head(now, found->line_parts, memories,
-                                      {found->replies.begin(), found->replies.end()});
-    return made;
-}
-
-std::shared_ptr<session_registry::kept_parts> session_registry::keeping(
-    const storage::tenant_id& tenant, const std::string& id) const {
-    std::lock_guard lock(mutex_);
-    const live* found = find(tenant, id);
-    return found == nullptr ? nullptr : found->keeping;
+    head_to_write& made = next.head.emplace();
+    made.changes = one.changes;
+    made.head.now = coordination::without_lines(one.now);
+    made.head.now.lines = rest_of(one.now.lines, one.line_parts);
+    made.head.line_parts = one.line_parts;
+    for (std::size_t i = 0; i < memories.size(); ++i) {
+        const memory& known = memories[i]->what;
+        if (known.is_new() && known.system.empty()) continue;
+        made.head.memories.emplace_back(one.agents[i].str(),
+                                        memory{known.system, rest_of(known.exchanges, known.parts),
+                                               known.has_older, known.parts});
+    }
+    for (const reply_entry& each : one.replies) made.head.replies.push_back(each.what);
+    return next;
 }
 
 protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
@@ -177,96 +416,108 @@ protocol::result<void> session_registry::load(const storage::tenant_id& tenant,
                                               const coordination::part_reader& part) {
     auto all = coordination::kept_session_of(head, part);
     if (!all) return all.error();
-    std::lock_guard lock(mutex_);
     const std::string id = all->now.id;
-    if (find(tenant, id) != nullptr) return fail(errc::conflict, "Session " + id + " is there");
-    live made(std::move(all->now));
-    made.line_parts = std::move(all->line_parts);
-    made.keeping->stored.insert(made.line_parts.begin(), made.line_parts.end());
-    for (auto& [name, kept] : all->memories)
-        made.keeping->stored.insert(kept.part_names.begin(), kept.part_names.end());
-    for (std::size_t i = 0; i < made.now.agents.size(); ++i) {
-        const storage::agent_id agent = agent_id(tenant, made.now, static_cast<int>(i));
-        for (auto& [name, kept] : all->memories) {
-            if (name != agent.str()) continue;
-            memory& known = memories_[agent];
-            const bool is_longer = kept.exchanges.size() > known.exchanges.size();
-            if (known.is_new() || is_longer) known = std::move(kept);
-        }
+    std::size_t bytes = bytes_of(all->now);
+    for (const auto& [name, kept] : all->memories)
+        for (const coordination::exchange& each : kept.exchanges) bytes += bytes_of(each);
+    std::lock_guard lock(mutex_);
+    tenant_state& of = tenants_[tenant];
+    if (of.sessions.contains(id)) return fail(errc::conflict, "Session " + id + " is there");
+    if (of.sessions.size() >= sessions_max)
+        return fail(errc::conflict,
+                    "there are " + std::to_string(sessions_max) + " sessions of this client");
+    // What ran out of its bounds by an answer was acknowledged.
+    if (auto ok = check_space(of, bytes, bounds_.tenant_bytes / 4); !ok) return ok;
+    live& one = of.sessions.emplace(id, live(std::move(all->now))).first->second;
+    name_agents(tenant, of, one);
+    one.line_parts = std::move(all->line_parts);
+    for (const stored_part& each : one.line_parts) one.keeping->stored.insert(each.name);
+    for (auto& [name, kept] : all->memories) {
+        for (const stored_part& each : kept.parts) one.keeping->stored.insert(each.name);
+        const auto agent = std::ranges::find(one.agents, name, &storage::agent_id::str);
+        if (agent == one.agents.end()) continue;
+        known_memory& known = of.memories[*agent];
+        const bool is_longer = kept.exchanges.size() > known.what.exchanges.size();
+        if (!known.what.is_new() && !is_longer) continue;
+        add_bytes(of, 0, std::exchange(known.bytes, 0));
+        known.counted = 0;
+        known.what = std::move(kept);
     }
-    made.replies.assign(all->replies.begin(), all->replies.end());
-    sessions_.emplace(key(tenant, id), std::move(made));
+    for (kept_reply& each : all->replies) room(*this, of, one).keep_reply(std::move(each));
+    count_changes({&of, &one});
+    one.keeping->written = one.changes;
     return {};
 }
 
-std::vector<storage::agent_id> session_registry::remove(running taken) {
+std::vector<storage::agent_id> session_registry::leave(const running& taken) {
     std::lock_guard lock(mutex_);
+    live& one = *find(taken.key_.first, taken.key_.second).one;
+    one.is_leaving = true;
     std::vector<storage::agent_id> agents;
-    const auto found = sessions_.find(taken.key_);
-    const session& now = found->second.now;
-    for (std::size_t i = 0; i < now.agents.size(); ++i) {
-        if (coordination::outlives(now, now.agents[i])) continue;
-        agents.push_back(agent_id(taken.key_.first, now, static_cast<int>(i)));
-        memories_.erase(agents.back());
-    }
-    sessions_.erase(found);
-    taken.of_ = nullptr;
+    for (std::size_t i = 0; i < one.agents.size(); ++i)
+        if (!coordination::outlives(one.now, one.now.agents[i])) agents.push_back(one.agents[i]);
     return agents;
+}
+
+std::shared_ptr<const void> session_registry::remove(running taken) {
+    struct removed {
+        std::map<std::string, live>::node_type one;
+        std::vector<memory> memories{};
+    };
+    auto gone = std::make_shared<removed>();
+    std::lock_guard lock(mutex_);
+    taken.of_ = nullptr;
+    tenant_state& of = tenants_.at(taken.key_.first);
+    gone->one = of.sessions.extract(taken.key_.second);
+    live& one = gone->one.mapped();
+    add_bytes(of, 0, one.bytes);
+    of.reply_bytes -= one.reply_bytes;
+    for (std::size_t i = 0; i < one.agents.size(); ++i) {
+        const auto known = of.memories.find(one.agents[i]);
+        --known->second.sessions;
+        if (coordination::outlives(one.now, one.now.agents[i])) continue;
+        add_bytes(of, 0, known->second.bytes);
+        gone->memories.push_back(std::move(known->second.what));
+        of.memories.erase(known);
+        --memories_;
+    }
+    return gone;
 }
 
 std::vector<std::string> session_registry::forget(const storage::tenant_id& tenant,
                                                   const std::vector<storage::agent_id>& agents) {
+    const std::set<storage::agent_id> gone(agents.begin(), agents.end());
     std::lock_guard lock(mutex_);
-    for (const storage::agent_id& each : agents) memories_.erase(each);
+    const auto of = tenants_.find(tenant);
+    if (of == tenants_.end()) return {};
     std::vector<std::string> sessions;
-    for (auto each = sessions_.lower_bound(key(tenant, "")); each != sessions_.end(); ++each) {
-        if (each->first.first != tenant) break;
-        const session& now = each->second.now;
-        for (std::size_t i = 0; i < now.agents.size(); ++i)
-            if (std::ranges::find(agents, agent_id(tenant, now, static_cast<int>(i))) !=
-                agents.end()) {
-                sessions.push_back(now.id);
-                break;
-            }
+    for (const storage::agent_id& each : agents) {
+        const auto known = of->second.memories.find(each);
+        if (known == of->second.memories.end()) continue;
+        known->second.what = {};
+        count_memory(of->second, known->second);
+        if (known->second.sessions > 0) continue;
+        of->second.memories.erase(known);
+        --memories_;
+    }
+    for (auto& [id, each] : of->second.sessions) {
+        const auto is_gone = [&](const storage::agent_id& one) { return gone.contains(one); };
+        if (std::ranges::none_of(each.agents, is_gone)) continue;
+        sessions.push_back(id);
+        ++each.changes;
     }
     return sessions;
 }
 
 void session_registry::forget_all() {
     std::lock_guard lock(mutex_);
-    memories_.clear();
-}
-
-void session_registry::make_room() {
-    if (memories_.size() < memories_max) return;
-    std::set<storage::agent_id> used;
-    for (const auto& [which, each] : sessions_)
-        for (std::size_t i = 0; i < each.now.agents.size(); ++i)
-            used.insert(agent_id(which.first, each.now, static_cast<int>(i)));
-    // They are found in the engine when they come back.
-    std::erase_if(memories_, [&](const auto& each) { return !used.contains(each.first); });
-}
-
-protocol::result<std::optional<std::string>> session_registry::reply_to(
-    const storage::tenant_id& tenant, const std::string& id, const std::string& wanted,
-    const std::string& what) {
-    std::lock_guard lock(mutex_);
-    live* found = find(tenant, id);
-    if (found == nullptr) return no_session(id);
-    auto kept = std::ranges::find(found->replies, wanted, &kept_reply::key);
-    if (kept == found->replies.end()) return std::optional<std::string>();
-    if (kept->what != what)
-        return fail(errc::conflict, "idempotency-key: it came with another request before");
-    return std::optional(kept->reply);
-}
-
-void session_registry::keep_reply(const storage::tenant_id& tenant, const std::string& id,
-                                  std::string wanted, std::string what, std::string reply) {
-    std::lock_guard lock(mutex_);
-    live* found = find(tenant, id);
-    if (found == nullptr) return;
-    if (found->replies.size() >= kept_replies_max) found->replies.pop_front();
-    found->replies.push_back({std::move(wanted), std::move(what), std::move(reply)});
+    for (auto& [tenant, of] : tenants_) {
+        for (auto& [agent, known] : of.memories) {
+            known.what = {};
+            count_memory(of, known);
+        }
+        drop_unused_memories(of);
+    }
 }
 
 }  // namespace semantic::server

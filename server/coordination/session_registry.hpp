@@ -1,13 +1,15 @@
 #pragma once
 // The sessions of all tenants, and what their agents remember, in RAM. What a session was at some
-// moment leaves as a record (record_of) and comes back from it (load).
+// moment leaves as a record (next_to_write) and comes back from it (load).
+// Both are bounded for each tenant, in number and in bytes, and in bytes for all together.
 // Owner: app. Thread: any; everything is done under one lock, and nothing waits there.
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/coordination/kept_reply.hpp"
 #include "protocol/coordination/memory.hpp"
 #include "protocol/coordination/record.hpp"
 #include "protocol/coordination/session.hpp"
@@ -28,9 +31,22 @@ namespace semantic::server {
 inline constexpr std::size_t sessions_max = 1'000;   // of a tenant
 inline constexpr std::size_t memories_max = 20'000;  // beyond it, of agents in no session: none
 inline constexpr std::size_t kept_replies_max = 32;  // of a session
+/// The bytes of these: the latest stays, whatever it takes; older ones give way.
+inline constexpr std::size_t session_replies_bytes_max = std::size_t{1} << 20;
+inline constexpr std::size_t tenant_replies_bytes_max = std::size_t{8} << 20;
+
+/// What sessions may take in RAM, with what their agents remember and what was replied. Their
+/// records on disk take about as much.
+struct session_bounds {
+    std::size_t tenant_bytes = std::size_t{64} << 20;
+    std::size_t all_bytes = std::size_t{256} << 20;
+    /// For a server that may take so much memory; 0: without a limit of its own.
+    static session_bounds for_memory(std::size_t bytes);
+};
 
 class session_registry {
     struct live;
+    struct tenant_state;
     template <class T>
     struct flat_result {
         using type = protocol::result<T>;
@@ -43,13 +59,23 @@ class session_registry {
   public:
     using session = protocol::coordination::session;
     using memory = protocol::coordination::memory;
+    using kept_reply = protocol::coordination::kept_reply;
+    using known_reply = std::shared_ptr<const kept_reply>;
+
+    explicit session_registry(session_bounds bounds = {}) : bounds_(bounds) {}
+
+    /// A request that came with an Idempotency-Key.
+    struct keyed_request {
+        std::string key;
+        std::string what;  // a hash of path and body
+    };
 
     /// One session as long as the lock is held.
     class room {
       public:
         session& now() const;
         /// Whose memory in the engine this agent has.
-        storage::agent_id agent_id(int agent) const;
+        const storage::agent_id& agent_id(int agent) const;
         /// What is known of it; made where there is nothing yet.
         memory& memory_of(int agent) const;
         /// Tokens that were computed ahead of the agent's next turn. Outlives the session.
@@ -58,17 +84,25 @@ class session_registry {
         void add_run(engine_run what) const;
         /// Those that have not ended.
         std::vector<engine_run> runs() const;
+        /// Whether so much more may be kept. Errors: conflict, overloaded.
+        protocol::result<void> check_space(std::size_t bytes) const;
+        /// What was replied to this request; null when it is new. Errors: conflict, when the key
+        /// came with another request.
+        protocol::result<known_reply> find_reply(const keyed_request& wanted) const;
+        /// Keeps a reply. It is written with whatever is changed under the same lock.
+        void keep_reply(kept_reply made) const;
 
       private:
         friend class session_registry;
-        room(session_registry& of, const storage::tenant_id& tenant, live& what)
+        room(session_registry& of, tenant_state& tenant, live& what)
             : of_(of), tenant_(tenant), live_(what) {}
         session_registry& of_;
-        const storage::tenant_id& tenant_;
+        tenant_state& tenant_;
         live& live_;
     };
 
-    /// A turn, a round or a decision of a session is taken as long as this lives.
+    /// A turn, a round or a decision of a session is taken, or it is removed, as long as this
+    /// lives.
     class running {
       public:
         running(running&& other) noexcept
@@ -86,31 +120,65 @@ class session_registry {
         key key_;
     };
 
-    /// `older`: of its agents those for which the engine has a memory of which nothing is known
-    /// here. Errors: conflict, when the tenant has sessions_max.
+    /// `older`: indexes of the session's agents that the engine has a memory of and this registry
+    /// has not. Errors: conflict, when the tenant has sessions_max, they take as much as they may,
+    /// or the id is taken; overloaded, when those of all tenants do.
     protocol::result<void> add(const storage::tenant_id& tenant, session made,
                                const std::vector<int>& older);
     /// Whether something is known of this agent's memory.
     bool remembers(const storage::agent_id& agent) const;
     std::vector<std::string> ids(const storage::tenant_id& tenant) const;
     std::size_t count(const storage::tenant_id& tenant) const;
+    /// What the tenant's sessions take.
+    std::size_t bytes(const storage::tenant_id& tenant) const;
 
-    /// What `work(room)` returns, a value or a result. Errors: not_found, and those of `work`.
+    /// What `work(room)` returns, a value or a result; it may change the session. Errors:
+    /// not_found; conflict, while the session is removed; those of `work`.
     template <class Work>
     auto with(const storage::tenant_id& tenant, const std::string& id, Work work) ->
         typename flat_result<std::invoke_result_t<Work&, const room&>>::type {
         std::lock_guard lock(mutex_);
-        live* found = find(tenant, id);
-        if (found == nullptr) return no_session(id);
-        return work(room(*this, tenant, *found));
+        const place at = find(tenant, id);
+        if (at.one == nullptr) return no_session(id);
+        if (at.one->is_leaving) return is_leaving(id);
+        const count_anew afterwards{*this, at};
+        return work(room(*this, *at.of, *at.one));
     }
+    /// The same without a change.
+    template <class Work>
+    auto look(const storage::tenant_id& tenant, const std::string& id, Work work) const ->
+        typename flat_result<std::invoke_result_t<Work&, const session&>>::type {
+        std::lock_guard lock(mutex_);
+        const live* found = find_live(tenant, id);
+        if (found == nullptr) return no_session(id);
+        return work(found->now);
+    }
+    /// Copies some lines of it, from one on; none where it has no more. Errors: not_found.
+    protocol::result<std::vector<protocol::coordination::line>> lines(
+        const storage::tenant_id& tenant, const std::string& id, std::size_t from) const;
+    /// As GET /v1/coordination/sessions/{id} shows it. Made once for each change. Errors:
+    /// not_found.
+    protocol::result<std::shared_ptr<const std::string>> status(const storage::tenant_id& tenant,
+                                                                const std::string& id) const;
 
     /// Errors: not_found; conflict, when one is being taken.
     protocol::result<running> begin(const storage::tenant_id& tenant, const std::string& id);
+    /// The same for a request that may have come before: then its reply. Both are looked for at one
+    /// moment. Errors: also conflict, when the key came with another request.
+    struct begun {
+        std::optional<running> turn{};
+        known_reply reply{};
+    };
+    protocol::result<begun> begin_once(const storage::tenant_id& tenant, const std::string& id,
+                                       const std::optional<keyed_request>& wanted);
 
-    /// Returns: the agents whose memories are to be forgotten with it. Requires: none of its runs
+    /// From now on the session takes no change and is not written, until `taken` ends. Returns: the
+    /// agents whose memories are to be erased before it is removed. Requires: none of its runs
     /// works any more.
-    std::vector<storage::agent_id> remove(running taken);
+    std::vector<storage::agent_id> leave(const running& taken);
+    /// The session goes, with what its agents remember of it. Returns: something that may take long
+    /// to destroy.
+    std::shared_ptr<const void> remove(running taken);
     /// What is known of these agents is forgotten. Returns: the sessions that they are in.
     std::vector<std::string> forget(const storage::tenant_id& tenant,
                                     const std::vector<storage::agent_id>& agents);
@@ -118,67 +186,116 @@ class session_registry {
     /// What is known of any memory is forgotten: another model has others.
     void forget_all();
 
-    /// A session as it is now: the head of its record, the parts that this needs, by name, and of
-    /// these the bytes of such as were not `stored`. Nothing where there is no session.
-    struct record {
-        std::string head;
-        std::set<std::string> parts{};
-        std::vector<std::pair<std::string, std::string>> fresh{};
-    };
-    std::optional<record> record_of(const storage::tenant_id& tenant, const std::string& id,
-                                    const std::set<std::string>& stored);
     /// Whoever writes the session's record, or removes it, holds the mutex as long: no record takes
-    /// the place of a later one. Null where there is no session.
+    /// the place of a later one.
     struct kept_parts {
         std::mutex mutex;
-        std::set<std::string> stored{};  // parts; guarded by mutex
+        std::set<std::string> stored{};         // parts; guarded by mutex
+        std::atomic<std::uint64_t> written{0};  // the change behind which the last head was made
     };
-    std::shared_ptr<kept_parts> keeping(const storage::tenant_id& tenant,
-                                        const std::string& id) const;
+    struct keeping_state {
+        std::shared_ptr<kept_parts> parts{};  // null where there is no session
+        std::uint64_t changes = 0;            // of the session up to now
+    };
+    keeping_state keeping(const storage::tenant_id& tenant, const std::string& id) const;
+    /// A copy of what is to be written next of a session: a part that is not `stored`, of at most
+    /// about part_bytes_max; or, when all are, its head.
+    struct part_to_write {
+        std::string name;
+        std::vector<protocol::coordination::line> lines{};
+        std::vector<protocol::coordination::exchange> exchanges{};  // or these
+    };
+    struct head_to_write {
+        protocol::coordination::kept_head head;
+        std::uint64_t changes = 0;
+    };
+    struct next_write {
+        std::optional<part_to_write> part{};
+        std::optional<head_to_write> head{};
+    };
+    static constexpr std::size_t part_bytes_max = std::size_t{1} << 20;
+    /// Errors: not_found; conflict, while the session is removed.
+    protocol::result<next_write> next_to_write(const storage::tenant_id& tenant,
+                                               const std::string& id,
+                                               const std::set<std::string>& stored);
     /// A session of a former time. Of an agent's memories, which several may bring, the longest
-    /// counts. Errors: as kept_session_of(); conflict, when it is there.
+    /// counts. Errors: as kept_session_of(); conflict, when it is there, or beyond the bounds.
     protocol::result<void> load(const storage::tenant_id& tenant, std::string_view head,
                                 const protocol::coordination::part_reader& part = {});
-
-    /// What was replied to a request with this key; nothing when there was none. `what`: a
-    /// hash of path and body. Errors: not_found; conflict, when it was another request.
-    protocol::result<std::optional<std::string>> reply_to(const storage::tenant_id& tenant,
-                                                          const std::string& id,
-                                                          const std::string& key,
-                                                          const std::string& what);
-    void keep_reply(const storage::tenant_id& tenant, const std::string& id, std::string key,
-                    std::string what, std::string reply);
 
     static protocol::failure no_session(const std::string& id);
 
   private:
-    using kept_reply = protocol::coordination::kept_reply;
+    struct known_memory {
+        memory what{};
+        std::size_t counted = 0;  // exchanges, in bytes
+        std::size_t bytes = 0;
+        std::size_t sessions = 0;  // whose agents have it
+    };
+    struct reply_entry {
+        known_reply what;
+        std::size_t bytes = 0;
+        std::uint64_t number = 0;  // of all, by age
+    };
     struct live {
         explicit live(session made)
             : now(std::move(made)),
               ahead(std::make_shared<std::vector<std::atomic<int>>>(now.agents.size())) {}
         session now;
+        std::vector<storage::agent_id> agents{};               // as agent_id() has them
         std::shared_ptr<std::vector<std::atomic<int>>> ahead;  // by agent
         bool is_running = false;
+        bool is_leaving = false;
+        std::uint64_t changes = 1;
+        std::size_t bytes = 0;  // as counted last
+        std::size_t reply_bytes = 0;
         std::vector<engine_run> runs{};
-        std::deque<kept_reply> replies{};       // the latest last
-        std::vector<std::string> line_parts{};  // those that hold the first lines
+        std::deque<reply_entry> replies{};                              // the latest last
+        std::vector<protocol::coordination::stored_part> line_parts{};  // of the first lines
         std::shared_ptr<kept_parts> keeping = std::make_shared<kept_parts>();
+        mutable std::shared_ptr<const std::string> status{};  // null: to be made
+    };
+    struct tenant_state {
+        std::map<std::string, live> sessions{};
+        std::map<storage::agent_id, known_memory> memories{};
+        std::size_t bytes = 0;
+        std::size_t reply_bytes = 0;
+    };
+    struct place {
+        tenant_state* of = nullptr;
+        live* one = nullptr;
+    };
+    /// Counts what has changed, whatever way the work ends.
+    struct count_anew {
+        session_registry& all;
+        place at;
+        ~count_anew() { all.count_changes(at); }
     };
     using key = std::pair<storage::tenant_id, std::string>;
 
-    live* find(const storage::tenant_id& tenant, const std::string& id);
+    place find(const storage::tenant_id& tenant, const std::string& id);
+    const live* find_live(const storage::tenant_id& tenant, const std::string& id) const;
     void end(const key& which);
-    static storage::agent_id agent_id(const storage::tenant_id& tenant, const session& of,
-                                      int agent);
-    /// Agents of no session give way when there are too many memories.
-    void make_room();
-    std::size_t count_locked(const storage::tenant_id& tenant) const;
-    const live* find(const storage::tenant_id& tenant, const std::string& id) const;
+    void count_changes(const place& at) noexcept;
+    void count_memory(tenant_state& of, known_memory& one) noexcept;
+    void add_bytes(tenant_state& of, std::size_t more, std::size_t less) noexcept;
+    void let_go(tenant_state& of, live& one);
+    void drop_oldest_reply(tenant_state& of, live& one);
+    void drop_replies(tenant_state& of, live& latest);
+    void name_agents(const storage::tenant_id& tenant, tenant_state& of, live& one);
+    /// Errors: conflict, overloaded. `slack`: beyond the bounds.
+    protocol::result<void> check_space(tenant_state& of, std::size_t bytes, std::size_t slack = 0);
+    /// What is known of agents in no session is found in the engine when they come back.
+    void drop_unused_memories(tenant_state& of);
+    static protocol::failure is_leaving(const std::string& id);
+    static protocol::result<known_reply> find_reply(const live& of, const keyed_request& wanted);
 
+    const session_bounds bounds_;
     mutable std::mutex mutex_;
-    std::map<key, live> sessions_;                  // guarded by mutex_
-    std::map<storage::agent_id, memory> memories_;  // guarded by mutex_
+    std::map<storage::tenant_id, tenant_state> tenants_;  // guarded by mutex_, as is all below
+    std::size_t bytes_ = 0;                               // of all tenants
+    std::size_t memories_ = 0;                            // of all tenants
+    std::uint64_t replies_ = 0;                           // that were ever kept
 };
 
 }  // namespace semantic::server

@@ -1,6 +1,7 @@
 #include "server/handlers/coordination.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "protocol/coordination/api.hpp"
@@ -37,49 +38,23 @@ response no_content() {
     return empty;
 }
 
-/// A reply made of the session, by `make(session)`, a result<std::string>.
-template <class Make>
-response of_session(const services& with, const request& incoming, Make make) {
-    auto body = with.sessions.with(tenant_of(incoming), incoming.parameter,
-                                   [&](const room& in) { return make(in.now()); });
-    return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
-}
-
 using text = protocol::result<std::string>;
+using keyed_request = session_registry::keyed_request;
+using optional_key = std::optional<keyed_request>;
 
-/// What comes with a key is done once: a repeated request gets the reply of the first.
-class repeated {
-  public:
-    /// Requires: the body is still there (parse_body).
-    repeated(const services& with, const request& incoming)
-        : with_(with), incoming_(incoming), key_(incoming.field("idempotency-key").value_or("")) {
-        if (key_.empty()) return;
-        // A body may be large, and is kept with the session: its hash tells it from another.
-        const std::string_view path = incoming.path, body = incoming.body;
-        what_ = storage::field_hasher().add(path).add(body).finish().hex();
-    }
-
-    /// Returns: the reply of the first, if this is not the first. Errors: bad_value, conflict,
-    /// not_found.
-    protocol::result<std::optional<std::string>> earlier() const {
-        if (key_.empty()) return std::optional<std::string>();
-        if (key_.size() > key_bytes_max)
-            return fail(errc::bad_value, "idempotency-key: may have " +
-                                             std::to_string(key_bytes_max) + " bytes, has " +
-                                             std::to_string(key_.size()));
-        return with_.sessions.reply_to(tenant_of(incoming_), incoming_.parameter, key_, what_);
-    }
-    bool is_given() const { return !key_.empty(); }
-    void keep(const std::string& body) const {
-        if (key_.empty()) return;
-        with_.sessions.keep_reply(tenant_of(incoming_), incoming_.parameter, key_, what_, body);
-    }
-
-  private:
-    const services& with_;
-    const request& incoming_;
-    std::string key_, what_;
-};
+/// What comes with a key is done once: a repeated request gets the reply of the first. Requires:
+/// the body is still there (parse_body). Errors: bad_value.
+protocol::result<optional_key> key_of(const request& incoming) {
+    auto key = incoming.field("idempotency-key");
+    if (!key || key->empty()) return optional_key();
+    if (key->size() > key_bytes_max)
+        return fail(errc::bad_value, "idempotency-key: may have " + std::to_string(key_bytes_max) +
+                                         " bytes, has " + std::to_string(key->size()));
+    // A body may be large, and is kept with the session: its hash tells it from another.
+    const std::string_view path = incoming.path, body = incoming.body;
+    return optional_key(
+        {std::move(*key), storage::field_hasher().add(path).add(body).finish().hex()});
+}
 
 /// Returns: what kept the session from being written as it is now.
 net::awaitable<protocol::result<void>> keep(const services& with, const request& incoming,
@@ -89,24 +64,32 @@ net::awaitable<protocol::result<void>> keep(const services& with, const request&
     co_return co_await run_on(with.workers, work);
 }
 
-/// The reply to what has changed the session, when that lasts.
-net::awaitable<response> when_kept(const services& with, const request& incoming, response made) {
+/// The reply to what has changed the session, or did before, when that lasts.
+net::awaitable<response> when_kept(const services& with, const request& incoming,
+                                   std::string body) {
     const storage::tenant_id tenant = tenant_of(incoming);
     auto kept = co_await keep(with, incoming, tenant, incoming.parameter);
-    co_return kept ? std::move(made) : error_response(incoming, kept.error());
+    co_return kept ? json_response(std::move(body)) : error_response(incoming, kept.error());
 }
 
-/// A whisper or a vote: done at once, by `make(session)`.
+/// A whisper or a vote: done at once, by `make(room)`, a result<std::string>. Looked for, applied
+/// and kept under one lock.
 template <class Make>
-net::awaitable<reply> once(const services& with, const request& incoming, const repeated& key,
+net::awaitable<reply> once(const services& with, const request& incoming, const optional_key& key,
                            Make make) {
-    auto before = key.earlier();
-    if (!before) co_return error_response(incoming, before.error());
-    if (*before) co_return json_response(std::move(**before));
-    response made = of_session(with, incoming, make);
-    if (made.status != 200) co_return made;
-    key.keep(made.body);
-    co_return co_await when_kept(with, incoming, std::move(made));
+    auto change = [&](const room& in) -> text {
+        if (key) {
+            const auto before = in.find_reply(*key);
+            if (!before) return before.error();
+            if (*before != nullptr) return (*before)->reply;
+        }
+        text made = make(in);
+        if (made && key) in.keep_reply({key->key, key->what, *made});
+        return made;
+    };
+    text body = with.sessions.with(tenant_of(incoming), incoming.parameter, change);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return co_await when_kept(with, incoming, std::move(*body));
 }
 
 session_client client_of(const answer_context& of) {
@@ -114,135 +97,135 @@ session_client client_of(const answer_context& of) {
             of.incoming.id, of.incoming.engine, account_of(of.incoming)};
 }
 
-/// One turn, round or decision, as one body. `run(driver)` is what to await, a result<text>.
-template <class Run>
-net::awaitable<reply> as_body(const answer_context& of, const repeated& key,
-                              coordination::answer_wish how, Run run) {
+/// What is asked of a session, and what its reply is made of.
+struct asked_turn {
+    optional_key key;
+    coordination::answer_wish how;
+    std::function<net::awaitable<protocol::result<void>>(session_driver&)> take;
+    /// The body; of a stream, what comes behind its turns.
+    std::function<std::string(const session&, const taken_turns&)> show;
+};
+
+/// One turn, round or decision, as one body.
+net::awaitable<reply> as_body(const answer_context& of, asked_turn asked) {
     running_answer counted(of.with.probe);
-    auto before = key.earlier();
-    if (!before) co_return error_response(of.incoming, before.error());
-    if (*before) co_return json_response(std::move(**before));
-    auto taken = of.with.sessions.begin(tenant_of(of.incoming), of.incoming.parameter);
-    if (!taken) co_return error_response(of.incoming, taken.error());
+    auto begun =
+        of.with.sessions.begin_once(tenant_of(of.incoming), of.incoming.parameter, asked.key);
+    if (!begun) co_return error_response(of.incoming, begun.error());
+    if (begun->reply != nullptr)
+        co_return co_await when_kept(of.with, of.incoming, begun->reply->reply);
     const session_client asker = client_of(of);
-    session_driver driver(asker, of.incoming.parameter, std::move(how), {});
-    text body = co_await run(driver);
-    if (!body && of.client.is_gone()) co_return std::nullopt;
-    if (!body) co_return error_response(of.incoming, body.error());
-    key.keep(*body);
+    std::string body;
+    const auto at_end = [&](const room& in, taken_turns& taken) {
+        body = asked.show(in.now(), taken);
+        if (asked.key) in.keep_reply({asked.key->key, asked.key->what, body});
+    };
+    session_driver driver(asker, of.incoming.parameter, std::move(asked.how), {}, at_end);
+    auto done = co_await asked.take(driver);
+    if (!done && of.client.is_gone()) co_return std::nullopt;
+    if (!done) co_return error_response(of.incoming, done.error());
     driver.read_ahead();
-    response made = json_response(std::move(*body));
-    response last = co_await when_kept(of.with, of.incoming, std::move(made));
+    response last = co_await when_kept(of.with, of.incoming, std::move(body));
     if (of.client.is_gone()) co_return std::nullopt;
     co_return last;
 }
 
-/// The same as events, of which the last comes from `run`.
-template <class Run>
-net::awaitable<reply> as_events(const answer_context& of, const repeated& key,
-                                coordination::answer_wish how, Run run) {
+/// A stream that was sent before, once more: its events are made again.
+net::awaitable<reply> send_again(const answer_context& of, const session_registry::kept_reply& kept,
+                                 sse_writer& writer) {
+    constexpr std::size_t write_bytes = 64 * 1024;
+    const storage::tenant_id tenant = tenant_of(of.incoming);
+    auto written = co_await keep(of.with, of.incoming, tenant, of.incoming.parameter);
+    if (!written) co_return error_response(of.incoming, written.error());
+    auto agents = of.with.sessions.look(tenant, of.incoming.parameter, [](const session& now) {
+        std::vector<coordination::shown_agent> shown;
+        for (const coordination::agent& each : now.agents) shown.push_back({each.id, each.name});
+        return shown;
+    });
+    if (!agents) co_return error_response(of.incoming, agents.error());
+    coordination::replayed_events events(kept, std::move(*agents));
+    std::string bytes;
+    for (auto event = events.next(); event; event = events.next()) {
+        bytes += *event;
+        if (bytes.size() < write_bytes) continue;
+        const bool is_there = co_await writer.write(bytes);
+        if (!is_there) co_return std::nullopt;
+        bytes.clear();
+    }
+    if (!bytes.empty()) co_await writer.write(bytes);
+    co_await writer.finish();
+    co_return std::nullopt;
+}
+
+/// The same as events, of which the last comes from `show`.
+net::awaitable<reply> as_events(const answer_context& of, asked_turn asked) {
     running_answer counted(of.with.probe);
     sse_writer writer(of.client, of.incoming);
-    auto before = key.earlier();
-    if (!before) co_return error_response(of.incoming, before.error());
-    std::string sent;
+    auto begun =
+        of.with.sessions.begin_once(tenant_of(of.incoming), of.incoming.parameter, asked.key);
+    if (!begun) co_return error_response(of.incoming, begun.error());
+    if (begun->reply != nullptr) co_return co_await send_again(of, *begun->reply, writer);
     // Its frame owns the bytes until they are out.
-    event_sender send = [&sent, &writer](std::string events) -> net::awaitable<bool> {
-        sent += events;
+    event_sender send = [&writer](std::string events) -> net::awaitable<bool> {
         co_return co_await writer.write(events);
     };
-    if (*before) {
-        co_await writer.write(**before);
-        co_await writer.finish();
-        co_return std::nullopt;
-    }
-    auto taken = of.with.sessions.begin(tenant_of(of.incoming), of.incoming.parameter);
-    if (!taken) co_return error_response(of.incoming, taken.error());
     const session_client asker = client_of(of);
-    session_driver driver(asker, of.incoming.parameter, std::move(how), send);
-    text last = co_await run(driver);
-    if (!last && !writer.begun()) {
+    std::string bytes;
+    const auto at_end = [&](const room& in, taken_turns& taken) {
+        bytes = asked.show(in.now(), taken);
+        if (asked.key)
+            in.keep_reply({asked.key->key, asked.key->what, bytes, std::move(taken.streamed)});
+    };
+    session_driver driver(asker, of.incoming.parameter, std::move(asked.how), send, at_end);
+    if (asked.key) driver.gather_streams();
+    auto done = co_await asked.take(driver);
+    if (!done && !writer.begun()) {
         if (of.client.is_gone()) co_return std::nullopt;
-        co_return error_response(of.incoming, last.error());
+        co_return error_response(of.incoming, done.error());
     }
-    if (last) {
-        sent += *last;
-        driver.read_ahead();
-        if (key.is_given()) {
-            key.keep(sent);
-            auto kept = co_await keep(of.with, of.incoming, asker.tenant, of.incoming.parameter);
-            if (!kept) last = kept.error();
-        }
-    }
-    std::string bytes = last ? std::move(*last)
-                             : error_event(protocol::dialect::native, last.error(), of.incoming.id);
+    if (done) driver.read_ahead();
+    if (!done) bytes = error_event(protocol::dialect::native, done.error(), of.incoming.id);
     if (of.client.is_gone()) co_return std::nullopt;
     if (!bytes.empty()) co_await writer.write(bytes);
     co_await writer.finish();
     co_return std::nullopt;
 }
 
-/// A `run` for these: what `take(driver)` returns, a result, becomes text by `make(session, it)`.
-template <class Take, class Make>
-auto taken_as(const answer_context& of, Take take, Make make) {
-    return [&of, take, make](session_driver& driver) -> net::awaitable<text> {
-        auto done = co_await take(driver);
-        if (!done) co_return done.error();
-        co_return of.with.sessions.with(tenant_of(of.incoming), of.incoming.parameter,
-                                        [&](const room& in) { return make(in.now(), *done); });
-    };
-}
-
 enum class reply_form { body, events };
 
-net::awaitable<reply> take_turn(const answer_context& of, reply_form form) {
-    const repeated key(of.with, of.incoming);
+net::awaitable<reply> take_turns(const answer_context& of, bool is_round, reply_form form) {
+    auto key = key_of(of.incoming);
+    if (!key) co_return error_response(of.incoming, key.error());
     auto parse = [&] {
-        return coordination::parse_turn(of.incoming.body, false, limits_of(of.with));
+        return coordination::parse_turn(of.incoming.body, is_round, limits_of(of.with));
     };
     auto wanted = co_await parse_body(of.with, of.incoming, parse);
     if (!wanted) co_return error_response(of.incoming, wanted.error());
-    auto take = [&](session_driver& driver) { return driver.turn(wanted->wish); };
-    using report = coordination::turn_report;
-    auto all = [](const session& s, const report& r) { return coordination::turn_body(s, r); };
-    // Its own events have said all.
-    auto nothing = [](const session&, const report&) { return std::string(); };
-    if (form == reply_form::body)
-        co_return co_await as_body(of, key, wanted->answer, taken_as(of, take, all));
-    co_return co_await as_events(of, key, wanted->answer, taken_as(of, take, nothing));
+    asked_turn asked{std::move(*key), wanted->answer, {}, {}};
+    asked.take = [&](session_driver& driver) {
+        return is_round ? driver.round() : driver.turn(wanted->wish);
+    };
+    asked.show = [&](const session& s, const taken_turns& taken) {
+        // A turn's own events have said all.
+        if (form == reply_form::events)
+            return is_round ? coordination::round_complete_event(s) : std::string();
+        return is_round ? coordination::round_body(s, taken.reports)
+                        : coordination::turn_body(s, taken.reports.front());
+    };
+    if (form == reply_form::body) co_return co_await as_body(of, std::move(asked));
+    co_return co_await as_events(of, std::move(asked));
 }
 
-net::awaitable<reply> take_round(const answer_context& of, reply_form form) {
-    const repeated key(of.with, of.incoming);
-    auto parse = [&] {
-        return coordination::parse_turn(of.incoming.body, true, limits_of(of.with));
-    };
-    auto wanted = co_await parse_body(of.with, of.incoming, parse);
-    if (!wanted) co_return error_response(of.incoming, wanted.error());
-    auto take = [](session_driver& driver) { return driver.round(); };
-    using reports = std::vector<coordination::turn_report>;
-    auto all = [](const session& s, const reports& r) { return coordination::round_body(s, r); };
-    auto end = [](const session& s, const reports&) {
-        return coordination::round_complete_event(s);
-    };
-    if (form == reply_form::body)
-        co_return co_await as_body(of, key, wanted->answer, taken_as(of, take, all));
-    co_return co_await as_events(of, key, wanted->answer, taken_as(of, take, end));
-}
-
-/// Errors: those of the store, but for agents that there are not.
-net::awaitable<std::optional<protocol::failure>> erase_all(
-    const services& with, const request& incoming, const std::vector<storage::agent_id>& agents) {
-    auto work = [&] {
-        std::optional<protocol::failure> fault;
-        for (const storage::agent_id& each : agents) {
-            auto erased = incoming.engine->erase(each);
-            if (!erased && erased.error().code != storage::errc::not_found && !fault)
-                fault = public_fault(incoming, erased.error());
-        }
-        return fault;
-    };
-    co_return co_await run_on(with.workers, work);
+/// Blocks. Errors: those of the store, but for agents that there are not.
+protocol::result<void> erase_all(engine::engine& engine,
+                                 const std::vector<storage::agent_id>& agents) {
+    protocol::result<void> all;
+    for (const storage::agent_id& each : agents) {
+        auto erased = engine.erase(each);
+        if (!erased && erased.error().code != storage::errc::not_found && all)
+            all = protocol::from_storage(erased.error());
+    }
+    return all;
 }
 
 /// Of the new session's agents those that the engine has a memory of, which is not known here.
@@ -272,101 +255,156 @@ session opened(const services& with, const storage::tenant_id& tenant, coordinat
     return coordination::open_session(std::move(wanted), remembers, [] { return new_hex_id(""); });
 }
 
+/// A session that is to be added.
+struct prepared_session {
+    session made;
+    std::vector<int> older;
+    std::string body;
+};
+
+protocol::result<prepared_session> prepare(const services& with, const request& incoming) {
+    auto wanted = coordination::parse_opening(
+        incoming.body, new_hex_id("coord_"),
+        [] { return new_hex_id("agent_").substr(0, sizeof "agent_" - 1 + 8); },
+        limits_of(with).json);
+    if (!wanted) return wanted.error();
+    const storage::tenant_id tenant = tenant_of(incoming);
+    prepared_session prepared;
+    prepared.older = older_agents(with, incoming, tenant, wanted->made);
+    prepared.made = opened(with, tenant, std::move(*wanted), prepared.older);
+    prepared.body = coordination::created_body(prepared.made);
+    return prepared;
+}
+
 }  // namespace
 
 std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant) {
     std::vector<std::string> statuses;
     // One after the other: whoever takes a turn waits for one at most.
-    for (const std::string& id : with.sessions.ids(tenant)) {
-        auto status = with.sessions.with(
-            tenant, id, [](const room& in) { return coordination::status_body(in.now()); });
-        if (status) statuses.push_back(std::move(*status));
-    }
+    for (const std::string& id : with.sessions.ids(tenant))
+        if (auto status = with.sessions.status(tenant, id)) statuses.push_back(**status);
     return statuses;
 }
 
-response get_sessions(const services& with, const request& incoming) {
-    return json_response(coordination::sessions_body(session_statuses(with, tenant_of(incoming))));
+net::awaitable<reply> get_sessions(const services& with, const request& incoming, client_link&) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto make = [&] { return coordination::sessions_body(session_statuses(with, tenant)); };
+    co_return json_response(co_await run_on(with.workers, make));
 }
 
 response get_session(const services& with, const request& incoming) {
-    return of_session(with, incoming,
-                      [](const session& s) -> text { return coordination::status_body(s); });
+    auto status = with.sessions.status(tenant_of(incoming), incoming.parameter);
+    if (!status) return error_response(incoming, status.error());
+    return json_response(std::string(**status));
 }
 
-response get_session_messages(const services& with, const request& incoming) {
+net::awaitable<reply> get_session_messages(const services& with, const request& incoming,
+                                           client_link&) {
     const auto viewer = incoming.query("agent_id");
-    return of_session(with, incoming, [&](const session& s) -> text {
-        const int agent = viewer ? s.find(*viewer) : coordination::nobody;
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto make = [&]() -> text {
+        auto names = with.sessions.look(tenant, incoming.parameter, coordination::without_lines);
+        if (!names) return names.error();
+        const int agent = viewer ? names->find(*viewer) : coordination::nobody;
         if (viewer && agent == coordination::nobody)
-            return fail(errc::not_found, "agent_id: no agent " + *viewer + " in session " + s.id);
-        return coordination::messages_body(s, agent);
-    });
+            return fail(errc::not_found,
+                        "agent_id: no agent " + *viewer + " in session " + names->id);
+        coordination::messages_body body(std::move(*names), agent);
+        // Some at a time: whoever takes a turn waits for so many.
+        for (std::size_t from = 0;;) {
+            auto lines = with.sessions.lines(tenant, incoming.parameter, from);
+            if (!lines) return lines.error();
+            if (lines->empty()) return body.finish();
+            body.add(*lines);
+            from += lines->size();
+        }
+    };
+    auto body = co_await run_on(with.workers, make);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return json_response(std::move(*body));
 }
 
-response get_session_votes(const services& with, const request& incoming) {
-    return of_session(with, incoming,
-                      [](const session& s) -> text { return coordination::votes_body(s); });
+net::awaitable<reply> get_session_votes(const services& with, const request& incoming,
+                                        client_link&) {
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto make = [&]() -> text {
+        auto now = with.sessions.look(tenant, incoming.parameter, coordination::without_lines);
+        if (!now) return now.error();
+        return coordination::votes_body(*now);
+    };
+    auto body = co_await run_on(with.workers, make);
+    if (!body) co_return error_response(incoming, body.error());
+    co_return json_response(std::move(*body));
 }
 
 net::awaitable<reply> post_session_whisper(const services& with, const request& incoming,
                                            client_link&) {
-    const repeated key(with, incoming);
+    auto key = key_of(incoming);
+    if (!key) co_return error_response(incoming, key.error());
     auto parse = [&] { return coordination::parse_whisper(incoming.body, limits_of(with).json); };
     auto wish = co_await parse_body(with, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
-    auto whisper = [&](session& s) -> text {
+    auto whisper = [&](const room& in) -> text {
+        session& s = in.now();
         auto event = coordination::whisper_in(s, *wish, new_hex_id(""));
         if (!event) return event.error();
+        if (auto ok = in.check_space(coordination::line_own_bytes + wish->text.size()); !ok)
+            return ok.error();
         apply(s, *event);
         return coordination::whisper_body(s);
     };
-    co_return co_await once(with, incoming, key, whisper);
+    co_return co_await once(with, incoming, *key, whisper);
 }
 
 net::awaitable<reply> post_session_vote(const services& with, const request& incoming,
                                         client_link&) {
-    const repeated key(with, incoming);
+    auto key = key_of(incoming);
+    if (!key) co_return error_response(incoming, key.error());
     auto parse = [&] { return coordination::parse_vote(incoming.body, limits_of(with).json); };
     auto wish = co_await parse_body(with, incoming, parse);
     if (!wish) co_return error_response(incoming, wish.error());
-    auto vote = [&](session& s) -> text {
+    auto vote = [&](const room& in) -> text {
+        session& s = in.now();
         if (s.is_full()) return fail(errc::conflict, "Session " + s.id + " is full");
-        // Nothing is put down for a vote that is none.
-        session after = s;
-        auto which = coordination::put_question(after, wish->question);
+        if (auto ok = in.check_space(coordination::vote_bytes_max); !ok) return ok.error();
+        const std::size_t before = s.questions.size();
+        auto which = coordination::put_question(s, wish->question);
         if (!which) return which.error();
-        auto one = coordination::vote_of(after, after.questions[*which], *wish, new_hex_id(""));
-        if (!one) return one.error();
-        apply(after, coordination::voted{*which, *one, new_hex_id("")});
-        coordination::settle(after, *which, new_hex_id(""));
-        s = std::move(after);
+        auto one = coordination::vote_of(s, s.questions[*which], *wish, new_hex_id(""));
+        if (!one) {
+            // Nothing is put down for a vote that is none.
+            if (s.questions.size() > before) s.questions.pop_back();
+            return one.error();
+        }
+        apply(s, coordination::voted{*which, *one, new_hex_id("")});
+        coordination::settle(s, *which, new_hex_id(""));
         return coordination::vote_body(s, *one, s.questions[*which]);
     };
-    co_return co_await once(with, incoming, key, vote);
+    co_return co_await once(with, incoming, *key, vote);
 }
 
 net::awaitable<reply> post_sessions(const services& with, const request& incoming, client_link&) {
-    auto parse = [&] {
-        return coordination::parse_opening(
-            incoming.body, new_hex_id("coord_"),
-            [] { return new_hex_id("agent_").substr(0, sizeof "agent_" - 1 + 8); },
-            limits_of(with).json);
-    };
-    auto wanted = co_await parse_body(with, incoming, parse);
-    if (!wanted) co_return error_response(incoming, wanted.error());
+    auto parse = [&] { return prepare(with, incoming); };
+    auto prepared = co_await parse_body(with, incoming, parse);
+    if (!prepared) co_return error_response(incoming, prepared.error());
     const storage::tenant_id tenant = tenant_of(incoming);
-    const std::vector<int> older = older_agents(with, incoming, tenant, wanted->made);
-    session made = opened(with, tenant, std::move(*wanted), older);
-    std::string body = coordination::created_body(made);
-    const std::string id = made.id;
-    auto added = with.sessions.add(tenant, std::move(made), older);
+    const std::string id = prepared->made.id;
+    auto added = with.sessions.add(tenant, std::move(prepared->made), prepared->older);
     if (!added) co_return error_response(incoming, added.error());
     if (auto kept = co_await keep(with, incoming, tenant, id); !kept) {
-        if (auto taken = with.sessions.begin(tenant, id)) with.sessions.remove(std::move(*taken));
+        auto undo = [&] {
+            auto taken = with.sessions.begin(tenant, id);
+            if (!taken) return false;  // who has begun to delete it goes on with that
+            with.sessions.leave(*taken);
+            // A part that stays is erased with the next start.
+            (void)drop_session(with.sessions, *incoming.engine, tenant, id);
+            with.sessions.remove(std::move(*taken));
+            return true;
+        };
+        co_await run_on(with.workers, undo);
         co_return error_response(incoming, kept.error());
     }
-    response created = json_response(std::move(body));
+    response created = json_response(std::move(prepared->body));
     created.status = 201;
     co_return created;
 }
@@ -374,15 +412,16 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
 net::awaitable<reply> delete_session(const services& with, const request& incoming,
                                      client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
+    const std::string& id = incoming.parameter;
     // Nobody begins a turn meanwhile.
-    auto taken = with.sessions.begin(tenant, incoming.parameter);
+    auto taken = with.sessions.begin(tenant, id);
     if (!taken) co_return error_response(incoming, taken.error());
     auto stop = [&](const room& in) {
         auto runs = in.runs();
         for (const engine_run& each : runs) incoming.engine->cancel(each.id);
         return runs;
     };
-    const auto runs = with.sessions.with(tenant, incoming.parameter, stop);
+    const auto runs = with.sessions.with(tenant, id, stop);
     if (!runs) co_return error_response(incoming, runs.error());
     // What still reads, or answers a client that left, would make its agent anew.
     auto is_idle = [&] {
@@ -390,55 +429,66 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
     };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming, fail(errc::conflict, "an agent of the session works"));
-    const auto keeping = with.sessions.keeping(tenant, incoming.parameter);
-    const auto agents = with.sessions.remove(std::move(*taken));
-    auto drop = [&] {
-        return drop_session(*incoming.engine, tenant, incoming.parameter, *keeping);
+    // Nothing is said in it and nothing of it is written any more; and it is there until all of it
+    // is gone from the disk, so that what fails can be asked again.
+    const auto agents = with.sessions.leave(*taken);
+    auto erase = [&] {
+        auto erased = erase_all(*incoming.engine, agents);
+        return erased ? drop_session(with.sessions, *incoming.engine, tenant, id) : erased;
     };
-    auto fault = co_await erase_all(with, incoming, agents);
-    if (fault) co_return error_response(incoming, *fault);
-    auto dropped = co_await run_on(with.workers, drop);
-    if (!dropped) co_return error_response(incoming, dropped.error());
+    auto erased = co_await run_on(with.workers, erase);
+    if (!erased) {
+        { const auto stays = std::move(*taken); }
+        // Some of its record may be gone.
+        co_await keep(with, incoming, tenant, id);
+        co_return error_response(incoming, erased.error());
+    }
+    auto destroy = [gone = with.sessions.remove(std::move(*taken))]() mutable {
+        gone = nullptr;
+        return true;
+    };
+    co_await run_on(with.workers, std::move(destroy));
     co_return no_content();
 }
 
 net::awaitable<reply> post_session_turn(const services& with, const request& incoming,
                                         client_link& client) {
     const answer_context of{with, incoming, client};
-    co_return co_await take_turn(of, reply_form::body);
+    co_return co_await take_turns(of, false, reply_form::body);
 }
 
 net::awaitable<reply> post_session_turn_stream(const services& with, const request& incoming,
                                                client_link& client) {
     const answer_context of{with, incoming, client};
-    co_return co_await take_turn(of, reply_form::events);
+    co_return co_await take_turns(of, false, reply_form::events);
 }
 
 net::awaitable<reply> post_session_round(const services& with, const request& incoming,
                                          client_link& client) {
     const answer_context of{with, incoming, client};
-    co_return co_await take_round(of, reply_form::body);
+    co_return co_await take_turns(of, true, reply_form::body);
 }
 
 net::awaitable<reply> post_session_round_stream(const services& with, const request& incoming,
                                                 client_link& client) {
     const answer_context of{with, incoming, client};
-    co_return co_await take_round(of, reply_form::events);
+    co_return co_await take_turns(of, true, reply_form::events);
 }
 
 net::awaitable<reply> post_session_decision(const services& with, const request& incoming,
                                             client_link& client) {
     const answer_context of{with, incoming, client};
-    const repeated key(with, incoming);
+    auto key = key_of(incoming);
+    if (!key) co_return error_response(incoming, key.error());
     auto parse = [&] { return coordination::parse_decision(incoming.body, limits_of(with)); };
     auto wanted = co_await parse_body(with, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
-    auto take = [&](session_driver& driver) { return driver.decide(*wanted); };
-    auto result = [](const session& s, std::size_t which) {
-        return coordination::decision_body(s, s.questions[which]);
+    asked_turn asked{std::move(*key), {}, {}, {}};
+    asked.take = [&](session_driver& driver) { return driver.decide(*wanted); };
+    asked.show = [](const session& s, const taken_turns& taken) {
+        return coordination::decision_body(s, s.questions[taken.question]);
     };
-    const coordination::answer_wish as_usual;
-    co_return co_await as_body(of, key, as_usual, taken_as(of, take, result));
+    co_return co_await as_body(of, std::move(asked));
 }
 
 net::awaitable<reply> delete_prefix_caches(const services& with, const request& incoming,
@@ -446,9 +496,15 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
     if (!coordination::is_name(incoming.parameter))
         co_return error_response(incoming,
                                  fail(errc::bad_value, "prefix: must be of [A-Za-z0-9._:-]"));
-    std::vector<storage::agent_id> agents;
-    for (const auto& info : incoming.engine->agents(tenant_of(incoming)))
-        if (coordination::prefix_of(info.id.str()) == incoming.parameter) agents.push_back(info.id);
+    const storage::tenant_id tenant = tenant_of(incoming);
+    auto find = [&] {
+        std::vector<storage::agent_id> found;
+        for (const auto& info : incoming.engine->agents(tenant))
+            if (coordination::prefix_of(info.id.str()) == incoming.parameter)
+                found.push_back(info.id);
+        return found;
+    };
+    const auto agents = co_await run_on(with.workers, find);
     auto is_idle = [&] {
         return std::ranges::none_of(agents, [&](const storage::agent_id& each) {
             auto info = incoming.engine->inspect(each);
@@ -458,13 +514,16 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming,
                                  fail(errc::conflict, "an agent of this prefix is answering"));
-    const storage::tenant_id tenant = tenant_of(incoming);
-    for (const std::string& session : with.sessions.forget(tenant, agents)) {
-        auto kept = co_await keep(with, incoming, tenant, session);
-        if (!kept) co_return error_response(incoming, kept.error());
-    }
-    auto fault = co_await erase_all(with, incoming, agents);
-    if (fault) co_return error_response(incoming, *fault);
+    auto erase = [&]() -> protocol::result<void> {
+        for (const std::string& session : with.sessions.forget(tenant, agents)) {
+            auto kept = keep_session(with.sessions, *incoming.engine, tenant, session);
+            // One that was deleted meanwhile remembers nothing.
+            if (!kept && kept.error().code != errc::not_found) return kept;
+        }
+        return erase_all(*incoming.engine, agents);
+    };
+    auto erased = co_await run_on(with.workers, erase);
+    if (!erased) co_return error_response(incoming, erased.error());
     co_return no_content();
 }
 

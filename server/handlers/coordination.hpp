@@ -16,13 +16,13 @@ namespace semantic::server {
 /// What each of the tenant's sessions is at, as GET /v1/coordination/sessions/{id} replies.
 std::vector<std::string> session_statuses(const services& with, const storage::tenant_id& tenant);
 
-response get_sessions(const services& with, const request& incoming);
+using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+awaited_reply get_sessions(const services& with, const request& incoming, client_link& client);
 response get_session(const services& with, const request& incoming);
 /// `?agent_id=` adds the whispers that this agent may see.
-response get_session_messages(const services& with, const request& incoming);
-response get_session_votes(const services& with, const request& incoming);
-
-using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+awaited_reply get_session_messages(const services& with, const request& incoming,
+                                   client_link& client);
+awaited_reply get_session_votes(const services& with, const request& incoming, client_link& client);
 awaited_reply post_sessions(const services& with, const request& incoming, client_link& client);
 awaited_reply delete_session(const services& with, const request& incoming, client_link& client);
 awaited_reply post_session_turn(const services& with, const request& incoming, client_link& client);

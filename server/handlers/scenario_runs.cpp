@@ -88,6 +88,11 @@ net::awaitable<reply> get_scenarios(const services& with, const request&, client
 
 net::awaitable<reply> post_scenario_run(const services& with, const request& incoming,
                                         client_link& client) {
+    if (incoming.body.size() > run_request_bytes_max)
+        co_return error_response(
+            incoming, fail(errc::body_too_large,
+                           "a request for a run may have " + std::to_string(run_request_bytes_max) +
+                               " bytes, has " + std::to_string(incoming.body.size())));
     std::string body = incoming.body;
     auto parse = [&] { return parse_wanted(body, with); };
     auto wanted = co_await parse_body(with, incoming, parse);
@@ -99,13 +104,14 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
     auto added = with.runs.add(tenant, std::move(made));
     if (!added) co_return error_response(incoming, added.error());
     const run_registry::known_run known = *added;
-    auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
-    if (auto kept = co_await run_on(with.workers, keep); !kept) {
-        (void)with.runs.remove(tenant, known->id);
-        co_return error_response(incoming, kept.error());
-    }
+    // It is driven before it is written: nobody deletes it in between.
     auto driven = with.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
+    auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
+    if (auto kept = co_await run_on(with.workers, keep); !kept) {
+        with.runs.remove(std::move(*driven));
+        co_return error_response(incoming, kept.error());
+    }
     const answer_context of{with, incoming, client};
     co_return co_await drive(of, *driven, known, *wanted);
 }
@@ -113,22 +119,26 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
 std::vector<std::string> run_states(const services& with, const storage::tenant_id& tenant) {
     std::vector<std::string> states;
     for (const auto& each : with.runs.all(tenant))
-        states.push_back(scenarios::run_body(state_of(with, tenant, *each)));
+        states.push_back(scenarios::run_body(known_state_of(with, tenant, *each)));
     return states;
 }
 
-response get_runs(const services& with, const request& incoming) {
+net::awaitable<reply> get_runs(const services& with, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    std::vector<scenarios::run_state> all;
-    for (const auto& each : with.runs.all(tenant)) all.push_back(state_of(with, tenant, *each));
-    return json_response(scenarios::runs_body(all));
+    auto make = [&] {
+        std::vector<scenarios::run_state> all;
+        for (const auto& each : with.runs.all(tenant)) all.push_back(state_of(with, tenant, *each));
+        return scenarios::runs_body(all);
+    };
+    co_return json_response(co_await run_on(with.workers, make));
 }
 
-response get_run(const services& with, const request& incoming) {
+net::awaitable<reply> get_run(const services& with, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
     auto found = with.runs.find(tenant, incoming.parameter);
-    if (!found) return error_response(incoming, found.error());
-    return json_response(scenarios::run_body(state_of(with, tenant, **found)));
+    if (!found) co_return error_response(incoming, found.error());
+    auto make = [&] { return scenarios::run_body(state_of(with, tenant, **found)); };
+    co_return json_response(co_await run_on(with.workers, make));
 }
 
 net::awaitable<reply> post_run_resume(const services& with, const request& incoming,
@@ -154,16 +164,19 @@ net::awaitable<reply> post_run_cancel(const services& with, const request& incom
     auto is_idle = [&] { return !with.runs.is_driven(tenant, incoming.parameter); };
     if (!co_await become_idle(client, is_idle))
         co_return error_response(incoming, fail(errc::conflict, "the run has not stopped yet"));
-    co_return get_run(with, incoming);
+    co_return co_await get_run(with, incoming, client);
 }
 
 net::awaitable<reply> delete_run(const services& with, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto removed = with.runs.remove(tenant, incoming.parameter);
-    if (!removed) co_return error_response(incoming, removed.error());
+    // Nobody drives it meanwhile. It is there until it is gone from the disk, so that what fails
+    // can be asked again.
+    auto driven = with.runs.begin(tenant, incoming.parameter);
+    if (!driven) co_return error_response(incoming, driven.error());
     auto drop = [&] { return drop_run(*incoming.engine, tenant, incoming.parameter); };
     auto dropped = co_await run_on(with.workers, drop);
     if (!dropped) co_return error_response(incoming, dropped.error());
+    with.runs.remove(std::move(*driven));
     response empty;
     empty.status = 204;
     co_return empty;

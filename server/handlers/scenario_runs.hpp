@@ -20,11 +20,12 @@ awaited_reply get_scenarios(const services& with, const request& incoming, clien
 /// Drives all phases and streams what happens.
 awaited_reply post_scenario_run(const services& with, const request& incoming, client_link& client);
 
-/// How far each of the tenant's runs is, as GET /v1/coordination/runs/{id} replies.
+/// How far each of the tenant's runs is, as GET /v1/coordination/runs/{id} replies; what came of
+/// one if that is known.
 std::vector<std::string> run_states(const services& with, const storage::tenant_id& tenant);
 
-response get_runs(const services& with, const request& incoming);
-response get_run(const services& with, const request& incoming);
+awaited_reply get_runs(const services& with, const request& incoming, client_link& client);
+awaited_reply get_run(const services& with, const request& incoming, client_link& client);
 /// Drives what is left of a run that has stopped, and streams it.
 awaited_reply post_run_resume(const services& with, const request& incoming, client_link& client);
 /// Replies when nobody drives the run any more.

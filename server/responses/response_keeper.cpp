@@ -52,8 +52,13 @@ void load(kept_responses& all, engine::engine& engine, std::string_view head,
         std::shared_ptr<const kept_response> response;
     };
     std::vector<loaded> found;
-    for (const storage::kept_record& each : engine.records(std::span(&head, 1)).whole) {
-        auto read = protocol::responses::kept_response_of(each.bytes);
+    for (const storage::record_name& each : engine.record_names(std::span(&head, 1)).whole) {
+        const auto record = engine.read_record(each.tenant, each.name);
+        if (!record) {
+            faults.push_back(each.name + ": " + record.error().what);
+            continue;
+        }
+        auto read = protocol::responses::kept_response_of(record->bytes);
         if (!read) {
             faults.push_back(each.name + ": " + read.error().what);
             continue;

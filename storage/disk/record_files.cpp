@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <span>
 
 #include "storage/files/checksum.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::string_view magic = "semantic-record 1";
 constexpr const char* folder = "records";
-// A first line, and a name behind it.
+// Of a file: its first line and the record's name are in these.
 constexpr std::uint64_t record_head_bytes = 4096;
 constexpr std::size_t record_name_bytes_max = 2048;
 
@@ -250,7 +251,30 @@ result<void> record_files::remove(const tenant_id& tenant, std::string_view name
     return {};
 }
 
-kept_records record_files::read_all(std::span<const std::string_view> heads) {
+result<kept_record> record_files::read_file(const std::string& path) {
+    auto bytes = read_whole(files_, directory_ + "/" + path, record_bytes_max);
+    if (!bytes) return bytes.error();
+    auto record = decode_record(*bytes);
+    if (record && record_path(record->tenant, record->name) != path)
+        record = damaged("it is under a name that is not its own");
+    if (!record)
+        return failure{record.error().code, directory_ + "/" + path + ": " + record.error().what};
+    return record;
+}
+
+result<record_name> record_files::read_name(const std::string& path) {
+    const auto bytes = read_head(files_, directory_ + "/" + path);
+    if (!bytes) return bytes.error();
+    const auto head = decode_head(*bytes);
+    if (!head)
+        return failure{head.error().code, directory_ + "/" + path + ": " + head.error().what};
+    record_name found{head->tenant, std::string(head->name)};
+    if (record_path(found.tenant, found.name) != path)
+        return damaged(directory_ + "/" + path + ": it is under a name that is not its own");
+    return found;
+}
+
+record_names record_files::names(std::span<const std::string_view> heads) {
     std::map<std::string, record_books::entry> entries;
     std::map<tenant_id, std::uint64_t> shares;  // what is left of each tenant's
     std::uint64_t left_of_all = 0;
@@ -265,39 +289,44 @@ kept_records record_files::read_all(std::span<const std::string_view> heads) {
         for (const auto& [tenant, bytes] : books_->tenant_bytes)
             shares[tenant] = is_within ? bytes : share_of_tenant(budget, 0);
     }
-    kept_records found;
+    record_names found;
     for (const auto& [path, entry] : entries) {
-        const auto tell = [&](errc code, const std::string& why) {
-            found.damaged.push_back({code, directory_ + "/" + path + ": " + why});
-        };
         if (entry.is_legible) {
             std::uint64_t& left = shares[entry.tenant];
             if (entry.bytes > std::min(left, left_of_all)) {
-                tell(errc::out_of_space, "its tenant's records are more than its share");
+                found.damaged.push_back(
+                    {errc::out_of_space, directory_ + "/" + path +
+                                             ": its tenant's records are more than its share"});
                 continue;
             }
             left -= entry.bytes;
             left_of_all -= entry.bytes;
         }
-        if (!heads.empty()) {
-            const auto begin = read_head(files_, directory_ + "/" + path);
-            const auto head = begin ? decode_head(*begin) : result<record_head>(begin.error());
-            if (head && !begins_with_any(head->name, heads)) continue;
-        }
-        auto bytes = read_whole(files_, directory_ + "/" + path, record_bytes_max);
-        if (!bytes) {
-            found.damaged.push_back(bytes.error());
-            continue;
-        }
-        auto record = decode_record(*bytes);
-        if (record && record_path(record->tenant, record->name) != path)
-            record = damaged("it is under a name that is not its own");
+        auto name = read_name(path);
+        if (!name)
+            found.damaged.push_back(name.error());
+        else if (begins_with_any(name->name, heads))
+            found.whole.push_back(std::move(*name));
+    }
+    return found;
+}
+
+kept_records record_files::read_all(std::span<const std::string_view> heads) {
+    record_names there = names(heads);
+    kept_records found;
+    found.damaged = std::move(there.damaged);
+    for (const record_name& each : there.whole) {
+        auto record = read(each.tenant, each.name);
         if (record)
             found.whole.push_back(std::move(*record));
         else
-            tell(record.error().code, record.error().what);
+            found.damaged.push_back(record.error());
     }
     return found;
+}
+
+result<kept_record> record_files::read(const tenant_id& tenant, std::string_view name) {
+    return read_file(record_path(tenant, name));
 }
 
 }  // namespace semantic::storage

@@ -65,13 +65,20 @@ class record_files {
     result<void> write(const kept_record& record);
     /// A record that there is not is no error.
     result<void> remove(const tenant_id& tenant, std::string_view name);
-    /// Reads those whose names begin with one of `heads`, all where there is none, in the order of
-    /// the files' names. Of records that are more than the shares, which another budget had room
-    /// for, it reads as many as these allow, and says of the others that they are too much: they
-    /// stay where they are.
+    /// The names of those that begin with one of `heads`, all where there is none, in the order of
+    /// the files' names. Little of each file is read: what is wrong with the rest is found by
+    /// read(). Of records that are more than the shares, which another budget had room for, it
+    /// names as many as these allow, and says of the others that they are too much: they stay
+    /// where they are.
+    record_names names(std::span<const std::string_view> heads = {});
+    /// The same with their bytes.
     kept_records read_all(std::span<const std::string_view> heads = {});
+    /// Errors: not_found, corrupt.
+    result<kept_record> read(const tenant_id& tenant, std::string_view name);
 
   private:
+    result<kept_record> read_file(const std::string& path);
+    result<record_name> read_name(const std::string& path);
     result<void> replace(const std::string& path, std::string_view bytes);
     result<std::uint64_t> book(const tenant_id& tenant, const std::string& path,
                                std::uint64_t bytes);

@@ -15,6 +15,15 @@ struct kept_record {
     std::string name;
     std::string bytes;
 };
+/// Which records there are, without their bytes, and what is wrong with the others.
+struct record_name {
+    tenant_id tenant;
+    std::string name;
+};
+struct record_names {
+    std::vector<record_name> whole{};
+    std::vector<failure> damaged{};
+};
 /// All that could be read, and what is wrong with the others.
 struct kept_records {
     std::vector<kept_record> whole{};

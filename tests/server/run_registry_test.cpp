@@ -25,7 +25,7 @@ TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
         ASSERT_TRUE(all.add(nobody_else, named("r" + std::to_string(i))));
     EXPECT_EQ(all.add(nobody_else, named("more")).error().code, errc::conflict);
     EXPECT_TRUE(all.add(another, named("more")));
-    ASSERT_TRUE(all.remove(nobody_else, "r0"));
+    all.remove(std::move(*all.begin(nobody_else, "r0")));
     EXPECT_TRUE(all.add(nobody_else, named("more")));
     EXPECT_EQ(all.all(another).size(), 1u);
 }
@@ -33,7 +33,9 @@ TEST(run_registry, a_tenant_has_so_many_runs_and_not_one_more) {
 TEST(run_registry, a_tenants_runs_keep_so_many_bytes_and_not_one_more) {
     run_registry runs;
     run_registry::kept_run first = named("run_1"), second = named("run_2");
-    first.request.resize(runs_bytes_max - first.what.source.size() - second.what.source.size() -
+    first.request.resize(runs_bytes_max - 2 * run_own_bytes -
+                         copies_of_scenario *
+                             (first.what.source.size() + second.what.source.size()) -
                          second.request.size());
     run_registry::kept_run more = second;
     more.request += ' ';
@@ -51,7 +53,6 @@ TEST(run_registry, a_run_is_driven_by_one_at_a_time_and_stays_while_it_is) {
         ASSERT_TRUE(driven);
         EXPECT_TRUE(all.is_driven(nobody_else, "r"));
         EXPECT_EQ(all.begin(nobody_else, "r").error().code, errc::conflict);
-        EXPECT_EQ(all.remove(nobody_else, "r").error().code, errc::conflict);
         EXPECT_FALSE(driven->is_stopped());
         EXPECT_TRUE(all.stop(nobody_else, "r"));
         EXPECT_TRUE(driven->is_stopped());
@@ -67,7 +68,6 @@ TEST(run_registry, another_tenants_run_is_none) {
     EXPECT_EQ(all.find(another, "r").error().code, errc::not_found);
     EXPECT_EQ(all.begin(another, "r").error().code, errc::not_found);
     EXPECT_EQ(all.stop(another, "r").error().code, errc::not_found);
-    EXPECT_EQ(all.remove(another, "r").error().code, errc::not_found);
 }
 
 TEST(run_registry, a_run_comes_back_from_its_record) {
@@ -77,6 +77,29 @@ TEST(run_registry, a_run_comes_back_from_its_record) {
     EXPECT_EQ((*all.find(nobody_else, "r"))->what.id, "one");
     EXPECT_EQ(all.load(nobody_else, record).error().code, errc::conflict);
     EXPECT_FALSE(all.load(nobody_else, "{}"));
+}
+
+TEST(run_registry, what_is_loaded_is_bounded_too) {
+    run_registry all;
+    for (std::size_t i = 0; i < runs_max; ++i)
+        ASSERT_TRUE(
+            all.load(nobody_else, protocol::scenarios::to_record(named("r" + std::to_string(i)))));
+    const std::string more = protocol::scenarios::to_record(named("more"));
+    EXPECT_EQ(all.load(nobody_else, more).error().code, errc::conflict);
+    EXPECT_TRUE(all.load(another, more));
+}
+
+TEST(run_registry, what_came_of_a_run_is_kept_with_the_lines_that_it_was_read_of) {
+    run_registry all;
+    ASSERT_TRUE(all.add(nobody_else, named("r")));
+    EXPECT_EQ(all.result(nobody_else, "r"), nullptr);
+    run_registry::known_result came{{3}};
+    came.came.text = "Ahoy";
+    all.keep_result(nobody_else, "r",
+                    std::make_shared<const run_registry::known_result>(std::move(came)));
+    ASSERT_NE(all.result(nobody_else, "r"), nullptr);
+    EXPECT_EQ(all.result(nobody_else, "r")->lines, std::vector<std::size_t>{3});
+    EXPECT_EQ(all.result(another, "r"), nullptr);
 }
 
 TEST(phase_session_id, is_the_same_for_a_phase_of_a_run_and_for_no_other) {

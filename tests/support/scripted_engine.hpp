@@ -139,17 +139,24 @@ class scripted_engine final : public engine::engine {
         kept.erase({tenant, name});
         return {};
     }
-    storage::kept_records records(std::span<const std::string_view> heads) override {
+    storage::record_names record_names(std::span<const std::string_view> heads) override {
         std::lock_guard lock(records_mutex);
-        storage::kept_records all;
+        storage::record_names all;
         const auto is_wanted = [&](const std::string& name) {
             for (const std::string_view each : heads)
                 if (name.starts_with(each)) return true;
             return heads.empty();
         };
         for (const auto& [name, record] : kept)
-            if (is_wanted(record.name)) all.whole.push_back(record);
+            if (is_wanted(record.name)) all.whole.push_back({record.tenant, record.name});
         return all;
+    }
+    storage::result<storage::kept_record> read_record(const storage::tenant_id& tenant,
+                                                      const std::string& name) override {
+        std::lock_guard lock(records_mutex);
+        const auto found = kept.find({tenant, name});
+        if (found != kept.end()) return found->second;
+        return storage::failure{storage::errc::not_found, "no record " + name};
     }
     std::mutex records_mutex;
     std::map<std::pair<storage::tenant_id, std::string>, storage::kept_record> kept;

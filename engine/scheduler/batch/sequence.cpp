@@ -264,6 +264,9 @@ storage::agent_state sequence::snapshot(std::vector<storage::kv_block_parts> blo
     state.created = now;
     state.last_used = now;
     state.notes = work_->prompt->notes;
+    state.notes.erase(partly_read_note);
+    if (count > 0 && count < work_->prompt->tokens.size())
+        state.notes[partly_read_note] = std::to_string(count);
     state.private_salt = work_->prompt->private_salt;
     std::vector<sampled_turn> turns = work_->prompt->turns;
     if (ended_turn_)

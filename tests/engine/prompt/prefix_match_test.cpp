@@ -54,6 +54,19 @@ TEST(match_prefix, stored_text_that_is_a_proper_prefix_is_reused_whole) {
     EXPECT_EQ(match.bytes, m.text.size());
 }
 
+TEST(match_read_prefix, reuses_what_was_read_up_to_a_safe_boundary) {
+    memory m{"<a>", "one", " two"};
+    const spelled more("<a>one twofold");
+    const prefix_match unsafe = match_read_prefix(m.view(), more, rules(false));
+    EXPECT_EQ(unsafe.kind, match_kind::extend);
+    EXPECT_EQ(unsafe.tokens, 1u) << "behind a special token a cut is always safe";
+    EXPECT_EQ(match_read_prefix(m.view(), more, rules(true)).tokens, 3u);
+    // What is not longer than what was read is no other case.
+    EXPECT_EQ(match_read_prefix(m.view(), spelled(m.text), rules(false)).kind, match_kind::exact);
+    EXPECT_EQ(match_read_prefix(m.view(), spelled("<a>once"), rules(false)).kind,
+              match_kind::diverge);
+}
+
 TEST(match_prefix, the_same_prompt_reruns_only_its_last_token) {
     memory m{"<a>", "one", " two"};
     prefix_match match = match_prefix(m.view(), spelled(m.text), rules(false));

@@ -51,6 +51,24 @@ TEST_F(source_search_, an_agent_that_goes_on_keeps_to_its_own_memory_whoever_kno
     EXPECT_EQ(found.match.bytes, three_.size());
 }
 
+TEST_F(source_search_, what_was_read_ahead_changes_no_token_wherever_it_ended) {
+    const std::string text = "Ann: It rains.\nBob, to you alone: psst... \n\n  Really?!\nCid: Yes.";
+    const std::vector<token_id> fresh = words_.encode(text);
+    for (std::size_t end = 1; end < text.size(); ++end) {
+        storage::agent_state state{*storage::agent_id::parse("a" + std::to_string(end))};
+        state.text = text.substr(0, end);
+        state.tokens = words_.encode(state.text, state.token_ends);
+        const char* note = end % 2 == 0 ? open_message_note : partly_read_note;
+        state.notes[note] = std::to_string(state.tokens.size());
+        const std::string agent = state.id.str();
+        put(std::move(state));
+        const prompt_source found = best(from(agent), text);
+        resolved_prompt prompt{*storage::agent_id::parse(agent), text};
+        tokenise(words_, found, prompt);
+        ASSERT_EQ(prompt.tokens, fresh) << "read up to " << text.substr(0, end);
+    }
+}
+
 TEST_F(source_search_, an_agent_that_parted_from_its_memory_shares_what_another_knows) {
     told("a", three_ + " Something else.");
     const auto b = told("b", five_ + " Six.");

@@ -80,6 +80,13 @@ TEST(whisper_in, needs_two_agents_and_an_active_session) {
     EXPECT_EQ(whisper_in(s, {"a", "b", "psst"}, "m").error().code, errc::conflict);
 }
 
+/// As it is made of a long session: some lines at a time.
+std::string messages_of(const session& s, int viewer) {
+    messages_body body(without_lines(s), viewer);
+    for (const line& each : s.lines) body.add(std::span(&each, 1));
+    return body.finish();
+}
+
 TEST(session_bodies, have_the_fields_that_clients_know) {
     session s = session_with({"participant", "moderator"});
     apply(s, told{"m0", "Talk."});
@@ -96,7 +103,7 @@ TEST(session_bodies, have_the_fields_that_clients_know) {
               R"({"message_id":"m1","sender_id":"a","sender_name":"Ann","content":"Ahoy!",)"
               R"("turn_number":0,"channel_type":"public","is_interrupted":false})");
     EXPECT_EQ(body.at("session_status").at("next_speaker").as_string(), "b");
-    EXPECT_EQ(messages_body(s, nobody),
+    EXPECT_EQ(messages_of(s, nobody),
               R"({"session_id":"coord_1","messages":[{"message_id":"m0","sender_id":"system",)"
               R"("sender_name":"System","content":"Talk.","turn_number":0,)"
               R"("channel_type":"public","is_interrupted":false},)" +
@@ -111,7 +118,7 @@ TEST(session_bodies, a_whisper_is_shown_to_its_two_alone) {
     apply(s, whispered{0, 2, "w", "psst"});
     EXPECT_NE(whisper_body(s).find(R"("channel_type":"whisper")"), std::string::npos);
     const auto count = [&](int viewer) {
-        return json::parse(messages_body(s, viewer)).at("messages").as_array().size();
+        return json::parse(messages_of(s, viewer)).at("messages").as_array().size();
     };
     EXPECT_EQ(count(nobody), 0u);
     EXPECT_EQ(count(0), 1u);
@@ -125,13 +132,49 @@ TEST(session_events, tell_of_a_turn_by_the_number_that_its_message_has) {
     EXPECT_EQ(
         turn_start_event(s, *next_turn(s, {}), s.turn),
         "event: turn_start\ndata: {\"agent_id\":\"b\",\"agent_name\":\"Bob\",\"turn\":3}\n\n");
-    EXPECT_EQ(token_event(s, 1, "oy", "Ahoy"),
+    EXPECT_EQ(token_event({"b", "Bob"}, "oy", "Ahoy"),
               "event: token\ndata: {\"agent_id\":\"b\",\"agent_name\":\"Bob\",\"text\":\"oy\","
               "\"accumulated\":\"Ahoy\"}\n\n");
     turn_report report{{1, nobody, 3, "m3", "Ahoy"}, 3};
     apply(s, report.event);
     EXPECT_NE(turn_complete_event(s, report).find("\"content\":\"Ahoy\",\"turn\":3,"),
               std::string::npos);
+}
+
+TEST(session_events, of_a_kept_stream_are_those_that_were_sent) {
+    kept_reply kept{"k", "what", "event: round_complete\ndata: {}\n\n"};
+    std::string sent;
+    for (const int agent : {1, 0}) {
+        const shown_agent speaker{agent == 0 ? "a" : "b", agent == 0 ? "Ann" : "Bob"};
+        streamed_turn turn{agent, "event: turn_start\ndata: {}\n\n"};
+        sent += turn.start;
+        std::string so_far;
+        for (const char* token : {"Ah", "oy", "", " \xE2\x82\xAC"}) {
+            so_far += token;
+            turn.add_token(token);
+            sent += token_event(speaker, token, so_far);
+        }
+        turn.complete = "event: turn_complete\ndata: {}\n\n";
+        sent += turn.complete;
+        kept.turns.push_back(std::move(turn));
+    }
+    sent += kept.reply;
+    replayed_events events(kept, {{"a", "Ann"}, {"b", "Bob"}});
+    std::string again;
+    while (auto event = events.next()) again += *event;
+    EXPECT_EQ(again, sent);
+    // What an earlier server kept has all events in one.
+    const kept_reply old{"k", "what", sent};
+    replayed_events whole(old, {});
+    EXPECT_EQ(whole.next(), sent);
+    EXPECT_EQ(whole.next(), std::nullopt);
+}
+
+TEST(session_events, of_a_kept_stream_take_no_more_than_its_text) {
+    streamed_turn turn;
+    for (int i = 0; i < 4'000; ++i) turn.add_token("ab");
+    const std::size_t bytes = bytes_of(kept_reply{"k", "what", "", {turn}});
+    EXPECT_LT(bytes, 4'000u * (2 + sizeof(std::uint32_t)) + 2'000);
 }
 
 }  // namespace

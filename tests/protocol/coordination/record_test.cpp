@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 #include "protocol/coordination/ballot.hpp"
@@ -55,6 +56,51 @@ TEST(record, of_all_that_is_kept_comes_back_as_it_was) {
         ASSERT_FALSE(kept_session_of(record.substr(0, bytes))) << bytes;
     EXPECT_FALSE(kept_session_of(to_record(all.now))) << "another kind";
     EXPECT_FALSE(kept_session_of(with(record, "\"turn\":3", "\"turn\":-1")));
+}
+
+TEST(record, of_a_stream_that_was_kept_comes_back_as_it_was) {
+    kept_session all{busy_session()};
+    streamed_turn turn{1, "start"};
+    turn.add_token("Ah");
+    turn.add_token("oy");
+    turn.complete = "complete";
+    all.replies.push_back({"k1", "what", "end", {turn}});
+    const std::string record = to_record(all);
+    const auto again = kept_session_of(record);
+    ASSERT_TRUE(again) << again.error().what;
+    EXPECT_EQ(to_record(*again), record);
+    EXPECT_EQ(again->replies[0].turns[0].sizes, (std::vector<std::uint32_t>{2, 2}));
+    EXPECT_FALSE(kept_session_of(with(record, "[2,2]", "[2,3]"))) << "more than the text has";
+    EXPECT_FALSE(kept_session_of(with(record, "\"agent\":1,\"start\"", "\"agent\":9,\"start\"")));
+}
+
+TEST(record, has_parts_of_any_number_of_items_and_those_of_an_earlier_server) {
+    session all = session_with({"participant"});
+    for (std::size_t i = 0; i < part_items + 3; ++i) apply(all, told{"m" + std::to_string(i), "x"});
+    const std::map<std::string, std::string> parts{
+        {"p1", lines_part({all.lines.begin(), all.lines.begin() + part_items})},
+        {"p2", lines_part({all.lines.begin() + part_items, all.lines.end() - 1})}};
+    kept_head head{without_lines(all), {{"p1"}, {"p2", 2}}};
+    head.now.lines = {all.lines.back()};
+    const std::string record = to_record(head);
+    EXPECT_NE(record.find(R"("line_parts":["p1",{"name":"p2","items":2}])"), std::string::npos);
+    const auto reader = [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = parts.find(name);
+        return found == parts.end() ? std::nullopt : std::optional(found->second);
+    };
+    const auto again = kept_session_of(record, reader);
+    ASSERT_TRUE(again) << again.error().what;
+    EXPECT_EQ(to_record(again->now), to_record(all));
+    EXPECT_EQ(bytes_of(again->now), bytes_of(all));
+    EXPECT_EQ(again->now.agents[0].messages, part_items + 3);
+    EXPECT_FALSE(kept_session_of(with(record, "\"items\":2", "\"items\":3"), reader));
+}
+
+TEST(record, without_lines_has_all_else) {
+    session all = busy_session();
+    const session copy = without_lines(all);
+    all.lines.clear();
+    EXPECT_EQ(to_record(copy), to_record(all));
 }
 
 TEST(record, that_is_not_whole_is_refused) {

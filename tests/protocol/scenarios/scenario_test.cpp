@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -182,6 +183,106 @@ TEST(result, has_what_a_participant_chose_before_and_nothing_of_who_only_comment
     ASSERT_EQ(alone.choices.size(), 1u);
     EXPECT_EQ(alone.choices[0].first, "Pilot");
     EXPECT_EQ(alone.worth, std::nullopt);
+}
+
+/// Two phases: in the first a0 and a1 talk; the second quotes that so often to each of `agents`.
+std::string quoting(std::size_t times, int agents) {
+    std::string names, all;
+    for (int i = 0; i < agents; ++i) {
+        const std::string key = "a" + std::to_string(i);
+        names += "  " + key + ": {display_name: N" + key + "}\n";
+        all += (i == 0 ? "" : ", ") + key;
+    }
+    std::string text = "id: x\ntitle: t\nagents:\n" + names +
+                       "phases:\n  - {name: p, label: l, agents: [a0, a1], initial_prompt: Talk.}\n"
+                       "  - {name: q, label: l, agents: [" +
+                       all + "], initial_prompt_template: '";
+    for (std::size_t i = 0; i < times; ++i) text += "${p.messages[a0]}";
+    return text + "'}\n";
+}
+
+TEST(scenario, a_template_quotes_so_often_and_not_once_more) {
+    EXPECT_TRUE(parse_scenario(quoting(references_max, 2)));
+    const auto more = parse_scenario(quoting(references_max + 1, 2));
+    ASSERT_FALSE(more);
+    EXPECT_NE(more.error().what.find("may quote earlier phases 100 times"), std::string::npos)
+        << more.error().what;
+}
+
+TEST(phase_opening, what_is_quoted_has_a_prompts_bound_and_the_earliest_lines_are_left_out) {
+    const scenario made = parsed(quoting(references_max, 30));
+    phases_done done;
+    const auto said = [&](std::size_t characters) {
+        done.clear();
+        done.emplace(
+            "p", talk(made, made.phases[0], {}, {"first", std::string(characters, 'x'), "last"}));
+        return opening_of(made, made.phases[1], "s", "", done);
+    };
+    const auto opened = said(1'000);
+    ASSERT_EQ(opened.own_prompts.size(), 30u);
+    for (const auto& [reader, text] : opened.own_prompts)
+        ASSERT_LE(coordination::characters(text), coordination::prompt_characters_max);
+    const auto whole = [&](const std::string& text) {
+        return text.find("You: first") != std::string::npos;
+    };
+    EXPECT_TRUE(whole(opened.own_prompts[0].second)) << "as often as there is a place";
+    // One phase alone: as much as fits is whole, and with one character more it is not.
+    const scenario once = parsed(quoting(1, 2));
+    const auto quote = [&](std::size_t characters) {
+        done.clear();
+        done.emplace(
+            "p", talk(once, once.phases[0], {}, {"first", std::string(characters, 'x'), "last"}));
+        return opening_of(once, once.phases[1], "s", "", done).own_prompts[0].second;
+    };
+    const std::size_t others = quote(1).size() - 1;
+    const std::size_t note = std::string("(earlier messages are left out)\n").size();
+    const std::size_t most = coordination::prompt_characters_max - others - note;
+    EXPECT_TRUE(whole(quote(most)));
+    const std::string cut = quote(most + 1);
+    EXPECT_FALSE(whole(cut));
+    EXPECT_TRUE(cut.starts_with("(earlier messages are left out)\n")) << cut.substr(0, 50);
+    EXPECT_TRUE(cut.ends_with("You: last"));
+}
+
+TEST(scenario, what_is_counted_is_counted_before_it_is_put_together) {
+    const std::string head = small.substr(0, small.find("outcome:"));
+    const auto list_of = [](std::size_t count, const std::string& item) {
+        std::string list = "[";
+        for (std::size_t i = 0; i < count; ++i) list += (i == 0 ? "" : ", ") + item;
+        return list + "]";
+    };
+    const auto square = [&](std::size_t count) {
+        return head + "payoff: {labels: " + list_of(count, "x") +
+               ", matrix: " + list_of(count, list_of(count, "x")) + "}\n";
+    };
+    EXPECT_TRUE(parse_scenario(square(30))) << parse_scenario(square(30)).error().what;
+    EXPECT_NE(parse_scenario(square(31)).error().what.find("may have 30 entries"),
+              std::string::npos);
+    // Keys, values and lists: the root, a key, a list, and its items, of which one is too many.
+    const auto nodes = [&](std::size_t count) {
+        return parse_scenario("more: " + list_of(count - 3, "x") + "\n");
+    };
+    EXPECT_NE(nodes(scenario_nodes_max).error().what.find("missing"), std::string::npos);
+    EXPECT_NE(nodes(scenario_nodes_max + 1).error().what.find("may have 20000 keys"),
+              std::string::npos);
+}
+
+TEST(scenario, anchors_and_aliases_are_refused_whatever_they_stand_for) {
+    for (const char* text : {"more: &x [a]\n", "more: [*x]\n", "more: &x [*x]\n"}) {
+        const auto made = parse_scenario(small + text);
+        ASSERT_FALSE(made) << text;
+        EXPECT_TRUE(made.error().what.starts_with("line ")) << made.error().what;
+    }
+    std::string bomb =
+        small.substr(0, small.find("outcome:")) + "payoff:\n  labels: [a, b]\n  matrix: [&r [";
+    for (int i = 0; i < 3'000; ++i) bomb += "x,";
+    bomb += "x]";
+    for (int i = 0; i < 3'000; ++i) bomb += ",*r";
+    const auto begin = std::chrono::steady_clock::now();
+    const auto made = parse_scenario(bomb + "]\n");
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().what.find("anchors and aliases are not taken"), std::string::npos);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
 }
 
 TEST(scenario, those_that_are_shipped_are_whole) {
