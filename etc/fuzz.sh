@@ -8,14 +8,34 @@ source etc/build.sh
 usage() {
     cat <<HELP
 usage: bash etc/fuzz.sh [--seconds N] [FUZZER...]
+       bash etc/fuzz.sh --cost [--seconds N] [--inputs N] [--seed N] [--only TEXT]
 
 Builds the libFuzzer programs of tests/fuzz/ (preset fuzz: AddressSanitizer and
 UndefinedBehaviorSanitizer, into build-fuzz/) and runs each for N seconds, 10 without it; without a
 name, all of them. What a fuzzer learned stays in build-fuzz/corpus/NAME, so that a later run goes
 on from it; an input that breaks a parser lies in build-fuzz/found/ and is named. The exit status is
 0 when nothing was found, 77 where there is no Clang.
+
+With --cost it builds and runs tests/cost/ instead (preset release, no Clang): every parser and
+compiler that a request reaches, on texts of at most 64 KB that are made to cost much. It prints the
+worst time and memory of each, and fails when one takes more than a second or 64 MiB. Without
+options: 2,500 inputs of each parser, at most an hour. The dearest lie in build/cost/.
 HELP
 }
+
+# cost OPTION...: measures; never comes back.
+cost() {
+    install_missing packages_to_build packages_to_test
+    configure -DSEMANTIC_TESTS:BOOL=ON
+    build parser_cost
+    mkdir -p build/cost
+    exec build/bin/parser_cost --seconds 3600 --inputs 2500 --found build/cost "$@"
+}
+
+if [[ ${1:-} == --cost ]]; then
+    shift
+    cost "$@"
+fi
 
 seconds=10
 while (($# > 0)); do

@@ -4,9 +4,12 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/values/growing_charge.hpp"
+#include "engine/grammar/values/json_values.hpp"
 #include "engine/text/output/json_text.hpp"
 
 namespace semantic::engine {
@@ -21,9 +24,9 @@ constexpr std::size_t values_max = 1000;
 constexpr std::size_t states_max = 20'000;  // values times those that are counted
 
 // 1 and 1.0 are the same value.
-bool are_equal(const boost::json::value& a, const boost::json::value& b) {
-    if (a.is_number() && b.is_number()) return a.to_number<double>() == b.to_number<double>();
-    return a == b;
+boost::json::value comparable(const boost::json::value& value) {
+    if (value.is_number()) return value.to_number<double>();
+    return value;
 }
 
 class distinct_writer {
@@ -90,11 +93,16 @@ class distinct_writer {
 }  // namespace
 
 symbol distinct_items(json_grammar& out, const boost::json::array& values, int least, int most) {
+    storage::work_budget& budget = out.builder().budget();
+    growing_charge memory(budget);
+    std::deque<boost::json::value> compared;  // what known points to
+    value_set known;
     boost::json::array different;
-    for (const boost::json::value& value : values)
-        if (std::none_of(different.begin(), different.end(),
-                         [&](const auto& other) { return are_equal(value, other); }))
-            different.push_back(value);
+    for (const boost::json::value& value : values) {
+        memory.add(3 * charge_walk(value, budget));
+        compared.push_back(comparable(value));
+        if (known.insert(&compared.back()).second) different.push_back(value);
+    }
     const std::size_t count = different.size();
     if (count > values_max || count < static_cast<std::size_t>(least))
         throw unsupported_schema("'uniqueItems' of " + std::to_string(count) +

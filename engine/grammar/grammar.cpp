@@ -11,6 +11,12 @@ namespace semantic::engine {
 namespace {
 
 constexpr int one_by_one_max = 10'000;
+// What a rule, an alternative and a set of bytes take beside their symbols, with what the heap
+// adds.
+constexpr std::size_t rule_bytes =
+    sizeof(std::vector<grammar::sequence>) + sizeof(grammar::repetition) + sizeof(int) + 32;
+constexpr std::size_t alternative_bytes = sizeof(grammar::sequence) + 16;
+constexpr std::size_t set_bytes = 2 * sizeof(byte_set) + 32;
 
 // What each rule takes at least. Knuth's generalisation of Dijkstra's algorithm: whichever rule is
 // complete with the fewest bytes, of those that are made of complete ones alone, is complete next.
@@ -20,10 +26,22 @@ class least_bytes_finder {
   public:
     static constexpr int never = -1;  // it can never be completed
 
-    explicit least_bytes_finder(const grammar& of)
-        : grammar_(of), least_(of.rules.size(), never), waiting_(of.rules.size()) {
-        for (std::size_t rule = 0; rule < of.rules.size(); ++rule)
-            for (const grammar::sequence& each : of.rules[rule]) add(rule, each);
+    explicit least_bytes_finder(const grammar& rules)
+        : grammar_(rules), least_(rules.rules.size(), never), first_(rules.rules.size() + 1, 0) {
+        for_each_alternative([&](std::size_t, const grammar::sequence& symbols) {
+            for (const grammar::symbol& s : symbols)
+                if (s.what == grammar::kind::rule) ++first_[s.index + 1];
+        });
+        for (std::size_t rule = 0; rule < rules.rules.size(); ++rule)
+            first_[rule + 1] += first_[rule];
+        waiting_.resize(first_.back());
+        std::vector<std::uint32_t> filled(first_.begin(), first_.end() - 1);
+        for_each_alternative([&](std::size_t rule, const grammar::sequence& symbols) {
+            for (const grammar::symbol& s : symbols)
+                if (s.what == grammar::kind::rule)
+                    waiting_[filled[s.index]++] = static_cast<std::uint32_t>(all_.size());
+            add(rule, symbols);
+        });
     }
 
     std::vector<int> find() && {
@@ -32,35 +50,44 @@ class least_bytes_finder {
             next_.pop();
             if (least_[rule] != never) continue;
             least_[rule] = bytes;
-            for (const std::size_t which : waiting_[rule]) take(which, bytes);
+            for (std::uint32_t i = first_[rule]; i < first_[rule + 1]; ++i)
+                take(waiting_[i], bytes);
         }
         return std::move(least_);
     }
 
   private:
     struct alternative {
-        std::size_t rule;
-        std::size_t parts_left = 0;  // rules in it that are not complete
-        int bytes = 0;               // of the parts that are
+        std::uint32_t rule;
+        std::uint32_t parts_left = 0;  // rules in it that are not complete
+        int bytes = 0;                 // of the parts that are
     };
-    using candidate = std::pair<int, std::size_t>;  // bytes, rule
+    using candidate = std::pair<int, std::uint32_t>;  // bytes, rule
+
+    /// Those that hold no set without bytes: these are never complete.
+    template <class Visit>
+    void for_each_alternative(Visit visit) const {
+        for (std::size_t rule = 0; rule < grammar_.rules.size(); ++rule)
+            for (const grammar::sequence& symbols : grammar_.rules[rule])
+                if (std::ranges::none_of(symbols, [&](const grammar::symbol& s) {
+                        return s.what == grammar::kind::bytes && grammar_.byte_sets[s.index].none();
+                    }))
+                    visit(rule, symbols);
+    }
 
     void add(std::size_t rule, const grammar::sequence& symbols) {
-        alternative one{rule};
+        alternative one{static_cast<std::uint32_t>(rule)};
         for (const grammar::symbol& s : symbols) {
-            if (s.what == grammar::kind::bytes && grammar_.byte_sets[s.index].none()) return;
             const bool is_rule = s.what == grammar::kind::rule;
             one.parts_left += is_rule ? 1 : 0;
             one.bytes = std::min(grammar::bytes_far, one.bytes + (is_rule ? 0 : 1));
         }
-        for (const grammar::symbol& s : symbols)
-            if (s.what == grammar::kind::rule) waiting_[s.index].push_back(all_.size());
         all_.push_back(one);
-        if (one.parts_left == 0) next_.emplace(one.bytes, rule);
+        if (one.parts_left == 0) next_.emplace(one.bytes, one.rule);
     }
 
-    void take(std::size_t which, int bytes) {
-        alternative& one = all_[which];
+    void take(std::uint32_t index, int bytes) {
+        alternative& one = all_[index];
         one.bytes = std::min(grammar::bytes_far, one.bytes + bytes);
         if (--one.parts_left == 0) next_.emplace(one.bytes, one.rule);
     }
@@ -68,17 +95,39 @@ class least_bytes_finder {
     const grammar& grammar_;
     std::vector<int> least_;
     std::vector<alternative> all_;
-    std::vector<std::vector<std::size_t>> waiting_;  // [rule] alternatives with it, once a mention
+    std::vector<std::uint32_t> first_;    // [rule] into waiting_; one more behind the last
+    std::vector<std::uint32_t> waiting_;  // alternatives with the rule, once a mention
     std::priority_queue<candidate, std::vector<candidate>, std::greater<>> next_;
 };
 
 }  // namespace
 
+void grammar_builder::charge(std::size_t symbols, std::size_t memory_bytes) {
+    symbols_ += symbols;
+    if (symbols_ > symbols_max) throw grammar_too_large();
+    budget_.charge_steps(symbols);
+    budget_.charge_bytes(memory_bytes);
+    charged_bytes_ += memory_bytes;
+}
+
 grammar_builder::symbol grammar_builder::bytes(const byte_set& set) {
-    auto found = std::find(made_.byte_sets.begin(), made_.byte_sets.end(), set);
-    auto index = static_cast<std::uint32_t>(found - made_.byte_sets.begin());
-    if (found == made_.byte_sets.end()) made_.byte_sets.push_back(set);
-    return {grammar::kind::bytes, index};
+    const auto [known, is_new] =
+        set_index_.try_emplace(set, static_cast<std::uint32_t>(made_.byte_sets.size()));
+    if (is_new) {
+        made_.byte_sets.push_back(set);
+        charge(0, set_bytes);
+    }
+    return {grammar::kind::bytes, known->second};
+}
+
+grammar_builder::symbol grammar_builder::single_byte(unsigned char byte) {
+    std::uint32_t& known = single_bytes_[byte];
+    if (known == no_set) {
+        byte_set one;
+        one.set(byte);
+        known = bytes(one).index;
+    }
+    return {grammar::kind::bytes, known};
 }
 
 grammar_builder::symbol grammar_builder::token(token_id id) const {
@@ -86,26 +135,23 @@ grammar_builder::symbol grammar_builder::token(token_id id) const {
 }
 
 grammar_builder::sequence grammar_builder::literal(std::string_view text) {
-    if (text.size() > symbols_max) throw grammar_too_large();
+    if (text.size() > symbols_max - symbols_) throw grammar_too_large();
+    budget_.charge_steps(text.size() / 16 + 1);
     sequence out;
-    for (char c : text) {
-        byte_set one;
-        one.set(static_cast<unsigned char>(c));
-        out.push_back(bytes(one));
-    }
+    out.reserve(text.size());
+    for (char c : text) out.push_back(single_byte(static_cast<unsigned char>(c)));
     return out;
 }
 
 grammar_builder::symbol grammar_builder::new_rule() {
-    if (++symbols_ > symbols_max) throw grammar_too_large();
+    charge(1, rule_bytes);
     made_.rules.emplace_back();
     made_.repetitions.emplace_back();
     return {grammar::kind::rule, static_cast<std::uint32_t>(made_.rules.size() - 1)};
 }
 
 void grammar_builder::add(symbol rule, sequence alternative) {
-    symbols_ += alternative.size() + 1;
-    if (symbols_ > symbols_max) throw grammar_too_large();
+    charge(alternative.size() + 1, alternative_bytes + alternative.size() * sizeof(symbol));
     made_.rules[rule.index].push_back(std::move(alternative));
 }
 
@@ -158,6 +204,9 @@ grammar_builder::symbol grammar_builder::repeat_in_blocks(const sequence& unit, 
 
 grammar grammar_builder::build(symbol root) && {
     made_.root = root.index;
+    made_.memory_bytes = charged_bytes_;
+    budget_.charge_steps(2 * symbols_);
+    const storage::charged_bytes of_the_finder(budget_, 24 * symbols_);
     made_.bytes_least = least_bytes_finder(made_).find();
     auto hopeless = [&](const sequence& alternative) {
         return std::any_of(alternative.begin(), alternative.end(), [&](const symbol& s) {

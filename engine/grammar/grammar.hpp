@@ -1,14 +1,17 @@
 #pragma once
 // A context-free grammar over bytes and special tokens: what an answer may look like. Built once,
-// then immutable and safe to share between threads.
+// then immutable and safe to share between threads. Whatever builds one charges a budget.
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <stdexcept>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "storage/types/ids.hpp"
+#include "storage/types/work_budget.hpp"
 
 namespace semantic::engine {
 
@@ -40,6 +43,7 @@ struct grammar {
     static constexpr int bytes_far = 1 << 20;
     std::vector<int> bytes_least;  // [rule]
     std::uint32_t root = 0;
+    std::size_t memory_bytes = 0;  // that all of this takes, about
 };
 
 /// A description that would become larger than a grammar may be.
@@ -63,6 +67,18 @@ class grammar_builder {
     /// Symbols in all alternatives together. Far above what people write.
     static constexpr std::size_t symbols_max = 400'000;
 
+    /// With a budget of its own, of the default limits.
+    grammar_builder() : budget_(own_budget_) { single_bytes_.fill(no_set); }
+    /// `budget` must outlive this. Whatever adds to the grammar throws work_limit_exceeded, too.
+    explicit grammar_builder(storage::work_budget& budget) : budget_(budget) {
+        single_bytes_.fill(no_set);
+    }
+    ~grammar_builder() { budget_.release_bytes(charged_bytes_); }
+    grammar_builder(const grammar_builder&) = delete;
+    grammar_builder& operator=(const grammar_builder&) = delete;
+
+    storage::work_budget& budget() { return budget_; }
+
     symbol bytes(const byte_set& set);
     symbol token(token_id id) const;
     sequence literal(std::string_view text);
@@ -81,9 +97,18 @@ class grammar_builder {
     grammar build(symbol root) &&;
 
   private:
-    symbol repeat_in_blocks(const sequence& unit, int least, int most);
+    static constexpr std::uint32_t no_set = static_cast<std::uint32_t>(-1);
 
+    symbol repeat_in_blocks(const sequence& unit, int least, int most);
+    symbol single_byte(unsigned char byte);
+    void charge(std::size_t symbols, std::size_t memory_bytes);
+
+    storage::work_budget own_budget_;
+    storage::work_budget& budget_;
+    std::size_t charged_bytes_ = 0;
     grammar made_;
+    std::unordered_map<byte_set, std::uint32_t> set_index_;  // of made_.byte_sets
+    std::array<std::uint32_t, 256> single_bytes_{};          // sets of one byte; no_set: none yet
     std::size_t symbols_ = 0;
     std::uint32_t chains_ = 0;
 };

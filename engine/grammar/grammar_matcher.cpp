@@ -1,18 +1,20 @@
 #include "engine/grammar/grammar_matcher.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace semantic::engine {
 
 namespace {
 
-// Places looked at for one state, and for one answer: a second of work, and a bound on the memory
-// that it takes.
-constexpr int closure_max = 200'000;
-constexpr std::int64_t work_max = 30'000'000;
+// Places looked at for one state.
+constexpr std::size_t closure_max = 200'000;
+// Scratch that is kept from state to state.
+constexpr std::size_t scratch_bytes_max = std::size_t{1} << 20;
 
-constexpr std::uint32_t end_mark = static_cast<std::uint32_t>(-1);
+// What one of each takes with its share of the indexes that it is found by.
+constexpr std::size_t node_bytes = 72;
+constexpr std::size_t state_bytes = 136;
+constexpr std::size_t outlook_bytes_each = 64;
 
 // FNV-1a, 64 bit. Source: http://www.isthe.com/chongo/tech/comp/fnv/
 std::uint64_t hash_of(const std::vector<std::uint32_t>& stacks, bool accepts) {
@@ -21,82 +23,59 @@ std::uint64_t hash_of(const std::vector<std::uint32_t>& stacks, bool accepts) {
     return hash;
 }
 
+// Two hashes at once, so that no two outlooks that somebody meets share both.
+class outlook_hasher {
+  public:
+    void add(std::uint64_t value) {
+        first_ = (first_ ^ value) * 0x9E3779B97F4A7C15u;
+        first_ ^= first_ >> 32;
+        second_ = (second_ + value) * 0xD6E8FEB86659FD93u;
+        second_ ^= second_ >> 29;
+    }
+    std::pair<std::uint64_t, std::uint64_t> value() const { return {first_, second_}; }
+
+  private:
+    std::uint64_t first_ = 0xcbf29ce484222325u, second_ = 0x84222325cbf29ce4u;
+};
+
 }  // namespace
 
-grammar_matcher::grammar_matcher(std::shared_ptr<const grammar> rules, int outlook_bytes)
-    : grammar_(std::move(rules)), outlook_bytes_(outlook_bytes), work_left_(work_max) {
-    flatten();
-    classify_bytes();
+grammar_matcher::grammar_matcher(std::shared_ptr<const grammar_program> program, const limits& most)
+    : program_(std::move(program)), limits_(most), work_left_(most.work) {
     nodes_.push_back({});    // the empty stack
     states_.emplace_back();  // dead
     begin_state();
-    for (std::uint32_t position : starts_[grammar_->root]) close(position, 0);
+    for (std::uint32_t position : program_->starts_of(program_->rules->root)) close(position, 0);
     start_ = intern();
 }
 
-void grammar_matcher::flatten() {
-    chain_labels known;
-    for (std::size_t rule = 0; rule < grammar_->rules.size(); ++rule) {
-        auto& starts = starts_.emplace_back();
-        for (const grammar::sequence& alternative : grammar_->rules[rule]) {
-            starts.push_back(static_cast<std::uint32_t>(program_.size()));
-            program_.insert(program_.end(), alternative.begin(), alternative.end());
-            program_.push_back({grammar::kind::rule, end_mark});
-            add_labels(rule, alternative, known);
-        }
-    }
+void grammar_matcher::spend(std::size_t places) {
+    work_left_ -= static_cast<std::int64_t>(places);
+    if (work_left_ < 0) throw grammar_too_large();
 }
 
-// The rules of a chain that have more to come than outlook_bytes are alike: each time takes a byte
-// or more. The last symbol of an alternative that is not empty is the chain's next rule.
-void grammar_matcher::add_labels(std::size_t rule, const grammar::sequence& alternative,
-                                 chain_labels& known) {
-    const std::size_t begin = labels_.size(), end = program_.size();
-    labels_.resize(end);
-    bytes_least_.resize(end);
-    int to_the_end = 0;
-    for (std::size_t i = alternative.size(); i-- > 0;) {
-        const grammar::symbol& s = alternative[i];
-        int bytes = s.what == grammar::kind::rule ? grammar_->bytes_least[s.index] : 1;
-        to_the_end = std::min(grammar::bytes_far, to_the_end + bytes);
-        bytes_least_[begin + i] = to_the_end;
-    }
-    for (std::size_t i = begin; i < end; ++i) labels_[i] = static_cast<char32_t>(i);
-    const grammar::repetition& in = grammar_->repetitions[rule];
-    if (in.chain == 0 || alternative.size() < 2 ||
-        bytes_least_[begin] == bytes_least_[begin + alternative.size() - 1])
-        return;
-    const int far = outlook_bytes_ + 1;
-    const int least = std::min(in.least_left, far);
-    const int most = in.most_left < 0 ? far : std::min(in.most_left, far);
-    for (std::size_t i = 0; i < alternative.size(); ++i)
-        labels_[begin + i] =
-            known
-                .try_emplace({static_cast<int>(in.chain), static_cast<int>(i), least, most},
-                             labels_[begin + i])
-                .first->second;
+void grammar_matcher::take_bytes(std::size_t count) {
+    bytes_ += count;
+    if (memory_bytes() > limits_.bytes) throw grammar_too_large();
 }
 
-// Two bytes are of one class when every set holds both or neither.
-void grammar_matcher::classify_bytes() {
-    std::map<std::vector<bool>, std::uint16_t> known;
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-        std::vector<bool> in;
-        for (const byte_set& set : grammar_->byte_sets) in.push_back(set.test(byte));
-        auto [it, added] = known.try_emplace(in, static_cast<std::uint16_t>(known.size()));
-        class_of_[byte] = it->second;
-    }
-    classes_ = known.size();
+void grammar_matcher::grant_work(std::int64_t work, std::int64_t work_max) {
+    if (work_left_ < work_max) work_left_ = std::min(work_left_ + work, work_max);
 }
 
 grammar_matcher::stack grammar_matcher::push(std::uint32_t position, stack below) {
     auto [known, is_new] = node_index_.add(position, below, static_cast<stack>(nodes_.size()));
-    if (is_new) nodes_.push_back({position, below});
+    if (is_new) {
+        nodes_.push_back({position, below});
+        take_bytes(node_bytes);
+    }
     return known;
 }
 
 // One that was given up leaves something behind.
 void grammar_matcher::begin_state() {
+    if (closed_.memory_bytes() > scratch_bytes_max) closed_ = {};
+    if (pending_.capacity() * sizeof(node) > scratch_bytes_max) pending_ = {};
     closed_.clear();
     pending_.clear();
     made_.stacks.clear();
@@ -106,17 +85,17 @@ void grammar_matcher::begin_state() {
 
 // Goes down into rules and up out of finished ones until each stack waits for a byte or a token.
 void grammar_matcher::close(std::uint32_t position, stack below) {
+    spend(1);
     pending_.push_back({position, below});
     while (!pending_.empty()) {
         const node next = pending_.back();
         pending_.pop_back();
-        if (--closure_left_ < 0 || --work_left_ < 0) throw grammar_too_large();
         close_one(next.position, next.below);
     }
 }
 
 void grammar_matcher::close_one(std::uint32_t position, stack below) {
-    while (program_[position] == grammar::symbol{grammar::kind::rule, end_mark}) {
+    while (program_->is_end(position)) {
         if (below == 0) {
             made_.accepts = true;
             return;
@@ -124,7 +103,7 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
         position = nodes_[below].position;
         below = nodes_[below].below;
     }
-    const grammar::symbol& waits_for = program_[position];
+    const grammar::symbol& waits_for = program_->symbols[position];
     if (waits_for.what != grammar::kind::rule) {
         made_.stacks.push_back(push(position, below));
         return;
@@ -132,9 +111,13 @@ void grammar_matcher::close_one(std::uint32_t position, stack below) {
     // Reached a second time, by another way or from itself, it adds nothing.
     if (!closed_.add(position, below, 0).second) return;
     // What is finished with its last symbol leaves no level behind, so lists do not pile up.
-    bool last = program_[position + 1] == grammar::symbol{grammar::kind::rule, end_mark};
-    stack under = last ? below : push(position + 1, below);
-    for (std::uint32_t start : starts_[waits_for.index]) pending_.push_back({start, under});
+    const stack under = program_->is_end(position + 1) ? below : push(position + 1, below);
+    const auto starts = program_->starts_of(waits_for.index);
+    // Before they are written down: a rule may have very many.
+    if (starts.size() + 1 > closure_left_) throw grammar_too_large();
+    closure_left_ -= starts.size() + 1;
+    spend(starts.size());
+    for (std::uint32_t start : starts) pending_.push_back({start, under});
 }
 
 grammar_matcher::state grammar_matcher::intern() {
@@ -150,7 +133,10 @@ grammar_matcher::state grammar_matcher::intern() {
         // Two that share a hash are two states; the later one is found no more, and made again.
         bool same =
             !is_new && states_[known].stacks == stacks && states_[known].accepts == made_.accepts;
-        if (!same) states_.push_back(made_);
+        if (!same) {
+            take_bytes(state_bytes + stacks.size() * sizeof(stack));
+            states_.push_back(made_);
+        }
         found = same ? known : made;
     }
     stacks.clear();
@@ -161,20 +147,24 @@ grammar_matcher::state grammar_matcher::intern() {
 template <class Takes>
 grammar_matcher::state grammar_matcher::move(state from, Takes takes) {
     begin_state();
+    spend(states_[from].stacks.size() / 4);
     for (std::size_t i = 0; i < states_[from].stacks.size(); ++i) {
-        node top = nodes_[states_[from].stacks[i]];
-        if (takes(program_[top.position])) close(top.position + 1, top.below);
+        const node top = nodes_[states_[from].stacks[i]];
+        if (takes(program_->symbols[top.position])) close(top.position + 1, top.below);
     }
     return intern();
 }
 
 grammar_matcher::state grammar_matcher::step(state from, unsigned char byte) {
     if (from == dead) return dead;
-    std::size_t group = class_of_[byte];
-    if (states_[from].next.empty()) states_[from].next.assign(classes_, unknown);
+    const std::size_t group = program_->class_of[byte];
+    if (states_[from].next.empty()) {
+        take_bytes(program_->classes * sizeof(state) + 16);
+        states_[from].next.assign(program_->classes, unknown);
+    }
     if (state known = states_[from].next[group]; known != unknown) return known;
     state to = move(from, [&](const grammar::symbol& s) {
-        return s.what == grammar::kind::bytes && grammar_->byte_sets[s.index].test(byte);
+        return s.what == grammar::kind::bytes && program_->rules->byte_sets[s.index].test(byte);
     });
     states_[from].next[group] = to;
     return to;
@@ -188,38 +178,79 @@ grammar_matcher::state grammar_matcher::step_token(state from, token_id token) {
 
 grammar_matcher::state grammar_matcher::look_alike(state at) {
     if (look_alikes_.size() <= at) look_alikes_.resize(states_.size(), unknown);
-    if (look_alikes_[at] == unknown)
-        look_alikes_[at] = by_outlook_.try_emplace(outlook(at), at).first->second;
+    if (look_alikes_[at] == unknown) {
+        const auto [known, is_new] = by_outlook_.try_emplace(outlook_of(at), at);
+        look_alikes_[at] = known->second;
+        if (is_new) take_bytes(outlook_bytes_each);
+    }
     return look_alikes_[at];
 }
 
 // What waits at the top of each stack and what comes below it, as far as that many bytes reach.
-std::u32string grammar_matcher::outlook(state at) const {
-    constexpr char32_t bottom = end_mark, too_far = end_mark - 1;
-    std::vector<std::u32string> each;
+grammar_matcher::outlook grammar_matcher::outlook_of(state at) {
+    constexpr std::uint32_t bottom = grammar_program::end_mark, too_far = bottom - 1;
+    std::vector<outlook> each;
+    each.reserve(states_[at].stacks.size());
     for (stack top : states_[at].stacks) {
-        std::u32string& levels = each.emplace_back();
+        outlook_hasher levels;
+        std::size_t count = 1;
         int bytes = 0;
-        for (; top != 0 && bytes < outlook_bytes_; top = nodes_[top].below) {
-            levels += labels_[nodes_[top].position];
-            bytes = std::min(grammar::bytes_far, bytes + bytes_least_[nodes_[top].position]);
+        for (; top != 0 && bytes < program_->outlook_bytes; top = nodes_[top].below, ++count) {
+            const std::uint32_t position = nodes_[top].position;
+            levels.add(program_->labels[position]);
+            bytes = std::min(grammar::bytes_far, bytes + program_->bytes_least[position]);
         }
-        levels += top == 0 ? bottom : too_far;
+        spend(count);
+        levels.add(top == 0 ? bottom : too_far);
+        each.push_back(levels.value());
     }
     std::sort(each.begin(), each.end());
     each.erase(std::unique(each.begin(), each.end()), each.end());
-    std::u32string all;
-    for (const std::u32string& levels : each) all += levels;
-    return all;
+    outlook_hasher all;
+    for (const outlook& levels : each) {
+        all.add(levels.first);
+        all.add(levels.second);
+    }
+    return all.value();
 }
 
-std::vector<token_id> grammar_matcher::tokens_at(state at) const {
+std::vector<token_id> grammar_matcher::tokens_at(state at) {
+    spend(states_[at].stacks.size() / 8);
     std::vector<token_id> out;
     for (stack top : states_[at].stacks) {
-        const grammar::symbol& s = program_[nodes_[top].position];
+        const grammar::symbol& s = program_->symbols[nodes_[top].position];
         if (s.what == grammar::kind::token) out.push_back(static_cast<token_id>(s.index));
     }
     return out;
+}
+
+// A level lies above others that were met before it: marked from the last one down, those that are
+// kept are all there when the marks reach the first.
+grammar_matcher::state grammar_matcher::forget_all_but(state at) {
+    spend(nodes_.size() / 8 + states_.size() / 8);
+    forgotten_states_ += states_.size();
+    state_info kept = std::move(states_[at]);
+    kept.next.clear();
+    kept.next.shrink_to_fit();
+    std::vector<stack> renamed(nodes_.size(), 0);
+    for (stack top : kept.stacks) renamed[top] = 1;
+    for (std::size_t i = nodes_.size(); i-- > 1;)
+        if (renamed[i] != 0) renamed[nodes_[i].below] = 1;
+    std::vector<node> nodes = std::move(nodes_);
+    nodes_ = {node{}};
+    node_index_ = {};
+    bytes_ = 0;
+    for (std::size_t i = 1; i < nodes.size(); ++i)
+        if (renamed[i] != 0) renamed[i] = push(nodes[i].position, renamed[nodes[i].below]);
+    for (stack& top : kept.stacks) top = renamed[top];
+    states_ = std::vector<state_info>(1);  // dead
+    state_index_ = {};
+    look_alikes_ = {};
+    by_outlook_ = {};
+    start_ = dead;
+    begin_state();
+    made_ = std::move(kept);
+    return intern();
 }
 
 }  // namespace semantic::engine

@@ -3,17 +3,16 @@
 // parts. Each set of stacks met is a state, and the way from state to state is remembered, so text
 // of a kind seen before costs one look-up a byte. One object per answer; not for use from two
 // threads at once. A grammar that can be read in too many ways at once is given up: whatever makes
-// or moves a state throws grammar_too_large.
+// or moves a state, or looks at one, throws grammar_too_large beyond the limits of work and memory.
 
-#include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/grammar/grammar.hpp"
+#include "engine/grammar/grammar_program.hpp"
 #include "engine/grammar/pair_index.hpp"
 
 namespace semantic::engine {
@@ -23,9 +22,20 @@ class grammar_matcher {
     using state = std::uint32_t;
     static constexpr state dead = 0;  // nothing can follow: the text does not match
 
-    /// `outlook_bytes`: how far look_alike() looks; 0 where it is not asked.
-    explicit grammar_matcher(std::shared_ptr<const grammar> rules, int outlook_bytes = 0);
+    struct limits {
+        std::int64_t work = 30'000'000;             // places looked at: a second or so
+        std::size_t bytes = std::size_t{16} << 20;  // of states and what they are found by
+    };
 
+    explicit grammar_matcher(std::shared_ptr<const grammar_program> program)
+        : grammar_matcher(std::move(program), limits()) {}
+    grammar_matcher(std::shared_ptr<const grammar_program> program, const limits& most);
+    /// A matcher that shares its program with none. `outlook_bytes`: as grammar_program's.
+    explicit grammar_matcher(std::shared_ptr<const grammar> rules, int outlook_bytes = 0)
+        : grammar_matcher(
+              std::make_shared<const grammar_program>(std::move(rules), outlook_bytes)) {}
+
+    /// Requires: forget_all_but() was not called.
     state start() const { return start_; }
     /// Returns: the state behind `byte`, or dead.
     state step(state from, unsigned char byte);
@@ -36,15 +46,29 @@ class grammar_matcher {
     /// Whether any byte or token may follow.
     bool goes_on(state at) const { return !states_[at].stacks.empty(); }
     /// Special tokens that may follow.
-    std::vector<token_id> tokens_at(state at) const;
+    std::vector<token_id> tokens_at(state at);
     /// Returns: a state that lets the same texts of at most outlook_bytes bytes through as `at`,
     /// the same one for all that are known to be alike. A string that is long enough is one thing,
     /// with 1000 characters to go or with 999.
     state look_alike(state at);
-    std::size_t state_count() const { return states_.size(); }
+    /// States made so far, forgotten ones too.
+    std::size_t state_count() const { return forgotten_states_ + states_.size(); }
+    /// What it takes in memory now, about.
+    std::size_t memory_bytes() const {
+        return bytes_ + closed_.memory_bytes() + pending_.capacity() * sizeof(node);
+    }
+    /// Lets so much more work be done, up to `work_max` that is not done yet.
+    void grant_work(std::int64_t work, std::int64_t work_max);
+    /// Frees what is remembered of all other states. Returns: what `at` is called from here on.
+    state forget_all_but(state at);
 
   private:
-    std::u32string outlook(state at) const;
+    /// What a look-alike is found by: two hashes of what lies ahead.
+    using outlook = std::pair<std::uint64_t, std::uint64_t>;
+    struct outlook_hash {
+        std::size_t operator()(const outlook& of_state) const noexcept { return of_state.first; }
+    };
+    outlook outlook_of(state at);
 
     using stack = std::uint32_t;  // index into nodes_; 0 is empty
     struct node {
@@ -58,11 +82,8 @@ class grammar_matcher {
     };
     static constexpr state unknown = static_cast<state>(-1);
 
-    using chain_labels = std::map<std::array<int, 4>, char32_t>;
-
-    void flatten();
-    void add_labels(std::size_t rule, const grammar::sequence& alternative, chain_labels& known);
-    void classify_bytes();
+    void spend(std::size_t places);
+    void take_bytes(std::size_t count);
     stack push(std::uint32_t position, stack below);
     void begin_state();
     /// Adds to made_. Throws grammar_too_large.
@@ -73,26 +94,22 @@ class grammar_matcher {
     template <class Takes>
     state move(state from, Takes takes);
 
-    std::shared_ptr<const grammar> grammar_;
-    const int outlook_bytes_;
-    std::vector<grammar::symbol> program_;  // every alternative, each behind it an end mark
-    std::vector<char32_t> labels_;          // [position] the same where an outlook is
-    std::vector<int> bytes_least_;          // [position] bytes that its alternative takes from here
-    std::vector<std::vector<std::uint32_t>> starts_;  // [rule] positions of its alternatives
-    std::array<std::uint16_t, 256> class_of_{};       // bytes that no set tells apart
-    std::size_t classes_ = 0;
+    std::shared_ptr<const grammar_program> program_;
+    limits limits_;
+    std::int64_t work_left_;
+    std::size_t bytes_ = 0;  // of states, nodes and outlooks
 
     std::vector<node> nodes_;
     pair_index node_index_;  // position and stack below: index into nodes_
     std::vector<state_info> states_;
     pair_index state_index_;          // the two halves of a hash of stacks: index into states_
     std::vector<state> look_alikes_;  // [state]; `unknown` until asked for
-    std::unordered_map<std::u32string, state> by_outlook_;
+    std::unordered_map<outlook, state, outlook_hash> by_outlook_;
     state_info made_;            // scratch: a state while it is put together
     pair_index closed_;          // scratch: what close() has been through
     std::vector<node> pending_;  // scratch: what it has still to go through
-    int closure_left_ = 0;
-    std::int64_t work_left_;
+    std::size_t closure_left_ = 0;
+    std::size_t forgotten_states_ = 0;
     state start_ = dead;
 };
 

@@ -1,10 +1,12 @@
 // Which members an object has, in which order and how many.
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/values/growing_charge.hpp"
 
 namespace semantic::engine {
 
@@ -21,25 +23,59 @@ byte_set key_bytes() {
     return set;
 }
 
-// The rest of a key, its quote included, that is none of `names` behind what is written of it.
-symbol key_behind(grammar_builder& out, const std::string& written,
-                  const std::set<std::string>& names) {
-    std::vector<sequence> ways;
-    if (!names.contains(written)) ways.push_back(out.literal("\""));
-    byte_set free = key_bytes();
-    std::set<char> next;
-    for (auto name = names.lower_bound(written); name != names.end() && name->starts_with(written);
-         ++name)
-        if (name->size() > written.size()) next.insert((*name)[written.size()]);
-    for (char c : next) {
-        if (!key_bytes().test(static_cast<unsigned char>(c))) continue;
-        free.reset(static_cast<unsigned char>(c));
-        ways.push_back(out.literal(std::string(1, c)) + key_behind(out, written + c, names));
+/// The beginnings of declared names, each once, a beginning's longer ones behind it.
+class name_beginnings {
+  public:
+    explicit name_beginnings(storage::work_budget& budget) : memory_(budget) {
+        memory_.add(node_bytes);
     }
-    ways.push_back(sequence{out.bytes(free), out.repeat({out.bytes(key_bytes())}, 0, -1)} +
-                   out.literal("\""));
-    return out.any_of(std::move(ways));
-}
+
+    /// What follows a character that no other key has is no beginning of such a key.
+    void add(std::string_view name) {
+        std::size_t at = 0;
+        for (const char c : name) {
+            if (!key_bytes_.test(static_cast<unsigned char>(c))) return;
+            memory_.budget().charge_steps();
+            const auto [known, is_new] = all_[at].next.try_emplace(c, all_.size());
+            at = known->second;
+            if (!is_new) continue;
+            memory_.add(node_bytes);
+            all_.emplace_back();
+        }
+        all_[at].is_name = true;
+    }
+
+    /// The rest of a key, its quote included, that is none of the names. Longer beginnings are
+    /// written before shorter ones, which lead to them.
+    symbol other_keys(grammar_builder& out) const {
+        const grammar_builder::sequence quote = out.literal("\"");
+        const symbol any = out.repeat({out.bytes(key_bytes_)}, 0, -1);
+        std::vector<symbol> written(all_.size());
+        for (std::size_t i = all_.size(); i-- > 0;) {
+            std::vector<sequence> ways;
+            if (!all_[i].is_name) ways.push_back(quote);
+            byte_set free = key_bytes_;
+            for (const auto& [c, to] : all_[i].next) {
+                free.reset(static_cast<unsigned char>(c));
+                ways.push_back(out.literal(std::string_view(&c, 1)) + written[to]);
+            }
+            ways.push_back(sequence{out.bytes(free), any} + quote);
+            written[i] = out.any_of(std::move(ways));
+        }
+        return written[0];
+    }
+
+  private:
+    struct beginning {
+        std::map<char, std::size_t> next;  // longer by one character
+        bool is_name = false;
+    };
+    static constexpr std::size_t node_bytes = sizeof(beginning) + 64;
+
+    const byte_set key_bytes_ = key_bytes();
+    growing_charge memory_;
+    std::vector<beginning> all_{1};
+};
 
 // [n]: what may follow when n members have been written; the last element stands for as many and
 // more where there is no most.
@@ -105,9 +141,9 @@ class member_writer {
 }  // namespace
 
 symbol other_key(grammar_builder& out, const std::vector<declared_property>& properties) {
-    std::set<std::string> names;
-    for (const declared_property& p : properties) names.insert(p.name);
-    return out.any_of({out.literal("\"") + key_behind(out, "", names)});
+    name_beginnings names(out.budget());
+    for (const declared_property& p : properties) names.add(p.name);
+    return out.any_of({out.literal("\"") + names.other_keys(out)});
 }
 
 symbol objects_of(json_grammar& out, const object_rules& rules) {

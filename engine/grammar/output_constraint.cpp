@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace semantic::engine {
 
@@ -12,14 +13,20 @@ constexpr std::size_t remembered_bytes_max = std::size_t{4} << 20;
 
 }  // namespace
 
-output_constraint::output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
-                                     const vocabulary_trie& trie,
+output_constraint::output_constraint(std::shared_ptr<const grammar_program> program,
+                                     const tokenizer& words, const vocabulary_trie& trie,
                                      const std::vector<token_id>& stop_tokens)
     : tokenizer_(words),
       trie_(trie),
       stop_tokens_(stop_tokens),
-      matcher_(std::move(rules), static_cast<int>(vocabulary_trie::short_bytes_max)),
+      matcher_(std::move(program), {work_at_first, automaton_bytes_max}),
       at_(matcher_.start()) {}
+
+output_constraint::output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
+                                     const vocabulary_trie& trie,
+                                     const std::vector<token_id>& stop_tokens)
+    : output_constraint(std::make_shared<const grammar_program>(std::move(rules), outlook_bytes),
+                        words, trie, stop_tokens) {}
 
 bool output_constraint::ends_turn(token_id token) const {
     return std::binary_search(stop_tokens_.begin(), stop_tokens_.end(), token);
@@ -40,7 +47,21 @@ bool output_constraint::allows(token_id token) {
 }
 
 void output_constraint::take(token_id token) {
-    if (!ends_turn(token)) at_ = behind(token);
+    if (ends_turn(token)) return;
+    if (matcher_.memory_bytes() > kept_automaton_bytes_max) {
+        at_ = matcher_.forget_all_but(at_);
+        allowed_.clear();
+    }
+    at_ = behind(token);
+    matcher_.grant_work(work_per_token, work_at_first);
+}
+
+std::size_t output_constraint::mask_bytes() const {
+    return (static_cast<std::size_t>(tokenizer_.vocabulary()) + 63) / 64 * sizeof(std::uint64_t);
+}
+
+std::size_t output_constraint::memory_bytes() const {
+    return matcher_.memory_bytes() + allowed_.size() * mask_bytes();
 }
 
 // Beside the grammar: a node that the grammar rejects takes its subtree along. `looks_alike`: the
@@ -75,14 +96,15 @@ void output_constraint::forbid_ends(token_set& words) const {
 bool output_constraint::knows_mask() { return allowed_.contains(matcher_.look_alike(at_)); }
 
 const output_constraint::token_set& output_constraint::allowed_here() {
-    const auto words = (static_cast<std::size_t>(tokenizer_.vocabulary()) + 63) / 64;
-    if ((allowed_.size() + 1) * words * sizeof(std::uint64_t) > remembered_bytes_max)
-        allowed_.clear();
-    auto [known, is_new] = allowed_.try_emplace(matcher_.look_alike(at_));
-    if (is_new) {
-        known->second.assign(words, 0);
-        walk(trie_.short_words, true, known->second);
-        forbid_ends(known->second);
+    if ((allowed_.size() + 1) * mask_bytes() > remembered_bytes_max) allowed_.clear();
+    const grammar_matcher::state alike = matcher_.look_alike(at_);
+    auto known = allowed_.find(alike);
+    if (known == allowed_.end()) {
+        // Remembered when it is whole: a walk may be given up.
+        token_set made(mask_bytes() / sizeof(std::uint64_t), 0);
+        walk(trie_.short_words, true, made);
+        forbid_ends(made);
+        known = allowed_.emplace(alike, std::move(made)).first;
     }
     if (trie_.long_words.tokens.empty()) return known->second;
     here_ = known->second;

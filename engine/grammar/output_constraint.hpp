@@ -14,9 +14,23 @@ namespace semantic::engine {
 
 class output_constraint {
   public:
-    /// `words`, `trie` and `stop_tokens` (sorted) must outlive this.
+    /// Work that an answer's tokens may cost before any is taken, and for each one more: far above
+    /// what forms take that people write. What is not spent adds up to the first again.
+    static constexpr std::int64_t work_at_first = 6'000'000;
+    static constexpr std::int64_t work_per_token = 50'000;
+    /// What the automaton may take between two tokens, and what is kept of it behind one.
+    static constexpr std::size_t automaton_bytes_max = std::size_t{16} << 20;
+    static constexpr std::size_t kept_automaton_bytes_max = std::size_t{4} << 20;
+
+    /// `words`, `trie` and `stop_tokens` (sorted) must outlive this. Whatever looks at the grammar
+    /// throws grammar_too_large where it can be read in too many ways.
+    output_constraint(std::shared_ptr<const grammar_program> program, const tokenizer& words,
+                      const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
+    /// The same, with a program of its own.
     output_constraint(std::shared_ptr<const grammar> rules, const tokenizer& words,
                       const vocabulary_trie& trie, const std::vector<token_id>& stop_tokens);
+    /// As far as a program for this has to look ahead.
+    static constexpr int outlook_bytes = static_cast<int>(vocabulary_trie::short_bytes_max);
 
     /// Whether `token` may come next; one that ends the turn may when the answer is whole.
     bool allows(token_id token);
@@ -31,6 +45,8 @@ class output_constraint {
     std::size_t walked_nodes() const { return walked_nodes_; }
     /// States that the grammar's automaton has met so far: the rest of the work.
     std::size_t states() const { return matcher_.state_count(); }
+    /// What the automaton and the masks that are remembered take in memory, about.
+    std::size_t memory_bytes() const;
 
   private:
     bool ends_turn(token_id token) const;
@@ -39,6 +55,7 @@ class output_constraint {
 
     void walk(const vocabulary_trie::part& words, bool looks_alike, token_set& out);
     void forbid_ends(token_set& words) const;
+    std::size_t mask_bytes() const;
     const token_set& allowed_here();
 
     const tokenizer& tokenizer_;

@@ -46,11 +46,6 @@ constexpr std::array<std::string_view, 5> about_numbers{"minimum", "maximum", "e
 constexpr std::array<std::string_view, 7> all_types{"object",  "array",   "string", "number",
                                                     "integer", "boolean", "null"};
 
-constexpr std::array<std::string_view, 5> lower_bounds{"minimum", "exclusiveMinimum", "minLength",
-                                                       "minItems", "minProperties"};
-constexpr std::array<std::string_view, 5> upper_bounds{"maximum", "exclusiveMaximum", "maxLength",
-                                                       "maxItems", "maxProperties"};
-
 /// Eight groups, or fewer around "::" (RFC 4291, section 2.2).
 std::string ipv6() {
     const std::string group = "[0-9A-Fa-f]{1,4}";
@@ -95,9 +90,6 @@ const auto& formats() {
     return all;
 }
 
-// Beside 'pattern' in what is merged, a list of others; no keyword of anybody's.
-constexpr std::string_view pattern_beside = "pattern\x01";
-
 template <class List, class T>
 bool among(const List& list, const T& one) {
     return std::find(list.begin(), list.end(), one) != list.end();
@@ -124,19 +116,10 @@ std::string_view type_of(const json::value& value) {
     }
 }
 
-/// Whether the bound was joined.
-bool join_bound(std::string_view key, json::value& mine, const json::value& other) {
-    const bool is_lower = among(lower_bounds, key);
-    if (!is_lower && !among(upper_bounds, key)) return false;
-    if (!mine.is_number() || !other.is_number()) return false;
-    const bool more = other.to_number<double>() > mine.to_number<double>();
-    if (more == is_lower) mine = other;
-    return true;
-}
-
 }  // namespace
 
 void schema_complaints::give_up(const std::string& path, const std::string& what) {
+    ++count_;
     std::string sentence = shortened(path, place_bytes_max) + ": " + what;
     if (not_held_ == nullptr) throw unsupported_schema(sentence);
     if (not_held_->size() > complaints_max || among(*not_held_, sentence)) return;
@@ -151,7 +134,16 @@ std::string shortened(std::string_view text, std::size_t bytes_max) {
     return std::string(text.substr(0, end)) + "...";
 }
 
-std::string shown(const json::value& value) { return shortened(json::serialize(value)); }
+// No more of it is printed than is shown.
+std::string shown(const json::value& value) {
+    std::array<char, 128> text{};
+    json::serializer printed;
+    printed.reset(&value);
+    std::size_t size = 0;
+    while (!printed.done() && size < text.size())
+        size += printed.read(text.data() + size, text.size() - size).size();
+    return shortened(std::string_view(text.data(), size));
+}
 
 bool says_nothing(std::string_view keyword) { return among(annotations, keyword); }
 
@@ -195,6 +187,10 @@ std::set<std::string_view> types_of(const json::object& schema, const std::strin
     return out;
 }
 
+std::size_t index_of_type(std::string_view type) {
+    return static_cast<std::size_t>(std::ranges::find(all_types, type) - all_types.begin());
+}
+
 bool names_all_types(const std::set<std::string_view>& types) {
     return types.size() == all_types.size();
 }
@@ -225,87 +221,6 @@ std::set<std::string> required_of(const json::object& schema, const std::string&
             to.give_up(path, "'required' holds what is not a name");
     }
     return out;
-}
-
-json::object merged(json::object a, const json::object& b, const std::string& path,
-                    schema_complaints& to) {
-    for (const auto& [key, value] : b) {
-        if (says_nothing(key)) continue;
-        auto mine = a.find(key);
-        if (mine == a.end()) {
-            a.emplace(key, value);
-        } else if (key == "required" && mine->value().is_array() && value.is_array()) {
-            for (const json::value& name : value.get_array())
-                mine->value().get_array().push_back(name);
-        } else if (key == "properties" && mine->value().is_object() && value.is_object()) {
-            for (const auto& [name, property] : value.get_object()) {
-                auto [it, added] = mine->value().get_object().emplace(name, property);
-                if (!added && it->value() != property)
-                    it->value() = {{"allOf", json::array{it->value(), property}}};
-            }
-        } else if (key == "enum" && mine->value().is_array() && value.is_array()) {
-            json::array common;
-            for (const json::value& one : mine->value().get_array())
-                if (among(value.get_array(), one)) common.push_back(one);
-            if (common.empty()) to.give_up(path, "no value is in both lists of 'enum'");
-            if (!common.empty()) mine->value() = std::move(common);
-        } else if (key == pattern_beside && mine->value().is_array() && value.is_array()) {
-            for (const json::value& one : value.get_array())
-                mine->value().get_array().push_back(one);
-        } else if (key == "pattern" && mine->value().is_string() && value.is_string()) {
-            if (mine->value() == value) continue;
-            const json::value other = value;
-            json::value& list = a.emplace(pattern_beside, json::array()).first->value();
-            if (list.is_array()) list.get_array().push_back(other);
-        } else if (mine->value() != value && !join_bound(key, mine->value(), value)) {
-            to.give_up(path, "'" + std::string(key) + "' is given twice, " + shown(mine->value()) +
-                                 " and " + shown(value));
-        }
-    }
-    return a;
-}
-
-std::vector<std::string> patterns_beside(const json::object& schema) {
-    std::vector<std::string> out;
-    const json::value* list = schema.if_contains(pattern_beside);
-    if (!list || !list->is_array()) return out;
-    for (const json::value& each : list->get_array())
-        if (each.is_string()) out.emplace_back(each.get_string());
-    return out;
-}
-
-bool are_apart(const json::object& a, const json::object& b) {
-    std::vector<std::string> unknown;
-    schema_complaints quiet(&unknown);
-    std::vector<const json::value*> of_a = constants_of(a), of_b = constants_of(b);
-    if (!of_a.empty() && !of_b.empty())
-        return std::none_of(of_a.begin(), of_a.end(), [&](const json::value* x) {
-            return std::any_of(of_b.begin(), of_b.end(),
-                               [&](const json::value* y) { return *x == *y; });
-        });
-    std::set<std::string_view> types_a = types_of(a, "", quiet), types_b = types_of(b, "", quiet);
-    if (types_a.contains("number")) types_a.insert("integer");
-    if (types_b.contains("number")) types_b.insert("integer");
-    bool shared = std::any_of(types_a.begin(), types_a.end(),
-                              [&](std::string_view t) { return types_b.contains(t); });
-    if (!shared) return true;
-    if (types_a.size() != 1 || types_b.size() != 1 || *types_a.begin() != "object") return false;
-    const json::value* mine = a.if_contains("properties");
-    const json::value* theirs = b.if_contains("properties");
-    if (!mine || !theirs || !mine->is_object() || !theirs->is_object()) return false;
-    std::set<std::string> needed_a = required_of(a, "", quiet),
-                          needed_b = required_of(b, "", quiet);
-    for (const auto& [name, property] : mine->get_object()) {
-        const json::value* other = theirs->get_object().if_contains(name);
-        if (!other || !property.is_object() || !other->is_object()) continue;
-        if (!needed_a.contains(std::string(name)) || !needed_b.contains(std::string(name)))
-            continue;
-        if (constants_of(property.get_object()).empty() ||
-            constants_of(other->get_object()).empty())
-            continue;
-        if (are_apart(property.get_object(), other->get_object())) return true;
-    }
-    return false;
 }
 
 std::optional<std::string_view> pattern_of_format(const json::value& format) {

@@ -21,9 +21,12 @@ class schema_complaints {
     /// The keyword counts for nothing from here on. Throws unsupported_schema where that may not
     /// be.
     void give_up(const std::string& path, const std::string& what);
+    /// How often something was given up.
+    std::size_t count() const { return count_; }
 
   private:
     std::vector<std::string>* not_held_;
+    std::size_t count_ = 0;
 };
 
 /// Text as a complaint shows it: whole, or its beginning, cut between characters.
@@ -42,6 +45,8 @@ bool asserts(std::string_view keyword);
 /// comes with no "integer" beside it unless both are named.
 std::set<std::string_view> types_of(const boost::json::object& schema, const std::string& path,
                                     schema_complaints& to);
+/// Of the seven types, from 0 on.
+std::size_t index_of_type(std::string_view type);
 bool names_all_types(const std::set<std::string_view>& types);
 bool has_type(const std::set<std::string_view>& types, const boost::json::value& value);
 
@@ -50,19 +55,6 @@ std::vector<const boost::json::value*> constants_of(const boost::json::object& s
 
 std::set<std::string> required_of(const boost::json::object& schema, const std::string& path,
                                   schema_complaints& to);
-
-/// Both at once. Bounds become the narrower ones, required lists are joined, and lists of constants
-/// have in common what remains; a property, or a pattern, of both must hold in both ways. Of what
-/// else is said twice, both must say the same.
-boost::json::object merged(boost::json::object a, const boost::json::object& b,
-                           const std::string& path, schema_complaints& to);
-
-/// Patterns that merged() has put beside 'pattern'.
-std::vector<std::string> patterns_beside(const boost::json::object& schema);
-
-/// Whether it is plain to see that no value satisfies both: they differ in type, or in a constant
-/// of a required property.
-bool are_apart(const boost::json::object& a, const boost::json::object& b);
 
 /// The pattern that a format stands for; nothing for those that only tell people something, as the
 /// specification has it.

@@ -2,10 +2,14 @@
 // read the string side by side. Thompson's construction, determinised as far as it is walked.
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
+#include <unordered_set>
+#include <utility>
 
 #include "engine/grammar/string_pattern.hpp"
+#include "engine/grammar/values/growing_charge.hpp"
 
 namespace semantic::engine {
 
@@ -19,6 +23,9 @@ constexpr std::size_t states_max = 20'000;
 // Places looked at by a reader, and ways from state to state: some 50 ms each.
 constexpr std::size_t work_max = 4'000'000;
 constexpr std::size_t ways_max = 400'000;
+// What a place, and a state with its entry in an index, take beside what they hold.
+constexpr std::size_t place_bytes = 160;
+constexpr std::size_t state_bytes = 192;
 
 [[noreturn]] void too_large() {
     throw unsupported_schema(
@@ -31,21 +38,22 @@ char_set any_character() { return {std::bitset<128>().set(), true}; }
 class alphabet {
   public:
     void add(const char_set& set) {
-        if (std::find(sets_.begin(), sets_.end(), set) == sets_.end()) sets_.push_back(set);
+        if (known_.insert(set).second) sets_.push_back(set);
     }
     /// Call once, behind the last add().
     void divide() {
-        std::map<std::vector<bool>, char_set> classes;
-        for (std::size_t c = 0; c <= others; ++c) {
-            std::vector<bool> members;
-            for (const char_set& set : sets_) members.push_back(has(set, c));
-            char_set& mine = classes[members];
-            if (c == others)
-                mine.others = true;
-            else
-                mine.ascii.set(c);
+        std::array<std::size_t, others + 1> class_of{};
+        std::size_t count = 1;
+        for (const char_set& set : sets_) {
+            std::map<std::pair<std::size_t, bool>, std::size_t> divided;
+            for (std::size_t c = 0; c <= others && count <= others; ++c)
+                class_of[c] =
+                    divided.try_emplace({class_of[c], has(set, c)}, divided.size()).first->second;
+            if (!divided.empty()) count = divided.size();
         }
-        for (const auto& [members, set] : classes) classes_.push_back(set);
+        classes_.resize(count);
+        for (std::size_t c = 0; c < others; ++c) classes_[class_of[c]].ascii.set(c);
+        classes_[class_of[others]].others = true;
     }
     std::size_t size() const { return classes_.size(); }
     const char_set& at(std::size_t index) const { return classes_[index]; }
@@ -61,14 +69,16 @@ class alphabet {
         return c == others ? set.others : set.ascii.test(c);
     }
     std::vector<char_set> sets_, classes_;
+    std::unordered_set<char_set, char_set_hash> known_;
 };
 
 // Reads one expression, or what must not begin the string. A state is a set of the automaton's
 // places, met before or new.
 class reader {
   public:
-    /// Requires: no node is text.
-    reader(const parsed_pattern& pattern, bool negated) : negated_(negated) {
+    /// Requires: no node is text. `memory` must outlive this.
+    reader(const parsed_pattern& pattern, bool negated, growing_charge& memory)
+        : memory_(memory), negated_(negated) {
         std::vector<int> ends;
         for (const pattern_alternative& one : pattern) {
             int at = place();
@@ -90,10 +100,14 @@ class reader {
     int start() { return interned(closed({0})); }
     int step(int state, std::size_t character, const alphabet& of) {
         auto& steps = steps_[static_cast<std::size_t>(state)];
-        if (steps.empty()) steps.assign(of.size(), -1);
+        if (steps.empty()) {
+            memory_.add(of.size() * sizeof(int));
+            steps.assign(of.size(), -1);
+        }
         if (steps[character] >= 0) return steps[character];
         const char_set& one = of.at(character);
         std::vector<int> next;
+        memory_.budget().charge_steps(states_[static_cast<std::size_t>(state)].size() / 16 + 1);
         for (int at : states_[static_cast<std::size_t>(state)]) {
             const place_of& from = places_[static_cast<std::size_t>(at)];
             if (from.to >= 0 && alphabet::includes(from.set, one)) next.push_back(from.to);
@@ -117,6 +131,8 @@ class reader {
 
     int place() {
         if (places_.size() >= states_max) too_large();
+        memory_.budget().charge_steps();
+        memory_.add(place_bytes);
         places_.emplace_back();
         return static_cast<int>(places_.size() - 1);
     }
@@ -201,6 +217,7 @@ class reader {
             set.insert(set.end(), places_[at].free.begin(), places_[at].free.end());
         }
         work_ += all.size() + places_.size() / 64 + 1;
+        memory_.budget().charge_steps(all.size() / 8 + places_.size() / 512 + 1);
         if (work_ > work_max) too_large();
         std::sort(all.begin(), all.end());
         return all;
@@ -208,6 +225,7 @@ class reader {
     int interned(std::vector<int> set) {
         auto [known, is_new] = numbers_.try_emplace(set, static_cast<int>(states_.size()));
         if (is_new) {
+            memory_.add(2 * set.size() * sizeof(int) + state_bytes);
             states_.push_back(std::move(set));
             steps_.emplace_back();
         }
@@ -218,6 +236,7 @@ class reader {
         return std::binary_search(set.begin(), set.end(), at);
     }
 
+    growing_charge& memory_;
     const bool negated_;
     std::vector<place_of> places_{1};
     int end_ = 0;
@@ -232,7 +251,11 @@ class string_automaton {
   public:
     string_automaton(json_grammar& out, const std::vector<parsed_pattern>& patterns, int least,
                      int most)
-        : builder_(out.builder()), characters_(out), least_(least), most_(most) {
+        : builder_(out.builder()),
+          memory_(builder_.budget()),
+          characters_(out),
+          least_(least),
+          most_(most) {
         for (const parsed_pattern& pattern : patterns) add(pattern);
         for (const reader& each : readers_) each.add_sets(alphabet_);
         alphabet_.divide();
@@ -255,14 +278,14 @@ class string_automaton {
     using state = std::vector<int>;  // of each reader, then the number of characters
 
     void add(const parsed_pattern& pattern) {
-        readers_.emplace_back(pattern, false);
+        readers_.emplace_back(pattern, false, memory_);
         for (const pattern_alternative& one : pattern) {
             if (one.conditions.empty()) continue;
             if (pattern.size() > 1)
                 throw unsupported_schema("'(?=' or '(?!' beside '|' is not supported");
             for (const pattern_condition& each : one.conditions)
                 readers_.emplace_back(parsed_pattern{{true, each.to_end, {}, each.body}},
-                                      each.negated);
+                                      each.negated, memory_);
         }
     }
 
@@ -270,6 +293,7 @@ class string_automaton {
         auto known = rules_.find(of);
         if (known != rules_.end()) return known->second;
         if (rules_.size() >= states_max) too_large();
+        memory_.add(2 * of.size() * sizeof(int) + state_bytes);
         const symbol rule = builder_.new_rule();
         rules_.emplace(of, rule);
         waiting_.emplace_back(of, rule);
@@ -283,7 +307,9 @@ class string_automaton {
         if (ends) builder_.add(rule, builder_.literal("\""));
         if (most_ >= 0 && count == most_) return;
         std::map<state, char_set> ways;
-        if ((ways_ += alphabet_.size() * readers_.size()) > ways_max) too_large();
+        const std::size_t count_of_ways = alphabet_.size() * readers_.size();
+        builder_.budget().charge_steps(count_of_ways / 4 + 1);
+        if ((ways_ += count_of_ways) > ways_max) too_large();
         for (std::size_t c = 0; c < alphabet_.size(); ++c) {
             const char_set& one = alphabet_.at(c);
             state next;
@@ -303,6 +329,7 @@ class string_automaton {
     }
 
     grammar_builder& builder_;
+    growing_charge memory_;
     character_writer characters_;
     const int least_, most_;
     std::vector<reader> readers_;

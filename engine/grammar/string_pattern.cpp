@@ -99,7 +99,9 @@ class pattern_parser {
         }
         take("?");  // lazy or not, the same strings match
         if (peek() == '*' || peek() == '+') refuse("a repetition of a repetition");
-        return {.what = kind::repeat, .parts = {std::move(unit)}, .least = least, .most = most};
+        pattern_node out{.what = kind::repeat, .least = least, .most = most};
+        out.parts.push_back(std::move(unit));  // a list in braces would copy it
+        return out;
     }
 
     std::optional<int> count() {
@@ -358,9 +360,8 @@ parsed_pattern parse_pattern(std::string_view pattern) {
 }
 
 symbol character_writer::one_of(const char_set& set) {
-    auto known =
-        std::find_if(known_.begin(), known_.end(), [&](const auto& k) { return k.first == set; });
-    if (known != known_.end()) return known->second;
+    builder_.budget().charge_steps();
+    if (const auto known = known_.find(set); known != known_.end()) return known->second;
     std::vector<sequence> ways;
     byte_set plain;
     for (std::size_t c = 0; c < 128; ++c) {
@@ -374,10 +375,13 @@ symbol character_writer::one_of(const char_set& set) {
     }
     if (plain.any()) ways.push_back({builder_.bytes(plain)});
     if (set.others) ways.push_back({out_.beyond_ascii()});
-    return known_.emplace_back(set, builder_.any_of(std::move(ways))).second;
+    return known_.emplace(set, builder_.any_of(std::move(ways))).first->second;
 }
 
 symbol strings_matching(json_grammar& out, std::string_view pattern) {
+    storage::work_budget& budget = out.builder().budget();
+    budget.charge_steps(pattern.size());
+    const storage::charged_bytes of_nodes(budget, pattern.size() * pattern_node_bytes);
     const parsed_pattern parsed = parse_pattern(pattern);
     bool conditional = std::any_of(parsed.begin(), parsed.end(),
                                    [](const auto& one) { return !one.conditions.empty(); });

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/grammar/json_grammar.hpp"
@@ -20,6 +21,13 @@ struct char_set {
     bool others = false;
     bool is_part = false;  // the expression means more than this
     bool operator==(const char_set&) const = default;
+};
+
+struct char_set_hash {
+    std::size_t operator()(const char_set& set) const noexcept {
+        return std::hash<std::bitset<128>>{}(set.ascii) * 4 + (set.others ? 2 : 0) +
+               (set.is_part ? 1 : 0);
+    }
 };
 
 struct pattern_node {
@@ -49,7 +57,11 @@ using parsed_pattern = std::vector<pattern_alternative>;
 
 constexpr std::size_t pattern_bytes_max = 64 * 1024;
 
-/// Errors: throws unsupported_schema, naming what of the expression is not supported.
+/// What a byte of an expression takes once it is read, about.
+constexpr std::size_t pattern_node_bytes = 256;
+
+/// Requires: the bytes are charged for. Errors: throws unsupported_schema, naming what of the
+/// expression is not supported.
 parsed_pattern parse_pattern(std::string_view pattern);
 
 /// Characters as JSON writes them between quotes, each in one way; a set met before is not written
@@ -62,7 +74,7 @@ class character_writer {
   private:
     json_grammar& out_;
     grammar_builder& builder_;
-    std::vector<std::pair<char_set, grammar_builder::symbol>> known_;
+    std::unordered_map<char_set, grammar_builder::symbol, char_set_hash> known_;
 };
 
 /// Strings of `least` to `most` (< 0: any number of) characters that every one of `patterns` finds

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
+#include <unordered_map>
 
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/utf8_stream.hpp"
@@ -110,6 +112,38 @@ bool is_same(const spoken_turn& asked, const spoken_turn& sampled) {
                               });
 }
 
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+}
+std::uint64_t mixed(std::uint64_t hash, std::string_view text) {
+    return mixed(hash, std::hash<std::string_view>{}(text));
+}
+
+/// The same for values that are the same. Nested as deep as what a parser takes.
+std::uint64_t hash_of(const json::value& value) {
+    if (value.is_number()) return mixed(1, std::hash<double>{}(value.to_number<double>()));
+    if (value.is_string()) return mixed(2, std::string_view(value.get_string()));
+    std::uint64_t hash = static_cast<std::uint64_t>(value.kind()) + 3;
+    if (const bool* flag = value.if_bool()) return mixed(hash, *flag ? 1 : 0);
+    if (const json::array* list = value.if_array())
+        for (const json::value& each : *list) hash = mixed(hash, hash_of(each));
+    if (const json::object* object = value.if_object())
+        for (const auto& member : *object)  // in any order
+            hash += mixed(hash_of(member.value()), std::string_view(member.key()));
+    return hash;
+}
+
+/// Of what turns have in common that say the same, so that each is compared with few others.
+std::uint64_t hash_of(const spoken_turn& turn) {
+    std::uint64_t hash = mixed(turn.calls.size(), turn.text);
+    for (const spoken_call& call : turn.calls) {
+        hash = mixed(hash, call.name);
+        if (call.arguments) hash = mixed(hash, hash_of(*call.arguments));
+    }
+    return hash;
+}
+
 bool read_number(std::string_view& from, std::uint32_t& into, char behind) {
     const auto [at, error] = std::from_chars(from.data(), from.data() + from.size(), into);
     if (error != std::errc()) return false;
@@ -150,16 +184,22 @@ std::size_t replay_turns(conversation& chat, const marked_text& memory,
     const answer_format format = family.answers();
     const offered_tools tools(chat.tools);
     std::vector<spoken_turn> said;
+    std::unordered_map<std::uint64_t, std::vector<std::size_t>> places;  // of `said`, by hash
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);
         whole.remove_prefix(std::min(whole.size(), family.turn_begin().size()));
         said.push_back(spoken_in(whole, format, tools));
+        places[hash_of(said.back())].push_back(said.size() - 1);
     }
     std::size_t next = 0, found = 0;
     for (message& from : chat.messages) {
         if (from.from != role::assistant) continue;
         const spoken_turn asked = spoken_in(from);
-        for (std::size_t i = next; i < said.size(); ++i) {
+        const auto alike = places.find(hash_of(asked));
+        if (alike == places.end()) continue;
+        const auto& all = alike->second;
+        for (auto at = std::ranges::lower_bound(all, next); at != all.end(); ++at) {
+            const std::size_t i = *at;
             if (!is_same(asked, said[i])) continue;
             from.as_sampled = text.substr(turns[i].begin, turns[i].end - turns[i].begin);
             from.as_sampled_content = ranges_within(memory.content(), turns[i].begin, turns[i].end);

@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <variant>
 
 #include "engine/scheduler/agent_refresh.hpp"
 #include "engine/scheduler/agent_saves.hpp"
+#include "engine/scheduler/form_compiler.hpp"
 #include "engine/scheduler/policy/wait_estimate.hpp"
+#include "engine/scheduler/resolve_stage.hpp"
 #include "engine/scheduler/save_gate.hpp"
 #include "engine/scheduler/telling.hpp"
 #include "storage/agents/agent_strands.hpp"
@@ -37,7 +37,11 @@ struct arrived {
 struct released {
     job_ptr work;
 };
-using resolve_message = std::variant<arrived, released, wake>;
+struct formed {
+    job_ptr work;
+    form_outcome outcome;
+};
+using resolve_message = std::variant<arrived, formed, released, wake>;
 struct resolved {
     job_ptr work;
 };
@@ -60,8 +64,8 @@ using emissions = std::vector<emission>;  // handed over together
 constexpr std::size_t storage_threads = 2;
 // Those that wait for an object store hold up neither each other nor the disk.
 constexpr std::size_t shared_storage_threads = 16;
-// How often a prompt is resolved anew because the memory that it continues has gone from disk.
-constexpr int resolves_max = 3;
+// Forms that are being made when the server is told to stop may be finished within this time.
+constexpr std::chrono::milliseconds form_grace{100};
 // Far above what max_queued requests ask for at once; beyond it a save is put off, never a request.
 constexpr std::size_t storage_jobs_max = 4096;
 
@@ -108,14 +112,12 @@ struct scheduler::impl {
     bool draining = false;
     wait_estimate waits;
 
-    answer_grammars grammars;  // owned by the resolve node
-    // Owned by the resolve node: an agent has one request under way at a time, and the later ones
-    // queue in order of arrival.
-    std::unordered_map<storage::agent_id, std::deque<job_ptr>>
-        agent_queues;  // key: an agent with a request under way
+    answer_grammars grammars;
 
     std::optional<flow::graph> graph;
     std::optional<resolve_node> resolve;
+    std::optional<resolve_stage> stage;  // owned by the resolve node
+    std::optional<form_compiler> forms;
     std::optional<step_node> step;
     std::optional<commit_node> commit;
     std::optional<emit_node> emit;
@@ -161,6 +163,7 @@ struct scheduler::impl {
             emit->try_put({{work, std::move(last)}});
         });
         make_disk_work();
+        make_stage();
         graph->reserve_wait();
         try {
             host = std::thread([this] { arena.run([this] { graph->wait_for_all(); }); });
@@ -172,7 +175,8 @@ struct scheduler::impl {
 
     void build();
     void make_disk_work();
-    void on_resolve(const resolve_message& message, resolve_node::output_ports_type& out);
+    void make_stage();
+    void on_resolve(const resolve_message& message);
     void on_step(const step_message& message, step_node::output_ports_type& out);
     void on_commit(const ended_request& ended, commit_node::output_ports_type& out);
     void on_emit(const emissions& messages);
@@ -184,9 +188,6 @@ struct scheduler::impl {
     void close(const job& work);
     queued place_in_queue() const { return waits.place_behind(open, options.batch.max_batch); }
     void show_wait();
-    storage::result<resolved_prompt> resolve_prompt(job& work);
-    void begin(const job_ptr& work, resolve_node::output_ports_type& out);
-    void drop_cancelled(resolve_node::output_ports_type& out);
     void end_all(std::chrono::steady_clock::time_point deadline);
     bool post(const storage::agent_id& agent, std::function<void()> job);
     void arrive(const job_ptr& work);
@@ -210,7 +211,7 @@ struct scheduler::impl {
 void scheduler::impl::build() {
     graph.emplace();
     resolve.emplace(*graph, flow::serial,
-                    [this](const resolve_message& m, auto& out) noexcept { on_resolve(m, out); });
+                    [this](const resolve_message& m, auto&) noexcept { on_resolve(m); });
     step.emplace(*graph, flow::serial,
                  [this](const step_message& m, auto& out) noexcept { on_step(m, out); });
     commit.emplace(*graph, flow::serial,
@@ -246,96 +247,38 @@ void scheduler::impl::make_disk_work() {
                                     tell});
 }
 
-void scheduler::impl::on_resolve(const resolve_message& message,
-                                 resolve_node::output_ports_type& out) {
+void scheduler::impl::make_stage() {
+    forms.emplace(grammars, [this](const job_ptr& work, form_outcome outcome) {
+        inbound.fetch_add(1);
+        resolve->try_put(formed{work, std::move(outcome)});
+    });
+    stage.emplace(resolve_stage::surroundings{
+        prompts, store, grammars, [this](const job_ptr& work) { forms->compile(work); },
+        [this](const job_ptr& work) {
+            inbound.fetch_add(1);
+            transient_holds.fetch_sub(1);  // the message below asks for a step
+            std::get<0>(resolve->output_ports()).try_put(resolved{work});
+        },
+        [this](const job_ptr& work, generation_event last) {
+            std::get<1>(resolve->output_ports()).try_put({{work, std::move(last)}});
+        },
+        [this] { take_hold(); }, [this] { release_hold(); }});
+}
+
+void scheduler::impl::on_resolve(const resolve_message& message) {
     if (auto* m = std::get_if<arrived>(&message)) {
         inbound.fetch_sub(1);
-        const auto& agent = m->work->request.agent;
-        auto busy = agent ? agent_queues.find(*agent) : agent_queues.end();
-        if (busy != agent_queues.end()) {
-            busy->second.push_back(m->work);
-            step->try_put(wake{});  // a step that gave way to this request goes on without it
-        } else {
-            begin(m->work, out);
-        }
+        // A step that gave way to this request goes on without it.
+        if (!stage->arrive(m->work)) step->try_put(wake{});
+    } else if (auto* f = std::get_if<formed>(&message)) {
+        inbound.fetch_sub(1);
+        stage->take_form(f->work, f->outcome);
+        step->try_put(wake{});
     } else if (auto* r = std::get_if<released>(&message)) {
-        const storage::agent_id& agent = r->work->prompt->agent;
-        auto busy = agent_queues.find(agent);
-        std::deque<job_ptr> next = std::move(busy->second);
-        agent_queues.erase(busy);
-        // The first of them makes the agent busy again. One that fails, or branches off to another
-        // agent, leaves its turn to the next.
-        while (!next.empty()) {
-            job_ptr work = next.front();
-            next.pop_front();
-            begin(work, out);
-            if (work->prompt && work->prompt->agent == agent) {
-                agent_queues[agent] = std::move(next);
-                break;
-            }
-        }
+        stage->release(r->work->prompt->agent);
     } else {
-        drop_cancelled(out);
+        stage->drop_cancelled();
     }
-}
-
-// The memory that a prompt continues stays on disk until it is read, whatever its agent does. It
-// may have gone on since it was found: then there is a newer one to find.
-storage::result<resolved_prompt> scheduler::impl::resolve_prompt(job& work) {
-    auto busy = [this](const storage::agent_id& id) { return agent_queues.contains(id); };
-    for (int i = 1;; ++i) {
-        auto prompt = prompts.resolve(work.request, busy);
-        if (!prompt || !prompt->source) return prompt;
-        auto files = store.keep_files(*prompt->source, prompt->reuse_tokens);
-        using kept_files = storage::agent_cache_store::kept_files;
-        if (files) work.files = std::make_shared<kept_files>(std::move(*files));
-        if (files || i == resolves_max) return prompt;
-    }
-}
-
-// Renders, matches and tokenises; the agent is busy from here until its answer is committed.
-void scheduler::impl::begin(const job_ptr& work, resolve_node::output_ports_type& out) {
-    take_hold();
-    auto refuse = [&](failed why) {
-        release_hold();
-        std::get<1>(out).try_put({{work, std::move(why)}});
-    };
-    auto give_up = [&](failure_kind kind, std::string what,
-                       request_part at_fault = request_part::unsaid) {
-        refuse({kind, std::move(what), {}, at_fault});
-    };
-    try {
-        auto form = grammars.of(work->request);
-        if (!form)
-            return give_up(failure_kind::bad_request, form.error().what,
-                           part_of(work->request.form));
-        auto prompt = resolve_prompt(*work);
-        if (!prompt) {
-            bool is_lost = prompt.error().code == storage::errc::not_found;
-            return give_up(is_lost ? failure_kind::thread_lost : failure_kind::bad_request,
-                           prompt.error().what);
-        }
-        if (prompt->refused) return refuse(std::move(*prompt->refused));
-        work->prompt = std::move(*prompt);
-        work->form = std::move(*form);
-        agent_queues.try_emplace(work->prompt->agent);
-        work->pins.push_back(store.hold(work->prompt->agent));
-        if (work->prompt->source) work->pins.push_back(store.hold(work->prompt->source->id));
-        inbound.fetch_add(1);
-        transient_holds.fetch_sub(1);  // the message below asks for a step
-        std::get<0>(out).try_put(resolved{work});
-    } catch (const std::exception& error) {
-        give_up(failure_kind::internal, error.what());
-    }
-}
-
-void scheduler::impl::drop_cancelled(resolve_node::output_ports_type& out) {
-    for (auto& [agent, queue] : agent_queues)
-        std::erase_if(queue, [&](const job_ptr& work) {
-            if (!work->cancelled.load(std::memory_order_relaxed)) return false;
-            std::get<1>(out).try_put({{work, finished{stop_reason::cancelled, {}, 0, false}}});
-            return true;
-        });
 }
 
 // A lone thread runs what a node sends itself before anything else: it would hand out an answer's
@@ -440,13 +383,22 @@ void scheduler::impl::show_wait() {
     probe.wait_estimate_ms.store(estimate.count(), std::memory_order_relaxed);
 }
 
-/// Refuses what comes, blocks until nothing is open; what is at `deadline` is cancelled.
+/// Refuses what comes, blocks until nothing is open; what is at `deadline` is cancelled. A request
+/// whose form is not made in a moment is refused, too: nothing of its answer is there yet.
 void scheduler::impl::end_all(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(jobs_mutex);
     draining = true;
     auto idle = [this] { return jobs.empty(); };
+    const auto forms_until = std::min(deadline, std::chrono::steady_clock::now() + form_grace);
+    if (jobs_changed.wait_until(lock, forms_until, idle)) return;
+    lock.unlock();
+    forms->stop();
+    lock.lock();
     if (jobs_changed.wait_until(lock, deadline, idle)) return;
-    for (auto& [id, work] : jobs) work->cancelled.store(true, std::memory_order_relaxed);
+    for (auto& [id, work] : jobs) {
+        work->cancelled.store(true, std::memory_order_relaxed);
+        work->request.budget->cancel();
+    }
     lock.unlock();
     resolve->try_put(wake{});
     step->try_put(wake{});
@@ -519,6 +471,7 @@ scheduler::scheduler(compute_arena& arena, transformer& model, const tokenizer& 
 scheduler::~scheduler() {
     impl_->end_all(std::chrono::steady_clock::now());
     impl_->frames.budget().listen(impl_->frames, {});
+    impl_->forms.reset();
     impl_->graph->release_wait();
     impl_->host.join();  // until no node and no storage job is under way
     impl_->saves.reset();
@@ -528,6 +481,11 @@ scheduler::~scheduler() {
 request_id scheduler::submit(generation_request request, std::shared_ptr<generation_sink> sink) {
     auto work = std::make_shared<job>();
     work->request = std::move(request);
+    if (!work->request.budget) {
+        storage::work_budget::limits most;
+        most.deadline = work->request.deadline.value_or(most.deadline);
+        work->request.budget = std::make_shared<storage::work_budget>(most);
+    }
     work->sink = std::move(sink);
     work->submitted = std::chrono::steady_clock::now();
     impl_->probe.requests_submitted.fetch_add(1, std::memory_order_relaxed);
@@ -560,12 +518,16 @@ request_id scheduler::submit(generation_request request, std::shared_ptr<generat
 }
 
 void scheduler::cancel(request_id id) {
+    job_ptr work;
     {
         std::lock_guard lock(impl_->jobs_mutex);
         auto found = impl_->jobs.find(id);
         if (found == impl_->jobs.end()) return;
-        found->second->cancelled.store(true, std::memory_order_relaxed);
+        work = found->second;
+        work->cancelled.store(true, std::memory_order_relaxed);
     }
+    work->request.budget->cancel();
+    impl_->forms->cancel(work);
     impl_->resolve->try_put(wake{});
     impl_->step->try_put(wake{});
 }
@@ -589,6 +551,7 @@ void scheduler::drain(std::chrono::steady_clock::time_point deadline) {
 
 void scheduler::resume() {
     impl_->gate->set_patient(true);
+    impl_->forms->resume();
     std::lock_guard lock(impl_->jobs_mutex);
     impl_->draining = false;
 }

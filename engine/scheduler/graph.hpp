@@ -9,7 +9,9 @@
 //                       └──── save gate ──────┘
 //
 // Where an object store is shared with other machines, a request that names an agent is held on the
-// agent's strand in front of resolve, until the agent's memory is what the object store has.
+// agent's strand in front of resolve, until the agent's memory is what the object store has. A
+// request whose answer is held to a form that is still to be made leaves resolve for the threads of
+// form_compiler, and comes back with it.
 //
 // Every node is serial and queueing, so what a node owns needs no lock and submit() never runs a
 // body. Owner: engine. Thread: public methods from any thread; one host thread waits for the graph

@@ -211,4 +211,31 @@ findings coroutine_lambdas(const tree& files) {
     return found;
 }
 
+// What a client sends is counted before it is worked on: nothing reads a body that nobody measures.
+findings measured_parsers(const tree& files) {
+    static const std::regex reads_body("\\b(parse_\\w+)\\(std::string_view body\\b");
+    const auto measured = std::find_if(files.begin(), files.end(), [](const source& file) {
+        return file.path == "tests/cost/parsers.cpp";
+    });
+    findings found;
+    for (const source& file : files) {
+        if (!file.path.starts_with("protocol/") || !file.path.ends_with(".hpp")) continue;
+        for (std::size_t i = 0; i < file.code.size(); ++i) {
+            std::smatch match;
+            if (!std::regex_search(file.code[i], match, reads_body)) continue;
+            const std::string name = match[1];
+            const bool is_fed =
+                measured != files.end() &&
+                std::any_of(measured->code.begin(), measured->code.end(),
+                            [&](const std::string& line) {
+                                return find_word(line, name) != std::string_view::npos;
+                            });
+            if (!is_fed)
+                found.push_back(
+                    {file.path, i + 1, "tests/cost/parsers.cpp does not measure " + name});
+        }
+    }
+    return found;
+}
+
 }  // namespace semantic::tidy

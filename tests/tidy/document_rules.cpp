@@ -203,10 +203,11 @@ findings named_tests(const tree& files) {
     static const std::regex first_words(R"(^\s+(\w+)\))");
     static const std::regex quoted(R"(`(\w+)\.(\w+)`)");
     std::set<std::string, std::less<>> tests;
-    std::string conformance;
+    std::string programs;  // what CMake names tests of programs
     for (const source& file : files) {
-        if (file.path == "tests/conformance/CMakeLists.txt") {
-            for (const std::string& line : file.lines) conformance += line + " ";
+        if (file.path == "tests/conformance/CMakeLists.txt" ||
+            file.path == "tests/cost/CMakeLists.txt") {
+            for (const std::string& line : file.lines) programs += line + " ";
         }
         for (std::size_t i = 0; i < file.code.size(); ++i) {
             std::smatch found;
@@ -231,8 +232,8 @@ findings named_tests(const tree& files) {
                 const std::string name = (*it)[2];
                 static const std::regex ending("hpp|cpp|md|sh|mjs|py|json|txt");
                 if (std::regex_match(name, ending) || tests.contains(suite + "." + name)) continue;
-                if (suite == "conformance" &&
-                    find_word(conformance, name) != std::string_view::npos) {
+                if ((suite == "conformance" || suite == "cost") &&
+                    find_word(programs, name) != std::string_view::npos) {
                     continue;
                 }
                 missing.push_back(

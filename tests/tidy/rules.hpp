@@ -58,6 +58,7 @@ findings headers_clean(const tree& files);      // no `using namespace`
 findings leftovers(const tree& files);          // notes to oneself
 findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their captures twice
 findings detached_work(const tree& files);      // whatever is spawned is waited for
+findings measured_parsers(const tree& files);   // tests/cost feeds what reads clients' bodies
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
 findings document_columns(const tree& files, const std::vector<exception>& allowed);

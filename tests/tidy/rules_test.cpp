@@ -292,6 +292,17 @@ TEST(tidy_rules, detached_work_is_found) {
     EXPECT_TRUE(detached_work({make_source("server/a.cpp", "// never detached\n")}).empty());
 }
 
+TEST(tidy_rules, a_parser_of_bodies_that_nobody_measures_is_found) {
+    const auto header = make_source(
+        "protocol/a.hpp", "#pragma once\nresult<thing> parse_thing(std::string_view body);\n");
+    EXPECT_EQ(only(measured_parsers({header})).line, 2U);
+    const auto measured = [](const std::string& code) {
+        return make_source("tests/cost/parsers.cpp", code);
+    };
+    EXPECT_EQ(measured_parsers({header, measured("parse_things(b);\n")}).size(), 1U);
+    EXPECT_TRUE(measured_parsers({header, measured("parse_thing(b);\n")}).empty());
+}
+
 TEST(tidy_rules, a_folder_without_a_sentence_about_itself_is_found) {
     const auto code = make_source("storage/files/file.cpp", "");
     EXPECT_EQ(only(module_readmes({code})).file, "storage/README.md");

@@ -56,6 +56,7 @@ TEST(tidy, no_capturing_lambda_is_awaited_or_spawned) {
     EXPECT_CLEAN(coroutine_lambdas(project()));
 }
 TEST(tidy, nothing_is_detached) { EXPECT_CLEAN(detached_work(project())); }
+TEST(tidy, what_reads_a_body_is_measured) { EXPECT_CLEAN(measured_parsers(project())); }
 TEST(tidy, every_folder_says_what_it_is) { EXPECT_CLEAN(module_readmes(project())); }
 TEST(tidy, readmes_name_files_that_exist) { EXPECT_CLEAN(readme_paths(project())); }
 TEST(tidy, lines_of_documents_fit_160_columns) {

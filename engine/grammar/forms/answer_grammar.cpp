@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 #include "engine/grammar/forms/code_points.hpp"
 #include "engine/grammar/forms/gbnf.hpp"
@@ -12,6 +15,8 @@
 #include "engine/grammar/forms/text_up_to.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/output_constraint.hpp"
+#include "engine/grammar/values/json_values.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
 
@@ -26,7 +31,6 @@ using sequence = grammar_builder::sequence;
 // are found by.
 constexpr std::size_t recent_max = 32;
 constexpr std::size_t recent_bytes_max = std::size_t{32} << 20;
-constexpr std::size_t rule_bytes = 100;
 // Schemas that are found to be too large one by one, each with a grammar begun anew; then no tool
 // that is not strict is held.
 constexpr std::size_t free_alone_max = 4;
@@ -48,18 +52,24 @@ class form_builder {
     /// are not strict is not.
     form_builder(const tokenizer& words, const answer_format& format, std::string_view family,
                  const generation_request& request, const std::set<std::string>& free,
-                 std::vector<std::string>& not_held)
-        : tokenizer_(words),
+                 std::vector<std::string>& not_held, storage::work_budget& budget)
+        : budget_(budget),
+          memory_(budget),
+          out_(budget),
+          tokenizer_(words),
           format_(format),
           family_(family),
           request_(request),
           free_(free),
           not_held_(not_held),
           text_(out_, json_spacing::free),
-          arguments_(out_, spacing_of(format.calls), dialect_of(format.calls), quote()) {}
+          arguments_(out_, spacing_of(format.calls), dialect_of(format.calls), quote()) {
+        for (const tool_definition& each : request.chat.tools) tools_.try_emplace(each.name, &each);
+    }
 
-    /// Throws invalid_form, unsupported_schema, free_schema.
-    grammar build() && {
+    /// Throws invalid_form, unsupported_schema, free_schema, grammar_too_large,
+    /// work_limit_exceeded. What it charges stays charged until this ends.
+    grammar build() {
         sequence all;
         switch (request_.form.what) {
             case output_form::kind::json:
@@ -81,6 +91,7 @@ class form_builder {
             throw invalid_form(request_.form.what == output_form::kind::json
                                    ? "no finite answer satisfies the schema"
                                    : "no finite answer has the form");
+        budget_.charge_steps(made.rules.size());
         if (request_.form.what == output_form::kind::grammar && recurses_on_the_left(made))
             throw invalid_form("the grammar: a rule begins with itself, which is not supported");
         return made;
@@ -196,19 +207,21 @@ class form_builder {
         return reasoning() + out_.any_of({text, calls()});
     }
 
-    boost::json::value parsed(const std::string& text, const std::string& owner) const {
+    boost::json::value parsed(const std::string& text, const std::string& owner) {
         boost::system::error_code error;
         boost::json::parse_options options;
         options.max_depth = 256;
-        boost::json::value value = boost::json::parse(text, error, {}, options);
+        budget_.charge_steps(text.size() / 16);
+        boost::json::value value =
+            boost::json::parse(text, error, boost::json::storage_ptr(&memory_), options);
         if (error) throw invalid_form(owner + " is not JSON: " + error.message());
         return value;
     }
 
     const tool_definition& tool(const std::string& name) const {
-        for (const tool_definition& tool : request_.chat.tools)
-            if (tool.name == name) return tool;
-        throw invalid_form("there is no tool '" + name + "'");
+        const auto found = tools_.find(name);
+        if (found == tools_.end()) throw invalid_form("there is no tool '" + name + "'");
+        return *found->second;
     }
 
     symbol arguments(const tool_definition& tool) {
@@ -218,6 +231,8 @@ class form_builder {
             if (boost::json::object* open = schema.if_object(); open && names_no_type(*open))
                 open->emplace("type", "object");
             return held(schema, tool.name, tool.strict);
+        } catch (const storage::work_limit_exceeded&) {
+            throw;
         } catch (const std::runtime_error& error) {
             if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
             note(tool.name, error.what());
@@ -253,6 +268,7 @@ class form_builder {
         }
     }
     void note(const std::string& owner, const std::string& what) {
+        budget_.charge_bytes(owner.size() + what.size() + sizeof(std::string));
         not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + what);
     }
 
@@ -389,6 +405,8 @@ class form_builder {
         return rest;
     }
 
+    storage::work_budget& budget_;
+    charged_memory memory_;  // of schemas
     grammar_builder out_;
     const tokenizer& tokenizer_;
     const answer_format format_;
@@ -396,6 +414,7 @@ class form_builder {
     const generation_request& request_;
     const std::set<std::string>& free_;
     std::vector<std::string>& not_held_;
+    std::unordered_map<std::string_view, const tool_definition*> tools_;  // the first of a name
     json_grammar text_;
     json_grammar arguments_;
 };
@@ -480,51 +499,88 @@ answer_grammars::answer_grammars(const tokenizer& words, const answer_format& fo
 answer_grammars::answer_grammars(const tokenizer& words, std::string_view family)
     : answer_grammars(words, format_of(family), family) {}
 
+std::optional<held_form> answer_grammars::find(const generation_request& request) {
+    if (request.form.what == output_form::kind::free) return held_form{};
+    if (request.chat.end != prompt_end::answer_begins) return std::nullopt;
+    return find(key_of(request));
+}
+
+std::optional<held_form> answer_grammars::find(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    if (!vocabulary_) return std::nullopt;
+    const auto found = std::ranges::find(recent_, key, &known::key);
+    if (found == recent_.end()) return std::nullopt;
+    recent_.splice(recent_.begin(), recent_, found);
+    return held_form{found->program->rules, found->program, vocabulary_, found->not_held};
+}
+
+void answer_grammars::keep(known made) {
+    std::lock_guard lock(mutex_);
+    recent_.push_front(std::move(made));
+    std::size_t bytes = 0, count = 0;
+    const auto is_too_much = [&](const known& each) {
+        bytes += each.key.size() + each.program->memory_bytes();
+        return ++count > 1 && (count > recent_max || bytes > recent_bytes_max);
+    };
+    recent_.erase(std::ranges::find_if(recent_, is_too_much), recent_.end());
+}
+
+std::shared_ptr<const vocabulary_trie> answer_grammars::vocabulary() {
+    std::lock_guard making(vocabulary_mutex_);
+    if (!vocabulary_) {
+        auto made = std::make_shared<const vocabulary_trie>(tokenizer_);
+        std::lock_guard lock(mutex_);
+        vocabulary_ = std::move(made);
+    }
+    return vocabulary_;
+}
+
 storage::result<held_form> answer_grammars::of(const generation_request& request) {
     if (request.form.what == output_form::kind::free) return held_form{};
     if (request.chat.end != prompt_end::answer_begins)
         return storage::failure{storage::errc::bad_value,
                                 "an answer that must have a form has to begin anew"};
-    auto made = rules_of(request);
+    std::string key = key_of(request);
+    if (auto found = find(key)) return std::move(*found);
+    storage::work_budget own(
+        {.deadline = request.deadline.value_or(storage::work_budget::clock::time_point::max())});
+    auto made = made_of(request, request.budget ? *request.budget : own);
     if (!made) return made.error();
-    if (!vocabulary_) vocabulary_ = std::make_shared<const vocabulary_trie>(tokenizer_);
-    return held_form{(*made)->rules, vocabulary_, (*made)->not_held};
+    made->key = std::move(key);
+    held_form form{made->program->rules, made->program, vocabulary(), made->not_held};
+    keep(std::move(*made));
+    return form;
 }
 
-storage::result<const answer_grammars::known*> answer_grammars::rules_of(
-    const generation_request& request) {
-    std::string key = key_of(request);
-    auto found = std::find_if(recent_.begin(), recent_.end(),
-                              [&](const known& entry) { return entry.key == key; });
-    if (found != recent_.end()) {
-        recent_.splice(recent_.begin(), recent_, found);
-        return &recent_.front();
-    }
+storage::result<answer_grammars::known> answer_grammars::made_of(const generation_request& request,
+                                                                 storage::work_budget& budget) {
+    using storage::work_limit_exceeded;
     std::set<std::string> free;
     try {
         for (;;) try {
-                known made{key, {}, {}};
-                made.rules = std::make_shared<const grammar>(
-                    form_builder(tokenizer_, format_, family_, request, free, made.not_held)
-                        .build());
+                known made;
+                form_builder builder(tokenizer_, format_, family_, request, free, made.not_held,
+                                     budget);
+                auto rules = std::make_shared<const grammar>(builder.build());
+                budget.charge_steps(rules->memory_bytes / 64);
+                const storage::charged_bytes of_program(budget, rules->memory_bytes);
+                made.program = std::make_shared<const grammar_program>(
+                    std::move(rules), output_constraint::outlook_bytes);
                 // Goes through all that the answer may begin with. Too much of that is the
                 // request's fault, and is told here.
-                const grammar_matcher beginning(made.rules);
-                recent_.push_front(std::move(made));
-                std::size_t bytes = 0, count = 0;
-                const auto is_too_much = [&](const known& each) {
-                    bytes += each.key.size() + each.rules->rules.size() * rule_bytes;
-                    return ++count > 1 && (count > recent_max || bytes > recent_bytes_max);
-                };
-                recent_.erase(std::find_if(recent_.begin(), recent_.end(), is_too_much),
-                              recent_.end());
-                return &recent_.front();
+                const grammar_matcher beginning(made.program);
+                return made;
             } catch (const free_schema& too_large) {
                 free.insert(too_large.owner);
                 if (free.size() > free_alone_max)
                     for (const tool_definition& tool : request.chat.tools) free.insert(tool.name);
             }
     } catch (const grammar_too_large& error) {
+        return storage::failure{storage::errc::bad_value, given_up(request.form, error)};
+    } catch (const work_limit_exceeded& error) {
+        const bool is_too_much = error.which() == work_limit_exceeded::limit::steps ||
+                                 error.which() == work_limit_exceeded::limit::bytes;
+        if (!is_too_much) throw;
         return storage::failure{storage::errc::bad_value, given_up(request.form, error)};
     } catch (const std::runtime_error& error) {
         return storage::failure{storage::errc::bad_value, error.what()};

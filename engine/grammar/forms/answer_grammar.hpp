@@ -1,15 +1,17 @@
 #pragma once
 // What a request wants its answer to look like, in the form that the model has learnt.
-// Thread: one at a time (the scheduler's resolve stage); what comes out may be shared.
+// Thread: any; a form takes a while to make, so the scheduler has threads for it (form_compiler).
 
 #include <exception>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "engine/grammar/grammar.hpp"
+#include "engine/grammar/grammar_program.hpp"
 #include "engine/grammar/vocabulary_trie.hpp"
 #include "engine/text/output/answer_format.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -18,9 +20,10 @@
 
 namespace semantic::engine {
 
-/// What holds an answer; no rules when it is free.
+/// What holds an answer; neither rules nor program when it is free.
 struct held_form {
     std::shared_ptr<const grammar> rules;
+    std::shared_ptr<const grammar_program> program;  // of the rules
     std::shared_ptr<const vocabulary_trie> vocabulary;
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
 };
@@ -40,23 +43,33 @@ class answer_grammars {
     /// Of a chat template family; one without calls and reasoning when there is none of that name.
     answer_grammars(const tokenizer& words, std::string_view family);
 
-    /// A grammar met lately is not made again.
+    /// The form where nothing has to be made for it: the answer is free, or a form like it was made
+    /// lately.
+    std::optional<held_form> find(const generation_request& request);
+    /// A form met lately is not made again. Charges the request's budget, or one of its own that
+    /// ends at the request's deadline.
     /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
     /// there, or a model that writes no tool calls that an answer can be held to; a form that is
-    /// given up before anything is written.
+    /// given up before anything is written, or takes more work or memory than one request may.
+    /// Throws work_limit_exceeded where the deadline has passed or the budget was cancelled.
     storage::result<held_form> of(const generation_request& request);
 
   private:
     struct known {
         std::string key;
-        std::shared_ptr<const grammar> rules;
+        std::shared_ptr<const grammar_program> program;
         std::vector<std::string> not_held;
     };
-    storage::result<const known*> rules_of(const generation_request& request);
+    std::optional<held_form> find(const std::string& key);
+    void keep(known made);
+    storage::result<known> made_of(const generation_request& request, storage::work_budget& budget);
+    std::shared_ptr<const vocabulary_trie> vocabulary();
 
     const tokenizer& tokenizer_;
     const answer_format format_;
     const std::string family_;
+    std::mutex vocabulary_mutex_;  // locked before mutex_, while vocabulary_ is made
+    std::mutex mutex_;
     std::list<known> recent_;                            // newest first
     std::shared_ptr<const vocabulary_trie> vocabulary_;  // made for the first answer that is held
 };

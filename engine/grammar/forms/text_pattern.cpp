@@ -44,8 +44,11 @@ sequence written(grammar_builder& out, const pattern_node& node) {
 }  // namespace
 
 symbol texts_matching(grammar_builder& out, std::string_view pattern) {
+    out.budget().charge_steps(pattern.size());
+    const storage::charged_bytes of_nodes(out.budget(), pattern.size() * pattern_node_bytes);
+    const parsed_pattern parsed = parse_pattern(pattern);
     std::vector<sequence> ways;
-    for (const pattern_alternative& one : parse_pattern(pattern)) {
+    for (const pattern_alternative& one : parsed) {
         if (!one.conditions.empty())
             throw unsupported_schema(
                 "'(?=' and '(?!' are not supported in the expression of a text");

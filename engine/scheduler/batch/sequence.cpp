@@ -41,8 +41,8 @@ sequence::sequence(job_ptr work, int choice, std::vector<storage::kv_block_parts
                words.vocabulary(), tokens_),
       stop_tokens_(stop_tokens_of(rules, work_->request.ending)),
       stops_(work_->request.stop_sequences) {
-    if (work_->form.rules)
-        constraint_.emplace(work_->form.rules, tokenizer_, *work_->form.vocabulary, stop_tokens_);
+    if (work_->form.program)
+        constraint_.emplace(work_->form.program, tokenizer_, *work_->form.vocabulary, stop_tokens_);
 }
 
 sequence_view sequence::view() const {

@@ -13,8 +13,12 @@
 #include <string>
 
 #include "engine/grammar/json_grammar.hpp"
+#include "engine/grammar/schema/schema_references.hpp"
+#include "engine/grammar/schema/schema_strings.hpp"
+#include "engine/grammar/schema/schemas_apart.hpp"
 #include "engine/grammar/schema_parts.hpp"
 #include "engine/grammar/string_pattern.hpp"
+#include "engine/grammar/values/json_values.hpp"
 
 namespace semantic::engine {
 
@@ -24,14 +28,29 @@ namespace json = boost::json;
 using symbol = grammar_builder::symbol;
 using sequence = grammar_builder::sequence;
 
-constexpr int depth_max = 64;             // of schemas within schemas, and of $ref behind $ref
 constexpr int count_max = 1 << 24;        // minLength, maxItems: no answer is longer
 constexpr int member_states_max = 5'000;  // of properties times those that are counted
+
+// Complaints show less of a place than this.
+constexpr std::size_t path_bytes_max = 512;
+
+/// A place below another one, as far as anybody is told of it.
+std::string below(const std::string& path, std::string_view keyword, std::string_view name = {}) {
+    std::string out = path;
+    for (std::string_view more : {keyword, name})
+        if (out.size() < path_bytes_max) out += more.substr(0, path_bytes_max);
+    return out;
+}
 
 bool is_schema_list(const json::object& schema, std::string_view key) {
     const json::value* list = schema.if_contains(key);
     return list != nullptr && list->is_array();
 }
+
+// Sets of types, names of places: about a microsecond for each schema.
+constexpr std::size_t steps_per_schema = 10;
+// What a name that is kept takes beside its text.
+constexpr std::size_t reference_bytes = 96;
 
 class schema_compiler {
   public:
@@ -40,15 +59,17 @@ class schema_compiler {
                     bool are_arguments)
         : out_(out),
           builder_(out.builder()),
-          root_(root),
+          budget_(builder_.budget()),
           complaints_(not_held),
+          places_(root, budget_, complaints_),
           are_arguments_(are_arguments) {}
 
     symbol of(const json::value& schema, const std::string& path) {
-        if (depth_ == depth_max) {
+        if (depth_ == schema_depth_max) {
             complaints_.give_up(path, "schemas are nested more than 64 deep");
             return out_.any_value();
         }
+        budget_.charge_steps(steps_per_schema);
         ++depth_;
         symbol made = dispatch(schema, path);
         --depth_;
@@ -66,11 +87,12 @@ class schema_compiler {
             complaints_.give_up(path, "a schema is an object, true or false, not " + shown(schema));
             return out_.any_value();
         }
+        budget_.charge_steps(object->size());
         for (const auto& [key, value] : *object)
             if (is_unsupported(key))
                 complaints_.give_up(path, "'" + std::string(key) + "' is not supported");
         if (object->contains("$ref")) return reference(*object, path);
-        if (has_list(*object, "allOf", path)) return of(merged_all(*object, path), path);
+        if (has_list(*object, "allOf", path)) return merged_all(*object, path);
         if (has_list(*object, "anyOf", path)) return alternatives(*object, "anyOf", path);
         if (has_list(*object, "oneOf", path)) return alternatives(*object, "oneOf", path);
         if (object->contains("const") || has_list(*object, "enum", path))
@@ -85,25 +107,14 @@ class schema_compiler {
         return false;
     }
 
-    // What '$ref' names: "#", "#/$defs/name" and any other pointer into the same document; or null.
-    const json::value* target_of(const json::object& schema, const std::string& path) {
-        const json::value& place = schema.at("$ref");
-        if (!place.is_string() || !place.get_string().starts_with("#")) {
-            complaints_.give_up(path, "'$ref' is not a place in this schema: " + shown(place));
-            return nullptr;
-        }
-        const std::string_view pointer = std::string_view(place.get_string()).substr(1);
-        boost::system::error_code error;
-        const json::value* found = pointer.empty() ? &root_ : root_.find_pointer(pointer, error);
-        if (!found) complaints_.give_up(path, "'$ref' names what is not there: " + shown(place));
-        return found;
-    }
-
     // What stands beside '$ref' counts too.
-    static json::object beside_reference(const json::object& schema) {
+    json::object beside_reference(const json::object& schema) {
         json::object out;
         for (const auto& [key, value] : schema)
-            if (key != "$ref" && !says_nothing(key)) out.emplace(key, value);
+            if (key != "$ref" && !says_nothing(key)) {
+                memory_.add(charge_walk(value, budget_) + member_bytes(key));
+                out.emplace(key, value);
+            }
         return out;
     }
 
@@ -111,67 +122,52 @@ class schema_compiler {
     // themselves.
     symbol reference(const json::object& schema, const std::string& path) {
         const json::object beside = beside_reference(schema);
-        const json::value* target = target_of(schema, path);
+        const json::value* target = places_.target_of(schema, path);
         if (!target) return of(beside, path);
         std::string place(schema.at("$ref").get_string());
         std::string name = place;
         if (!beside.empty()) name += " " + json::serialize(beside);
+        memory_.add(name.size() + reference_bytes);
         auto [known, added] = references_.try_emplace(std::move(name), symbol{});
         if (!added) return known->second;
         symbol rule = known->second = builder_.new_rule();
         if (beside.empty() || (!target->is_object() && *target != true)) {
             builder_.add(rule, {of(*target, place)});
         } else {
-            const json::object whole = object_at(*target, place);
-            builder_.add(rule, {of(merged(whole, beside, path, complaints_), path)});
+            schema_merge whole(budget_, path, complaints_);
+            for (const json::object* part : places_.parts_of(*target, place)) whole.add(*part);
+            whole.add(beside);
+            builder_.add(rule, {of(whole.whole(), path)});
         }
         return rule;
     }
 
-    // The schema as an object, whatever it refers to.
-    json::object object_at(const json::value& schema, const std::string& path) {
-        json::object out;
-        if (schema.is_object()) {
-            out = schema.get_object();
-        } else if (schema != true) {
-            complaints_.give_up(path, "a schema is an object here, not " + shown(schema));
-        }
-        for (int i = 0; out.contains("$ref"); ++i) {
-            const json::value* target = i < depth_max ? target_of(out, path) : nullptr;
-            if (i == depth_max) complaints_.give_up(path, "'$ref' leads to '$ref' without end");
-            out = beside_reference(out);
-            if (target && target->is_object())
-                out = merged(target->get_object(), out, path, complaints_);
-        }
-        return out;
-    }
-
-    json::value merged_all(const json::object& schema, const std::string& path) {
-        json::object out = schema;
-        out.erase("allOf");
-        for (const json::value& part : schema.at("allOf").get_array())
-            out = merged(std::move(out), object_at(part, path + "/allOf"), path, complaints_);
-        return out;
+    symbol merged_all(const json::object& schema, const std::string& path) {
+        schema_merge whole(budget_, path, complaints_);
+        whole.add(schema, "allOf");
+        for (const json::value& each : schema.at("allOf").get_array())
+            for (const json::object* part : places_.parts_of(each, below(path, "/allOf")))
+                whole.add(*part);
+        return of(whole.whole(), path);
     }
 
     symbol alternatives(const json::object& schema, std::string_view key, const std::string& path) {
-        json::object base;
-        bool bare = true;
-        for (const auto& [name, value] : schema) {
-            if (name == key || says_nothing(name)) continue;
-            base.emplace(name, value);
-            bare = false;
-        }
+        const bool bare = std::ranges::all_of(schema, [&](const auto& member) {
+            return member.key() == key || says_nothing(member.key());
+        });
         const json::array& list = schema.at(key).get_array();
         if (key == "oneOf") require_apart(list, path);
         std::vector<sequence> ways;
         for (std::size_t i = 0; i < list.size(); ++i) {
-            std::string place = path + "/" + std::string(key) + "/" + std::to_string(i);
-            if (bare)
+            const std::string place = below(path, "/" + std::string(key) + "/", std::to_string(i));
+            if (bare) {
                 ways.push_back({of(list[i], place)});
-            else
-                ways.push_back(
-                    {of(merged(base, object_at(list[i], place), place, complaints_), place)});
+                continue;
+            }
+            schema_merge whole(budget_, place, complaints_);
+            whole.add(schema, key);
+            for (const json::object* part : places_.parts_of(list[i], place)) whole.add(*part);
+            ways.push_back({of(whole.whole(), place)});
         }
         return builder_.any_of(std::move(ways));
     }
@@ -179,15 +175,16 @@ class schema_compiler {
     // oneOf: a value that two of them allow would satisfy neither, so it must be plain to see that
     // there is none.
     void require_apart(const json::array& list, const std::string& path) {
-        std::vector<json::object> each;
-        for (const json::value& one : list) each.push_back(object_at(one, path));
-        for (std::size_t i = 0; i < each.size(); ++i)
-            for (std::size_t j = 0; j < i; ++j)
-                if (!are_apart(each[i], each[j]))
-                    return complaints_.give_up(
-                        path,
-                        "'oneOf' is supported where its schemas differ in type, or in a "
-                        "constant of a required property; use 'anyOf'");
+        std::vector<schema_view> views;
+        std::vector<const json::object*> each;
+        for (const json::value& one : list) {
+            views.push_back(places_.object_at(one, path));
+            each.push_back(views.back().object);
+        }
+        if (!are_apart(each, budget_))
+            complaints_.give_up(path,
+                                "'oneOf' is supported where its schemas differ in type, or in a "
+                                "constant of a required property; use 'anyOf'");
     }
 
     symbol listed(const json::object& schema, const std::string& path) {
@@ -196,17 +193,26 @@ class schema_compiler {
                 complaints_.give_up(
                     path, "'" + std::string(key) + "' beside 'enum' or 'const' is not supported");
         std::set<std::string_view> allowed = types_of(schema, path, complaints_);
-        std::vector<sequence> ways, of_any_type;
-        for (const json::value* value : constants_of(schema)) {
-            if (schema.contains("const") && *value != schema.at("const")) continue;
-            auto& list = has_type(allowed, *value) ? ways : of_any_type;
-            list.push_back(out_.constant(*value));
+        const symbol one = builder_.new_rule();
+        const std::vector<const json::value*> values = constants_of(schema);
+        bool is_empty = true;
+        for (const bool of_any_type : {false, true}) {
+            for (const json::value* value : values) {
+                budget_.charge_steps();
+                if (schema.contains("const")) {
+                    charge_walk(*value, budget_);
+                    if (*value != schema.at("const")) continue;
+                }
+                if (!of_any_type && !has_type(allowed, *value)) continue;
+                charge_walk(*value, budget_);
+                builder_.add(one, out_.constant(*value));
+                is_empty = false;
+            }
+            if (!is_empty) return one;
+            if (!of_any_type)
+                complaints_.give_up(path, "no value of 'enum' or 'const' has the type");
         }
-        if (ways.empty()) {
-            complaints_.give_up(path, "no value of 'enum' or 'const' has the type");
-            ways = std::move(of_any_type);
-        }
-        return builder_.any_of(std::move(ways));
+        return one;
     }
 
     symbol typed(const json::object& schema, const std::string& path) {
@@ -254,37 +260,7 @@ class schema_compiler {
     symbol string(const json::object& schema, const std::string& path) {
         const int least = count(schema, "minLength", 0, path);
         const int most = most_of(schema, "maxLength", least, "minLength", path);
-        std::string_view pattern;
-        if (const json::value* given = schema.if_contains("pattern")) {
-            if (given->is_string())
-                pattern = given->get_string();
-            else
-                complaints_.give_up(path, "'pattern' is not a string");
-        }
-        std::optional<std::string_view> format;
-        if (const json::value* given = schema.if_contains("format"))
-            format = pattern_of_format(*given);
-        const bool has_length = least > 0 || most >= 0;
-        std::optional<parsed_pattern> parsed;
-        if (!pattern.empty()) parsed = pattern_at(pattern, path);
-        std::vector<parsed_pattern> others;
-        for (const std::string& other : patterns_beside(schema))
-            if (auto made = pattern_at(other, path)) others.push_back(*made);
-        if (!others.empty()) {
-            if (auto made = all_of(schema, parsed, others, format, least, most, path)) return *made;
-        }
-        if (parsed && !format && !has_length) {
-            if (auto made = matching(pattern, path)) return *made;
-        } else if (format && !parsed && !has_length) {
-            return strings_matching(out_, *format);
-        } else if (parsed || format) {
-            if (auto made = all_of(schema, parsed, {}, format, least, most, path)) return *made;
-            // By the specification a format need not be held, nor a length without end.
-            if (parsed)
-                if (auto made = matching(pattern, path)) return *made;
-            if (format) return strings_matching(out_, *format);
-        }
-        return has_length ? out_.string_of(least, most) : out_.string();
+        return strings_.matching(schema, least, most, path);
     }
 
     template <class Make>
@@ -296,38 +272,6 @@ class schema_compiler {
             return std::nullopt;
         }
     }
-    // Requires: the pattern parses.
-    std::optional<symbol> matching(std::string_view pattern, const std::string& path) {
-        try {
-            return strings_matching(out_, pattern);
-        } catch (const unsupported_schema& error) {
-            complaints_.give_up(path, "'pattern': " + std::string(error.what()));
-            return std::nullopt;
-        }
-    }
-    std::optional<parsed_pattern> pattern_at(std::string_view pattern, const std::string& path) {
-        return held(path, [&] { return parse_pattern(pattern); });
-    }
-
-    std::optional<symbol> all_of(const json::object& schema,
-                                 const std::optional<parsed_pattern>& pattern,
-                                 std::vector<parsed_pattern> all,
-                                 std::optional<std::string_view> format, int least, int most,
-                                 const std::string& path) {
-        if (pattern) all.push_back(*pattern);
-        if (format) all.push_back(parse_pattern(*format));
-        try {
-            return strings_matching_all(out_, all, least, most);
-        } catch (const unsupported_schema& error) {
-            std::string keywords;
-            for (const char* key : {"pattern", "format", "minLength", "maxLength"})
-                if (schema.contains(key))
-                    keywords += (keywords.empty() ? "'" : ", '") + std::string(key) + "'";
-            complaints_.give_up(path, keywords + " together: " + error.what());
-            return std::nullopt;
-        }
-    }
-
     // The number as a plain decimal; nothing when it is none.
     std::string decimal(const json::object& schema, std::string_view key, const std::string& path) {
         const json::value* value = schema.if_contains(key);
@@ -362,6 +306,25 @@ class schema_compiler {
         bound(schema, "minimum", "exclusiveMinimum", true, path, range.least, range.least_excluded);
         bound(schema, "maximum", "exclusiveMaximum", false, path, range.most, range.most_excluded);
         const std::string step = decimal(schema, "multipleOf", path);
+        if (step.empty() && range.least.empty() && range.most.empty())
+            return fractions ? out_.number() : out_.integer();
+        // Written once, however many schemas say the same of a number.
+        std::string name = fractions ? "number" : "integer";
+        for (const std::string& each :
+             {range.least, std::string(range.least_excluded ? "<" : "<="), range.most,
+              std::string(range.most_excluded ? "<" : "<="), step})
+            name += ' ' + each;
+        if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
+        const std::size_t complaints = complaints_.count();
+        const symbol made = number_within(range, step, path, fractions);
+        if (complaints_.count() == complaints) {
+            memory_.add(name.size() + reference_bytes);
+            numbers_.emplace(std::move(name), made);
+        }
+        return made;
+    }
+    symbol number_within(const number_range& range, const std::string& step,
+                         const std::string& path, bool fractions) {
         if (!step.empty())
             if (auto made = held(path, [&] { return multiples_in_range(builder_, range, step); }))
                 return *made;
@@ -390,14 +353,15 @@ class schema_compiler {
         }
         const bool no_more = items && *items == false;
         symbol item = out_.any_value();
-        if (items && !no_more) item = of(*items, path + (is_old ? "/additionalItems" : "/items"));
+        if (items && !no_more)
+            item = of(*items, below(path, is_old ? "/additionalItems" : "/items"));
         const int declared = first ? static_cast<int>(first->get_array().size()) : 0;
         if (declared == 0) return out_.array_of(item, least, no_more ? 0 : most);
         const bool has_others = !no_more && (items || least > declared);
         if (!has_others) most = most < 0 ? declared : std::min(most, declared);
         if (most >= 0 && least > most)
             complaints_.give_up(path, "'minItems' is more than the number of 'prefixItems'");
-        return tuple(first->get_array(), path + "/" + first_key, least, most, item);
+        return tuple(first->get_array(), below(path, "/", first_key), least, most, item);
     }
 
     // Elements that are all different, where 'items' lists what they may be.
@@ -405,17 +369,21 @@ class schema_compiler {
                                    const std::string& path) {
         const json::value* items = schema.if_contains("items");
         if (!items || !items->is_object() || schema.contains("prefixItems")) return std::nullopt;
-        const json::object item = object_at(*items, path + "/items");
-        for (const auto& [key, value] : item)
+        const schema_view item = places_.object_at(*items, below(path, "/items"));
+        for (const auto& [key, value] : *item)
             if (key != "enum" && key != "const" && key != "type" && !says_nothing(key))
                 return std::nullopt;
+        growing_charge memory(budget_);
         json::array values;
-        const std::set<std::string_view> types = types_of(item, path + "/items", complaints_);
-        if (item.contains("const") || is_schema_list(item, "enum")) {
-            for (const json::value* value : constants_of(item))
+        const std::set<std::string_view> types =
+            types_of(*item, below(path, "/items"), complaints_);
+        if (item->contains("const") || is_schema_list(*item, "enum")) {
+            for (const json::value* value : constants_of(*item)) {
+                memory.add(2 * charge_walk(*value, budget_));
                 if (has_type(types, *value) &&
-                    (!item.contains("const") || *value == item.at("const")))
+                    (!item->contains("const") || *value == item->at("const")))
                     values.push_back(*value);
+            }
         } else if (types.size() == 1 && types.contains("boolean")) {
             values = {true, false};
         }
@@ -432,7 +400,7 @@ class schema_compiler {
         for (int i = 0; i < fixed; ++i) {
             if (i > 0) all = std::move(all) + out_.comma();
             all = std::move(all) +
-                  of(first[static_cast<std::size_t>(i)], place + "/" + std::to_string(i));
+                  of(first[static_cast<std::size_t>(i)], below(place, "/", std::to_string(i)));
         }
         if (most != fixed)
             all = all + builder_.repeat({out_.comma(), item}, std::max(0, least - fixed),
@@ -447,7 +415,7 @@ class schema_compiler {
         const json::value* more = schema.if_contains("additionalProperties");
         bool no_more = more && *more == false;
         std::optional<symbol> others;
-        if (more && !no_more) others = of(*more, path + "/additionalProperties");
+        if (more && !no_more) others = of(*more, below(path, "/additionalProperties"));
         auto names = property_names(schema, path);
         if (const json::value* declared = schema.if_contains("properties")) {
             if (!declared->is_object()) complaints_.give_up(path, "'properties' is not an object");
@@ -456,7 +424,7 @@ class schema_compiler {
                     std::string key(name);
                     if (names.only && !names.only->contains(key)) continue;
                     rules.properties.push_back(
-                        {key, of(value, path + "/properties/" + key), needed.erase(key) > 0});
+                        {key, of(value, below(path, "/properties/", key)), needed.erase(key) > 0});
                     if (names.only) names.only->erase(key);
                 }
         }
@@ -489,9 +457,9 @@ class schema_compiler {
             if (bare && !key && patterns->is_object() && patterns->get_object().size() == 1) {
                 const auto& only = *patterns->get_object().begin();
                 const std::string pattern(only.key());
-                auto made = held(path + "/patternProperties",
+                auto made = held(below(path, "/patternProperties"),
                                  [&] { return strings_matching(out_, pattern); });
-                const std::string place = path + "/patternProperties/" + pattern;
+                const std::string place = below(path, "/patternProperties/", pattern);
                 if (made) {
                     rules.others = {*made, of(only.value(), place)};
                     return;
@@ -520,22 +488,27 @@ class schema_compiler {
         names_allowed out;
         const json::value* given = schema.if_contains("propertyNames");
         if (!given) return out;
-        const std::string place = path + "/propertyNames";
-        json::object names = object_at(*given, place);
-        if (names.contains("const") || is_schema_list(names, "enum")) {
+        const std::string place = below(path, "/propertyNames");
+        schema_merge names(budget_, place, complaints_);
+        for (const json::object* part : places_.parts_of(*given, place)) names.add(*part);
+        const json::object& whole = names.whole();
+        if (whole.contains("const") || is_schema_list(whole, "enum")) {
             out.only.emplace();
-            for (const json::value* name : constants_of(names))
-                if (name->is_string()) out.only->emplace(name->get_string());
+            for (const json::value* name : constants_of(whole))
+                if (name->is_string()) {
+                    memory_.add(charge_walk(*name, budget_) + reference_bytes);
+                    out.only->emplace(name->get_string());
+                }
             return out;
         }
-        names["type"] = "string";
+        names.set("type", "string");
         for (std::string_view key : {"pattern", "minLength", "maxLength", "format"})
-            if (names.contains(key)) {
-                out.key = of(names, place);
+            if (whole.contains(key)) {
+                out.key = of(whole, place);
                 return out;
             }
         for (std::string_view key : {"anyOf", "oneOf", "allOf", "not"})
-            if (names.contains(key))
+            if (whole.contains(key))
                 complaints_.give_up(place, "'" + std::string(key) + "' is not supported here");
         return out;
     }
@@ -559,9 +532,12 @@ class schema_compiler {
 
     json_grammar& out_;
     grammar_builder& builder_;
-    const json::value& root_;
+    storage::work_budget& budget_;
     schema_complaints complaints_;
-    std::map<std::string, symbol> references_;
+    schema_references places_;
+    schema_strings strings_{out_, complaints_};
+    growing_charge memory_{budget_};  // of what is kept until the end
+    std::map<std::string, symbol> references_, numbers_;
     const bool are_arguments_;
     int depth_ = 0;
 };

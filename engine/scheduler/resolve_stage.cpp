@@ -1,0 +1,117 @@
+#include "engine/scheduler/resolve_stage.hpp"
+
+#include <utility>
+
+namespace semantic::engine {
+
+namespace {
+
+// How often a prompt is resolved anew because the memory that it continues has gone from disk.
+constexpr int resolves_max = 3;
+
+}  // namespace
+
+bool resolve_stage::arrive(const job_ptr& work) {
+    const auto& agent = work->request.agent;
+    const auto busy = agent ? queues_.find(*agent) : queues_.end();
+    if (busy == queues_.end()) return begin(work);
+    busy->second.push_back(work);
+    return false;
+}
+
+/// Returns: false when the form is still to be made. Its agent is busy meanwhile.
+bool resolve_stage::begin(const job_ptr& work) {
+    if (auto form = around_.grammars.find(work->request)) {
+        resolve(work, std::move(*form));
+        return true;
+    }
+    if (work->request.agent) queues_.try_emplace(*work->request.agent);
+    around_.compile(work);
+    return false;
+}
+
+// While the prompt is resolved the agent counts as free, as for a request that has waited for
+// nothing.
+void resolve_stage::take_form(const job_ptr& work, form_outcome outcome) {
+    const auto& agent = work->request.agent;
+    job_queue waiting = agent ? take_queue(*agent) : job_queue();
+    if (auto* form = std::get_if<held_form>(&outcome))
+        resolve(work, std::move(*form));
+    else if (auto* why = std::get_if<failed>(&outcome))
+        around_.end(work, std::move(*why));
+    else
+        around_.end(work, std::get<finished>(std::move(outcome)));
+    if (agent) go_on(*agent, std::move(waiting));
+}
+
+void resolve_stage::release(const storage::agent_id& agent) { go_on(agent, take_queue(agent)); }
+
+resolve_stage::job_queue resolve_stage::take_queue(const storage::agent_id& agent) {
+    const auto busy = queues_.find(agent);
+    job_queue waiting = std::move(busy->second);
+    queues_.erase(busy);
+    return waiting;
+}
+
+// The first of them makes the agent busy again. One that fails, or branches off to another agent,
+// leaves its turn to the next.
+void resolve_stage::go_on(const storage::agent_id& agent, job_queue waiting) {
+    while (!waiting.empty() && !queues_.contains(agent)) {
+        const job_ptr work = waiting.front();
+        waiting.pop_front();
+        begin(work);
+    }
+    if (!waiting.empty()) queues_[agent] = std::move(waiting);
+}
+
+// The memory that a prompt continues stays on disk until it is read, whatever its agent does. It
+// may have gone on since it was found: then there is a newer one to find.
+storage::result<resolved_prompt> resolve_stage::resolve_prompt(job& work) {
+    auto busy = [this](const storage::agent_id& id) { return queues_.contains(id); };
+    for (int i = 1;; ++i) {
+        auto prompt = around_.prompts.resolve(work.request, busy);
+        if (!prompt || !prompt->source) return prompt;
+        auto files = around_.store.keep_files(*prompt->source, prompt->reuse_tokens);
+        using kept_files = storage::agent_cache_store::kept_files;
+        if (files) work.files = std::make_shared<kept_files>(std::move(*files));
+        if (files || i == resolves_max) return prompt;
+    }
+}
+
+// Renders, matches and tokenises; the agent is busy from here until its answer is committed.
+void resolve_stage::resolve(const job_ptr& work, held_form form) {
+    around_.take_hold();
+    auto refuse = [&](failed why) {
+        around_.release_hold();
+        around_.end(work, std::move(why));
+    };
+    try {
+        auto prompt = resolve_prompt(*work);
+        if (!prompt) {
+            const bool is_lost = prompt.error().code == storage::errc::not_found;
+            return refuse({is_lost ? failure_kind::thread_lost : failure_kind::bad_request,
+                           prompt.error().what});
+        }
+        if (prompt->refused) return refuse(std::move(*prompt->refused));
+        work->prompt = std::move(*prompt);
+        work->form = std::move(form);
+        queues_.try_emplace(work->prompt->agent);
+        work->pins.push_back(around_.store.hold(work->prompt->agent));
+        if (work->prompt->source)
+            work->pins.push_back(around_.store.hold(work->prompt->source->id));
+        around_.pass_on(work);
+    } catch (const std::exception& error) {
+        refuse({failure_kind::internal, error.what()});
+    }
+}
+
+void resolve_stage::drop_cancelled() {
+    for (auto& [agent, queue] : queues_)
+        std::erase_if(queue, [&](const job_ptr& work) {
+            if (!work->cancelled.load(std::memory_order_relaxed)) return false;
+            around_.end(work, finished{stop_reason::cancelled, {}, 0, false});
+            return true;
+        });
+}
+
+}  // namespace semantic::engine
