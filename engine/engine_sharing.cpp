@@ -19,6 +19,8 @@ storage::result<void> engine_sharing::agree(const engine_options& options) {
     const auto agreed = storage::agree_on_secret(
         *options.shared->lookups, storage::posix_file_system(), options.cache_directory);
     if (!agreed) return not_shared(agreed.error());
+    if (options.shared->leases != nullptr) options.shared->leases->set_secret(*agreed);
+    if (options.shared->news != nullptr) options.shared->news->set_secret(*agreed);
     return {};
 }
 

@@ -28,10 +28,10 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Two are enough to keep one long token count from holding up another; compute has its own threads.
-constexpr std::size_t worker_count = 2;
+// Of each kind of work one thread is never one tenant's; compute has its own threads.
+constexpr std::size_t worker_count = 3;
 // Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
-constexpr std::size_t transfer_count = 2;
+constexpr std::size_t transfer_count = 3;
 // For the last bytes of cut answers to leave after the engine has ended them.
 constexpr std::chrono::seconds farewell{2};
 
@@ -73,14 +73,16 @@ struct app::signals {
 app::app(app_options options)
     : options_(std::move(options)),
       context_(options_.settings.io_threads),
-      workers_(worker_count),
-      transfers_(transfer_count),
+      short_jobs_(worker_count, worker_count - 1),
+      long_jobs_(worker_count, worker_count - 1),
+      transfers_(transfer_count, transfer_count - 1),
+      slots_(options_.limits, needs_key(options_.settings)),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
               options_.limits.body_bytes_free),
       replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       coordination_(session_bounds::for_memory(options_.settings.memory_limit_mb << 20)),
-      live_(context_.get_executor(), options_.feed),
+      live_(context_.get_executor(), options_.feed, long_jobs_.get_executor("server")),
       kv_(options_.kv_events),
       accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,
                  options_.settings.concurrent_requests}),
@@ -97,11 +99,15 @@ app::app(app_options options)
                 queue_.get(),
                 probe_,
                 stopping_,
-                workers_.get_executor(),
-                net::make_strand(workers_.get_executor()),
+                own_workers(),
+                net::make_strand(long_jobs_.get_executor("server")),
+                short_jobs_,
+                long_jobs_,
+                transfers_,
+                slots_,
+                sockets_,
                 turns_,
                 waking_,
-                transfers_.get_executor(),
                 options_.cache_directory,
                 seed_,
                 bodies_,
@@ -136,7 +142,8 @@ app::~app() {
     if (queue_) queue_->close();
     switcher_.close(clock::now());
     switcher_.join();
-    workers_.join();
+    short_jobs_.join();
+    long_jobs_.join();
     transfers_.join();
     context_.destroy_waiting();
 }
@@ -316,7 +323,7 @@ void app::wait_for_signal() {
     signals_->set.async_wait([this](boost::system::error_code error, int number) {
         if (error) return;
         if (number == SIGHUP && !options_.hangup_ends) {
-            net::post(workers_.get_executor(), [this] { reload(); });
+            net::post(own_workers(), [this] { reload(); });
             wait_for_signal();
             return;
         }
@@ -338,6 +345,7 @@ void app::reload() {
         if (needs_key(fresh) == needs_key(options_.settings)) {
             options_.settings.file_keys.replace(fresh.file_keys.now());
             accounts_.open_all(options_.settings);
+            sockets_.check_keys();
             log_from(fresh.log_from);
             log_event(log_level::info,
                       "read again: " + std::to_string(fresh.file_keys.now().size()) +
@@ -395,7 +403,7 @@ net::awaitable<void> app::save_all(clock::time_point until) {
         if (!has_engine(engines_.at(i).state().phase)) continue;
         engine::engine* engine = engines_.at(i).own();
         auto drain = [engine, until] { return engine->drain(std::max(until, clock::now())), true; };
-        if (engine != nullptr) co_await run_on(workers_.get_executor(), drain);
+        if (engine != nullptr) co_await run_on(own_workers(), drain);
     }
 }
 
@@ -407,7 +415,7 @@ net::awaitable<void> app::stop_in_order(clock::time_point until) {
         if (is_hasty) return switcher_.join_those_with_engine();
         return switcher_.join(), true;
     };
-    const bool is_all = co_await run_on(workers_.get_executor(), join);
+    const bool is_all = co_await run_on(own_workers(), join);
     co_await save_all(until);
     co_await wait_for_answers(clock::now() + farewell);
     if (!is_all) co_await leave_at_once();  // another model is being loaded

@@ -21,17 +21,19 @@
 #include "server/http/connection/listener.hpp"
 #include "server/http/limits.hpp"
 #include "server/http/services.hpp"
+#include "server/http/shared_slots.hpp"
 #include "server/live/kv_followers.hpp"
 #include "server/live/live_hub.hpp"
+#include "server/live/socket_checks.hpp"
 #include "server/models/known_models.hpp"
 #include "server/models/model_queue.hpp"
 #include "server/models/model_switches.hpp"
 #include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
+#include "server/runtime/tenant_workers.hpp"
 #include "server/service/service_manager.hpp"
 #include "server/usage/key_accounts.hpp"
-#include "storage/files/worker_pool.hpp"
 #include "storage/objects/redis/node_news.hpp"
 
 namespace semantic::server {
@@ -84,6 +86,8 @@ class app {
     void reload();
 
   private:
+    /// For work that no tenant asks for.
+    boost::asio::any_io_executor own_workers() { return short_jobs_.get_executor("server"); }
     switch_options switching();
     std::unique_ptr<model_queue> make_queue();
     storage::result<std::unique_ptr<engine::engine>> load_engine(
@@ -110,8 +114,11 @@ class app {
 
     app_options options_;
     context context_;
-    storage::worker_pool workers_;    // long parses, token counts, the drain
-    storage::worker_pool transfers_;  // agents' files on their way out
+    tenant_workers short_jobs_;  // parses, looks at what is kept; the drain
+    tenant_workers long_jobs_;   // what takes longer, so that short jobs need not wait for it
+    tenant_workers transfers_;   // agents' files on their way out
+    shared_slots slots_;
+    socket_checks sockets_;
     default_seed seed_;
     body_room bodies_;
     body_room replies_;

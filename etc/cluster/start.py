@@ -75,6 +75,10 @@ class Cluster:
         cluster = (NGINX / 'cluster.conf').read_text()
         how = line.search(cluster)[1]
         servers = ''.join(f'    server 127.0.0.1:{port} {how}\n' for port in ports)
+        known = re.compile(r' *"~\^http://192\\\.0\\\.2\\\.\d:8001/" (.*;)\n')
+        location = known.search(cluster)[1]
+        nodes = ''.join(f'    "~^http://127\\.0\\.0\\.1:{port}/" {location}\n' for port in ports)
+        cluster = known.sub('', cluster).replace("default '';\n", f"default '';\n{nodes}")
         cluster = line.sub('', cluster).replace('    keepalive 32;', servers + '    keepalive 32;')
         site = (NGINX / 'semantic-server.conf').read_text()
         site = re.sub(r'map \$http_x_session_id .*?\n}\n\nupstream .*?\n}\n', '', site, flags=re.S)

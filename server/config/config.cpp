@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "engine/model/config/model_config.hpp"
+#include "server/config/nearest_name.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::server {
@@ -103,6 +104,15 @@ const po::options_description& flags_description() {
     return all;
 }
 
+/// " (did you mean PREFIXname?)" or `otherwise`.
+std::string hint_for(const std::string& given, const std::string& prefix,
+                     const std::string& otherwise) {
+    std::vector<std::string> names;
+    for (const config_option& option : config_options()) names.emplace_back(option.name);
+    const auto meant = nearest_name(given, names);
+    return meant ? " (did you mean " + prefix + *meant + "?)" : otherwise;
+}
+
 po::parsed_options parse_flags(const std::vector<std::string>& arguments) try {
     namespace style = po::command_line_style;
     // Whole names only: an abbreviation would change its meaning when an option is added.
@@ -112,7 +122,11 @@ po::parsed_options parse_flags(const std::vector<std::string>& arguments) try {
     return po::command_line_parser(arguments).options(flags_description()).style(exact).run();
 } catch (const po::unknown_option& error) {
     std::string name = error.get_option_name();
-    throw config_error("unknown option " + name.substr(0, name.find('=')) + " (see --help)");
+    name = name.substr(0, name.find('='));
+    const std::string letters = name.substr(std::min(name.size(), name.find_first_not_of('-')));
+    const bool is_long = name.starts_with("--");
+    throw config_error("unknown option " + name +
+                       (is_long ? hint_for(letters, "--", " (see --help)") : " (see --help)"));
 } catch (const po::invalid_syntax& error) {
     bool has_value = error.kind() == po::invalid_syntax::extra_parameter;
     throw config_error(error.get_option_name() +
@@ -184,6 +198,24 @@ bool counts_more(const config_option& option, const std::string& variable,
     return variable == own || (other != own && variable < other);
 }
 
+/// Variables that begin as this server's do and are none of them, as those of the project's own
+/// tests. One line: a program may set many.
+std::string warn_of_unknown(const std::vector<std::string>& unknown) {
+    constexpr std::size_t shown_max = 8;
+    std::string line = "no option of this server, and without effect:";
+    for (std::size_t i = 0; i < std::min(unknown.size(), shown_max); ++i) {
+        const std::string& name = unknown[i];
+        line += (i == 0 ? " " : ", ") + name.substr(0, 100);
+        std::vector<std::string> names;
+        for (const config_option& option : config_options())
+            names.push_back(environment_name(option.name));
+        if (const auto meant = nearest_name(name, names)) line += " (did you mean " + *meant + "?)";
+    }
+    const std::size_t more = unknown.size() - std::min(unknown.size(), shown_max);
+    if (more > 0) line += " and " + std::to_string(more) + " more";
+    return line;
+}
+
 variables read_environment() {
     std::vector<std::string> names;  // of those found, in order: the library forgets them
     auto option_name = [&names](const std::string& variable) -> std::string {
@@ -193,6 +225,7 @@ variables read_environment() {
         return option != nullptr ? std::string(option->name) : variable;
     };
     variables all;
+    std::vector<std::string> unknown;
     po::parsed_options parsed = po::parse_environment(settings_description(), option_name);
     for (std::size_t i = 0; i < names.size(); ++i) {
         const std::string& name = names[i];
@@ -203,13 +236,14 @@ variables read_environment() {
             if (!text.empty())
                 all.warnings.push_back(name + " has no effect here: " + std::string(ignored->why));
         } else if (const config_option* option = find_by_variable(name); option == nullptr) {
-            throw config_error("unknown environment variable " + name + " (see --help)");
+            if (!text.empty()) unknown.push_back(name);
         } else if (!text.empty()) {
             auto there = all.values.find(option);
             if (there == all.values.end() || counts_more(*option, name, there->second.source))
                 all.values[option] = {text, name, name};
         }
     }
+    if (!unknown.empty()) all.warnings.push_back(warn_of_unknown(unknown));
     return all;
 }
 
@@ -237,7 +271,8 @@ po::option parse_line(const std::string& text, const std::string& place) try {
     std::replace(value.begin(), value.end(), stands_for_hash, '#');
     return found;
 } catch (const po::unknown_option& error) {
-    throw config_error(place + ": unknown key '" + error.get_option_name() + "'");
+    const std::string name = error.get_option_name();
+    throw config_error(place + ": unknown key '" + name + "'" + hint_for(name, "", ""));
 } catch (const po::error&) {
     throw config_error(place + ": expected 'key = value', found '" + text + "'");
 }

@@ -2,7 +2,8 @@
 // and change smoothly.
 
 import { agent_path, call } from './api.js';
-import { ago, at, bytes, count, h, notice, set_text } from './dom.js';
+import { ago, at, bytes, count, h, notice, set_text, several } from './dom.js';
+import { first_agent } from './first_steps.js';
 import { key_of } from './state.js';
 
 const ROWS_MAX = 300; // more are found by their names
@@ -36,16 +37,24 @@ export class AgentsView {
       if (place.children[i] !== row) place.insertBefore(row, place.children[i] ?? null);
     });
     set_text(at('agents-note'), this.#note(all.length, found.length, shown.length));
+    this.#draw_first_steps(all.length === 0);
     this.#draw_names(shown);
   }
 
   #note(all, found, shown) {
     if (all === 0)
       return 'No agent yet. Say something in the chat, or point a client at this server.';
-    if (found < all) return `${count(found)} of ${count(all)} agents`;
+    if (found < all) return `${count(found)} of ${several(all, 'agent')}`;
     return shown < all
-      ? `${count(all)} agents, the ${count(shown)} used last`
-      : `${count(all)} agents`;
+      ? `${several(all, 'agent')}, the ${count(shown)} used last`
+      : several(all, 'agent');
+  }
+
+  #draw_first_steps(is_empty) {
+    const place = at('agents-empty');
+    if (is_empty && place.hidden) place.replaceChildren(...first_agent());
+    place.hidden = !is_empty;
+    at('agents').classList.toggle('empty', is_empty);
   }
 
   #draw_names(agents) {

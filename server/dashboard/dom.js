@@ -30,6 +30,9 @@ export function notice(text) {
 
 export const count = (number) => Math.round(number).toLocaleString('en');
 
+/** "1 agent", "2 agents". */
+export const several = (number, name) => `${count(number)} ${name}${number === 1 ? '' : 's'}`;
+
 export function bytes(number) {
   const units = ['B', 'KB', 'MB', 'GB', 'TB'];
   let unit = 0;

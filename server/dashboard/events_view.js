@@ -1,6 +1,6 @@
 // What happens, as a list, and why memories missed, with both texts side by side.
 
-import { at, bytes, clock, count, h, milliseconds } from './dom.js';
+import { at, bytes, clock, count, h, milliseconds, several } from './dom.js';
 
 const LINES_MAX = 100;
 const MISSES_MAX = 20;
@@ -25,7 +25,7 @@ const SENTENCES = {
     (e.miss_reason ? `; ${WHY[e.miss_reason] ?? e.miss_reason}` : ''),
   first_token: (e) => `${e.agent}: first token after ${milliseconds(e.after_ms)}`,
   finished: (e) =>
-    `${e.agent} ends: ${e.why}, ${count(e.output_tokens)} tokens${e.saved ? ', saved' : ''}`,
+    `${e.agent} ends: ${e.why}, ${several(e.output_tokens, 'token')}${e.saved ? ', saved' : ''}`,
   failed: (e) => `${e.agent ?? 'a request'} failed: ${e.why}`,
   saved: (e) =>
     e.fault
@@ -53,7 +53,9 @@ export class EventsView {
 
   /** All anew, behind a snapshot. */
   reset() {
-    at('event-list').replaceChildren();
+    at('event-list').replaceChildren(
+      h('li', { class: 'hint' }, 'Nothing yet: each request shows here, step by step.'),
+    );
     at('miss-list').replaceChildren();
     this.latest = null;
   }
@@ -69,6 +71,7 @@ export class EventsView {
   }
 
   #add(list, line, most) {
+    if (list.firstChild?.classList.contains('hint')) list.replaceChildren();
     list.prepend(line);
     while (list.children.length > most) list.lastChild.remove();
   }
@@ -116,7 +119,16 @@ export class EventsView {
       h('li', {}, `${WHY[why] ?? why}: ${count(number)}`),
     );
     at('miss-counts').replaceChildren(
-      ...(items.length ? items : [h('li', { class: 'hint' }, 'None since the model was loaded.')]),
+      ...(items.length
+        ? items
+        : [
+            h(
+              'li',
+              { class: 'hint' },
+              'None since the model was loaded. Where an agent is asked with another beginning ' +
+                'than it remembers, both texts are shown here.',
+            ),
+          ]),
     );
   }
 }

@@ -1,7 +1,7 @@
 // The tiles: what the server does now, and charts of the last minutes. Counters come with /ws; each
 // second the difference to the second before makes a point.
 
-import { at, bytes, count, milliseconds, set_text } from './dom.js';
+import { at, bytes, count, milliseconds, set_text, several } from './dom.js';
 
 const SECONDS_SHOWN = 300;
 const PATIENCE_MAX_MS = 12_000;
@@ -15,8 +15,10 @@ class Chart {
     this.points = [];
     this.svg.setAttribute('viewBox', `0 0 ${SECONDS_SHOWN} 100`);
     this.svg.setAttribute('preserveAspectRatio', 'none');
+    const ground = document.createElementNS(SVG, 'path');
+    ground.setAttribute('d', `M0 99 H${SECONDS_SHOWN}`);
     this.line = document.createElementNS(SVG, 'polyline');
-    this.svg.append(this.line);
+    this.svg.append(ground, this.line);
     this.svg.setAttribute('aria-label', `${label}: nothing measured yet`);
   }
 
@@ -37,6 +39,9 @@ class Chart {
     this.svg.setAttribute('aria-label', `${this.label}, last five minutes: now ${shown}`);
   }
 }
+
+/** Mean of all that a histogram has; null where it has nothing. */
+const mean_of = (histogram) => (histogram.count > 0 ? histogram.sum_ms / histogram.count : null);
 
 /** Mean of what a histogram got since `before`; null where it got nothing. */
 function mean_since(before, now) {
@@ -89,6 +94,9 @@ export class NumbersView {
     if (!gauges) return;
     const waiting = gauges.waiting ? `, ${count(gauges.waiting)} waiting` : '';
     set_text(at('running'), `${count(gauges.running)}${waiting}`);
+    set_text(at('rate-hint'), `${several(gauges.tokens_decoded, 'token')} since the start`);
+    this.#draw_mean('first', gauges.first_token, 'answer');
+    this.#draw_mean('inter', gauges.inter_token, 'token');
     const reused = gauges.tokens_reused_ram + gauges.tokens_reused_disk;
     const all = reused + gauges.tokens_computed;
     set_text(at('reused'), all ? `${((100 * reused) / all).toFixed(1)} %` : '–');
@@ -99,6 +107,15 @@ export class NumbersView {
     );
     this.#meter('pool', gauges.pool_held_bytes, gauges.pool_bytes);
     this.#meter('disk', gauges.disk_bytes, gauges.disk_budget_bytes);
+  }
+
+  /** What was measured before this page came is a mean, too, until it sees something itself. */
+  #draw_mean(id, histogram, name) {
+    const mean = mean_of(histogram);
+    if (mean === null) return;
+    if (at(id).textContent === '–') set_text(at(id), milliseconds(mean));
+    const all = several(histogram.count, name);
+    set_text(at(`${id}-hint`), `${milliseconds(mean)} is the mean of ${all} since the start`);
   }
 
   #meter(id, held, most) {

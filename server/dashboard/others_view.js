@@ -2,7 +2,8 @@
 
 import { call } from './api.js';
 import { attempt } from './agents_view.js';
-import { at, count, h, notice, set_text } from './dom.js';
+import { at, count, h, notice, set_text, several } from './dom.js';
+import { first_session } from './first_steps.js';
 
 const SESSIONS_MAX = 20;
 
@@ -53,8 +54,11 @@ export class SessionsView {
       .slice(-SESSIONS_MAX)
       .reverse()
       .map((each) => this.#session(each));
-    const none = h('p', { class: 'hint' }, 'No session of several agents.');
-    at('session-list').replaceChildren(...(shown.length || runs.length ? shown : [none]));
+    const is_empty = shown.length === 0 && runs.length === 0;
+    // What is selected there to be copied stays selected.
+    if (is_empty && this.is_empty) return;
+    this.is_empty = is_empty;
+    at('session-list').replaceChildren(...(is_empty ? first_session() : shown));
   }
 
   #session(session) {
@@ -84,7 +88,7 @@ export class SessionsView {
       h(
         'p',
         { class: 'hint' },
-        `${agent.role || 'no role'}, ${count(agent.message_count)} messages; from memory:`,
+        `${agent.role || 'no role'}, ${several(agent.message_count, 'message')}; from memory:`,
       ),
       turns.length ? h('ol', {}, ...turns) : h('p', { class: 'hint' }, 'no turn seen yet'),
     );
@@ -101,7 +105,7 @@ export class SessionsView {
 }
 
 function run_of(run) {
-  const phases = run.phases.map((phase) => `${phase.phase}: ${phase.status}, ${phase.turns} turns`);
+  const phases = run.phases.map((phase) => `${phase.phase}: ${phase.status}, ${several(phase.turns, 'turn')}`);
   return h(
     'div',
     { class: 'run' },

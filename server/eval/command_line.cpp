@@ -24,6 +24,15 @@ std::string& embedded_model() {
     return directory;
 }
 
+bool holds_weights(const std::filesystem::path& folder) {
+    std::error_code ec;
+    for (const auto& each : std::filesystem::directory_iterator(folder, ec)) {
+        const std::string ending = each.path().extension().string();
+        if (ending == ".safetensors" || ending == ".gguf") return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 void set_embedded_model(std::string directory) { embedded_model() = std::move(directory); }
@@ -91,19 +100,30 @@ server::found_model options::model() const {
 
 std::string options::model_directory() const { return model().path; }
 
+std::string options::words_directory() const {
+    if (values_.count("model") != 0) {
+        const std::filesystem::path named = get<std::string>("model");
+        std::error_code ec;
+        for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"})
+            if (!holds_weights(named) && std::filesystem::exists(named / file, ec))
+                return named.string();
+    }
+    return model_directory();
+}
+
 engine::tokenizer options::tokenizer() const {
     const auto& named = get<std::string>("tokenizer-pre");
     const std::string pre = named == "auto" ? "" : named;
     if (!pre.empty() && !engine::tokenizer::is_gguf_pre(pre))
         throw bad_input("--tokenizer-pre '" + pre +
                         "' must be auto or one of: " + engine::tokenizer::gguf_pres());
-    return take(engine::tokenizer::load(model_directory(), pre));
+    return take(engine::tokenizer::load(words_directory(), pre));
 }
 
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");
-    if (family == "auto") return take(engine::chat_template::load(model_directory()));
-    auto rules = engine::chat_template::load(model_directory(), family);
+    if (family == "auto") return take(engine::chat_template::load(words_directory()));
+    auto rules = engine::chat_template::load(words_directory(), family);
     if (!rules) throw bad_input("--chat-template: " + rules.error().what);
     return std::move(*rules);
 }

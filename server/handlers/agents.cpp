@@ -108,11 +108,13 @@ response created(std::string body) {
 }
 
 /// The agent that a body names, or a new name.
-protocol::result<storage::agent_id> named_or_new(const request& incoming) {
-    auto name = agents::parse_name(incoming.body);
-    if (!name) return name.error();
+net::awaitable<protocol::result<storage::agent_id>> named_or_new(const services& with,
+                                                                 const request& incoming) {
+    auto parse = [&] { return agents::parse_name(incoming.body); };
+    auto name = co_await parse_body(with, incoming, parse);
+    if (!name) co_return name.error();
     if (!*name) *name = *storage::agent_id::parse(protocol::id_maker(random_bits).make("agent_"));
-    return (*name)->of(tenant_of(incoming));
+    co_return (*name)->of(tenant_of(incoming));
 }
 
 protocol::failure taken(const storage::agent_id& agent) {
@@ -135,7 +137,7 @@ response created_agent(const request& incoming, const storage::agent_id& agent,
 template <class Work>
 net::awaitable<std::optional<protocol::failure>> blocking(const services& with,
                                                           const request& incoming, Work work) {
-    auto done = co_await run_on(with.workers, work);
+    auto done = co_await run_on(choose_workers(with, incoming, job_length::long_job), work);
     if (!done) co_return public_fault(incoming, done.error());
     co_return std::nullopt;
 }
@@ -159,18 +161,27 @@ net::awaitable<reply> evict(const services& with, const request& incoming) {
 
 }  // namespace
 
-response get_agents(const services&, const request& incoming) {
-    const agents::list_query query{incoming.query("limit"), incoming.query("after")};
-    auto body = agents::list_body(cards_of(incoming), model_of(incoming), query);
-    return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
+// All of the client's agents are looked at, whatever the page's length.
+net::awaitable<reply> get_agents(const services& with, const request& incoming, client_link&) {
+    auto list = [&] {
+        const agents::list_query query{incoming.query("limit"), incoming.query("after")};
+        return agents::list_body(cards_of(incoming), model_of(incoming), query);
+    };
+    auto body = co_await run_on(choose_workers(with, incoming), list, incoming.gone);
+    co_return body ? json_response(std::move(*body)) : error_response(incoming, body.error());
 }
 
 // Every block of every agent of the client is looked at: milliseconds where there are thousands.
 net::awaitable<reply> get_agent_stats(const services& with, const request& incoming, client_link&) {
     const engine::engine& engine = *incoming.engine;
     const engine::model_info& info = engine.info();
-    auto count = [&] { return engine.memory_of(tenant_of(incoming)); };
-    const engine::memory_usage mine = co_await run_on(with.workers, count);
+    std::vector<agents::agent_card> cards;
+    auto count = [&] {
+        cards = cards_of(incoming);
+        return engine.memory_of(tenant_of(incoming));
+    };
+    const engine::memory_usage mine =
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), count);
     agents::capacity_card memory;
     memory.model = info.id;
     memory.pool_bytes = info.pool_bytes;
@@ -185,7 +196,7 @@ net::awaitable<reply> get_agent_stats(const services& with, const request& incom
     for (const engine::model_memories& each : mine.models)
         memory.models.push_back({each.model_id, each.fingerprint.hex(), each.is_loaded, each.agents,
                                  each.tokens, each.disk_bytes});
-    co_return json_response(agents::stats_body(cards_of(incoming), memory));
+    co_return json_response(agents::stats_body(cards, memory));
 }
 
 response get_agent(const services&, const request& incoming) {
@@ -195,7 +206,7 @@ response get_agent(const services&, const request& incoming) {
 }
 
 net::awaitable<reply> post_agents(const services& with, const request& incoming, client_link&) {
-    auto agent = named_or_new(incoming);
+    auto agent = co_await named_or_new(with, incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->create(*agent); };
@@ -207,7 +218,7 @@ net::awaitable<reply> post_agents(const services& with, const request& incoming,
 net::awaitable<reply> post_agent_fork(const services& with, const request& incoming, client_link&) {
     auto parent = remembered_agent(incoming);
     if (!parent) co_return error_response(incoming, parent.error());
-    auto agent = named_or_new(incoming);
+    auto agent = co_await named_or_new(with, incoming);
     if (!agent) co_return error_response(incoming, agent.error());
     if (incoming.engine->inspect(*agent)) co_return error_response(incoming, taken(*agent));
     auto work = [&] { return incoming.engine->fork(parent->id, *agent); };
@@ -308,7 +319,7 @@ class agent_export {
                 out->fault = written.error();
             pipe->end();
         };
-        net::post(with.transfers, work);
+        net::post(choose_transfers(with, incoming), work);
     }
     ~agent_export() { pipe_->close(); }
     agent_export(const agent_export&) = delete;
@@ -389,7 +400,7 @@ net::awaitable<reply> put_agent_cache(const services& with, const request& incom
         return file->read_at(offset, into);
     };
     auto work = [&] { return incoming.engine->import_agent(*agent, source); };
-    auto tokens = co_await run_on(with.transfers, work);
+    auto tokens = co_await run_on(choose_transfers(with, incoming), work);
     if (!tokens) {
         public_fault(incoming, tokens.error());  // for the log
         co_return error_response(incoming, agents::import_fault(tokens.error()));

@@ -19,10 +19,10 @@ namespace semantic::server {
 /// The agent as it is shown.
 protocol::agents::agent_card card_of(const engine::agent_info& info);
 
-response get_agents(const services& with, const request& incoming);
 response get_agent(const services& with, const request& incoming);
 
 using awaited_reply = boost::asio::awaitable<std::optional<response>>;
+awaited_reply get_agents(const services& with, const request& incoming, client_link& client);
 awaited_reply get_agent_stats(const services& with, const request& incoming, client_link& client);
 
 awaited_reply post_agents(const services& with, const request& incoming, client_link& client);

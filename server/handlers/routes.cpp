@@ -115,9 +115,9 @@ constexpr std::array table{
     route{"DELETE", "/api/delete", refuse_ollama, nullptr, key, body_class::json,
           engine_need::none},
     route{"POST", "/v1/agents", nullptr, post_agents, key, body_class::json, engine_need::loaded},
-    route{"GET", "/v1/agents", get_agents, nullptr, key, body_class::none, engine_need::loaded},
+    route{"GET", "/v1/agents", nullptr, get_agents, key, body_class::none, engine_need::loaded},
     // In front of {id}: agents of these two names can be reached by every other route.
-    route{"GET", "/v1/agents/list", get_agents, nullptr, key, body_class::none,
+    route{"GET", "/v1/agents/list", nullptr, get_agents, key, body_class::none,
           engine_need::loaded},
     route{"GET", "/v1/agents/stats", nullptr, get_agent_stats, key, body_class::none,
           engine_need::loaded},

@@ -3,6 +3,7 @@
 #include <boost/asio/ip/address.hpp>
 
 #include <algorithm>
+#include <array>
 
 namespace semantic::server {
 
@@ -73,6 +74,16 @@ bool names_this_server(const config& settings, std::string_view authority) {
     return std::any_of(
         settings.cors_origins.begin(), settings.cors_origins.end(),
         [&](const std::string& origin) { return origin == "*" || is_host_of(origin, host); });
+}
+
+bool is_asked_from_here(const request& incoming) {
+    const auto authority = authority_of(incoming);
+    if (!authority || !is_loopback_name(host_of_authority(*authority))) return false;
+    constexpr std::array marks{
+        "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port",
+        "x-real-ip", "x-client-ip",     "true-client-ip",   "cf-connecting-ip",  "via"};
+    return std::ranges::none_of(marks,
+                                [&](const char* mark) { return incoming.field(mark).has_value(); });
 }
 
 std::optional<response> refuse_foreign_host(const config& settings, const request& incoming) {

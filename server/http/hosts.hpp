@@ -25,6 +25,11 @@ bool is_loopback_name(std::string_view host);
 /// address resolved to another one.
 bool names_this_server(const config& settings, std::string_view authority);
 
+/// Whether a request may be one of a program on this machine, by what it says of itself: it names a
+/// loopback host, and no proxy has noted that it passed it on. That it came over loopback says
+/// nothing where a proxy stands in front.
+bool is_asked_from_here(const request& incoming);
+
 /// Returns: 421 for a request whose `host` is another's name. Only a server that listens on
 /// loopback and asks for no key has to tell: everybody may use one that others reach without a
 /// key, and no page has a key.

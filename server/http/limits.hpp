@@ -16,7 +16,7 @@ struct http_limits {
         64 * 1024 * 1024;            // thrown away before a refused upload is cut off
     std::size_t bodies_at_once = 4;  // of body_bytes_max, that half-read bodies have together
     std::size_t body_bytes_free = 256 * 1024;  // of each body, that are not counted there
-    std::int64_t uploads_max = 16;  // files of agents on their way in, on disk until they are read
+    std::size_t uploads_max = 16;  // files of agents on their way in, on disk until they are read
 
     std::chrono::milliseconds idle{120'000};  // between two requests of one connection
     // From a request's first byte to the end of its header; of a new connection also to that byte.
@@ -29,7 +29,7 @@ struct http_limits {
     // The engine ends a request at its deadline by itself; this much later the server no longer
     // believes that it will.
     std::chrono::milliseconds engine_lateness{10'000};
-    std::size_t watchers_max = 256;         // WebSockets at once
+    std::size_t watchers_max = 256;         // WebSockets of /ws at once
     std::size_t watcher_messages_max = 64;  // that wait for one of them; beyond it, it is dropped
     std::chrono::milliseconds farewell{3'000};    // for a WebSocket's last message and its close
     std::chrono::milliseconds ping_every{8'000};  // clients warn after 15 to 20 s without a byte

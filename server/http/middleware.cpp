@@ -172,7 +172,8 @@ std::optional<response> refuse_reader(const config& settings, const request& inc
     const auto key = incoming.field("x-admin-key");
     const bool has_key =
         key && !settings.admin_key.empty() && equal_in_constant_time(*key, settings.admin_key);
-    const bool is_near = settings.metrics_for == metrics_readers::local && incoming.is_local;
+    const bool is_near = settings.metrics_for == metrics_readers::local && incoming.is_local &&
+                         is_asked_from_here(incoming);
     if (has_key || is_near) return std::nullopt;
     return error_response(
         incoming, fail(errc::forbidden, "send the admin-key as x-admin-key (metrics-for = " +
@@ -189,6 +190,10 @@ std::optional<response> refuse_admin(const config& settings, const request& inco
         if (incoming.field("origin"))
             return refused(errc::forbidden,
                            "/admin answers no web page unless the server was given an admin-key");
+        if (!is_asked_from_here(incoming))
+            return refused(errc::forbidden,
+                           "without an admin-key this is for programs of the server's own machine "
+                           "alone, which ask for localhost and not through a proxy");
         return std::nullopt;
     }
     auto key = incoming.field("x-admin-key");

@@ -45,10 +45,12 @@ std::optional<std::string> credential_of(const config& settings, const request& 
 /// Why a request may not use /admin, if it may not. With `admin-key` it must be there as
 /// `x-admin-key: KEY`, compared in constant time. Without one, only the people of this machine may:
 /// when the server listens on loopback and has no api-key, which would say that others use it too;
-/// and no page in their browser may speak for them.
+/// when they ask for localhost, and no proxy for them; and no page in their browser may speak for
+/// them.
+std::optional<response> refuse_admin(const config& settings, const request& incoming);
+
 /// Whether `key` is the admin's; never where the server was given none.
 bool is_admin_key(const config& settings, std::string_view key);
-std::optional<response> refuse_admin(const config& settings, const request& incoming);
 
 /// Why a request may not read /metrics, if it may not: see metrics_readers.
 std::optional<response> refuse_reader(const config& settings, const request& incoming);

@@ -1,6 +1,7 @@
 #pragma once
 // One HTTP request as handlers see it: plain strings, whatever library read them.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,6 +34,8 @@ struct request {
     std::string allow_origin;
     /// Whose key was sent, see credential_of; empty: nobody's, and none is needed. Absent: refused.
     std::optional<std::string> credential;
+    /// Whether its client has left, as other threads may ask; null: nobody knows.
+    std::shared_ptr<const std::atomic<bool>> gone{};
     std::shared_ptr<key_place> place;  // where the route is metered, until its last bytes go out
     std::vector<std::pair<std::string, std::string>> limit_fields;  // what is left to its key
     bool is_local = false;  // the client is on this machine, or a proxy there

@@ -30,9 +30,12 @@ namespace semantic::server {
 class key_accounts;
 class kv_followers;
 class live_hub;
+class socket_checks;
 class response_registry;
 class run_registry;
 class session_registry;
+class tenant_workers;
+struct shared_slots;
 
 struct services {
     const config& settings;
@@ -44,15 +47,20 @@ struct services {
     model_queue* queue;  // null: requests have a loaded model or none
     server_probe& probe;
     const std::atomic<bool>& stopping;  // SIGTERM was received: no new work
-    boost::asio::any_io_executor
-        workers;  // for work of more than a millisecond that is no engine request
+    // For work of more than a millisecond that is no engine request, and that no tenant asks for;
+    // else see choose_workers().
+    boost::asio::any_io_executor workers;
     /// One piece of work at a time, on a worker: what clients may ask for often, takes long and is
     /// no answer, so that it never has all workers.
     boost::asio::any_io_executor one_worker;
+    tenant_workers& short_jobs;
+    tenant_workers& long_jobs;
+    tenant_workers& transfers;  // for agents' files, which wait for their client
+    shared_slots& slots;
+    socket_checks& sockets;
     turns_in_flight& turns;
-    waking_streams& waking;  // answers that the engine's last step gave something to
-    boost::asio::any_io_executor transfers;  // for agents' files, which wait for their client
-    const std::string& spool_directory;      // where an upload lies until it is checked
+    waking_streams& waking;              // answers that the engine's last step gave something to
+    const std::string& spool_directory;  // where an upload lies until it is checked
     default_seed& seed;
     body_room& bodies;
     body_room& replies;  // long ones of what is kept, which a client may read slowly

@@ -19,13 +19,6 @@ storage::failure fault(const char* what, int error) {
 
 }  // namespace
 
-std::optional<upload_place> upload_place::take(std::atomic<std::int64_t>& taken,
-                                               std::int64_t most) {
-    if (taken.fetch_add(1) < most) return upload_place(taken);
-    taken.fetch_sub(1);
-    return std::nullopt;
-}
-
 storage::result<std::shared_ptr<spool_file>> spool_file::make(
     const std::string& directory, upload_place place, std::unique_ptr<engine::disk_room> room) {
     const std::filesystem::path folder = directory.empty() ? std::filesystem::temp_directory_path()

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/engine.hpp"
+#include "server/usage/tenant_slots.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::server {
@@ -21,17 +22,21 @@ namespace semantic::server {
 /// One of the places for uploads, given back when it ends. Movable. Thread: any.
 class upload_place {
   public:
-    /// Returns: nothing when `most` are taken. `taken` outlives it.
-    static std::optional<upload_place> take(std::atomic<std::int64_t>& taken, std::int64_t most);
-    upload_place(upload_place&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
+    /// `count`: of those that are taken; outlives this.
+    upload_place(std::atomic<std::int64_t>& count, std::unique_ptr<tenant_slots::slot> slot)
+        : count_(&count), slot_(std::move(slot)) {
+        count_->fetch_add(1);
+    }
+    upload_place(upload_place&& other) noexcept
+        : count_(std::exchange(other.count_, nullptr)), slot_(std::move(other.slot_)) {}
     upload_place& operator=(upload_place&&) = delete;
     ~upload_place() {
-        if (taken_ != nullptr) taken_->fetch_sub(1);
+        if (count_ != nullptr) count_->fetch_sub(1);
     }
 
   private:
-    explicit upload_place(std::atomic<std::int64_t>& taken) : taken_(&taken) {}
-    std::atomic<std::int64_t>* taken_;
+    std::atomic<std::int64_t>* count_;
+    std::unique_ptr<tenant_slots::slot> slot_;
 };
 
 class spool_file {

@@ -1,5 +1,7 @@
 #include "server/live/live_hub.hpp"
 
+#include <boost/asio/post.hpp>
+
 #include <algorithm>
 
 #include "server/live/node_board.hpp"
@@ -38,16 +40,12 @@ live_hub::message made(std::string text) {
 }  // namespace
 
 live_hub::live_hub(boost::asio::any_io_executor executor,
-                   std::shared_ptr<engine::activity_feed> feed)
-    : feed_(std::move(feed)), timer_(std::move(executor)) {}
+                   std::shared_ptr<engine::activity_feed> feed,
+                   boost::asio::any_io_executor workers)
+    : feed_(std::move(feed)), workers_(std::move(workers)), timer_(std::move(executor)) {}
 
 live_hub::~live_hub() {
     if (!views_.empty()) feed_->watch(false);
-}
-
-std::size_t live_hub::count() const {
-    std::lock_guard lock(mutex_);
-    return watchers();
 }
 
 /// Requires: the mutex is held.
@@ -79,6 +77,10 @@ live_hub::subscription live_hub::subscribe(const services& with, viewer who, rec
 }
 
 void live_hub::leave(std::uint64_t id) {
+    boost::asio::post(workers_, [this, id] { remove(id); });
+}
+
+void live_hub::remove(std::uint64_t id) {
     std::lock_guard lock(mutex_);
     for (auto each = views_.begin(); each != views_.end(); ++each) {
         if (each->second.receivers.erase(id) == 0) continue;
@@ -108,7 +110,7 @@ void live_hub::wait() {
     is_waiting_ = true;
     timer_.expires_after(period_for(watchers()));
     timer_.async_wait([this](boost::system::error_code error) {
-        if (!error) tick();
+        if (!error) boost::asio::post(workers_, [this] { tick(); });
     });
 }
 
@@ -143,8 +145,7 @@ void live_hub::update(const services& with, const viewer& who, view& of, const m
     live::happened what;
     what.missed = now.told.dropped;
     next.model = now.model;
-    // Where keys are asked for, other servers are the admin's business.
-    if (who.is_admin || who.credential.empty()) next.nodes = now.nodes;
+    if (who.sees_nodes) next.nodes = now.nodes;
     next.gauges = now.gauges;
     if (const auto from = viewpoint_of(who, now.engine)) {
         what.events = live::events_of(now.told.events, *from);

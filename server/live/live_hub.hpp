@@ -2,7 +2,8 @@
 // Gathers what happens for a while, and tells everybody who watches what has changed. What several
 // see in the same way is made once. While nobody watches it does nothing, and neither does the
 // engine for it.
-// Owner: app. Thread: any. Nothing waits here but for its lock, and the engine never does.
+// Owner: app. Thread: any; subscribe() one that may be held for a while. Nothing waits here but for
+// its lock, and the engine never does.
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -42,16 +43,18 @@ class live_hub {
     /// Ends with this.
     using subscription = storage::subscription<live_hub>;
 
-    live_hub(boost::asio::any_io_executor executor, std::shared_ptr<engine::activity_feed> feed);
+    /// `workers`: where all agents are looked at, which takes as long as there are many.
+    live_hub(boost::asio::any_io_executor executor, std::shared_ptr<engine::activity_feed> feed,
+             boost::asio::any_io_executor workers);
     ~live_hub();
     live_hub(const live_hub&) = delete;
     live_hub& operator=(const live_hub&) = delete;
 
     /// A snapshot comes before this returns, then what changes. `with` outlives the hub's use.
+    /// Takes as long as the viewer sees many agents.
     subscription subscribe(const services& with, viewer who, receiver to);
     /// Tells everybody that the server stops. Nobody is told anything more.
     void stop();
-    std::size_t count() const;
 
   private:
     friend storage::subscription<live_hub>;
@@ -75,7 +78,9 @@ class live_hub {
         engine::activity_feed::batch told;
     };
 
+    /// Later, on a worker: whoever looks at agents has the lock meanwhile.
     void leave(std::uint64_t id);
+    void remove(std::uint64_t id);
     std::size_t watchers() const;
     void wait();
     void tick();
@@ -84,6 +89,7 @@ class live_hub {
                 std::vector<std::pair<receiver, message>>& out);
 
     std::shared_ptr<engine::activity_feed> feed_;
+    const boost::asio::any_io_executor workers_;
     boost::asio::steady_timer timer_;  // guarded by mutex_, as is all below
     mutable std::mutex mutex_;
     const services* with_ = nullptr;

@@ -7,7 +7,9 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/post.hpp>
 
+#include <atomic>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -16,16 +18,28 @@
 
 namespace semantic::server {
 
+/// Thrown in place of work that nobody waits for any more when its turn has come.
+class work_abandoned : public std::exception {
+  public:
+    const char* what() const noexcept override { return "the client has left"; }
+};
+
+/// Whether the client that work is done for has left; null: nobody knows.
+using client_gone = std::shared_ptr<const std::atomic<bool>>;
+
 /// Runs `work()` on `workers` and returns its value. The coroutine itself stays where it is, and
 /// waits for the work even when it is cancelled: what `work` refers to may live on its frame.
-/// Requires: `work` returns a value. An exception of `work` is thrown to the caller.
+/// Requires: `work` returns a value. An exception of `work` is thrown to the caller, and
+/// work_abandoned where the client is `gone` before the work begins.
 template <class Work>
-net::awaitable<std::invoke_result_t<Work&>> run_on(net::any_io_executor workers, Work work) {
+net::awaitable<std::invoke_result_t<Work&>> run_on(net::any_io_executor workers, Work work,
+                                                   client_gone gone = nullptr) {
     std::optional<std::invoke_result_t<Work&>> value;
     std::exception_ptr failure;
     auto start = [&](auto resume) {
-        auto job = [&value, &failure, &work, resume = std::move(resume)]() mutable {
+        auto job = [&value, &failure, &work, &gone, resume = std::move(resume)]() mutable {
             try {
+                if (gone && gone->load()) throw work_abandoned();
                 value.emplace(work());
             } catch (...) {
                 failure = std::current_exception();

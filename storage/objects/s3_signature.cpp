@@ -1,12 +1,12 @@
 #include "storage/objects/s3_signature.hpp"
 
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
 
+#include "storage/objects/hmac.hpp"
 #include "storage/types/assert.hpp"
 #include "storage/types/hex.hpp"
 
@@ -21,16 +21,6 @@ std::string hex_of_bytes(std::string_view bytes) {
     std::string out;
     for (char each : bytes) append_hex(out, each);
     return out;
-}
-
-std::string hmac_sha256(std::string_view key, std::string_view text) {
-    std::array<unsigned char, sha256_bytes> mac{};
-    unsigned size = 0;
-    const auto* done =
-        HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-             reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &size);
-    ASSERT(done != nullptr && size == mac.size());
-    return {reinterpret_cast<const char*>(mac.data()), mac.size()};
 }
 
 /// Without blanks at the ends, and one blank for several.

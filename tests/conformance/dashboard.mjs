@@ -410,8 +410,23 @@ await main(
       const { page, context } = await open(server);
       await is_live(page);
       await page.locator('#reused', { hasText: '–' }).waitFor();
+      await page.locator('#agents-empty pre', { hasText: `curl ${server.url}/v1/m` }).waitFor();
+      await page.locator('#agents-empty li', { hasText: `OpenAI: ${server.url}/v1` }).waitFor();
+      await page.locator('#session-list pre', { hasText: '/v1/coordination/sessions' }).waitFor();
+      await page.locator('#event-list .hint').waitFor();
       const messages = [user('Hello, my dog is called Biscuit.')];
       for (let i = 0; i < 2; ++i) await server.ask('ada', messages);
+      await page.locator('#agents-note', { hasText: /^1 agent$/ }).waitFor();
+      await page.locator('#agents-empty').waitFor({ state: 'hidden' });
+      assert.equal(await page.locator('#event-list .hint').count(), 0);
+      // Counters from before it came are shown to a page that opens now.
+      const later = await open(server);
+      await is_live(later.page);
+      for (const id of ['#first', '#inter', '#rate'])
+        await later.page.locator(id, { hasText: /\d/ }).waitFor();
+      await later.page.locator('#first-hint', { hasText: 'mean of 2 answers' }).waitFor();
+      await later.page.locator('#rate-hint', { hasText: /^[1-9]\d* tokens since/ }).waitFor();
+      await later.context.close();
       await page.locator('#reused', { hasText: /^[1-9][\d.]* %$/ }).waitFor();
       await page.locator('#reused-hint', { hasText: /^[1-9]\d* prompt tokens from RAM/ }).waitFor();
       await page.locator('#pool-text', { hasText: /^[1-9].* of [1-9]/ }).waitFor();

@@ -2,7 +2,7 @@
 // where it should be. Only addresses and certificates are replaced.
 
 import assert from 'node:assert/strict';
-import { request } from 'node:http';
+import { createServer, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { main, make_folder, Server, user } from './harness.mjs';
@@ -92,6 +92,102 @@ await main({
     assert.equal(await ask(new URL(named_front.url).port), 200);
     assert.equal(await named_front.stop(), 0);
     assert.equal((await named.stop()).code, 0);
+  },
+
+  async 'what is for who works at the machine passes neither the proxy nor the server'() {
+    const ask = (port, path, fields = {}, method = 'GET') =>
+      new Promise((resolve, reject) => {
+        const headers = { host: 'semantic.example', ...fields };
+        const sent = request({ host: '127.0.0.1', port, path, method, headers }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        });
+        sent.on('upgrade', (answer, socket) => {
+          socket.destroy();
+          resolve(answer.statusCode);
+        });
+        sent.on('error', reject).end();
+      });
+    const upgrade = {
+      upgrade: 'websocket',
+      connection: 'Upgrade',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'AAAAAAAAAAAAAAAAAAAAAA==',
+    };
+    const named = await Server.start({
+      cache: make_folder(),
+      args: ['--cors-origins', 'loopback,https://semantic.example', '--kv-events', 'on'],
+    });
+    const named_front = await proxy(named);
+    const closed = [
+      ...['/admin/caches', '/admin/nodes', '/admin/usage', '/admin/models/current'],
+      ...['/admin', '/admin/', '/debug/memory', '/debug', '/metrics', '/ws/kv-events'],
+      ...['//admin/usage', '/v1/../admin/usage', '/%61dmin/usage', '/./debug/memory'],
+    ];
+    const front_port = new URL(named_front.url).port;
+    for (const path of closed) {
+      assert.equal(await ask(front_port, path), 404, path);
+      assert.equal(await ask(front_port, path, {}, 'DELETE'), 404, path);
+    }
+    assert.equal(await ask(front_port, '/ws/kv-events', upgrade), 404);
+    // A proxy whose file says nothing of these: by the name, or by what proxies add.
+    const own = { host: 'localhost' };
+    for (const fields of [{}, { ...own, 'x-forwarded-for': '203.0.113.1' }, { ...own, via: 'x' }]) {
+      for (const path of ['/admin/usage', '/debug/memory', '/ws/kv-events', '/metrics'])
+        assert.equal(await ask(named.port, path, { ...upgrade, ...fields }), 403, path);
+      assert.equal(await ask(named.port, '/admin/caches', fields, 'DELETE'), 403);
+    }
+    assert.equal(await ask(named.port, '/admin/usage', own), 200);
+    assert.equal(await ask(named.port, '/metrics', own), 200);
+    assert.equal(await ask(named.port, '/ws/kv-events', { ...upgrade, ...own }), 101);
+    assert.equal(await named_front.stop(), 0);
+    assert.equal((await named.stop()).code, 0);
+  },
+
+  async 'a server that sends a request elsewhere sends it to one of the cluster or to nobody'() {
+    const asked = [];
+    const serve = (answer_one) =>
+      new Promise((resolve) => {
+        const made = createServer((incoming, answer) => {
+          asked.push([made.address().port, incoming.headers['x-api-key']]);
+          incoming.resume();
+          answer_one(answer);
+        });
+        made.listen(0, '127.0.0.1', () => resolve(made));
+      });
+    let place;
+    const liar = await serve((answer) => answer.writeHead(307, { location: place }).end());
+    const stranger = await serve((answer) => answer.end('stolen'));
+    const node = await serve((answer) => answer.end('one of us'));
+    const url_of = (each) => `http://127.0.0.1:${each.address().port}`;
+    const ports = [liar, node].map((each) => ({ port: each.address().port }));
+    for (const options of [{}, { cluster: true }]) {
+      const front = await proxy(options.cluster ? ports : ports[0], options);
+      let count = 0;
+      const ask = () => {
+        const fields = { 'x-api-key': 'k1', 'x-session-id': `s${++count}` };
+        return post(front.url, '/v1/messages', question, fields);
+      };
+      for (place of [
+        `${url_of(stranger)}/v1/messages`,
+        `http://127.0.0.1:${node.address().port}@evil.example/v1/messages`,
+        `http://127.0.0.1:${node.address().port}1/v1/messages`,
+        `//127.0.0.1:${stranger.address().port}/v1/messages`,
+        '',
+      ]) {
+        asked.length = 0;
+        while (!asked.some(([port]) => port === ports[0].port)) {
+          const answer = await ask();
+          const text = await answer.text();
+          assert.notEqual(text, 'stolen');
+          // The other one of the cluster answers where it is asked first.
+          if (text !== 'one of us') assert.equal(answer.status, 502, text);
+        }
+        assert.ok(!asked.some(([port]) => port === stranger.address().port), place);
+      }
+      assert.equal(await front.stop(), 0);
+    }
+    for (const each of [liar, stranger, node]) each.close();
   },
 
   async 'health passes the proxy and metrics do not'() {

@@ -42,7 +42,16 @@ function cluster_site(server_ports) {
   const cluster = readFileSync(shipped('cluster.conf'), 'utf8');
   const [, options] = line.exec(cluster);
   const servers = server_ports.map((each) => `server 127.0.0.1:${each} ${options}\n`).join('');
-  const upstream = cluster.replace(line, '').replace('keepalive 32;', `${servers}keepalive 32;`);
+  const known = / *"~\^http:\/\/192\\\.0\\\.2\\\.\d:8001\/" (.*;)\n/g;
+  const [, location] = known.exec(cluster);
+  const nodes = server_ports
+    .map((each) => `"~^http://127\\.0\\.0\\.1:${each}/" ${location}\n`)
+    .join('');
+  const upstream = cluster
+    .replace(line, '')
+    .replace('keepalive 32;', () => `${servers}keepalive 32;`)
+    .replace(known, '')
+    .replace("default '';", () => `default '';\n${nodes}`);
   const site = readFileSync(shipped('semantic-server.conf'), 'utf8');
   return upstream + site.replace(/map \$http_x_session_id [^]*?\n}\n\nupstream [^]*?\n}\n/, '');
 }

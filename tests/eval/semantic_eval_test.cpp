@@ -33,6 +33,26 @@ TEST_F(semantic_eval, a_conversation_is_rendered_as_the_template_does) {
               "<|im_start|>assistant\n");
 }
 
+TEST_F(semantic_eval, words_need_a_folder_with_a_tokenizer_and_no_weights) {
+    const std::filesystem::path model =
+        std::filesystem::path(SEMANTIC_SOURCE_DIR) / "etc/models/semantic-tiny";
+    const std::string folder = path("words"), named = " --model " + folder;
+    std::filesystem::create_directory(folder);
+    EXPECT_EQ(run("tokenize" + named, "My dog").status, 1) << "nothing is in it";
+    std::filesystem::copy(model / "tokenizer.json", folder);
+    const outcome ids = run("tokenize" + named, "My dog");
+    EXPECT_EQ(ids.out, run("tokenize", "My dog").out) << ids.err;
+    EXPECT_EQ(run("detokenize" + named, ids.out).out, "My dog");
+    const std::string chat = R"({"messages": [{"role": "user", "content": "Hi"}]})";
+    EXPECT_EQ(run("render --chat-template qwen2" + named, chat).status, 0);
+    std::filesystem::copy(model / "tokenizer_config.json", folder);
+    std::filesystem::copy(model / "config.json", folder);
+    const outcome prompt = run("render" + named, chat);
+    EXPECT_EQ(prompt.out, run("render", chat).out) << prompt.err;
+    const outcome greedy = run("greedy --text-file /dev/null" + named, "");
+    EXPECT_EQ(greedy.status, 1) << "which needs weights";
+}
+
 TEST_F(semantic_eval, a_template_named_by_the_user_goes_before_the_models) {
     const std::string chat =
         R"({"date": "2026-01-05", "messages": [{"role": "system", "content": ""},)"

@@ -30,7 +30,16 @@ class agent_leases_on_redis : public testing::Test {
         how.wait = milliseconds(0);
         how.pause = milliseconds(500);
         how.on_warning = [this](const std::string&) { ++warnings_; };
-        return std::make_unique<agent_leases>(how);
+        auto made = std::make_unique<agent_leases>(how);
+        made->set_secret(secret);
+        return made;
+    }
+    /// What a node of the same object store, called `id`, puts in Redis for the agent.
+    static std::string lease_of(const std::string& id, const std::string& url,
+                                const std::string& agent = "a") {
+        redis_seal seal;
+        seal.set_secret(secret);
+        return id + " " + seal.seal("lease " + id + " " + agent, url).value();
     }
     static bool soon(const std::function<bool()>& is_so, milliseconds most = milliseconds(10'000)) {
         const auto until = clock::now() + most;
@@ -40,6 +49,9 @@ class agent_leases_on_redis : public testing::Test {
         }
         return true;
     }
+
+    static constexpr const char* secret = "what all nodes share";
+    inline static const std::string other_id = std::string(32, 'b');
 
     std::optional<tests::redis_process> redis_;
     std::atomic<int> warnings_{0};
@@ -79,6 +91,7 @@ TEST_F(agent_leases_on_redis, take_waits_a_little_for_a_node_that_is_about_to_be
     patient.address = redis_->address();
     patient.wait = milliseconds(5'000);
     agent_leases two(patient);
+    two.set_secret(secret);
     std::thread ends([&] {
         std::this_thread::sleep_for(milliseconds(100));
         held.reset();
@@ -101,7 +114,8 @@ TEST_F(agent_leases_on_redis, that_of_a_node_which_died_runs_out) {
     agent_leases_options silent;
     silent.address = redis_->address();
     redis_link link(silent.address, milliseconds(1000));
-    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", "dead http://gone:1", "PX", "300"}));
+    ASSERT_TRUE(
+        link.call({"SET", "semantic:lease:a", lease_of(other_id, "http://gone:1"), "PX", "300"}));
     const auto one = node();
     EXPECT_EQ(one->take("a").url, "http://gone:1");
     EXPECT_TRUE(soon([&] { return one->take("a").mine != nullptr; }));
@@ -191,17 +205,18 @@ TEST_F(agent_leases_on_redis, one_that_another_node_has_now_is_lost_and_left_to_
     const auto one = node();
     auto held = one->take("a").mine;
     redis_link link(redis_->address(), milliseconds(1000));
-    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", "other http://other:1", "PX", "60000"}));
+    const std::string theirs = lease_of(other_id, "http://other:1");
+    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", theirs, "PX", "60000"}));
     EXPECT_TRUE(soon([&] { return one->counts().lost == 1; }));
     EXPECT_EQ(one->take("a").url, "http://other:1");
     held.reset();
     EXPECT_TRUE(soon([&] { return one->counts().held == 0; }));
-    EXPECT_EQ(link.call({"GET", "semantic:lease:a"})->text, "other http://other:1");
+    EXPECT_EQ(link.call({"GET", "semantic:lease:a"})->text, theirs);
 }
 
 TEST_F(agent_leases_on_redis, what_is_no_url_of_a_node_is_told_to_nobody) {
     redis_link link(redis_->address(), milliseconds(1000));
-    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", "other javascript:alert(1)"}));
+    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", lease_of(other_id, "javascript:alert(1)")}));
     const auto claim = node()->take("a");
     EXPECT_TRUE(claim.is_elsewhere);
     EXPECT_EQ(claim.url, "");
@@ -209,10 +224,52 @@ TEST_F(agent_leases_on_redis, what_is_no_url_of_a_node_is_told_to_nobody) {
 
 TEST_F(agent_leases_on_redis, a_node_that_was_started_anew_sends_nobody_to_itself) {
     redis_link link(redis_->address(), milliseconds(1000));
-    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", "before http://one:8001"}));
+    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", lease_of(other_id, "http://one:8001")}));
     const auto claim = node("http://one:8001")->take("a");
     EXPECT_TRUE(claim.is_elsewhere);
     EXPECT_EQ(claim.url, "");
+}
+
+// Redis is reached without TLS: whoever writes there must send nobody's request and key anywhere.
+TEST_F(agent_leases_on_redis, one_that_no_node_has_signed_counts_for_nothing) {
+    redis_link link(redis_->address(), milliseconds(1000));
+    const auto one = node("http://one:8001");
+    redis_seal stranger;
+    stranger.set_secret("another object store's");
+    const std::string url = "http://203.0.113.66:8001";
+    redis_seal late([] { return std::int64_t{1'000'000'000}; });
+    late.set_secret(secret);
+    const std::string good = lease_of(other_id, url);
+    std::string changed = good;
+    changed.back() = '2';
+    for (const std::string& forged :
+         {other_id + " " + url, "x " + url, std::string(), std::string(70'000, 'x'), changed,
+          other_id + " " + stranger.seal("lease " + other_id + " a", url).value(),
+          other_id + " " + late.seal("lease " + other_id + " a", url).value(),
+          lease_of(other_id, url, "of another agent"),
+          std::string(32, 'c') + good.substr(other_id.size())}) {
+        ASSERT_TRUE(link.call({"SET", "semantic:lease:a", forged}));
+        std::this_thread::sleep_for(milliseconds(forged.size() > 60'000 ? 600 : 0));
+        const auto claim = one->take("a");
+        EXPECT_FALSE(claim.mine) << forged.substr(0, 200);
+        EXPECT_FALSE(claim.is_elsewhere) << forged.substr(0, 200);
+        EXPECT_EQ(claim.url, "");
+        std::this_thread::sleep_for(milliseconds(forged.size() > 60'000 ? 600 : 0));
+    }
+    ASSERT_TRUE(link.call({"SET", "semantic:lease:a", good}));
+    EXPECT_EQ(one->take("a").url, url);
+    EXPECT_EQ(warnings_, 2) << "one of the forgeries, one of the reply without an end";
+}
+
+TEST_F(agent_leases_on_redis, without_the_common_secret_none_is_taken) {
+    agent_leases_options how;
+    how.address = redis_->address();
+    agent_leases one(how);
+    EXPECT_FALSE(one.take("a").mine);
+    redis_link link(redis_->address(), milliseconds(1000));
+    EXPECT_EQ(link.call({"GET", "semantic:lease:a"})->is, redis_reply::kind::nothing);
+    one.set_secret(secret);
+    EXPECT_TRUE(one.take("a").mine);
 }
 
 TEST_F(agent_leases_on_redis, of_many_nodes_and_threads_one_has_an_agent_at_a_time) {

@@ -41,11 +41,25 @@ class news_on_redis : public testing::Test {
         how.forget_after = forget_after;
         how.pause = milliseconds(50);
         how.on_warning = [this](const std::string&) { ++warnings_; };
-        return std::make_unique<node_news>(how);
+        auto made = std::make_unique<node_news>(how);
+        made->set_secret(secret);
+        return made;
+    }
+    /// As a node of the same object store publishes it.
+    static std::string sealed(const std::string& channel, const std::string& text) {
+        redis_seal seal;
+        seal.set_secret(secret);
+        return seal.seal(channel, text).value();
+    }
+    static redis_result<redis_reply> publish(redis_link& link, const std::string& channel,
+                                             const std::string& text) {
+        return link.call({"PUBLISH", channel, sealed(channel, text)});
     }
     static bool hears(const node_news& node, std::size_t others) {
         return soon([&] { return node.nodes().size() == others + 1; });
     }
+
+    static constexpr const char* secret = "what all nodes share";
 
     std::optional<tests::redis_process> redis_;
     std::atomic<int> warnings_{0};
@@ -85,8 +99,7 @@ TEST_F(news_on_redis, one_that_leaves_is_gone_at_once_and_one_that_dies_after_a_
     ASSERT_TRUE(hears(*one, 1));
     EXPECT_LT(clock::now() - before, milliseconds(900));
     redis_link dead(redis_->address(), milliseconds(1000));
-    ASSERT_TRUE(dead.call(
-        {"PUBLISH", "semantic:nodes:0", std::string(32, 'a') + " here http://gone:1 {}"}));
+    ASSERT_TRUE(publish(dead, "semantic:nodes:0", std::string(32, 'a') + " here http://gone:1 {}"));
     ASSERT_TRUE(hears(*one, 2));
     ASSERT_TRUE(hears(*one, 1));
 }
@@ -113,29 +126,55 @@ TEST_F(news_on_redis, what_is_told_of_agents_reaches_the_others_and_not_who_tell
 TEST_F(news_on_redis, what_makes_no_sense_is_passed_over) {
     const auto one = node();
     redis_link stranger(redis_->address(), milliseconds(1000));
-    ASSERT_TRUE(soon([&] {
-        return stranger.call({"PUBLISH", "semantic:nodes:0", "a b"})->number;
-    }));
+    ASSERT_TRUE(soon([&] { return publish(stranger, "semantic:nodes:0", "a b")->number; }));
     for (const std::string& text :
          {std::string(), std::string(" "), std::string("x"), std::string("x here"),
           std::string("x here javascript:alert(1) {}"),
           std::string(std::string(32, 'a') + " here javascript:1 {}"),
           std::string(32, 'a') + " here - " + std::string(node_news::says_bytes_max + 1, 'x')})
-        stranger.call({"PUBLISH", "semantic:nodes:0", text});
+        publish(stranger, "semantic:nodes:0", text);
     for (const char* text : {"", "x", "x saved", "x eaten agents/a"})
-        stranger.call({"PUBLISH", "semantic:agents:0", text});
-    stranger.call({"PUBLISH", "semantic:nodes:0",
-                   std::string(32, 'b') + " here - " + std::string(4096, 'x')});
+        publish(stranger, "semantic:agents:0", text);
+    publish(stranger, "semantic:nodes:0",
+            std::string(32, 'b') + " here - " + std::string(4096, 'x'));
     ASSERT_TRUE(soon([&] { return one->nodes().size() > 1; }));
     for (const known_node& each : one->nodes()) EXPECT_TRUE(each.is_self || each.says.size() > 1);
     EXPECT_EQ(one->counts().heard, 0U);
+}
+
+TEST_F(news_on_redis, what_no_node_has_signed_is_not_heard) {
+    const auto one = node();
+    std::atomic<int> heard{0};
+    const auto following = one->follow([&](const agent_news&) { ++heard; });
+    redis_link stranger(redis_->address(), milliseconds(1000));
+    const std::string id = random_id();
+    const std::string sign = id + " here http://203.0.113.66:8001 {}";
+    const std::string news = id + " erased agents/a";
+    redis_seal other;
+    other.set_secret("another object store's");
+    for (const auto& [channel, text] :
+         {std::pair<std::string, std::string>{"semantic:nodes:0", sign},
+          {"semantic:nodes:0", other.seal("semantic:nodes:0", sign).value()},
+          {"semantic:nodes:0", sealed("semantic:nodes:1", sign)},
+          {"semantic:nodes:0", std::string(100'000, 'x')},
+          {"semantic:agents:0", news},
+          {"semantic:agents:0", other.seal("semantic:agents:0", news).value()},
+          {"semantic:agents:0", sealed("semantic:nodes:0", news)}})
+        ASSERT_TRUE(soon([&, &to = channel, &said = text] {
+            return stranger.call({"PUBLISH", to, said})->number > 0;
+        }));
+    // What is signed is, behind all of it.
+    ASSERT_TRUE(soon([&] { return publish(stranger, "semantic:agents:0", news)->number > 0; }));
+    ASSERT_TRUE(soon([&] { return heard == 1; }));
+    EXPECT_EQ(one->nodes().size(), 1u);
+    EXPECT_EQ(one->counts().heard, 1U);
 }
 
 TEST_F(news_on_redis, no_more_nodes_are_remembered_than_may_be) {
     const auto one = node({}, std::chrono::hours(1), std::chrono::minutes(2));
     redis_link stranger(redis_->address(), milliseconds(1000));
     const auto says = [&](const std::string& id) {
-        return stranger.call({"PUBLISH", "semantic:nodes:0", id + " here - {}"});
+        return publish(stranger, "semantic:nodes:0", id + " here - {}");
     };
     const std::string first = random_id();
     ASSERT_TRUE(soon([&] { return says(first)->number > 0; }));
@@ -155,7 +194,7 @@ TEST_F(news_on_redis, no_more_news_wait_for_a_receiver_than_may) {
     redis_link stranger(redis_->address(), milliseconds(1000));
     const std::string id = random_id();
     const auto says = [&] {
-        return stranger.call({"PUBLISH", "semantic:agents:0", id + " saved agents/a"});
+        return publish(stranger, "semantic:agents:0", id + " saved agents/a");
     };
     ASSERT_TRUE(soon([&] { return says()->number > 0; }));
     ASSERT_TRUE(soon([&] { return is_in.load(); }));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "server/handlers/routes.hpp"
 #include "server/http/middleware.hpp"
 #include "storage/files/checksum.hpp"
 #include "tests/server/test_server.hpp"
@@ -39,6 +40,21 @@ TEST(refuse_admin, only_the_key_or_a_lone_user_of_this_machine_may) {
         {"127.0.0.1", {}, "s3cret", {{"x-api-key", "s3cret"}}, 401},
         {"0.0.0.0", {"k"}, "s3cret", {{"X-Admin-Key", "s3cret"}}, 0},
         {"127.0.0.1", {}, "s3cret", {{"x-admin-key", "s3cret"}, {"origin", "http://a"}}, 0},
+        {"127.0.0.1", {}, "", {{"host", "LOCALHOST"}}, 0},
+        {"127.0.0.1", {}, "", {{"host", "[::1]:8001"}}, 0},
+        {"127.0.0.1", {}, "", {{"host", "semantic.example"}}, 403},
+        {"127.0.0.1", {}, "", {{"host", "localhost.semantic.example"}}, 403},
+        {"127.0.0.1", {}, "", {{"host", "192.168.1.2"}}, 403},
+        {"127.0.0.1", {}, "", {{"host", ""}}, 403},
+        {"127.0.0.1", {}, "", {{"x-forwarded-for", "203.0.113.1"}}, 403},
+        {"127.0.0.1", {}, "", {{"Forwarded", "for=203.0.113.1"}}, 403},
+        {"127.0.0.1", {}, "", {{"X-Real-IP", "203.0.113.1"}}, 403},
+        {"127.0.0.1", {}, "", {{"via", "1.1 proxy"}}, 403},
+        {"127.0.0.1",
+         {},
+         "s3cret",
+         {{"host", "semantic.example"}, {"via", "1.1 proxy"}, {"x-admin-key", "s3cret"}},
+         0},
     };
     for (const access_case& one : cases) {
         config settings;
@@ -47,14 +63,60 @@ TEST(refuse_admin, only_the_key_or_a_lone_user_of_this_machine_may) {
         settings.admin_key = one.admin_key;
         request incoming;
         incoming.fields = one.fields;
+        if (!incoming.field("host")) incoming.fields.emplace_back("host", "localhost:8001");
         auto refused = refuse_admin(settings, incoming);
         EXPECT_EQ(refused ? refused->status : 0, one.status)
             << one.host << " " << one.admin_key << " " << one.fields.size();
     }
 }
 
+TEST(refuse_admin, a_target_in_absolute_form_names_the_host) {
+    config settings;
+    request incoming;
+    incoming.fields = {{"host", "localhost"}};
+    incoming.target = "http://semantic.example/admin/usage";
+    EXPECT_TRUE(refuse_admin(settings, incoming));
+    incoming.target = "http://localhost:1/admin/usage";
+    EXPECT_FALSE(refuse_admin(settings, incoming));
+    incoming.target = "/admin/usage";
+    incoming.fields.clear();
+    EXPECT_TRUE(refuse_admin(settings, incoming)) << "of before HTTP/1.1: it may come from a proxy";
+}
+
+TEST(refuse_admin, whatever_is_for_administrators_asks_for_one) {
+    int found = 0;
+    for (const route& each : routes()) {
+        const bool is_theirs = each.pattern.starts_with("/admin") ||
+                               each.pattern.starts_with("/debug") ||
+                               each.pattern == "/ws/kv-events";
+        EXPECT_EQ(each.auth == auth_class::admin, is_theirs) << each.pattern;
+        found += is_theirs ? 1 : 0;
+    }
+    EXPECT_GT(found, 8);
+}
+
 std::string delete_line(const std::string& target) {
     return "DELETE " + target + " HTTP/1.1\r\nhost: localhost\r\n\r\n";
+}
+
+TEST(admin_api_guard, behind_a_proxy_nobody_is_of_this_machine) {
+    app_options options = test_server::default_options();
+    options.settings.cors_origins = {"loopback", "https://semantic.example"};
+    options.kv_events = std::make_shared<storage::kv_event_feed>();
+    test_server server(std::move(options));
+    server.ready();
+    const auto status = [&](const std::string& line, const std::string& fields) {
+        http_client client(server.port());
+        return client.request(line + " HTTP/1.1\r\n" + fields + "\r\n").status;
+    };
+    for (const char* line : {"DELETE /admin/caches", "GET /admin/usage", "GET /admin/nodes",
+                             "GET /debug/memory", "GET /metrics", "GET /ws/kv-events"}) {
+        EXPECT_EQ(status(line, "host: semantic.example\r\n"), 403) << line;
+        EXPECT_EQ(status(line, "host: localhost\r\nx-forwarded-for: 1.2.3.4\r\n"), 403) << line;
+        const int here = status(line, "host: localhost\r\n");
+        EXPECT_EQ(here, std::string_view(line).ends_with("kv-events") ? 426 : 200) << line;
+    }
+    EXPECT_EQ(status("GET /v1/models", "host: semantic.example\r\nvia: x\r\n"), 200);
 }
 
 class admin_api : public ::testing::Test {

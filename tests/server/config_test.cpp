@@ -266,11 +266,12 @@ TEST(config, no_ignored_name_is_one_of_an_option) {
 }
 
 TEST(config, flags_are_whole_names) {
-    EXPECT_EQ(fault({"--por", "1"}), "unknown option --por (see --help)");
-    EXPECT_EQ(fault({"--api-ke=hunter2"}), "unknown option --api-ke (see --help)");
+    EXPECT_EQ(fault({"--por", "1"}), "unknown option --por (did you mean --port?)");
+    EXPECT_EQ(fault({"--api-ke=hunter2"}), "unknown option --api-ke (did you mean --api-key?)");
     EXPECT_EQ(fault({"-p", "1"}), "unknown option -p (see --help)");
     config_file file("por = 1\n");
-    EXPECT_EQ(fault({"--config", file.path()}), file.path() + ":1: unknown key 'por'");
+    EXPECT_EQ(fault({"--config", file.path()}),
+              file.path() + ":1: unknown key 'por' (did you mean port?)");
 }
 
 TEST(config, flags_that_need_a_value_and_those_that_take_none) {
@@ -287,12 +288,36 @@ TEST(config, empty_flag_beats_the_environment) {
     EXPECT_TRUE(parse({"--api-key", ""}, {{"SEMANTIC_API_KEY", "k"}}).values.api_keys.empty());
 }
 
-TEST(config, unknown_names_are_errors_that_name_them) {
-    EXPECT_EQ(fault({"--prot", "1"}), "unknown option --prot (see --help)");
-    EXPECT_EQ(fault({}, {{"SEMANTIC_PROT", "1"}}),
-              "unknown environment variable SEMANTIC_PROT (see --help)");
+TEST(config, unknown_flags_and_keys_are_errors_that_name_what_was_meant) {
+    EXPECT_EQ(fault({"--prot", "1"}), "unknown option --prot (did you mean --port?)");
+    EXPECT_EQ(fault({"--cache-dri=x"}), "unknown option --cache-dri (did you mean --cache-dir?)");
+    EXPECT_EQ(fault({"--colour", "red"}), "unknown option --colour (see --help)");
+    EXPECT_EQ(fault({"--" + std::string(100, 'x'), "1"}),
+              "unknown option --" + std::string(100, 'x') + " (see --help)");
     config_file file("\nprot = 1\n");
-    EXPECT_EQ(fault({"--config", file.path()}), file.path() + ":2: unknown key 'prot'");
+    EXPECT_EQ(fault({"--config", file.path()}),
+              file.path() + ":2: unknown key 'prot' (did you mean port?)");
+}
+
+TEST(config,
+     a_variable_that_is_none_of_the_servers_is_warned_about_in_one_line_and_changes_nothing) {
+    const environment strange{{"SEMANTIC_PROT", "hunter2"},
+                              {"SEMANTIC_REAL_MODELS", "/models"},
+                              {"SEMANTIC_MLX_COLOUR", "red"},
+                              {"SEMANTIC_EMPTY_ONE", ""}};
+    const auto parsed = parse({}, strange);
+    ASSERT_EQ(parsed.warnings.size(), 1u);
+    const std::string& line = parsed.warnings[0];
+    EXPECT_NE(line.find("SEMANTIC_PROT (did you mean SEMANTIC_PORT?)"), line.npos) << line;
+    EXPECT_NE(line.find("SEMANTIC_REAL_MODELS"), line.npos) << line;
+    EXPECT_EQ(line.find("hunter2"), line.npos) << line;
+    EXPECT_EQ(line.find("EMPTY"), line.npos) << line;
+    EXPECT_EQ(line.find('\n'), line.npos);
+    EXPECT_EQ(print_config(parsed), print_config(parse({}, {})));
+    environment many;
+    for (int i = 0; i < 9; ++i) many["SEMANTIC_STRANGE_" + std::to_string(i)] = "x";
+    EXPECT_TRUE(parse({}, many).warnings.at(0).ends_with("SEMANTIC_STRANGE_7 and 1 more"))
+        << parse({}, many).warnings.at(0);
 }
 
 TEST(config, bad_values_are_errors_that_name_the_place) {

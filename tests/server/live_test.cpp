@@ -12,11 +12,20 @@ using namespace std::chrono_literals;
 using tests::get;
 using tests::http_client;
 
-std::string upgrade() {
+std::string upgrade(const std::string& more = "") {
     return get("/ws",
                "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
                "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-               "sec-websocket-protocol: semantic.v1\r\n");
+               "sec-websocket-protocol: semantic.v1\r\n" +
+                   more);
+}
+
+std::string key_field(const std::string& key) { return "x-api-key: " + key + "\r\n"; }
+
+/// A message of a client that masks with zeros.
+std::string frame_of(const std::string& text) {
+    return std::string("\x81") + static_cast<char>(0x80 | text.size()) + std::string(4, '\0') +
+           text;
 }
 
 bool becomes_true(const std::function<bool()>& what) {
@@ -69,6 +78,88 @@ TEST(live_socket, as_many_as_may_watch_do_and_one_more_is_503) {
         each->read_until("\"snapshot\"");
     }
     EXPECT_EQ(third.request(upgrade()).status, 503);
+}
+
+TEST(live_socket, of_one_key_fewer_than_all_watch_and_one_more_is_503) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"k1", "k2"};
+    options.limits.watchers_max = 4;
+    test_server server(std::move(options));
+    server.ready();
+    std::vector<std::unique_ptr<http_client>> greedy;
+    for (int i = 0; i < 3; ++i) {
+        greedy.push_back(std::make_unique<http_client>(server.port()));
+        greedy.back()->send(upgrade(key_field("k1")));
+        greedy.back()->read_until("\"snapshot\"");
+    }
+    http_client fourth(server.port()), other(server.port()), last(server.port());
+    EXPECT_EQ(fourth.request(upgrade(key_field("k1"))).status, 503);
+    other.send(upgrade(key_field("k2")));
+    other.read_until("\"snapshot\"");
+    EXPECT_EQ(last.request(upgrade(key_field("k2"))).status, 503) << "all are taken";
+}
+
+TEST(live_socket, a_key_that_is_shown_in_a_message_counts_as_one_in_the_header) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"k1"};
+    options.limits.watchers_max = 4;
+    test_server server(std::move(options));
+    server.ready();
+    std::vector<std::unique_ptr<http_client>> greedy;
+    for (int i = 0; i < 4; ++i) {
+        greedy.push_back(std::make_unique<http_client>(server.port()));
+        greedy.back()->send(upgrade());
+        greedy.back()->read_until("authenticate");
+        greedy.back()->send(frame_of(R"({"type":"authenticate","api_key":"k1"})"));
+        greedy.back()->read_until(i < 3 ? "\"snapshot\"" : "overloaded");
+    }
+}
+
+TEST(live_socket, who_shows_no_key_gives_way_to_one_who_comes) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"k1"};
+    options.limits.watchers_max = 4;
+    test_server server(std::move(options));
+    server.ready();
+    std::vector<std::unique_ptr<http_client>> strangers;
+    for (int i = 0; i < 12; ++i) {
+        strangers.push_back(std::make_unique<http_client>(server.port()));
+        strangers.back()->send(upgrade());
+        strangers.back()->read_until("authenticate");
+    }
+    EXPECT_TRUE(strangers.front()->is_closed_by_server() ||
+                strangers.front()->read_bytes(2)[0] == '\x88');
+    http_client one(server.port());
+    one.send(upgrade());
+    one.read_until("authenticate");
+    one.send(frame_of(R"({"type":"authenticate","api_key":"k1"})"));
+    one.read_until("\"snapshot\"");
+}
+
+TEST(live_socket, a_key_that_is_taken_out_of_the_key_file_ends_its_sockets_and_no_others) {
+    app_options options = test_server::default_options();
+    options.settings.file_keys = {{"old", "team"}, {"new", "team"}, {"k1", "one"}};
+    config fresh;
+    fresh.file_keys = {{"new", "team"}, {"k1", "one"}};
+    options.read_again = [&] { return fresh; };
+    const auto feed = options.feed;
+    test_server server(std::move(options));
+    server.ready();
+    http_client old_one(server.port()), said(server.port()), new_one(server.port()),
+        stays(server.port());
+    old_one.send(upgrade(key_field("old")));
+    said.send(upgrade());
+    said.read_until("authenticate");
+    said.send(frame_of(R"({"type":"authenticate","api_key":"old"})"));
+    new_one.send(upgrade(key_field("new")));
+    stays.send(upgrade(key_field("k1")));
+    for (http_client* each : {&old_one, &said, &new_one, &stays}) each->read_until("\"snapshot\"");
+    server.reload();
+    for (http_client* each : {&old_one, &said}) each->read_until("this key is none any more");
+    for (http_client* each : {&new_one, &stays}) {
+        each->send(frame_of(R"({"type":"ping"})"));
+        each->read_until("pong");
+    }
 }
 
 TEST(live_socket, nobody_is_watched_for_when_the_last_has_left) {

@@ -18,7 +18,7 @@ using tests::post;
 
 /// Connections that note when they are told to leave.
 struct crowd {
-    explicit crowd(std::size_t connections_max) : all(connections_max) {}
+    explicit crowd(std::size_t connections_max) : all(connections_max, connections_max) {}
     void come() {
         const std::size_t number = held.size();
         held.emplace_back(std::in_place, all)->on_eviction([this, number] {
@@ -36,10 +36,10 @@ TEST(places, nine_in_ten_are_for_connections_that_have_not_asked) {
     EXPECT_TRUE(some.all.has_room());
     some.come();
     EXPECT_FALSE(some.all.has_room()) << "18 are silent";
-    some.held[3]->has_asked();
+    some.held[3]->has_asked("");
     EXPECT_TRUE(some.all.has_room());
     some.come();
-    some.held[4]->has_asked();
+    some.held[4]->has_asked("");
     some.come();
     EXPECT_FALSE(some.all.has_room()) << "20 are there";
 }
@@ -47,7 +47,7 @@ TEST(places, nine_in_ten_are_for_connections_that_have_not_asked) {
 TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
     crowd some(3);
     for (int i = 0; i < 3; ++i) some.come();
-    some.held[0]->has_asked();
+    some.held[0]->has_asked("");
     some.all.evict_oldest_silent();
     EXPECT_EQ(some.told, (std::vector<std::size_t>{1}));
     EXPECT_FALSE(some.all.has_room()) << "until it is gone";
@@ -60,12 +60,27 @@ TEST(places, the_oldest_that_has_not_asked_leaves_and_each_is_told_once) {
 }
 
 TEST(places, who_has_to_leave_before_it_can_be_told_is_told_then) {
-    places one(1);
+    places one(1, 1);
     places::place early(one);
     one.evict_oldest_silent();
     bool told = false;
     early.on_eviction([&] { told = true; });
     EXPECT_TRUE(told);
+}
+
+TEST(places, one_key_never_has_all) {
+    places all(8, 6);
+    std::deque<places::place> held;
+    for (int i = 0; i < 7; ++i) held.emplace_back(all);
+    for (int i = 0; i < 6; ++i) EXPECT_TRUE(held[static_cast<std::size_t>(i)].has_asked("a")) << i;
+    EXPECT_FALSE(held[6].has_asked("a"));
+    EXPECT_TRUE(held[5].has_asked("a")) << "it has that one";
+    EXPECT_TRUE(held[6].has_asked("b"));
+    EXPECT_TRUE(held[5].has_asked("b")) << "connections of a proxy are one client's and another's";
+    EXPECT_TRUE(held[6].has_asked("a"));
+    EXPECT_FALSE(held[5].has_asked("a"));
+    held.pop_back();
+    EXPECT_TRUE(held[5].has_asked("a"));
 }
 
 app_options ten_places() {
@@ -117,6 +132,47 @@ TEST(places, connections_that_have_asked_are_not_cut_off_for_others) {
     server.engine().finish(id);
     EXPECT_EQ(working.read_reply().status, 200);
     for (http_client& one : asked) EXPECT_EQ(one.request(get("/health/live")).status, 200);
+}
+
+TEST(places, a_key_with_its_share_of_connections_is_told_so_and_another_one_comes_in) {
+    app_options options = ten_places();
+    options.settings.api_keys = {"k1", "k2"};
+    test_server server(std::move(options));
+    server.ready();
+    const auto ask = [](http_client& client, const std::string& key) {
+        return client.request(get("/v1/models", "x-api-key: " + key + "\r\n"));
+    };
+    std::deque<http_client> greedy;
+    for (int i = 0; i < 8; ++i)
+        EXPECT_EQ(ask(greedy.emplace_back(server.port()), "k1").status, 200) << i;
+    http_client ninth(server.port());
+    const auto refused = ask(ninth, "k1");
+    EXPECT_EQ(refused.status, 503);
+    EXPECT_NE(refused.body.find("connections"), std::string::npos) << refused.body;
+    EXPECT_EQ(refused.fields.at("retry-after"), "1");
+    EXPECT_TRUE(ninth.is_closed_by_server());
+    http_client other(server.port());
+    EXPECT_EQ(ask(other, "k2").status, 200);
+    EXPECT_EQ(ask(greedy.front(), "k1").status, 200);
+    greedy.pop_back();
+    for (int i = 0; i < 1000; ++i) {
+        http_client late(server.port());
+        if (ask(late, "k1").status == 200) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    FAIL() << "a place that was given back is not given again";
+}
+
+TEST(places, where_there_are_keys_who_has_none_keeps_nobody_out_by_asking_now_and_then) {
+    app_options options = ten_places();
+    options.settings.api_keys = {"k1"};
+    test_server server(std::move(options));
+    server.ready();
+    std::deque<http_client> strangers;
+    for (int i = 0; i < 30; ++i)
+        EXPECT_EQ(strangers.emplace_back(server.port()).request(get("/health/live")).status, 200);
+    http_client client(server.port());
+    EXPECT_EQ(client.request(get("/v1/models", "x-api-key: k1\r\n")).status, 200);
 }
 
 TEST(places, a_new_connection_has_the_headers_time_for_its_first_byte) {

@@ -367,5 +367,31 @@ TEST_F(response_socket_bodies, a_long_message_is_read_when_its_turn_has_come) {
     EXPECT_EQ(client.read_to_end().at("type"), "response.completed") << "and has not timed out";
 }
 
+TEST(response_socket_keys, one_that_is_taken_out_of_the_key_file_ends_its_sockets) {
+    app_options options = test_server::default_options();
+    options.settings.file_keys = {{"old", "team"}, {"new", "team"}};
+    config fresh;
+    fresh.file_keys = {{"new", "team"}};
+    options.read_again = [&] { return fresh; };
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({"Hello"});
+    socket_client revoked(server.port(), "x-api-key: old\r\n");
+    socket_client at_work(server.port(), "x-api-key: old\r\n");
+    socket_client stays(server.port(), "x-api-key: new\r\n");
+    for (socket_client* each : {&revoked, &stays}) {
+        each->ask(R"(,"input":"hi")");
+        EXPECT_EQ(each->read_to_end().at("type"), "response.completed");
+    }
+    server.engine().on_submit = nullptr;
+    at_work.ask(R"(,"input":"hi")");
+    const engine::request_id id = server.engine().wait_for_request(3);
+    server.reload();
+    EXPECT_TRUE(server.engine().wait_for_cancel(id)) << "what it asked for before";
+    EXPECT_TRUE(revoked.http().is_closed_by_server());
+    server.engine().on_submit = answer_with({"Hello"});
+    stays.ask(R"(,"input":"hi")");
+    EXPECT_EQ(stays.read_to_end().at("type"), "response.completed");
+}
+
 }  // namespace
 }  // namespace semantic::server

@@ -15,6 +15,7 @@
 #include "server/http/client_link.hpp"
 #include "server/http/event_sink.hpp"
 #include "server/http/request.hpp"
+#include "server/http/request_workers.hpp"
 #include "server/http/response.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/tokens.hpp"
@@ -91,7 +92,7 @@ template <class Parse>
 net::awaitable<std::invoke_result_t<Parse&>> parse_body(const services& with,
                                                         const request& incoming, Parse parse) {
     if (incoming.body.size() <= parse_here_bytes_max) co_return parse();
-    auto parsed = co_await run_on(with.workers, parse);
+    auto parsed = co_await run_on(choose_workers(with, incoming), parse, incoming.gone);
     if (incoming.drop_body) incoming.drop_body();
     co_return parsed;
 }

@@ -109,7 +109,8 @@ net::awaitable<reply> get_ollama_running(const services& with, const request& in
 net::awaitable<reply> post_ollama_show(const services& with, const request& incoming,
                                        client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    auto name = ollama::parse_model_name(incoming.body, limits_of(with));
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
+    auto name = co_await parse_body(with, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
     const auto models = co_await list_models(with);
     co_return reply_with(incoming, ollama::show_body(models, *name));
@@ -118,7 +119,8 @@ net::awaitable<reply> post_ollama_show(const services& with, const request& inco
 net::awaitable<reply> post_ollama_pull(const services& with, const request& incoming,
                                        client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    auto name = ollama::parse_model_name(incoming.body, limits_of(with));
+    auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
+    auto name = co_await parse_body(with, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
     const auto models = co_await list_models(with);
     if (ollama::find(models, *name) == nullptr) {

@@ -13,8 +13,9 @@
 namespace semantic::server {
 
 struct viewer {
-    bool is_admin = false;   // sees all tenants
-    std::string credential;  // else whose agents they see; see credential_of()
+    bool is_admin = false;    // sees all tenants
+    std::string credential;   // else whose agents they see; see credential_of()
+    bool sees_nodes = false;  // that share the object store, with their addresses
     auto operator<=>(const viewer&) const = default;
 };
 

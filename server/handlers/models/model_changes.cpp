@@ -9,6 +9,7 @@
 #include "protocol/models.hpp"
 #include "protocol/wire/public_text.hpp"
 #include "protocol/wire/sse.hpp"
+#include "server/handlers/answer/answer.hpp"
 #include "server/handlers/models/models.hpp"
 #include "server/http/middleware.hpp"
 #include "server/http/sse_writer.hpp"
@@ -222,7 +223,8 @@ protocol::failure none_free(const services& with, const std::string& loaded) {
 /// Changes to a model that the request names: to load one is to swap, where none is.
 net::awaitable<reply> change_model(const services& with, const request& incoming,
                                    client_link& client, bool may_replace) {
-    auto wanted = admin::parse_swap(incoming.body);
+    auto parse = [&] { return admin::parse_swap(incoming.body); };
+    auto wanted = co_await parse_body(with, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
     std::size_t slot = with.engines.usual_index();
@@ -262,7 +264,8 @@ net::awaitable<reply> post_load_model(const services& with, const request& incom
 
 net::awaitable<reply> post_unload_model(const services& with, const request& incoming,
                                         client_link& client) {
-    auto wanted = admin::parse_unload(incoming.body);
+    auto parse = [&] { return admin::parse_unload(incoming.body); };
+    auto wanted = co_await parse_body(with, incoming, parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
     std::size_t slot = with.engines.usual_index();

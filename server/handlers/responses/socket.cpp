@@ -21,6 +21,7 @@
 #include "server/http/cors.hpp"
 #include "server/http/live/message_socket.hpp"
 #include "server/http/middleware.hpp"
+#include "server/live/socket_checks.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/task_group.hpp"
 #include "server/usage/key_account.hpp"
@@ -112,6 +113,7 @@ class response_socket final : public client_link,
           answered_(socket_->executor()) {
         handshake_.engine = {};
         handshake_.method = "POST";
+        handshake_.gone = nullptr;  // of a connection that is this socket's now
     }
 
     /// Until the client has gone.
@@ -140,6 +142,9 @@ class response_socket final : public client_link,
     net::awaitable<void> wait_until_answered();
     static net::awaitable<void> answer_all(std::shared_ptr<response_socket> self);
     net::awaitable<void> answer(request& one);
+    bool has_key() const {
+        return credential_of(with_.settings, handshake_) == handshake_.credential;
+    }
     net::awaitable<reply> create(request& one, const route_match& match);
     net::awaitable<reply> steer(request& one);
     net::awaitable<reply> ask(request& one);
@@ -160,6 +165,7 @@ class response_socket final : public client_link,
     body_room::share body_share_;  // of the one message that is not small
     net::steady_timer arrived_;    // a message
     net::steady_timer answered_;   // all that had arrived
+    socket_checks::subscription checked_;
     std::deque<std::string> messages_;
     std::size_t message_bytes_ = 0;
     bool is_answering_ = false;
@@ -202,6 +208,13 @@ class response_socket::keeping final : public before_end {
 net::awaitable<void> response_socket::run() {
     with_.responses.tasks.spawn(executor(), answer_all(shared_from_this()),
                                 "responses of a WebSocket");
+    // A key that is taken out of the key file ends its sockets.
+    checked_ = with_.sockets.follow([weak = weak_from_this(), home = executor()] {
+        net::post(home, [weak] {
+            const auto self = weak.lock();
+            if (self && !self->has_key()) self->leave();
+        });
+    });
     co_await read();
     leave();
 }
@@ -309,6 +322,12 @@ net::awaitable<void> response_socket::answer(request& one) {
     one.target = one.path = "/v1/responses";
     one.id = request_id_of(request());
     const route_match match = match_route(with_.routes, one.method, one.path);
+    if (!has_key()) {
+        co_await send(error_message(
+            error_response(one, protocol::fail(errc::unauthorized, "this key is none any more"))));
+        end_request(with_, one, match, 401, clock::now() - started);
+        co_return leave();
+    }
     auto look = [&] { return responses::read_socket_message(one.body); };
     const auto message = co_await run_on(with_.workers, look);
     if (message && message->type == "response.processed") co_return;  // a client has read one

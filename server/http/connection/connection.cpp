@@ -26,7 +26,7 @@ connection::connection(net::ip::tcp::socket socket, const http_limits& limits, t
       watch_ended_(socket_.get_executor()) {}
 
 net::awaitable<bool> connection::write(std::string bytes) {
-    if (gone_) co_return false;
+    if (is_gone()) co_return false;
     deadline limit(socket_, limits_.write);
     auto [error, written] = co_await net::async_write(socket_, net::buffer(bytes), use_tuple);
     if (error) mark_gone();
@@ -34,14 +34,14 @@ net::awaitable<bool> connection::write(std::string bytes) {
 }
 
 void connection::mark_gone() {
-    gone_ = true;
+    gone_->store(true);
     keep_alive_ = false;
     if (auto notify = std::exchange(notify_, nullptr)) notify();
 }
 
 void connection::when_gone(std::function<void()> notify) {
     notify_ = std::move(notify);
-    if (gone_) mark_gone();
+    if (is_gone()) mark_gone();
 }
 
 bool connection::is_from_here() const {
@@ -136,14 +136,14 @@ net::awaitable<void> connection::stop_watching() {
 
 net::awaitable<std::optional<net::ip::tcp::socket>> connection::take_socket() {
     co_await stop_watching();
-    if (gone_ || buffer_.size() > 0) co_return std::nullopt;
+    if (is_gone() || buffer_.size() > 0) co_return std::nullopt;
     keep_alive_ = false;
     co_return std::move(socket_);
 }
 
 net::awaitable<void> connection::close() {
     boost::system::error_code ignored;  // a socket that is already closed is what we want
-    if (gone_) {
+    if (is_gone()) {
         socket_.close(ignored);
         co_return;
     }

@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 
+#include <atomic>
 #include <memory>
 #include <string_view>
 
@@ -27,13 +28,15 @@ class connection final : public client_link, public std::enable_shared_from_this
 
     net::any_io_executor executor() override { return socket_.get_executor(); }
     net::awaitable<bool> write(std::string bytes) override;
-    bool is_gone() const override { return gone_; }
+    bool is_gone() const override { return gone_->load(); }
     void when_gone(std::function<void()> notify) override;
     std::chrono::milliseconds ping_every() const override { return limits_.ping_every; }
     bool keep_alive() const override { return keep_alive_; }
     net::awaitable<std::optional<net::ip::tcp::socket>> take_socket() override;
     void streamed(int status) override { streamed_status_ = status; }
 
+    /// is_gone() for other threads.
+    std::shared_ptr<const std::atomic<bool>> gone() const { return gone_; }
     /// Whether the client, or the proxy in front of it, is on this machine.
     bool is_from_here() const;
     void begin_request(bool keep_alive);
@@ -70,7 +73,8 @@ class connection final : public client_link, public std::enable_shared_from_this
     net::steady_timer watch_ended_;
     bool watching_ = false;
     bool watch_no_more_ = false;
-    bool gone_ = false;
+    /// Set on the strand, and looked at by the workers.
+    const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
     bool keep_alive_ = true;
     bool has_asked_ = false;
     int streamed_status_ = 0;

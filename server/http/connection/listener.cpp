@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "server/http/connection/session.hpp"
+#include "server/http/shared_slots.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/runtime/tokens.hpp"
 
@@ -36,7 +37,8 @@ listener::listener(net::io_context& context, const services& with, task_group& s
       strand_(net::make_strand(context)),
       acceptor_(strand_),
       room_(strand_),
-      places_(with.settings.max_connections) {}
+      places_(with.settings.max_connections,
+              shared_slots::share(with.settings.max_connections, needs_key(with.settings))) {}
 
 void listener::open(const std::string& host, std::uint16_t port) {
     tcp::endpoint endpoint(find_address(context_, host, port), port);

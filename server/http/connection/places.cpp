@@ -11,8 +11,10 @@ constexpr std::size_t reserved_share =
 
 }  // namespace
 
-places::places(std::size_t connections_max)
-    : open_max_(connections_max), silent_max_(connections_max - connections_max / reserved_share) {}
+places::places(std::size_t connections_max, std::size_t tenant_max)
+    : open_max_(connections_max),
+      tenant_max_(tenant_max),
+      silent_max_(connections_max - connections_max / reserved_share) {}
 
 bool places::has_room() const {
     std::lock_guard lock(mutex_);
@@ -27,6 +29,15 @@ bool places::has_silent() const {
 void places::keep(slots::iterator one) {
     if (!std::exchange(one->is_silent, false)) return;
     kept_.splice(kept_.end(), silent_, one);
+}
+
+void places::give_to(const std::optional<std::string>& tenant, slot& one) {
+    if (one.tenant) {
+        const auto found = by_tenant_.find(*one.tenant);
+        if (--found->second == 0) by_tenant_.erase(found);
+    }
+    one.tenant = tenant;
+    if (tenant) ++by_tenant_[*tenant];
 }
 
 void places::evict_oldest_silent() {
@@ -49,6 +60,7 @@ places::place::place(places& of) : all_(of) {
 
 places::place::~place() {
     std::lock_guard lock(all_.mutex_);
+    all_.give_to(std::nullopt, *self_);
     (self_->is_silent ? all_.silent_ : all_.kept_).erase(self_);
 }
 
@@ -63,9 +75,15 @@ void places::place::on_eviction(std::function<void()> evict) {
     evict();
 }
 
-void places::place::has_asked() {
+bool places::place::has_asked(const std::string& tenant) {
     std::lock_guard lock(all_.mutex_);
+    if (self_->tenant != tenant) {
+        const auto found = all_.by_tenant_.find(tenant);
+        if (found != all_.by_tenant_.end() && found->second >= all_.tenant_max_) return false;
+        all_.give_to(tenant, *self_);
+    }
     all_.keep(self_);
+    return true;
 }
 
 }  // namespace semantic::server

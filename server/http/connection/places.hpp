@@ -1,12 +1,16 @@
 #pragma once
 // The places for open connections, and which connection is evicted when none is left: one that has
 // not sent a request yet, the oldest first. So silent connections, however many, keep no client
-// out. Owner: the listener. Thread: any.
+// out. Where there are keys, only a request with one counts, and no key has more than its share of
+// the places. Owner: the listener. Thread: any.
 
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <string>
 
 namespace semantic::server {
 
@@ -15,11 +19,13 @@ class places {
         std::function<void()> evict;  // empty until the connection can be told
         bool is_silent = true;        // has sent no request, and was not told to leave
         bool is_evicted = false;
+        std::optional<std::string> tenant;  // who asked last
     };
     using slots = std::list<slot>;
 
   public:
-    explicit places(std::size_t connections_max);
+    /// `tenant_max`: of the places, how many one tenant may have.
+    places(std::size_t connections_max, std::size_t tenant_max);
     places(const places&) = delete;
     places& operator=(const places&) = delete;
 
@@ -34,8 +40,9 @@ class places {
         /// `evict`: how the connection is told to leave. Called once at most, on any thread, in
         /// here where the connection is evicted already. Must not block.
         void on_eviction(std::function<void()> evict);
-        /// The header of the first request is there: the place is kept.
-        void has_asked();
+        /// The header of a request of the tenant's is there: the place is kept, and the tenant's
+        /// from now on. Returns: false where the tenant has its share of the places without it.
+        bool has_asked(const std::string& tenant);
 
       private:
         places& all_;
@@ -53,11 +60,16 @@ class places {
     /// Requires: the mutex is held.
     void keep(slots::iterator one);
 
+    /// Requires: the mutex is held.
+    void give_to(const std::optional<std::string>& tenant, slot& one);
+
     const std::size_t open_max_;
+    const std::size_t tenant_max_;
     const std::size_t silent_max_;
     mutable std::mutex mutex_;
     slots silent_;  // have sent no request; the oldest first
     slots kept_;    // have sent one, or were told to leave
+    std::map<std::string, std::size_t> by_tenant_;
 };
 
 }  // namespace semantic::server

@@ -16,6 +16,8 @@
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
 #include "server/http/middleware.hpp"
+#include "server/http/request_workers.hpp"
+#include "server/http/shared_slots.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"
 #include "server/runtime/logging.hpp"
@@ -40,8 +42,9 @@ constexpr std::size_t parse_here_bytes_max = 64 * 1024;
 constexpr std::size_t body_piece_bytes = 64 * 1024;
 
 const boost::system::error_code no_error;
-// What a client is told to wait where all places for uploads are taken.
+// What a client is told to wait where all places for uploads, or for its connections, are taken.
 constexpr std::chrono::seconds upload_wait{5};
+constexpr std::chrono::seconds connection_wait{1};
 
 /// How reading a request ended, apart from success.
 struct read_failure {
@@ -160,6 +163,7 @@ class exchange {
   private:
     net::awaitable<bool> read_header();
     net::awaitable<bool> allow_body();
+    std::optional<response> refuse_connection();
     std::optional<response> refuse_upload();
     net::awaitable<bool> read_body();
     net::awaitable<bool> read_piece(clock::duration wait);
@@ -222,6 +226,7 @@ net::awaitable<bool> exchange::read_header() {
     link_->buffer().consume(used);
     incoming_ = header_of(parser_);
     incoming_.is_local = link_->is_from_here();
+    incoming_.gone = link_->gone();
     match_ = begin_request(with_, incoming_);
     if (error) co_return co_await give_up(judged(error, late));
     std::string fault = is_folded ? "a field goes on in the next line" : fault_of_fields(incoming_);
@@ -229,7 +234,6 @@ net::awaitable<bool> exchange::read_header() {
         read_failure refused{not_http(incoming_, fault)};
         co_return co_await give_up(std::move(refused));
     }
-    place_.has_asked();
     link_->begin_request(incoming_.keep_alive && !with_.stopping.load());
     co_return true;
 }
@@ -254,16 +258,29 @@ net::awaitable<bool> exchange::read_piece(clock::duration wait) {
     co_return true;
 }
 
+/// Who has shown a key keeps its connection; where there are keys, that of anybody else may be
+/// closed for one who comes.
+std::optional<response> exchange::refuse_connection() {
+    const auto admin_key = incoming_.field("x-admin-key");
+    const bool is_admin = admin_key && is_admin_key(with_.settings, *admin_key);
+    if (!incoming_.credential && !is_admin) return std::nullopt;
+    if (place_.has_asked(is_admin ? "admin" : *incoming_.credential)) return std::nullopt;
+    link_->end_keep_alive();
+    protocol::failure full =
+        fail(errc::overloaded, "this key has as many connections open as one key may");
+    full.retry_after = connection_wait;
+    return error_response(incoming_, full);
+}
+
 /// Takes a place for a file before it is sent.
 std::optional<response> exchange::refuse_upload() {
     if (match_.found->body != body_class::file) return std::nullopt;
-    const std::int64_t most = with_.limits.uploads_max;
-    if (auto place = upload_place::take(with_.probe.uploads, most)) {
-        upload_.emplace(std::move(*place));
+    if (auto slot = with_.slots.uploads.take(incoming_.credential.value_or(""))) {
+        upload_.emplace(with_.probe.uploads, std::move(slot));
         return std::nullopt;
     }
-    protocol::failure full =
-        fail(errc::overloaded, std::to_string(most) + " files are being uploaded already");
+    protocol::failure full = fail(
+        errc::overloaded, "as many files are being uploaded already as may, of this key or of all");
     full.retry_after = upload_wait;
     return error_response(incoming_, full);
 }
@@ -306,7 +323,8 @@ net::awaitable<bool> exchange::read_file() {
         return spool_file::make(with_.spool_directory, std::move(*upload_),
                                 incoming_.engine->reserve_disk(owner));
     };
-    auto file = co_await run_on(with_.workers, make);
+    const net::any_io_executor workers = choose_workers(with_, incoming_, job_length::long_job);
+    auto file = co_await run_on(workers, make);
     upload_.reset();
     http::request_parser<http::buffer_body> parser(std::move(parser_));
     std::vector<char> piece(spool_piece_bytes);
@@ -327,7 +345,7 @@ net::awaitable<bool> exchange::read_file() {
             co_return co_await give_up(judged(error, late));
         std::string_view arrived(piece.data(), piece.size() - parser.get().body().size);
         auto keep = [&] { return (*file)->append(arrived); };
-        auto kept = co_await run_on(with_.workers, keep);
+        auto kept = co_await run_on(workers, keep);
         if (!kept) fault = kept.error();
     }
     if (fault) {
@@ -340,7 +358,8 @@ net::awaitable<bool> exchange::read_file() {
 
 net::awaitable<bool> exchange::run() {
     if (!co_await read_header()) co_return false;
-    std::optional<response> refusal = refuse_early(with_, incoming_, match_);
+    std::optional<response> refusal = refuse_connection();
+    if (!refusal) refusal = refuse_early(with_, incoming_, match_);
     if (!refusal) refusal = refuse_body(incoming_, parser_, body_bytes_max(with_, match_));
     if (!refusal) refusal = refuse_name(incoming_, match_);
     if (!refusal) refusal = refuse_upload();
@@ -361,6 +380,8 @@ net::awaitable<std::optional<response>> exchange::call_handler() {
     try {
         if (match_.found->plain != nullptr) co_return match_.found->plain(with_, incoming_);
         co_return co_await match_.found->async(with_, incoming_, *link_);
+    } catch (const work_abandoned&) {
+        co_return std::nullopt;
     } catch (const boost::system::system_error& error) {
         if (error.code() == net::error::operation_aborted) throw;  // the server stops: unwind
         fault = error.what();
@@ -399,7 +420,7 @@ net::awaitable<std::optional<std::size_t>> exchange::wanted_model() {
     if (incoming_.body.size() <= parse_here_bytes_max)
         name = look();
     else
-        name = co_await run_on(with_.workers, look);
+        name = co_await run_on(choose_workers(with_, incoming_), look);
     if (!name) co_return std::nullopt;
     co_return with_.models.list().find(*name);
 }

@@ -8,13 +8,19 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 
 #include "protocol/live/dialogue.hpp"
 #include "server/http/cors.hpp"
+#include "server/http/hosts.hpp"
 #include "server/http/live/upgrade.hpp"
 #include "server/http/middleware.hpp"
+#include "server/http/shared_slots.hpp"
 #include "server/live/live_hub.hpp"
+#include "server/live/socket_checks.hpp"
+#include "server/runtime/tenant_workers.hpp"
 #include "server/runtime/tokens.hpp"
 
 namespace semantic::server {
@@ -35,23 +41,67 @@ bool offers_subprotocol(const request& incoming) {
     return false;
 }
 
+using watcher_slot = std::unique_ptr<tenant_slots::slot>;
+
+/// The fields of a request that show a key.
+request keys_of(const request& incoming) {
+    request shown;
+    for (const char* name : {"x-api-key", "authorization"})
+        if (auto value = incoming.field(name)) shown.fields.emplace_back(name, std::move(*value));
+    return shown;
+}
+
+/// Tells a socket to leave that may not be there yet. Thread: any.
+class eviction {
+  public:
+    void ask() {
+        std::lock_guard lock(mutex_);
+        is_asked_ = true;
+        if (evict_) evict_();
+    }
+    /// `evict` only posts.
+    void attach(std::function<void()> evict) {
+        std::lock_guard lock(mutex_);
+        evict_ = std::move(evict);
+        if (is_asked_) evict_();
+    }
+
+  private:
+    std::mutex mutex_;
+    std::function<void()> evict_;
+    bool is_asked_ = false;
+};
+
 /// One client. Thread: its connection's strand, but for take(). Kept by whatever waits for it.
 class live_socket : public std::enable_shared_from_this<live_socket> {
   public:
-    live_socket(const services& with, const request& incoming, tcp::socket socket)
+    live_socket(const services& with, const request& incoming, tcp::socket socket,
+                watcher_slot slot)
         : with_(with),
+          slot_(std::move(slot)),
+          shown_(keys_of(incoming)),
           credential_(incoming.credential),
+          is_from_here_(is_asked_from_here(incoming)),
           stream_(std::move(socket)),
           greeting_(stream_.get_executor()),
           farewell_(stream_.get_executor()) {}
 
     /// Until the client has gone.
     net::awaitable<void> run(const upgrade_request* upgrade);
+    /// How the client is told to leave that has shown no key yet. From any thread.
+    std::function<void()> evict();
 
   private:
     void set_options();
     void follow(live::answer what);
+    /// Where keys are asked for, other servers are the admin's business; elsewhere that of people
+    /// at this machine.
+    viewer viewer_of(const std::string& credential) const {
+        return {false, credential, credential.empty() && is_from_here_};
+    }
     void judge(const live::shown_keys& keys);
+    bool take_slot(const std::string& tenant);
+    bool still_may();
     void watch();
     void take(live_hub::message what);
     void queue(live_hub::message what);
@@ -62,13 +112,17 @@ class live_socket : public std::enable_shared_from_this<live_socket> {
     net::awaitable<void> read();
 
     const services& with_;
+    watcher_slot slot_;
+    request shown_;                          // the key, as it was shown
     std::optional<std::string> credential_;  // absent: not known yet
+    const bool is_from_here_;                // as far as the handshake says
     websocket::stream<tcp::socket> stream_;
     net::steady_timer greeting_;
     net::steady_timer farewell_;
     live::dialogue dialogue_;
     viewer who_;
     live_hub::subscription watching_;
+    socket_checks::subscription checked_;
     int turn_ = 0;  // of subscriptions: what is still on its way for an earlier one counts no more
     std::deque<live_hub::message> queue_;
     std::optional<live::close_code> ending_;  // set: nothing more is taken or queued
@@ -98,10 +152,18 @@ net::awaitable<void> live_socket::run(const upgrade_request* upgrade) {
     greeting_.async_wait([self = shared_from_this()](boost::system::error_code cancelled) {
         if (!cancelled) self->follow(self->dialogue_.waited());
     });
-    who_.credential = credential_.value_or("");
+    who_ = viewer_of(credential_.value_or(""));
+    checked_ = with_.sockets.follow([weak = weak_from_this(), home = stream_.get_executor()] {
+        net::post(home, [weak] {
+            if (const auto self = weak.lock()) self->still_may();
+        });
+    });
     follow(dialogue_.opened(credential_.has_value(), clock::now()));
     co_await read();
+    checked_ = {};
+    slot_ = nullptr;
     watching_ = {};
+    ++turn_;
     greeting_.cancel();
     farewell_.cancel();
     hang_up();
@@ -114,7 +176,7 @@ net::awaitable<void> live_socket::read() {
         if (error) co_return;  // to a message that is too long Beast has replied with a close
         const auto bytes = buffer.cdata();
         const std::string_view text(static_cast<const char*>(bytes.data()), count);
-        if (!ending_)
+        if (!ending_ && still_may())
             follow(stream_.got_text() ? dialogue_.said(text, clock::now())
                                       : dialogue_.said_binary());
         buffer.consume(count);
@@ -133,33 +195,74 @@ void live_socket::judge(const live::shown_keys& keys) {
     if (keys.admin_key) {
         if (!is_admin_key(with_.settings, *keys.admin_key))
             return follow(dialogue_.refused("Invalid admin key"));
-        who_ = {true, {}};
+        if (!take_slot("admin")) return;
+        who_ = {true, {}, true};
         return follow(dialogue_.welcomed(true));
     }
-    request shown;
-    if (keys.api_key) shown.fields = {{"x-api-key", *keys.api_key}};
-    const auto credential = credential_of(with_.settings, shown);
-    if (!credential) return follow(dialogue_.refused("this is no valid key"));
-    who_ = {false, *credential};
+    shown_ = {};
+    if (keys.api_key) shown_.fields = {{"x-api-key", *keys.api_key}};
+    credential_ = credential_of(with_.settings, shown_);
+    if (!credential_) return follow(dialogue_.refused("this is no valid key"));
+    if (!take_slot(*credential_)) return;
+    who_ = viewer_of(*credential_);
     follow(dialogue_.welcomed(false));
+}
+
+/// In place of the one that it has: where keys are asked for, that may be evicted. Returns: whether
+/// it has one; else the client is told.
+bool live_socket::take_slot(const std::string& tenant) {
+    slot_ = nullptr;
+    slot_ = with_.slots.watchers.take(tenant);
+    if (slot_) return true;
+    queue(std::make_shared<const std::string>(
+        live::error_message("overloaded", "as many watch this server as may, of this key or all")));
+    end(live::close_code::try_again);
+    return false;
+}
+
+/// Whether the key that was shown is one still: it may have been taken out of the key file. If not,
+/// the client is told.
+bool live_socket::still_may() {
+    if (ending_) return false;
+    if (who_.is_admin || !credential_) return true;
+    if (credential_of(with_.settings, shown_) == credential_) return true;
+    follow(dialogue_.refused("this key is none any more"));
+    return false;
+}
+
+std::function<void()> live_socket::evict() {
+    return [weak = weak_from_this(), home = stream_.get_executor()] {
+        net::post(home, [weak] {
+            if (const auto self = weak.lock()) self->end(live::close_code::try_again);
+        });
+    };
 }
 
 void live_socket::watch() {
     greeting_.cancel();
     watching_ = {};
-    auto to = [weak = weak_from_this(), executor = stream_.get_executor(),
-               turn = ++turn_](live_hub::message what) {
-        net::post(executor, [weak, turn, what = std::move(what)] {
+    const net::any_io_executor home = stream_.get_executor();
+    auto to = [weak = weak_from_this(), home, turn = ++turn_](live_hub::message what) {
+        net::post(home, [weak, turn, what = std::move(what)] {
             auto self = weak.lock();
             if (self && self->turn_ == turn) self->take(what);
         });
     };
-    watching_ = with_.live.subscribe(with_, who_, std::move(to));
+    // The snapshot takes as long as there are many agents.
+    auto subscribe = [self = shared_from_this(), home, turn = turn_, to = std::move(to),
+                      who = who_] {
+        auto watching = self->with_.live.subscribe(self->with_, who, to);
+        net::post(home, [self, turn, watching = std::move(watching)]() mutable {
+            if (self->turn_ == turn && !self->ending_) self->watching_ = std::move(watching);
+        });
+    };
+    net::post(with_.long_jobs.get_executor(who_.credential), std::move(subscribe));
 }
 
 void live_socket::take(live_hub::message what) {
     if (ending_) return;
     if (what == nullptr) return end(live::close_code::going_away);
+    if (!still_may()) return;
     if (queue_.size() < with_.limits.watcher_messages_max) return queue(std::move(what));
     // What is being written stays; of the rest the client learns when it connects again.
     const std::size_t left = queue_.size();
@@ -227,8 +330,6 @@ std::optional<response> refuse(const services& with, const request& incoming) {
         return refused(errc::unauthorized, "this is no valid key", 401);
     if (with.stopping.load())
         return refused(errc::shutting_down, "the server is shutting down", 503);
-    if (with.live.count() >= with.limits.watchers_max)
-        return refused(errc::overloaded, "as many watch this server as may", 503);
     return std::nullopt;
 }
 
@@ -237,6 +338,15 @@ std::optional<response> refuse(const services& with, const request& incoming) {
 net::awaitable<std::optional<response>> get_ws(const services& with, const request& incoming,
                                                client_link& client) {
     if (auto refused = refuse(with, incoming)) co_return refused;
+    // A client that has shown no key gives way to one who comes.
+    const auto leave = std::make_shared<eviction>();
+    std::function<void()> evict;
+    if (!incoming.credential) evict = [leave] { leave->ask(); };
+    auto slot = with.slots.watchers.take(incoming.credential.value_or(""), std::move(evict));
+    if (!slot)
+        co_return error_response(
+            incoming,
+            fail(errc::overloaded, "as many watch this server as may, of this key or all"), 503);
     auto socket = co_await client.take_socket();
     if (!socket)
         co_return error_response(
@@ -244,7 +354,9 @@ net::awaitable<std::optional<response>> get_ws(const services& with, const reque
             400);
     client.streamed(101);
     const upgrade_request upgrade = as_beast(incoming);
-    const auto one = std::make_shared<live_socket>(with, incoming, std::move(*socket));
+    const auto one =
+        std::make_shared<live_socket>(with, incoming, std::move(*socket), std::move(slot));
+    leave->attach(one->evict());
     co_await one->run(&upgrade);
     co_return std::nullopt;
 }

@@ -52,8 +52,8 @@ bool has_agreed(file_system& files, const std::string& directory, const std::str
 
 }  // namespace
 
-object_result<void> agree_on_secret(object_store& objects, file_system& files,
-                                    const std::string& directory) {
+object_result<std::string> agree_on_secret(object_store& objects, file_system& files,
+                                           const std::string& directory) {
     const std::string path = directory + "/" + secret_name;
     auto own = read_secret(files, path);
     if (!own) return own.error();
@@ -63,9 +63,9 @@ object_result<void> agree_on_secret(object_store& objects, file_system& files,
     if (!put) {
         if (put.error().code == object_errc::unavailable && *own &&
             has_agreed(files, directory, **own))
-            return {};
+            return offered;
         if (put.error().code != object_errc::precondition_failed) return put.error();
-        if (auto got = get_common(objects, common); !got) return got;
+        if (auto got = get_common(objects, common); !got) return got.error();
         if (common.size() != secret_bytes)
             return object_failure{object_errc::corrupt, "the object store's secret has " +
                                                             std::to_string(common.size()) +
@@ -80,11 +80,11 @@ object_result<void> agree_on_secret(object_store& objects, file_system& files,
     if (auto ok = files.make_directory(directory); !ok) return of_file(ok.error());
     if (!*own)
         if (auto ok = replace_file(files, path, common); !ok) return of_file(ok.error());
-    if (has_agreed(files, directory, common)) return {};
+    if (has_agreed(files, directory, common)) return common;
     if (auto ok = files.make_directory(directory + "/shared"); !ok) return of_file(ok.error());
     if (auto ok = replace_file(files, directory + "/" + agreed_name, sum_of(common)); !ok)
         return of_file(ok.error());
-    return {};
+    return common;
 }
 
 object_result<void> check_keys(object_store& objects) {

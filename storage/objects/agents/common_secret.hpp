@@ -9,12 +9,13 @@
 
 namespace semantic::storage {
 
-/// Blocks. Makes the directories of all machines on the store have one secret, the first one's.
+/// Blocks. Makes the directories of all machines on the store have one secret, the first one's,
+/// and returns it.
 /// To be called before the agents' store opens the directory. A directory that has agreed once does
 /// so again without an answer of the store. Errors: io where the directory has another secret,
 /// naming both ways out; those of the store.
-object_result<void> agree_on_secret(object_store& objects, file_system& files,
-                                    const std::string& directory);
+object_result<std::string> agree_on_secret(object_store& objects, file_system& files,
+                                           const std::string& directory);
 
 /// Blocks. Whether `objects` reads what the machines on the store write; a store that no machine
 /// has used yet is read by everybody. Errors: denied and corrupt where the store is encrypted with

@@ -1,6 +1,7 @@
 #include "storage/objects/redis/agent_leases.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "storage/objects/random_id.hpp"
@@ -18,10 +19,13 @@ constexpr int renewals_a_lease = 3;  // while it lasts
 // Over a key of this node's, or over none: after Redis was started anew it knows of no lease.
 constexpr const char* renew_script =
     "local v = redis.call('GET', KEYS[1]) "
-    "if v and v ~= ARGV[1] then return 0 end "
-    "redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+    "if v and string.sub(v, 1, 32) ~= ARGV[1] then return 0 end "
+    "redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1";
 constexpr const char* give_back_script =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    "local v = redis.call('GET', KEYS[1]) "
+    "if v and string.sub(v, 1, 32) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+constexpr std::size_t id_bytes = 32;  // as the scripts have it
+constexpr std::string_view no_url = "-";
 
 }  // namespace
 
@@ -38,7 +42,7 @@ bool is_node_url(std::string_view text) {
 
 agent_leases::agent_leases(agent_leases_options options)
     : options_(std::move(options)),
-      value_(random_id() + " " + options_.url),
+      id_(random_id()),
       link_(options_.address, options_.patience),
       worker_([this](std::stop_token stop) { work(std::move(stop)); }) {}
 
@@ -52,7 +56,7 @@ agent_leases::~agent_leases() {
         for (const auto& [agent, of] : entries_) held.push_back(agent);
     }
     for (const std::string& agent : held)
-        if (!link_.call({"EVAL", give_back_script, "1", key_of(agent), value_})) return;
+        if (!link_.call({"EVAL", give_back_script, "1", key_of(agent), id_})) return;
 }
 
 /// Requires: the mutex.
@@ -104,14 +108,52 @@ agent_leases::claim agent_leases::take(const std::string& agent) {
     return got;
 }
 
+/// "ID SEALED": sealed for this node and this agent alone.
+std::optional<std::string> agent_leases::value_for(const std::string& agent) const {
+    const auto sealed =
+        seal_.seal("lease " + id_ + " " + agent, options_.url.empty() ? no_url : options_.url);
+    if (!sealed) return std::nullopt;
+    return id_ + " " + *sealed;
+}
+
+/// What a lease that is not this node's says.
+agent_leases::claim agent_leases::read_claim(const std::string& agent, std::string_view value) {
+    const std::string id(value.substr(0, id_bytes));
+    value.remove_prefix(std::min(value.size(), id_bytes + 1));
+    const auto url = seal_.open("lease " + id + " " + agent, value);
+    if (!url) {
+        warn_of_forgery();
+        return {};
+    }
+    // Before a node was started anew it was another one, at the same place.
+    const bool leads_on = is_node_url(*url) && *url != options_.url;
+    return {nullptr, true, leads_on ? *url : std::string()};
+}
+
+void agent_leases::warn_of_forgery() {
+    {
+        std::lock_guard lock(mutex_);
+        ++counts_.unanswered;
+        if (std::exchange(has_warned_of_forgery_, true)) return;
+    }
+    if (options_.on_warning)
+        options_.on_warning(
+            "Redis has a lease that no server on this object store has signed, or whose clock is "
+            "a quarter of an hour away; it counts for nothing");
+}
+
 agent_leases::claim agent_leases::try_take(const std::string& agent) {
     if (auto known = take_known(agent)) return *known;
     std::lock_guard turn(calls_);
     if (auto known = take_known(agent)) return *known;
+    const auto value = value_for(agent);
+    if (!value) return {};
     const auto asked = clock::now();
     const auto reply = link_.call(
-        {"SET", key_of(agent), value_, "NX", "GET", "PX", std::to_string(options_.lasts.count())});
+        {"SET", key_of(agent), *value, "NX", "GET", "PX", std::to_string(options_.lasts.count())});
     answered(reply);
+    if (reply && reply->is != redis_reply::kind::nothing && !reply->text.starts_with(id_ + ' '))
+        return read_claim(agent, reply->text);
     std::lock_guard lock(mutex_);
     if (!reply) {
         ++counts_.unanswered;
@@ -121,13 +163,6 @@ agent_leases::claim agent_leases::try_take(const std::string& agent) {
         return {};
     }
     const bool is_new = reply->is == redis_reply::kind::nothing;
-    if (!is_new && reply->text != value_) {
-        const std::size_t blank = std::min(reply->text.find(' '), reply->text.size());
-        std::string url = reply->text.substr(std::min(blank + 1, reply->text.size()));
-        // Before a node was started anew it was another one, at the same place.
-        const bool leads_on = is_node_url(url) && url != options_.url;
-        return {nullptr, true, leads_on ? url : std::string()};
-    }
     if (is_new) ++counts_.taken;
     entry& of = entries_[agent];
     of.is = entry::state::held;
@@ -192,9 +227,11 @@ void agent_leases::work(std::stop_token stop) {
 
 void agent_leases::renew(const std::string& agent) {
     std::lock_guard turn(calls_);
+    const auto value = value_for(agent);
+    if (!value) return;
     const auto asked = clock::now();
-    const auto reply = link_.call(
-        {"EVAL", renew_script, "1", key_of(agent), value_, std::to_string(options_.lasts.count())});
+    const auto reply = link_.call({"EVAL", renew_script, "1", key_of(agent), id_, *value,
+                                   std::to_string(options_.lasts.count())});
     answered(reply);
     if (!reply) return;
     std::lock_guard lock(mutex_);
@@ -221,7 +258,7 @@ void agent_leases::give_back(const std::string& agent) {
         // Whoever takes it now asks Redis, behind this call.
         entries_[agent].is = entry::state::unsure;
     }
-    const auto reply = link_.call({"EVAL", give_back_script, "1", key_of(agent), value_});
+    const auto reply = link_.call({"EVAL", give_back_script, "1", key_of(agent), id_});
     answered(reply);
     std::lock_guard lock(mutex_);
     if (reply && is_left()) entries_.erase(agent);

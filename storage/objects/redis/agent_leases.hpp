@@ -4,7 +4,9 @@
 // the node does. Leases spare two nodes from working on the same turn; they do not decide. What a
 // node puts in the object store is put over the manifest that it has seen, so the manifest's
 // version is the fencing token of one whose lease ran out, and without an answer of Redis the nodes
-// go on. Owner: whoever opened it; it outlives every lease. Thread: any.
+// go on. A lease counts only where a node of this object store has signed it (redis_seal.hpp): one
+// that Redis, or somebody who writes there, has made up sends no client anywhere. Owner: whoever
+// opened it; it outlives every lease. Thread: any.
 
 #include <chrono>
 #include <condition_variable>
@@ -19,6 +21,7 @@
 #include <thread>
 
 #include "storage/objects/redis/redis_link.hpp"
+#include "storage/objects/redis/redis_seal.hpp"
 #include "storage/types/agent_leases_counts.hpp"
 
 namespace semantic::storage {
@@ -56,6 +59,10 @@ class agent_leases {
     agent_leases(const agent_leases&) = delete;
     agent_leases& operator=(const agent_leases&) = delete;
 
+    /// What all nodes on the object store share. Without it this node takes no leases, and heeds
+    /// none.
+    void set_secret(std::string_view secret) { seal_.set_secret(secret); }
+
     /// Blocks, as long as `wait` and twice the patience at most. `agent`: a name that no other
     /// agent of any node has.
     claim take(const std::string& agent);
@@ -82,10 +89,14 @@ class agent_leases {
     void renew(const std::string& agent);
     void give_back(const std::string& agent);
     void answered(const redis_result<redis_reply>& reply);
+    std::optional<std::string> value_for(const std::string& agent) const;
+    claim read_claim(const std::string& agent, std::string_view value);
+    void warn_of_forgery();
     std::string key_of(const std::string& agent) const { return "semantic:lease:" + agent; }
 
     const agent_leases_options options_;
-    const std::string value_;  // of this node's keys: a random name, and its URL
+    const std::string id_;  // a random name, with which the values of this node's keys begin
+    redis_seal seal_;
     redis_link link_;
     std::mutex calls_;  // one call at a time, and what is noted of its answer; before mutex_
     mutable std::mutex mutex_;  // guards what follows
@@ -94,6 +105,7 @@ class agent_leases {
     bool has_work_ = false;  // an entry is to be given back or renewed at once
     std::chrono::steady_clock::time_point silent_until_{};
     bool was_silent_ = false;  // when it was asked last
+    bool has_warned_of_forgery_ = false;
     agent_leases_counts counts_;
     std::jthread worker_;  // the last: it ends first
 };

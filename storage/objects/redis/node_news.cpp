@@ -44,6 +44,13 @@ node_news::~node_news() {
     if (speaks_) publish(node_channel_, id_ + " gone");
 }
 
+void node_news::set_secret(std::string_view secret) {
+    seal_.set_secret(secret);
+    std::lock_guard lock(mutex_);
+    is_due_ = true;
+    changed_.notify_all();
+}
+
 void node_news::describe_by(std::function<std::string()> describe) {
     {
         std::lock_guard lock(describing_);
@@ -116,7 +123,9 @@ void node_news::warn(bool& worked, bool works, const std::string& why) {
 }
 
 bool node_news::publish(const std::string& channel, const std::string& text) {
-    const auto done = link_.call({"PUBLISH", channel, text});
+    const auto sealed = seal_.seal(channel, text);
+    if (!sealed) return false;
+    const auto done = link_.call({"PUBLISH", channel, *sealed});
     warn(speaks_, done.has_value(), done ? std::string() : done.error());
     return done.has_value();
 }
@@ -187,11 +196,12 @@ void node_news::tell_receivers(std::stop_token stop) {
 }
 
 void node_news::take(const redis_listener::message& what) {
-    if (what.text.starts_with(id_ + ' ')) return;
+    const auto text = seal_.open(what.channel, what.text);
+    if (!text || text->starts_with(id_ + ' ')) return;
     if (what.channel == node_channel_)
-        take_node(what.text);
+        take_node(*text);
     else
-        take_agent(what.text);
+        take_agent(*text);
 }
 
 /// ID here URL|- TEXT, or ID gone

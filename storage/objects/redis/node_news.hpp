@@ -2,7 +2,8 @@
 // What nodes that share an object store tell each other through Redis, published and not kept: that
 // they are there and how they are, for their dashboards; and which agent one of them has just saved
 // or erased, so that the others let go of what they have of it before somebody asks. All of it is a
-// convenience: who hears nothing finds out when it next asks the object store. Owner: whoever
+// convenience: who hears nothing finds out when it next asks the object store. What no node of this
+// object store has signed (redis_seal.hpp) is not heard. Owner: whoever
 // opened it; it outlives every subscription. Thread: any.
 
 #include <chrono>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "storage/objects/redis/redis_link.hpp"
+#include "storage/objects/redis/redis_seal.hpp"
 #include "storage/types/node_news_counts.hpp"
 #include "storage/types/subscription.hpp"
 
@@ -72,6 +74,8 @@ class node_news {
     node_news(const node_news&) = delete;
     node_news& operator=(const node_news&) = delete;
 
+    /// What all nodes on the object store share. Without it nothing is told, and nothing heard.
+    void set_secret(std::string_view secret);
     /// What this node says of itself with each sign: one line, says_bytes_max at most. Called from
     /// a thread of its own, until the next call of this has returned.
     void describe_by(std::function<std::string()> describe);
@@ -105,6 +109,7 @@ class node_news {
     const std::string id_;
     const std::string node_channel_, agent_channel_;  // of the database: SELECT divides no channels
     redis_link link_;
+    redis_seal seal_;
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable_any changed_;
     std::deque<std::string> waiting_;  // texts about agents

@@ -1,6 +1,7 @@
 #include "storage/objects/redis/redis_link.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <hiredis/hiredis.h>
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::string_view scheme = "redis://";
 constexpr int database_max = 1'000'000;
+// Of one reply. Nodes ask for thousands of bytes at most, in lists of three.
+constexpr int reply_elements_max = 1024;
 
 /// Decimal digits alone, from `least` to `most`.
 std::optional<int> number_in(std::string_view text, int least, int most) {
@@ -34,27 +37,104 @@ timeval seconds_of(std::chrono::milliseconds time) {
     return {time.count() / 1000, (time.count() % 1000) * 1000};
 }
 
-redis_result<redis_reply> send(redis_connection& context, const std::vector<std::string>& words) {
+/// Makes the lists of replies, but for those that are longer than any: hiredis would take memory
+/// for as many elements as a reply's head announces. `Count` depends on hiredis' version.
+template <class Count>
+struct bounded_lists {
+    using maker = void* (*)(const redisReadTask*, Count);
+    static inline std::atomic<maker> make{nullptr};
+    static void* make_list(const redisReadTask* task, Count elements) {
+        if (elements > Count{reply_elements_max}) return nullptr;
+        return make.load()(task, elements);
+    }
+    static maker bounded(maker of_library) {
+        make = of_library;
+        return make_list;
+    }
+};
+
+template <class Count>
+void bound_lists(redisReplyObjectFunctions& functions,
+                 void* (*of_library)(const redisReadTask*, Count)) {
+    functions.createArray = bounded_lists<Count>::bounded(of_library);
+}
+
+/// hiredis has one table of functions for all readers; this is that of the readers made here.
+void bound_lists(redisReader& reader) {
+    static redisReplyObjectFunctions functions = [&] {
+        redisReplyObjectFunctions made = *reader.fn;
+        bound_lists(made, reader.fn->createArray);
+        return made;
+    }();
+    reader.fn = &functions;
+}
+
+std::string fault_of(const redis_connection& context) {
+    return std::string("Redis does not answer: ") + context->errstr;
+}
+
+/// The next reply. One that comes in drops, or without an end, is none: it may take as long and as
+/// many bytes as any, whatever Redis says. Returns: null, with `why` filled.
+redisReply* read_reply(redis_connection& context, std::chrono::milliseconds patience,
+                       std::string& why) {
+    using clock = std::chrono::steady_clock;
+    for (const auto until = clock::now() + patience;;) {
+        void* got = nullptr;
+        if (redisGetReplyFromReader(context.get(), &got) != REDIS_OK) break;
+        if (got != nullptr) return static_cast<redisReply*>(got);
+        if (context->reader->len > redis_link::reply_bytes_max) {
+            why = "Redis sends a reply of more than " +
+                  std::to_string(redis_link::reply_bytes_max) + " bytes";
+            return nullptr;
+        }
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+        pollfd waits{context->fd, POLLIN, 0};
+        const int ready = left.count() > 0 ? poll(&waits, 1, static_cast<int>(left.count())) : 0;
+        if (ready == 0) {
+            why = "Redis does not answer in " + std::to_string(patience.count()) + " ms";
+            return nullptr;
+        }
+        if (ready < 0 && errno != EINTR) break;
+        if (ready > 0 && redisBufferRead(context.get()) != REDIS_OK) break;
+    }
+    why = fault_of(context);
+    return nullptr;
+}
+
+bool write_command(redis_connection& context, const std::vector<std::string>& words) {
     std::vector<const char*> texts;
     std::vector<std::size_t> sizes;
     for (const std::string& word : words) {
         texts.push_back(word.data());
         sizes.push_back(word.size());
     }
+    const int count = static_cast<int>(words.size());
+    if (redisAppendCommandArgv(context.get(), count, texts.data(), sizes.data()) != REDIS_OK)
+        return false;
+    for (int done = 0; done == 0;)
+        if (redisBufferWrite(context.get(), &done) != REDIS_OK) return false;
+    return true;
+}
+
+redis_result<redis_reply> send(redis_connection& context, const std::vector<std::string>& words,
+                               std::chrono::milliseconds patience) {
     struct frees {
         void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
     };
-    const std::unique_ptr<redisReply, frees> got(static_cast<redisReply*>(redisCommandArgv(
-        context.get(), static_cast<int>(words.size()), texts.data(), sizes.data())));
+    std::string why;
+    std::unique_ptr<redisReply, frees> got;
+    if (write_command(context, words))
+        got.reset(read_reply(context, patience, why));
+    else
+        why = fault_of(context);
     if (got == nullptr) {
-        std::string why = std::string("Redis does not answer: ") + context->errstr;
         context.reset();
         return why;
     }
     redis_reply reply;
     switch (got->type) {
         case REDIS_REPLY_ERROR: {
-            std::string why = "Redis refuses " + words.front() + ": " + got->str;
+            why = "Redis refuses " + words.front() + ": " + got->str;
             context.reset();  // loading, or without a right that it may have at the next try
             return why;
         }
@@ -82,10 +162,11 @@ redis_result<redis_connection> connect(const redis_address& address,
         return "Redis at " + address.host + ":" + std::to_string(address.port) +
                " cannot be reached: " + context->errstr;
     redisSetTimeout(context.get(), seconds_of(patience));
+    bound_lists(*context->reader);
     if (!address.password.empty())
-        if (auto ok = send(context, {"AUTH", address.password}); !ok) return ok.error();
+        if (auto ok = send(context, {"AUTH", address.password}, patience); !ok) return ok.error();
     if (address.database != 0)
-        if (auto ok = send(context, {"SELECT", std::to_string(address.database)}); !ok)
+        if (auto ok = send(context, {"SELECT", std::to_string(address.database)}, patience); !ok)
             return ok.error();
     return context;
 }
@@ -150,7 +231,7 @@ redis_result<redis_reply> redis_link::call(const std::vector<std::string>& words
         if (!made) return made.error();
         context_ = std::move(*made);
     }
-    return send(context_, words);
+    return send(context_, words, patience_);
 }
 
 redis_listener::redis_listener(redis_address address, std::vector<std::string> channels,
@@ -193,8 +274,11 @@ redis_result<std::optional<redis_listener::message>> redis_listener::next(
             freeReplyObject(reply);
             if (!refusal.empty()) return fail("Redis refuses SUBSCRIBE: " + refusal);
             if (found) return {found};
+            if (clock::now() > until) return std::optional<message>();
             continue;
         }
+        if (context_->reader->len > redis_link::reply_bytes_max)
+            return fail("Redis sends a message that has no end");
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
         pollfd waits{context_->fd, POLLIN, 0};
         const int ready = poll(&waits, 1, std::max(0, static_cast<int>(left.count())));

@@ -48,6 +48,9 @@ using redis_connection = std::unique_ptr<redisContext, closes_redis>;
 
 class redis_link {
   public:
+    /// Of one reply, and of one message that is heard; beyond it the connection is broken off.
+    static constexpr std::size_t reply_bytes_max = std::size_t{64} * 1024;
+
     redis_link(redis_address address, std::chrono::milliseconds patience);
     ~redis_link();
     redis_link(const redis_link&) = delete;

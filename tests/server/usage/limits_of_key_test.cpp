@@ -166,7 +166,11 @@ TEST(limits_of_key, metrics_are_for_whom_the_operator_says) {
     far.fields = {{"x-admin-key", ""}};
     EXPECT_EQ(refuse_reader(settings, far)->status, 403) << "no admin-key is set: none fits";
     far.is_local = true;
+    EXPECT_EQ(refuse_reader(settings, far)->status, 403) << "it does not ask for this machine";
+    far.fields = {{"host", "localhost:8001"}};
     EXPECT_FALSE(refuse_reader(settings, far));
+    far.fields.emplace_back("x-forwarded-for", "203.0.113.1");
+    EXPECT_EQ(refuse_reader(settings, far)->status, 403) << "a proxy asks for somebody else";
 }
 
 TEST(limits_of_key, the_key_file_and_the_log_level_are_read_again_and_faults_change_nothing) {

@@ -1,0 +1,24 @@
+#pragma once
+// What clients share and no tenant may have all of, each kind with its slots. Owner: app. Thread:
+// any.
+
+#include "server/http/limits.hpp"
+#include "server/usage/tenant_slots.hpp"
+
+namespace semantic::server {
+
+struct shared_slots {
+    /// `has_keys`: tenants are told apart. Without keys everybody is one.
+    shared_slots(const http_limits& limits, bool has_keys)
+        : watchers(limits.watchers_max, share(limits.watchers_max, has_keys)),
+          uploads(limits.uploads_max, share(limits.uploads_max, has_keys)) {}
+
+    static std::size_t share(std::size_t all, bool has_keys) {
+        return has_keys ? tenant_share(all) : all;
+    }
+
+    tenant_slots watchers;  // WebSockets of /ws
+    tenant_slots uploads;   // files of agents on their way in
+};
+
+}  // namespace semantic::server

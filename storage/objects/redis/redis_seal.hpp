@@ -1,0 +1,42 @@
+#pragma once
+// Signs what nodes put into Redis, and checks what they read there. Redis is reached without TLS,
+// and whoever can write to it must not be able to send a client's request and key to an address of
+// his own: only a node that has read the object store's secret (agents/common_secret.hpp) makes a
+// signature. A signature holds for its purpose and for a quarter of an hour, so that the address
+// of a node that is gone leads nowhere for long. Thread: any.
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace semantic::storage {
+
+class redis_seal {
+  public:
+    /// Of clocks of two nodes, and of what Redis repeats.
+    static constexpr std::int64_t seconds_max = 900;
+
+    /// `unix_seconds`: empty means the system's clock.
+    explicit redis_seal(std::function<std::int64_t()> unix_seconds = {});
+
+    /// Until it is called nothing is signed, and nothing believed.
+    void set_secret(std::string_view secret);
+    bool has_secret() const;
+
+    /// Returns: "TIME SIGNATURE TEXT"; nothing without a secret. `purpose`: one line.
+    std::optional<std::string> seal(std::string_view purpose, std::string_view text) const;
+    /// Returns: the text, where a node of this object store has sealed it for this purpose lately.
+    std::optional<std::string> open(std::string_view purpose, std::string_view sealed) const;
+
+  private:
+    std::string key() const;
+
+    const std::function<std::int64_t()> unix_seconds_;
+    mutable std::mutex mutex_;
+    std::string key_;  // guarded by mutex_; empty: no secret is known
+};
+
+}  // namespace semantic::storage
