@@ -24,8 +24,9 @@ struct request_limits {
     json_limits json;
     std::size_t messages_max = 100'000;
     std::size_t tools_max = 1'000;
-    std::size_t name_bytes_max = 128;  // of a tool
-    std::size_t id_bytes_max = 512;    // model, tool call ids, user ids
+    std::size_t name_bytes_max = 128;        // of a tool
+    std::size_t id_bytes_max = 512;          // model, user ids
+    std::size_t call_id_bytes_max = 65'536;  // some servers keep their state in the ids of calls
     std::size_t stops_max = 64;
     std::size_t stop_bytes_max = 1'024;
     std::size_t stop_tokens_max = 1'024;
@@ -49,6 +50,8 @@ struct answer_request {
     std::optional<std::size_t> tool_calls_max;
     /// As generation_request has it.
     std::shared_ptr<storage::work_budget> budget{};
+    /// Types of tools, items and blocks that the model is not told of: the reply names them.
+    std::vector<std::string> left_out{};
 
     /// Leaves what the reply needs in place and moves the rest out.
     engine::generation_request take_generation(

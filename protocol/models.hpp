@@ -38,14 +38,16 @@ struct model_card {
 
 /// Query parameters, percent-decoded; absent ones are empty optionals.
 struct models_query {
-    std::optional<std::string> limit;      // 1..1000, default 20
-    std::optional<std::string> after_id;   // the page behind this model
-    std::optional<std::string> before_id;  // the page in front of this model
+    std::optional<std::string> limit;             // 1..1000, default 20
+    std::optional<std::string> after_id;          // the page behind this model
+    std::optional<std::string> before_id;         // the page in front of this model
+    std::optional<std::string> client_version{};  // Codex asks with it, for its catalog
 };
 
 /// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…,"models":[…]}. The
-/// last has the names alone, where clients of llama.cpp and Ollama look for them.
-/// Errors: bad_value naming the query parameter.
+/// last has the names alone, where clients of llama.cpp and Ollama look for them; to Codex it is
+/// its catalog (protocol/responses/codex_catalog.hpp). Errors: bad_value naming the query
+/// parameter.
 result<std::string> models_body(const std::vector<model_card>& models, const models_query& query);
 /// Errors: not_found.
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id);

@@ -63,6 +63,9 @@ class reply_collector {
     virtual void on_text(std::string_view text) = 0;
     virtual void on_thinking(std::string_view) {}
     virtual void on_tool_call(std::string_view name, std::string_view arguments_json) = 0;
+    /// A call that a limit cut: the beginning of its arguments, as a stream would have shown it. A
+    /// dialect whose calls have objects for arguments leaves it out.
+    virtual void on_cut_call(std::string_view /*name*/, std::string_view /*arguments*/) {}
     virtual void on_choice_finished(const engine::choice_finished& /*event*/) {}
     /// Returns: the body of the 200 reply. Errors: cancelled, timeout.
     virtual result<std::string> on_finished(const engine::finished& event) = 0;

@@ -26,6 +26,11 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
     return object;
 }
 
+void add_left_out(boost::json::object& memory, const std::vector<std::string>& left_out) {
+    if (!left_out.empty())
+        memory["left_out"] = boost::json::array(left_out.begin(), left_out.end());
+}
+
 std::optional<failure> unfinished(const engine::finished& event) {
     std::string after = " after " + std::to_string(event.output_tokens) +
                         (event.output_tokens == 1 ? " token" : " tokens");

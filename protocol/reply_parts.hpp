@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/types/generation.hpp"
 #include "protocol/wire/errc.hpp"
@@ -17,6 +18,9 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
 /// The same at the end of an answer: also whether the agent's memory is on disk.
 boost::json::object memory_object(std::string_view agent, const engine::prompt_usage& usage,
                                   bool is_saved);
+
+/// The request's `left_out`, where there is any.
+void add_left_out(boost::json::object& memory, const std::vector<std::string>& left_out);
 
 /// The failure that an unfinished answer is, or nothing for a finished one.
 std::optional<failure> unfinished(const engine::finished& event);

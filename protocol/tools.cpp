@@ -37,7 +37,9 @@ std::vector<engine::tool_definition> parse_tools(const json_cursor& root,
     std::set<std::string> names;
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor item = list->item(i);
-        tools.push_back(form.parse(item));
+        auto tool = form.parse(item);
+        if (!tool) continue;
+        tools.push_back(*std::move(tool));
         if (!names.insert(tools.back().name).second)
             form.name_place(item).fail(errc::bad_value, "tool names must be unique, found " +
                                                             quoted(tools.back().name) + " twice");

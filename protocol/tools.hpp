@@ -3,6 +3,7 @@
 // Pure. All of it complains of what it reads, as json_cursor does.
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +20,8 @@ engine::tool_definition parse_function(const json_cursor& function, std::string_
 
 /// How a dialect writes one tool.
 struct tool_form {
-    std::function<engine::tool_definition(const json_cursor& item)> parse;
+    /// Returns: nothing for a tool that is left out.
+    std::function<std::optional<engine::tool_definition>(const json_cursor& item)> parse;
     std::function<json_cursor(const json_cursor& item)> name_place;
 };
 /// The list `tools` of the body, no two of which have one name.

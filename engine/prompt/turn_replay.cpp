@@ -8,6 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
+#include "engine/text/output/calls/json_stream.hpp"
+#include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/utf8_stream.hpp"
 #include "engine/text/template/template_parts.hpp"
@@ -20,7 +22,9 @@ namespace json = boost::json;
 
 struct spoken_call {
     std::string name;
-    std::optional<json::value> arguments;  // nothing when they are no JSON
+    std::string written;  // its arguments
+    bool is_cut = false;  // it has no end, and clients may have been shown nothing of it
+    std::optional<json::value> arguments{};  // nothing when they are no JSON
 };
 
 /// What a turn says, without how it is written.
@@ -30,10 +34,20 @@ struct spoken_turn {
     std::vector<spoken_call> calls;
 };
 
-void add_call(spoken_turn& to, const std::string& name, const std::string& arguments_json) {
+std::optional<json::value> parsed(std::string_view text) {
     boost::system::error_code error;
-    json::value arguments = json::parse(arguments_json, error);
-    to.calls.push_back({name, error ? std::nullopt : std::optional(std::move(arguments))});
+    json::value value = json::parse(text, error);
+    return error ? std::nullopt : std::optional(std::move(value));
+}
+
+void add_call(spoken_turn& to, const std::string& name, const std::string& arguments_json) {
+    to.calls.push_back({name, arguments_json, false, parsed(arguments_json)});
+}
+
+/// What a client may send back for it that has to have an object: its beginning.
+void add_cut_call(spoken_turn& to, const spoken_call& begun) {
+    const auto object = completed_object(begun.written);
+    to.calls.push_back({begun.name, begun.written, true, parsed(object.value_or("{}"))});
 }
 
 spoken_turn spoken_in(const message& from) {
@@ -48,36 +62,69 @@ spoken_turn spoken_in(const message& from) {
     return said;
 }
 
-/// `sampled`: what the model wrote, without the start of its turn. What a client was shown of it is
-/// UTF-8, whatever bytes were sampled.
-spoken_turn spoken_in(std::string_view sampled, const answer_format& format,
-                      const offered_tools& tools) {
+/// Puts together what clients were shown of a turn.
+class shown_turn {
+  public:
+    void take(const std::vector<answer_piece>& pieces) {
+        for (const answer_piece& piece : pieces)
+            std::visit([this](const auto& one) { add(one); }, piece);
+    }
+    spoken_turn finish() {
+        close();
+        said_.thinking = trimmed(said_.thinking);
+        return std::move(said_);
+    }
+
+  private:
+    void add(const answer_text& piece) { open_ += piece.text; }
+    void add(const answer_thinking& piece) { said_.thinking += piece.text; }
+    void add(const answer_call_begun& piece) {
+        close();
+        begun_ = spoken_call{piece.name, {}, true};
+    }
+    void add(const answer_call_arguments& piece) {
+        if (begun_) begun_->written += piece.text;
+    }
+    void add(const answer_call_dropped&) {
+        if (begun_) add_cut_call(said_, *begun_);
+        begun_.reset();
+    }
+    void add(const answer_call& piece) {
+        close();
+        begun_.reset();
+        add_call(said_, piece.name, piece.arguments_json);
+    }
+    void close() {
+        said_.text += trimmed(open_);
+        open_.clear();
+    }
+
+    spoken_turn said_;
+    std::string open_;  // text up to the next call
+    std::optional<spoken_call> begun_;
+};
+
+/// Each of the ways in which a turn may have been shown. `sampled`: what the model wrote, without
+/// the start of its turn. What a client was shown of it is UTF-8, whatever bytes were sampled.
+std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format& format,
+                                  const offered_tools& tools) {
     utf8_stream characters;
     std::string text = characters.push(sampled);
     text += characters.finish();
-    auto parser = make_output_parser(format, tools);
-    spoken_turn said;
-    std::string open;  // text up to the next call
-    const auto close = [&] {
-        said.text += trimmed(open);
-        open.clear();
+    bool is_open = false;  // something of it was held back
+    const auto read = [&](bool was_cut) {
+        auto parser = make_output_parser(format, tools, {.shows_progress = true});
+        shown_turn shown;
+        shown.take(parser->push(text));
+        const std::vector<answer_piece> rest = was_cut ? parser->cut_off() : parser->finish();
+        is_open = !rest.empty();
+        shown.take(rest);
+        return shown.finish();
     };
-    const auto take = [&](const std::vector<answer_piece>& pieces) {
-        for (const answer_piece& piece : pieces) {
-            if (const auto* shown = std::get_if<answer_text>(&piece)) open += shown->text;
-            if (const auto* thought = std::get_if<answer_thinking>(&piece))
-                said.thinking += thought->text;
-            if (const auto* call = std::get_if<answer_call>(&piece)) {
-                close();
-                add_call(said, call->name, call->arguments_json);
-            }
-        }
-    };
-    take(parser->push(text));
-    take(parser->finish());
-    close();
-    said.thinking = trimmed(said.thinking);
-    return said;
+    std::vector<spoken_turn> ways{read(false)};
+    // Where a limit ended it inside of a call, the beginning of that is no text.
+    if (is_open) ways.push_back(read(true));
+    return ways;
 }
 
 bool is_same(const json::value& a, const json::value& b);
@@ -102,14 +149,50 @@ bool is_same(const json::value& a, const json::value& b) {
     return a == b;
 }
 
+std::string compacted(std::string_view text) {
+    json_stream checked;
+    std::string out;
+    for (const char c : text) checked.push(c, out);
+    return out;
+}
+
+/// Whether a number of `compact` has more digits than a double holds.
+bool has_long_number(std::string_view compact) {
+    constexpr std::size_t digits_held = 15;
+    bool in_string = false;
+    std::size_t digits = 0;
+    for (std::size_t i = 0; i < compact.size(); ++i) {
+        const char c = compact[i];
+        if (in_string && c == '\\') ++i;
+        if (c == '"') in_string = !in_string;
+        const bool is_digit = !in_string && c >= '0' && c <= '9';
+        digits = is_digit ? digits + 1 : c == '.' ? digits : 0;
+        if (digits > digits_held) return true;
+    }
+    return false;
+}
+
+bool is_same(const spoken_call& asked, const spoken_call& sampled) {
+    if (asked.name != sampled.name) return false;
+    if (sampled.is_cut && asked.written == sampled.written) return true;
+    if (!asked.arguments || !sampled.arguments) return false;
+    if (!is_same(*asked.arguments, *sampled.arguments)) return false;
+    const std::string written = compacted(asked.written);
+    return !has_long_number(written) || sampled.is_cut || written == compacted(sampled.written);
+}
+
+/// Calls without an end may be missing, for replies in one piece may leave them out.
 bool is_same(const spoken_turn& asked, const spoken_turn& sampled) {
-    if (asked.text != sampled.text || asked.calls.size() != sampled.calls.size()) return false;
+    if (asked.text != sampled.text) return false;
     if (!asked.thinking.empty() && asked.thinking != sampled.thinking) return false;
-    return std::ranges::equal(asked.calls, sampled.calls,
-                              [](const spoken_call& a, const spoken_call& b) {
-                                  return a.name == b.name && a.arguments && b.arguments &&
-                                         is_same(*a.arguments, *b.arguments);
-                              });
+    auto call = asked.calls.begin();
+    for (const spoken_call& each : sampled.calls) {
+        if (call != asked.calls.end() && is_same(*call, each))
+            ++call;
+        else if (!each.is_cut)
+            return false;
+    }
+    return call == asked.calls.end();
 }
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
@@ -133,6 +216,9 @@ std::uint64_t hash_of(const json::value& value) {
             hash += mixed(hash_of(member.value()), std::string_view(member.key()));
     return hash;
 }
+
+/// Of what turns have in common of which a call may be missing.
+std::uint64_t text_hash_of(const spoken_turn& turn) { return mixed(0, turn.text); }
 
 /// Of what turns have in common that say the same, so that each is compared with few others.
 std::uint64_t hash_of(const spoken_turn& turn) {
@@ -183,30 +269,44 @@ std::size_t replay_turns(conversation& chat, const marked_text& memory,
     const std::string_view text = memory.bytes();
     const answer_format format = family.answers();
     const offered_tools tools(chat.tools);
-    std::vector<spoken_turn> said;
-    std::unordered_map<std::uint64_t, std::vector<std::size_t>> places;  // of `said`, by hash
+    std::vector<std::vector<spoken_turn>> said;
+    // Of `said`, in order: by all that a turn says, and, where a call of it was cut and may be
+    // missing, by its text.
+    std::unordered_map<std::uint64_t, std::vector<std::size_t>> indices;
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);
         whole.remove_prefix(std::min(whole.size(), family.turn_begin().size()));
-        said.push_back(spoken_in(whole, format, tools));
-        places[hash_of(said.back())].push_back(said.size() - 1);
+        said.push_back(shown_of(whole, format, tools));
+        for (const spoken_turn& shown : said.back()) {
+            const bool is_cut =
+                std::ranges::any_of(shown.calls, [](const auto& call) { return call.is_cut; });
+            auto& bucket = indices[is_cut ? text_hash_of(shown) : hash_of(shown)];
+            if (bucket.empty() || bucket.back() != said.size() - 1)
+                bucket.push_back(said.size() - 1);
+        }
     }
     std::size_t next = 0, found = 0;
     for (message& from : chat.messages) {
         if (from.from != role::assistant) continue;
         const spoken_turn asked = spoken_in(from);
-        const auto alike = places.find(hash_of(asked));
-        if (alike == places.end()) continue;
-        const auto& all = alike->second;
-        for (auto at = std::ranges::lower_bound(all, next); at != all.end(); ++at) {
-            const std::size_t i = *at;
-            if (!is_same(asked, said[i])) continue;
-            from.as_sampled = text.substr(turns[i].begin, turns[i].end - turns[i].begin);
-            from.as_sampled_content = ranges_within(memory.content(), turns[i].begin, turns[i].end);
-            next = i + 1;
-            ++found;
-            break;
+        const auto is_it = [&](const spoken_turn& shown) { return is_same(asked, shown); };
+        std::optional<std::size_t> first;
+        for (const std::uint64_t hash : {hash_of(asked), text_hash_of(asked)}) {
+            const auto alike = indices.find(hash);
+            if (alike == indices.end()) continue;
+            const auto& all = alike->second;
+            const auto begin = std::ranges::lower_bound(all, next);
+            const auto same = std::find_if(begin, all.end(), [&](std::size_t i) {
+                return std::ranges::any_of(said[i], is_it);
+            });
+            if (same != all.end() && (!first || *same < *first)) first = *same;
         }
+        if (!first) continue;
+        const sampled_turn& turn = turns[*first];
+        from.as_sampled = text.substr(turn.begin, turn.end - turn.begin);
+        from.as_sampled_content = ranges_within(memory.content(), turn.begin, turn.end);
+        next = *first + 1;
+        ++found;
     }
     return found;
 }

@@ -34,7 +34,8 @@ std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_b
 
 /// Sets message::as_sampled, with its content, in each assistant message of `chat` that says the
 /// same as one of `turns` of `text`, taken in order. The same is: equal text but for white space at
-/// both ends, the same calls with arguments of equal value, and equal reasoning or none. `text`:
+/// both ends, the same calls with arguments of equal value, and equal reasoning or none. A call
+/// that was cut is sent back as it was shown, as the object that begins so, or not at all. `text`:
 /// see remembered_text(). Returns: how many messages were found.
 std::size_t replay_turns(conversation& chat, const marked_text& text,
                          std::span<const sampled_turn> turns, const chat_template& family);

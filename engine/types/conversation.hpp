@@ -20,7 +20,7 @@ struct thinking_part {
 struct tool_call_part {
     std::string id;
     std::string name;
-    std::string arguments_json;  // a JSON object
+    std::string arguments_json;  // a JSON object; else as the model wrote it, cut off or misspelled
 };
 struct tool_result_part {
     std::string tool_call_id;

@@ -48,7 +48,9 @@ void parse_chat(const json_cursor& root, const request_limits& limits, generate_
         root.place("prompt").fail(errc::missing_field, "required, unless there are messages");
     anthropic::messages_limits chat_limits;
     static_cast<request_limits&>(chat_limits) = limits;
-    request.chat = anthropic::parse_conversation(root, chat_limits);
+    left_out_names left_out;
+    request.chat = anthropic::parse_conversation(root, chat_limits, left_out);
+    request.left_out = left_out.take();
     if (request.append)
         for (const char* first : {"system", "tools"})
             if (auto field = root.find(first))
@@ -119,8 +121,9 @@ result<generate_request> parse_generate(std::string_view body, const request_lim
 
 std::string generate_stream::on_admitted(const engine::admitted& event) {
     prompt_tokens_ = event.usage.prompt_tokens;
-    return event_of("start", {{"agent_id", event.agent.str()},
-                              {"semantic", memory_object(event.agent.str(), event.usage)}});
+    json::object memory = memory_object(event.agent.str(), event.usage);
+    add_left_out(memory, left_out_);
+    return event_of("start", {{"agent_id", event.agent.str()}, {"semantic", std::move(memory)}});
 }
 
 std::string generate_stream::on_text(std::string_view text) {
@@ -198,6 +201,7 @@ result<std::string> generate_collector::on_finished(const engine::finished& even
     for (auto& [key, value] : ending(event, usage_.prompt_tokens, !calls_.empty()))
         body.emplace(key, std::move(value));
     json::object memory = memory_object(agent_, usage_, event.saved);
+    add_left_out(memory, left_out_);
     body["semantic"] = std::move(memory);
     return to_text(body);
 }

@@ -6,6 +6,7 @@
 
 #include "engine/types/conversation.hpp"
 #include "protocol/anthropic/messages.hpp"
+#include "protocol/history/parts.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::anthropic {
@@ -16,6 +17,11 @@ namespace semantic::protocol::anthropic {
 /// order.
 /// - System blocks are joined by a line break; a system message among the others stays where it is.
 /// - The billing line at the head of a system text or block is left out (without_billing_line).
-engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits);
+/// - Pictures and PDFs are told by a line, save in the newest message, where they are refused in
+/// the
+///   words that clients know. Blocks of tools that the vendor's servers ran are told in a line
+///   each; tools and blocks of other types are left out.
+engine::conversation parse_conversation(const json_cursor& root, const messages_limits& limits,
+                                        left_out_names& left_out);
 
 }  // namespace semantic::protocol::anthropic

@@ -111,15 +111,13 @@ std::string message_stream::on_admitted(const engine::admitted& event) {
     if (state_ != state::fresh) return {};
     state_ = state::between_blocks;
     usage_ = event.usage;
-    json::object message{{"id", options_.message_id},
-                         {"type", "message"},
-                         {"role", "assistant"},
-                         {"model", options_.model},
-                         {"content", json::array()},
-                         {"stop_reason", nullptr},
-                         {"stop_sequence", nullptr},
-                         {"usage", usage_object(usage_, 1)},
-                         {"semantic", memory_object(event.agent.str(), usage_)}};
+    json::object memory = memory_object(event.agent.str(), usage_);
+    add_left_out(memory, options_.left_out);
+    json::object message{{"id", options_.message_id},    {"type", "message"},
+                         {"role", "assistant"},          {"model", options_.model},
+                         {"content", json::array()},     {"stop_reason", nullptr},
+                         {"stop_sequence", nullptr},     {"usage", usage_object(usage_, 1)},
+                         {"semantic", std::move(memory)}};
     if (options_.diagnoses) message["diagnostics"] = diagnostics_of(usage_, options_);
     return event_of("message_start", {{"type", "message_start"}, {"message", std::move(message)}});
 }
@@ -290,6 +288,7 @@ result<std::string> message_collector::on_finished(const engine::finished& event
     }
     stop_fields stop = stop_of(event, tool_calls_ > 0);
     json::object memory = memory_object(agent_, usage_, event.saved);
+    add_left_out(memory, options_.left_out);
     json::object message{{"id", options_.message_id},
                          {"type", "message"},
                          {"role", "assistant"},

@@ -26,6 +26,7 @@ struct reply_options {
     bool hides_thinking = false;        // its blocks have no text, and a signature that carries it
     bool diagnoses = false;             // `diagnostics` says why not more was remembered
     std::string previous_message_id{};  // what the client compares with, or empty
+    std::vector<std::string> left_out{};  // answer_request::left_out
 };
 
 class message_stream final : public reply_stream {

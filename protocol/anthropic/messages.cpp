@@ -47,8 +47,9 @@ thread_fields parse_thread(const json_cursor& root, const messages_limits& limit
 
 /// The messages, and the tools of the thread that they continue.
 engine::conversation parse_chat(const json_cursor& root, const thread_fields& thread,
-                                const messages_limits& limits, const thread_tools& tools_of) {
-    engine::conversation chat = parse_conversation(root, limits);
+                                const messages_limits& limits, const thread_tools& tools_of,
+                                left_out_names& left_out) {
+    engine::conversation chat = parse_conversation(root, limits, left_out);
     if (!root.ok() || thread.continues.empty()) return chat;
     result<std::vector<engine::tool_definition>> tools = thread_not_found(thread.continues);
     if (tools_of) tools = tools_of(thread.continues);
@@ -127,15 +128,11 @@ engine::thinking_params parse_thinking(const json_cursor& root) {
     return thinking;
 }
 
-/// Whether thinking blocks come without their text.
+/// Whether thinking blocks come without their text. A display that is not known shows it.
 bool parse_display(const json_cursor& root) {
     auto field = root.find("thinking");
     auto display = field ? field->find("display") : std::nullopt;
-    if (!display) return false;
-    const std::string_view text = display->as_string();
-    if (text != "summarized" && text != "omitted")
-        display->fail(errc::bad_value, R"(must be "summarized" or "omitted", is )" + quoted(text));
-    return text == "omitted";
+    return display && display->as_string() == "omitted";
 }
 
 void parse_diagnostics(const json_cursor& root, const messages_limits& limits,
@@ -184,7 +181,9 @@ messages_request parse_root(const json_cursor& root, const messages_limits& limi
     auto max_tokens = parse_max_tokens(root, {"max_tokens", "n_predict"}, limits);
     if (!max_tokens) root.place("max_tokens").fail(errc::missing_field, "field required");
     request.max_tokens = max_tokens.value_or(0);
-    request.chat = parse_chat(root, request.thread, limits, tools_of);
+    left_out_names left_out;
+    request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
+    request.left_out = left_out.take();
     if (auto list = root.find("stop_sequences"))
         request.stop_sequences = parse_stop_list(*list, limits);
     request.ending = parse_ending(root, request.max_tokens, limits);
@@ -225,7 +224,8 @@ result<count_tokens_request> parse_count_tokens(std::string_view body,
         refuse_what_changes_the_meaning(root);
         request.model = bounded_at(root, "model", limits.id_bytes_max);
         request.thread = parse_thread(root, limits);
-        request.chat = parse_chat(root, request.thread, limits, tools_of);
+        left_out_names left_out;
+        request.chat = parse_chat(root, request.thread, limits, tools_of, left_out);
         request.thinking = parse_thinking(root);
         parse_template_values(root, request.thinking, request.chat);
         parse_end(root, {}, request.thinking.enabled.value_or(false), true, request.chat);

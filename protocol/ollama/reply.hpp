@@ -27,6 +27,7 @@ struct reply_options {
     std::chrono::system_clock::time_point asked_at{};
     /// The time, for `created_at` and the durations.
     std::function<std::chrono::system_clock::time_point()> now;
+    std::vector<std::string> left_out{};  // answer_request::left_out
 };
 
 /// The answer to nothing: that the model is loaded, which it stays.

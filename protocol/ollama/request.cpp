@@ -3,11 +3,12 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <utility>
 
 #include "protocol/answer_form.hpp"
+#include "protocol/history/open_calls.hpp"
+#include "protocol/history/parts.hpp"
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
 #include "protocol/tools.hpp"
@@ -17,57 +18,39 @@ namespace semantic::protocol::ollama {
 
 namespace {
 
+namespace json = boost::json;
+
 constexpr std::string_view latest = ":latest";
 
-void refuse_images(const json_cursor& holder) {
+/// Returns: the lines that stand for pictures, each behind a line break.
+std::string read_images(const json_cursor& holder, const history_position& position) {
+    std::string lines;
     auto images = holder.find("images");
-    if (images && parse_count(*images, 1'000) > 0)
-        images->fail(errc::unsupported, "Could not process image: this model takes text only");
+    const std::size_t count = images ? parse_count(*images, 1'000) : 0;
+    for (std::size_t i = 0; i < count; ++i) lines += "\n" + read_medium(*images, "image", position);
+    return lines;
 }
 
-/// Calls that wait for their results, oldest first. Older clients name no ids: then a result is of
-/// the oldest call of its tool, or of the oldest of all.
-class open_calls {
-  public:
-    /// Returns: the call's id.
-    std::string add(std::string id, std::string tool) {
-        if (id.empty()) id = "call_" + std::to_string(count_);
-        ++count_;
-        waiting_.push_back({id, std::move(tool)});
-        return id;
-    }
-    std::string take(const std::string& id, const std::string& tool) {
-        auto found = std::ranges::find_if(waiting_, [&](const call& each) {
-            return id.empty() ? tool.empty() || each.tool == tool : each.id == id;
-        });
-        if (found == waiting_.end()) return id.empty() ? tool : id;
-        std::string taken = std::move(found->id);
-        waiting_.erase(found);
-        return taken;
-    }
-
-  private:
-    struct call {
-        std::string id;
-        std::string tool;
-    };
-    std::deque<call> waiting_;
-    std::size_t count_ = 0;
-};
+/// `text` with those lines.
+std::string with_images(std::string text, const json_cursor& holder,
+                        const history_position& position) {
+    std::string lines = read_images(holder, position);
+    if (text.empty() && !lines.empty()) return lines.substr(1);
+    return text + lines;
+}
 
 engine::tool_call_part parse_call(const json_cursor& item, open_calls& calls,
                                   const ollama_limits& limits) {
     item.as_object();
     const json_cursor function = item.at("function");
     engine::tool_call_part call;
-    call.name = bounded_at(function, "name", limits.name_bytes_max);
+    call.name = read_call_name(function, limits.name_bytes_max);
     auto id = item.find("id");
-    call.id = calls.add(id ? parse_bounded(*id, limits.id_bytes_max) : std::string(), call.name);
-    call.arguments_json = "{}";
-    if (auto arguments = function.find("arguments")) {
-        arguments->as_object();
-        call.arguments_json = to_text(arguments->value());
-    }
+    const bool has_id = id && !(id->value().is_string() && id->as_string().empty());
+    call.id =
+        calls.add(has_id ? parse_bounded(*id, limits.call_id_bytes_max) : std::string(), call.name);
+    auto arguments = function.find("arguments");
+    call.arguments_json = arguments ? read_arguments(*arguments, limits.json) : "{}";
     return call;
 }
 
@@ -77,40 +60,54 @@ std::string optional_string(const json_cursor& object, std::string_view key) {
 }
 
 engine::message parse_assistant(const json_cursor& wire, open_calls& calls,
-                                const ollama_limits& limits) {
+                                const history_position& position, const ollama_limits& limits) {
     engine::message message{engine::role::assistant, {}};
     if (std::string thinking = optional_string(wire, "thinking"); !thinking.empty())
         message.parts.push_back(engine::thinking_part{std::move(thinking)});
     auto list = wire.find("tool_calls");
     const std::size_t count = list ? parse_count(*list, limits.tool_calls_per_message_max) : 0;
-    std::string text = optional_string(wire, "content");
+    std::string text = with_images(optional_string(wire, "content"), wire, position);
     if (!text.empty() || count == 0) message.parts.push_back(engine::text_part{std::move(text)});
     for (std::size_t i = 0; i < count; ++i)
         message.parts.push_back(parse_call(list->item(i), calls, limits));
     return message;
 }
 
-engine::message parse_tool_result(const json_cursor& wire, open_calls& calls) {
+engine::message parse_tool_result(const json_cursor& wire, open_calls& calls,
+                                  const history_position& position) {
     const std::string id = optional_string(wire, "tool_call_id");
     std::string tool = optional_string(wire, "tool_name");
     if (tool.empty()) tool = optional_string(wire, "name");
+    std::string text = with_images(string_at(wire, "content"), wire, position);
     return {engine::role::tool,
-            {engine::tool_result_part{calls.take(id, tool), string_at(wire, "content"), false}}};
+            {engine::tool_result_part{calls.take(id, tool), std::move(text), false}}};
 }
 
 engine::message parse_message(const json_cursor& wire, open_calls& calls,
-                              const ollama_limits& limits) {
+                              const history_position& position, const ollama_limits& limits) {
     wire.as_object();
-    refuse_images(wire);
     const std::string role = string_at(wire, "role");
-    if (role == "assistant") return parse_assistant(wire, calls, limits);
-    if (role == "tool") return parse_tool_result(wire, calls);
+    if (role == "assistant") return parse_assistant(wire, calls, position, limits);
+    if (role == "tool") return parse_tool_result(wire, calls, position);
     if (role != "system" && role != "user")
         wire.at("role").fail(
             errc::bad_value,
             R"(must be "system", "user", "assistant" or "tool", is )" + quoted(role));
     const auto from = role == "system" ? engine::role::system : engine::role::user;
-    return {from, {engine::text_part{string_at(wire, "content")}}};
+    return {from, {engine::text_part{with_images(string_at(wire, "content"), wire, position)}}};
+}
+
+/// The first of the messages that are to be answered: the last one, or all results that stand at
+/// the end. What an answer begins with stands behind it.
+std::size_t newest_of(const json_cursor& list, std::size_t count) {
+    const auto has_role = [&](std::size_t index, std::string_view wanted) {
+        auto role = list.item(index).find("role");
+        return role && role->value() == json::string_view(wanted);
+    };
+    std::size_t newest = count == 0 ? 0 : count - 1;
+    if (newest > 0 && has_role(newest, "assistant")) --newest;
+    while (newest > 0 && has_role(newest, "tool") && has_role(newest - 1, "tool")) --newest;
+    return newest;
 }
 
 /// `format`: "json", a schema, or nothing.
@@ -177,11 +174,15 @@ ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
     const std::size_t count = list ? parse_count(*list, limits.messages_max) : 0;
     request.is_empty = count == 0;
     open_calls calls;
+    left_out_names left_out;
+    const std::size_t newest = list ? newest_of(*list, count) : 0;
     for (std::size_t i = 0; i < count && list->ok(); ++i)
-        request.chat.messages.push_back(parse_message(list->item(i), calls, limits));
+        request.chat.messages.push_back(
+            parse_message(list->item(i), calls, {left_out, i >= newest}, limits));
     if (!root.ok() || request.is_empty) return request;
     take_opening_system_text(request.chat);
-    request.chat.tools = openai::parse_function_tools(root, limits);
+    request.chat.tools = openai::parse_function_tools(root, limits, left_out);
+    request.left_out = left_out.take();
     parse_format(root, request);
     openai::parse_tool_choice(root, request);
     if (root.ok()) parse_prompt_end(root, last_answer::goes_on, request.form, request.chat);
@@ -190,7 +191,8 @@ ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
 
 ollama_request read_generate(const json_cursor& root, const ollama_limits& limits) {
     ollama_request request = parse_common(root, limits);
-    refuse_images(root);
+    left_out_names none;
+    read_images(root, {none, true});
     refuse_field(root, "suffix", "this server continues texts; it does not fill them in");
     refuse_field(root, "template", "the model's own chat template is used; send raw with a prompt");
     if (auto context = root.find("context"); context && parse_count(*context, 1'000'000) > 0)

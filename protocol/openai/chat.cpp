@@ -112,7 +112,9 @@ chat_request parse_root(const json_cursor& root, const chat_limits& limits) {
     request.top_scores = parse_logprobs(root, limits);
     request.choices = parse_choices(root, limits);
     parse_streaming(root, request);
-    request.chat = parse_conversation(root, limits);
+    left_out_names left_out;
+    request.chat = parse_conversation(root, limits, left_out);
+    request.left_out = left_out.take();
     parse_template_values(root, request.thinking, request.chat);
     parse_response_format(root, request);
     parse_foreign_forms(root, limits, request);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "protocol/history/open_calls.hpp"
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/wire/fields.hpp"
 
@@ -29,52 +30,93 @@ wire_role parse_role(const json_cursor& message) {
 }
 
 /// One part of a content list. What a model refused to say is what it said.
-std::string parse_part(const json_cursor& part, wire_role from) {
+std::optional<std::string> parse_part(const json_cursor& part, wire_role from,
+                                      const history_position& position) {
     const std::string type = string_at(part, "type");
     if (type == "text") return string_at(part, "text");
     if (type == "refusal" && from == wire_role::assistant) return string_at(part, "refusal");
-    if (type == "image_url")
-        part.fail(errc::unsupported, "Could not process image: this model takes text only");
-    part.fail(errc::unsupported,
-              "only text is supported here, found a part of type " + quoted(type));
-    return {};
+    const std::string_view medium = medium_of(type);
+    if (medium.empty()) return std::nullopt;
+    return read_medium(part, medium, position);
 }
 
+/// A call's or result's id or name; empty where there is none.
+std::string parse_optional_name(const json_cursor& wire, const char* key, std::size_t bytes_max) {
+    auto field = wire.find(key);
+    if (!field || (field->value().is_string() && field->as_string().empty())) return {};
+    return parse_bounded(*field, bytes_max);
+}
+
+/// Reads the messages of one conversation, in order.
+class message_reader {
+  public:
+    message_reader(const chat_limits& limits, left_out_names& left_out)
+        : limits_(limits), position_{left_out} {}
+
+    engine::message read(const json_cursor& wire, bool is_newest);
+
+  private:
+    std::vector<std::string> parse_content(const json_cursor& content, wire_role from) const;
+    engine::tool_call_part make_call(std::string id, std::string name, std::string arguments);
+    engine::tool_call_part parse_function_call(std::string id, const json_cursor& function);
+    std::optional<engine::tool_call_part> parse_tool_call(const json_cursor& item);
+    std::vector<engine::tool_call_part> parse_tool_calls(const json_cursor& wire);
+    engine::message parse_assistant(const json_cursor& wire);
+    engine::message parse_tool_result(const json_cursor& wire, wire_role from);
+
+    const chat_limits& limits_;
+    history_position position_;
+    open_calls calls_;
+};
+
 /// A string, or a list of text parts.
-std::vector<std::string> parse_content(const json_cursor& content, wire_role from,
-                                       const chat_limits& limits) {
-    return parse_texts(content, limits.parts_per_message_max,
-                       [from](const json_cursor& part) { return parse_part(part, from); });
+std::vector<std::string> message_reader::parse_content(const json_cursor& content,
+                                                       wire_role from) const {
+    return parse_texts(content, limits_.parts_per_message_max, position_,
+                       [&](const json_cursor& part) { return parse_part(part, from, position_); });
+}
+
+engine::tool_call_part message_reader::make_call(std::string id, std::string name,
+                                                 std::string arguments) {
+    std::string known = calls_.add(std::move(id), name);
+    return {std::move(known), std::move(name), std::move(arguments)};
 }
 
 /// {"name", "arguments"}.
-engine::tool_call_part parse_call(const json_cursor& function, const chat_limits& limits) {
-    engine::tool_call_part call;
-    call.name = bounded_at(function, "name", limits.name_bytes_max);
-    call.arguments_json = parse_arguments(function.at("arguments"), limits.json);
-    return call;
+engine::tool_call_part message_reader::parse_function_call(std::string id,
+                                                           const json_cursor& function) {
+    auto arguments = function.find("arguments");
+    return make_call(std::move(id), read_call_name(function, limits_.name_bytes_max),
+                     arguments ? read_arguments(*arguments, limits_.json) : "{}");
 }
 
-engine::tool_call_part parse_tool_call(const json_cursor& item, const chat_limits& limits) {
+/// The call of a custom tool, whose input is a text, is that of a function with one argument.
+/// Returns: nothing for a call of another type.
+std::optional<engine::tool_call_part> message_reader::parse_tool_call(const json_cursor& item) {
     item.as_object();
-    if (auto type = item.find("type"); type && type->as_string() != "function")
-        type->fail(errc::unsupported, "only calls of type \"function\" are supported");
-    std::string id = bounded_at(item, "id", limits.id_bytes_max);
-    engine::tool_call_part call = parse_call(item.at("function"), limits);
-    call.id = std::move(id);
-    return call;
+    std::string id = parse_optional_name(item, "id", limits_.call_id_bytes_max);
+    auto type = item.find("type");
+    if (!type || type->as_string() == "function")
+        return parse_function_call(std::move(id), item.at("function"));
+    auto custom = item.find("custom");
+    if (!custom || type->as_string() != "custom") {
+        position_.left_out.add(type->as_string());
+        return std::nullopt;
+    }
+    return make_call(std::move(id), read_call_name(*custom, limits_.name_bytes_max),
+                     to_text(boost::json::object{{"input", custom->at("input").as_string()}}));
 }
 
-std::vector<engine::tool_call_part> parse_tool_calls(const json_cursor& wire,
-                                                     const chat_limits& limits) {
+std::vector<engine::tool_call_part> message_reader::parse_tool_calls(const json_cursor& wire) {
     std::vector<engine::tool_call_part> calls;
     auto list = wire.find("tool_calls");
-    const std::size_t count = list ? parse_count(*list, limits.tool_calls_per_message_max) : 0;
-    for (std::size_t i = 0; i < count; ++i) calls.push_back(parse_tool_call(list->item(i), limits));
+    const std::size_t count = list ? parse_count(*list, limits_.tool_calls_per_message_max) : 0;
+    for (std::size_t i = 0; i < count; ++i)
+        if (auto call = parse_tool_call(list->item(i))) calls.push_back(*std::move(call));
     if (auto function = wire.find("function_call")) {
-        calls.push_back(parse_call(*function, limits));
         // The older form has no ids: its results name the function.
-        calls.back().id = calls.back().name;
+        std::string name = read_call_name(*function, limits_.name_bytes_max);
+        calls.push_back(parse_function_call(std::move(name), *function));
     }
     return calls;
 }
@@ -86,68 +128,93 @@ std::string parse_reasoning(const json_cursor& wire) {
     return field ? std::string(field->as_string()) : std::string();
 }
 
-engine::message parse_assistant(const json_cursor& wire, const chat_limits& limits) {
+engine::message message_reader::parse_assistant(const json_cursor& wire) {
     engine::message message{engine::role::assistant, {}};
-    if (auto audio = wire.find("audio")) audio->fail(errc::unsupported, "audio is not supported");
     if (std::string thinking = parse_reasoning(wire); !thinking.empty())
         message.parts.push_back(engine::thinking_part{std::move(thinking)});
-    auto calls = parse_tool_calls(wire, limits);
+    auto calls = parse_tool_calls(wire);
     auto content = wire.find("content");
     auto refusal = wire.find("refusal");
+    const bool has_audio = wire.find("audio").has_value();
     if (content) {
-        for (std::string& text : parse_content(*content, wire_role::assistant, limits))
+        for (std::string& text : parse_content(*content, wire_role::assistant))
             message.parts.push_back(engine::text_part{std::move(text)});
     } else if (refusal) {
         message.parts.push_back(engine::text_part{std::string(refusal->as_string())});
-    } else if (calls.empty()) {
-        wire.at("content");  // a null is the empty answer of a model; nothing at all is a mistake
+    } else if (calls.empty() && !has_audio) {
+        // A model that ended at once, or in its reasoning, has said nothing.
         message.parts.push_back(engine::text_part{});
     }
+    if (has_audio) message.parts.push_back(engine::text_part{left_out_line("audio")});
     for (engine::tool_call_part& call : calls) message.parts.push_back(std::move(call));
     return message;
 }
 
-engine::message parse_tool_result(const json_cursor& wire, wire_role from,
-                                  const chat_limits& limits) {
-    std::string id = from == wire_role::tool ? bounded_at(wire, "tool_call_id", limits.id_bytes_max)
-                                             : bounded_at(wire, "name", limits.name_bytes_max);
-    std::string text = joined(parse_content(wire.at("content"), from, limits));
-    return {engine::role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}};
+engine::message message_reader::parse_tool_result(const json_cursor& wire, wire_role from) {
+    const bool has_id = from == wire_role::tool;
+    const std::string tool = parse_optional_name(wire, "name", limits_.name_bytes_max);
+    const std::string id =
+        has_id ? parse_optional_name(wire, "tool_call_id", limits_.call_id_bytes_max) : tool;
+    std::string call = calls_.take(id, tool);
+    if (call.empty()) bounded_at(wire, has_id ? "tool_call_id" : "name", limits_.id_bytes_max);
+    std::string text = joined(parse_content(wire.at("content"), from));
+    return {engine::role::tool,
+            {engine::tool_result_part{std::move(call), std::move(text), false}}};
 }
 
-engine::message parse_message(const json_cursor& wire, const chat_limits& limits) {
+engine::message message_reader::read(const json_cursor& wire, bool is_newest) {
     wire.as_object();
+    position_.is_newest = is_newest;
     const wire_role role = parse_role(wire);
-    if (role == wire_role::assistant) return parse_assistant(wire, limits);
+    if (role == wire_role::assistant) return parse_assistant(wire);
     if (auto calls = wire.find("tool_calls"))
         calls->fail(errc::bad_value, R"(belong in a message of role "assistant")");
     if (role == wire_role::tool || role == wire_role::function)
-        return parse_tool_result(wire, role, limits);
-    auto texts = parse_content(wire.at("content"), role, limits);
+        return parse_tool_result(wire, role);
+    auto texts = parse_content(wire.at("content"), role);
     if (role == wire_role::system)
         return {engine::role::system, {engine::text_part{joined(texts)}}};
     engine::message message{engine::role::user, {}};
     for (std::string& text : texts) message.parts.push_back(engine::text_part{std::move(text)});
+    if (message.parts.empty()) message.parts.push_back(engine::text_part{});
     return message;
 }
 
-std::vector<engine::message> parse_message_list(const json_cursor& root,
-                                                const chat_limits& limits) {
+/// The first of the messages that are to be answered: the last one, or all results that stand at
+/// the end. What an answer begins with stands behind it.
+std::size_t newest_of(const json_cursor& list, std::size_t count) {
+    const auto is_from = [&](std::size_t index, std::initializer_list<const char*> roles) {
+        auto role = list.item(index).find("role");
+        return role &&
+               std::ranges::any_of(roles, [&](const char* each) { return role->value() == each; });
+    };
+    const auto is_result = [&](std::size_t index) { return is_from(index, {"tool", "function"}); };
+    std::size_t newest = count == 0 ? 0 : count - 1;
+    if (newest > 0 && is_from(newest, {"assistant"})) --newest;
+    while (newest > 0 && is_result(newest) && is_result(newest - 1)) --newest;
+    return newest;
+}
+
+std::vector<engine::message> parse_message_list(const json_cursor& root, const chat_limits& limits,
+                                                left_out_names& left_out) {
     const json_cursor list = root.at("messages");
     const std::size_t count = parse_count(list, limits.messages_max);
     if (count == 0) list.fail(errc::bad_value, "at least one message is required");
+    const std::size_t newest = newest_of(list, count);
     std::vector<engine::message> messages;
     messages.reserve(count);
+    message_reader reader(limits, left_out);
     for (std::size_t i = 0; i < count && list.ok(); ++i)
-        messages.push_back(parse_message(list.item(i), limits));
+        messages.push_back(reader.read(list.item(i), i >= newest));
     return messages;
 }
 
 }  // namespace
 
-engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits) {
+engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits,
+                                        left_out_names& left_out) {
     engine::conversation chat;
-    chat.messages = parse_message_list(root, limits);
+    chat.messages = parse_message_list(root, limits, left_out);
     // An empty one stays: a template's own system text would stand where there is none.
     if (chat.messages.size() > 1 && chat.messages.front().from == engine::role::system) {
         std::string& text = std::get<engine::text_part>(chat.messages.front().parts[0]).text;
@@ -157,7 +224,7 @@ engine::conversation parse_conversation(const json_cursor& root, const chat_limi
             chat.messages.erase(chat.messages.begin());
         }
     }
-    chat.tools = parse_function_tools(root, limits);
+    chat.tools = parse_function_tools(root, limits, left_out);
     return chat;
 }
 

@@ -2,6 +2,7 @@
 // The parts of a chat completions body that become the prompt: messages and tools. Pure.
 
 #include "engine/types/conversation.hpp"
+#include "protocol/history/parts.hpp"
 #include "protocol/openai/chat.hpp"
 #include "protocol/wire/json.hpp"
 
@@ -14,6 +15,11 @@ namespace semantic::protocol::openai {
 ///   gives it, so that both find the same memory; later ones stay where they are.
 /// - Text parts of a system or tool message are joined by a line break.
 /// - Arguments of tool calls are rewritten as compact JSON: only their meaning is the client's.
-engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits);
+///   What is no object, since a model cut it off or misspelled it, stays as it is.
+/// - Pictures and the like are told by a line, save in the newest message, where they are refused;
+///   tools, calls and parts of other types are left out. The newest message is the last one; of
+///   results, all that stand at the end.
+engine::conversation parse_conversation(const json_cursor& root, const chat_limits& limits,
+                                        left_out_names& left_out);
 
 }  // namespace semantic::protocol::openai

@@ -83,7 +83,11 @@ std::string chat_stream::on_admitted(const engine::admitted& event) {
         // No text yet, not even an empty one: clients open a part for it, before a tool call too.
         json::object chunk = delta_chunk(options_, i, {{"role", "assistant"}, {"content", nullptr}},
                                          nullptr, nullptr);
-        if (i == 0) chunk["semantic"] = memory_object(agent_, usage_);
+        if (i == 0) {
+            json::object memory = memory_object(agent_, usage_);
+            add_left_out(memory, options_.left_out);
+            chunk["semantic"] = std::move(memory);
+        }
         bytes += event_of(std::move(chunk));
     }
     return bytes;
@@ -163,6 +167,7 @@ std::string chat_stream::on_finished(const engine::finished& event) {
     json::object last = delta_chunk(options_, 0, {}, nullptr, finish_reason(event.why, has_calls));
     // Whole once more: clients that fold chunks into one keep the last value of a field.
     json::object memory = memory_object(agent_, usage_, event.saved);
+    add_left_out(memory, options_.left_out);
     last["semantic"] = std::move(memory);
     std::string bytes = event_of(std::move(last));
     if (options_.include_usage)
@@ -217,6 +222,13 @@ void chat_collector::on_tool_call(std::string_view name, std::string_view argume
     current().calls.push_back({shown->id, std::string(name), std::move(*arguments)});
 }
 
+void chat_collector::on_cut_call(std::string_view name, std::string_view arguments) {
+    auto shown = current().parts.begin_call();
+    if (!shown) return;
+    current().parts.end_call(false);
+    current().calls.push_back({shown->id, std::string(name), std::string(arguments)});
+}
+
 void chat_collector::on_choice_finished(const engine::choice_finished& event) {
     choices_[static_cast<std::size_t>(event.choice)].why = event.why;
 }
@@ -238,7 +250,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
                 {"id", made.id},
                 {"type", "function"},
                 {"function", json::object{{"name", made.name}, {"arguments", made.arguments}}}});
-        const char* reason = finish_reason(one.why, !calls.empty());
+        const char* reason = finish_reason(one.why, one.parts.call_count() > 0);
         if (!calls.empty()) message["tool_calls"] = std::move(calls);
         json::value logprobs;
         if (one.scores) logprobs = logprobs_of(std::move(*one.scores));
@@ -251,6 +263,7 @@ result<std::string> chat_collector::on_finished(const engine::finished& event) {
     body["choices"] = std::move(choices);
     body["usage"] = usage_object(usage_, event.output_tokens, thinking_tokens_);
     json::object memory = memory_object(agent_, usage_, event.saved);
+    add_left_out(memory, options_.left_out);
     body["semantic"] = std::move(memory);
     return to_text(std::move(body));
 }

@@ -32,6 +32,7 @@ struct reply_options {
     /// Calls behind this many are left out of the reply, as the request asked.
     std::optional<std::size_t> tool_calls_max;
     int choices = 1;
+    std::vector<std::string> left_out{};  // answer_request::left_out
 };
 
 /// What of a model's words and calls a reply shows; the same for both forms.
@@ -118,6 +119,7 @@ class chat_collector final : public reply_collector {
     void on_text(std::string_view text) override;
     void on_thinking(std::string_view text) override;
     void on_tool_call(std::string_view name, std::string_view arguments_json) override;
+    void on_cut_call(std::string_view name, std::string_view arguments) override;
     void on_choice_finished(const engine::choice_finished& event) override;
     result<std::string> on_finished(const engine::finished& event) override;
 

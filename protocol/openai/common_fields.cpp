@@ -1,5 +1,6 @@
 #include "protocol/openai/common_fields.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -12,11 +13,6 @@ namespace semantic::protocol::openai {
 namespace {
 
 engine::tool_definition parse_tool(const json_cursor& tool, const request_limits& limits) {
-    const std::string type = string_at(tool, "type");
-    if (type != "function")
-        tool.at("type").fail(
-            errc::unsupported,
-            "only tools of type \"function\" are supported, found " + quoted(type));
     return parse_function(tool.at("function"), "parameters", R"({"type":"object","properties":{}})",
                           limits);
 }
@@ -55,10 +51,16 @@ engine::thinking_params parse_effort(const json_cursor& field) {
 }
 
 std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
-                                                          const request_limits& limits) {
-    const tool_form form{[&](const json_cursor& item) { return parse_tool(item, limits); },
-                         [](const json_cursor& item) { return item.at("function").at("name"); }};
-    return parse_tools(root, limits, form);
+                                                          const request_limits& limits,
+                                                          left_out_names& left_out) {
+    const auto parse = [&](const json_cursor& item) -> std::optional<engine::tool_definition> {
+        const std::string type = string_at(item, "type");
+        if (type == "function") return parse_tool(item, limits);
+        left_out.add(type);
+        return std::nullopt;
+    };
+    const auto name_of = [](const json_cursor& item) { return item.at("function").at("name"); };
+    return parse_tools(root, limits, {parse, name_of});
 }
 
 void parse_tool_choice(const json_cursor& root, answer_request& request) {
@@ -82,26 +84,31 @@ void parse_tool_choice(const json_cursor& root, answer_request& request) {
     set_tool_use(request, use, several, std::nullopt, *choice);
 }
 
-std::string parse_arguments(const json_cursor& field, const json_limits& limits) {
-    const std::string_view text = field.as_string();
-    if (text.empty()) return "{}";
-    auto parsed = parse_json(text, limits);
-    if (parsed && parsed->is_object()) return to_text(*parsed);
-    field.fail(errc::bad_value, "must be a JSON object, written as a string");
-    return "{}";
-}
-
-std::vector<std::string> parse_texts(
-    const json_cursor& content, std::size_t parts_max,
-    const std::function<std::string(const json_cursor& part)>& parse_part) {
+std::vector<std::string> parse_texts(const json_cursor& content, std::size_t parts_max,
+                                     const history_position& position,
+                                     const part_reader& parse_part) {
     if (content.value().is_string()) return {std::string(content.as_string())};
     if (!content.value().is_array())
         content.fail(errc::bad_value,
                      std::string("expected a string or a list of text parts, found ") +
                          kind_name(content.value()));
     std::vector<std::string> texts;
+    std::size_t unknown = std::string::npos;  // the first one
     const std::size_t count = parse_count(content, parts_max);
-    for (std::size_t i = 0; i < count; ++i) texts.push_back(parse_part(content.item(i)));
+    for (std::size_t i = 0; i < count; ++i) {
+        const json_cursor part = content.item(i);
+        if (auto text = parse_part(part)) {
+            texts.push_back(*std::move(text));
+            continue;
+        }
+        position.left_out.add(string_at(part, "type"));
+        unknown = std::min(unknown, i);
+    }
+    if (position.is_newest && texts.empty() && unknown != std::string::npos) {
+        const json_cursor part = content.item(unknown);
+        part.fail(errc::unsupported, "only text is supported here, found a part of type " +
+                                         quoted(string_at(part, "type")));
+    }
     return texts;
 }
 

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/types/generation.hpp"
 #include "protocol/answer_request.hpp"
+#include "protocol/history/parts.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::openai {
@@ -17,21 +19,23 @@ namespace semantic::protocol::openai {
 /// models become the nearest of the three that there are.
 engine::thinking_params parse_effort(const json_cursor& field);
 
-/// A call's arguments: a JSON object as text. Returns: compact JSON; "{}" for an empty text, which
-/// some clients send for a call without arguments.
-std::string parse_arguments(const json_cursor& field, const json_limits& limits);
-
-/// The body's `tools`, each {"type": "function", "function": {...}}.
+/// The body's `tools`, each {"type": "function", "function": {...}}. Those of other types are left
+/// out.
 std::vector<engine::tool_definition> parse_function_tools(const json_cursor& root,
-                                                          const request_limits& limits);
+                                                          const request_limits& limits,
+                                                          left_out_names& left_out);
 
 /// `tool_choice` and `parallel_tool_calls`. Requires: the request has its tools.
 void parse_tool_choice(const json_cursor& root, answer_request& request);
 
-/// A content: a string, or a list of at most `parts_max` parts, each of which `parse_part` reads.
-std::vector<std::string> parse_texts(
-    const json_cursor& content, std::size_t parts_max,
-    const std::function<std::string(const json_cursor& part)>& parse_part);
+/// Reads one part of a content; Returns: nothing for one of a type that is not known.
+using part_reader = std::function<std::optional<std::string>(const json_cursor& part)>;
+
+/// A content: a string, or a list of at most `parts_max` parts. Parts of unknown types are left
+/// out; complains where they are all that the newest message has.
+std::vector<std::string> parse_texts(const json_cursor& content, std::size_t parts_max,
+                                     const history_position& position,
+                                     const part_reader& parse_part);
 /// With a line break between them.
 std::string joined(const std::vector<std::string>& texts);
 

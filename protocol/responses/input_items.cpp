@@ -13,13 +13,11 @@
 
 namespace semantic::protocol::responses {
 
+namespace json = boost::json;
+
 namespace {
 
 using engine::role;
-
-// In front of a summary that stands for a conversation.
-constexpr std::string_view compaction_head =
-    "This is a summary of our conversation up to here:\n\n";
 
 role parse_role(const json_cursor& item) {
     const json_cursor field = item.at("role");
@@ -33,20 +31,57 @@ role parse_role(const json_cursor& item) {
 }
 
 /// One part of a content list. What a model refused to say is what it said.
-std::string parse_part(const json_cursor& part) {
+std::optional<std::string> parse_part(const json_cursor& part, const history_position& position) {
     const std::string type = string_at(part, "type");
-    if (type == "input_text" || type == "output_text" || type == "text")
-        return string_at(part, "text");
+    for (const char* text : {"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+        if (type == text) return string_at(part, "text");
     if (type == "refusal") return string_at(part, "refusal");
-    if (type == "input_image")
-        part.fail(errc::unsupported, "Could not process image: this model takes text only");
-    part.fail(errc::unsupported,
-              "only text is supported here, found a part of type " + quoted(type));
-    return {};
+    const std::string_view medium = medium_of(type);
+    if (medium.empty()) return std::nullopt;
+    return read_medium(part, medium, position);
 }
 
-std::vector<std::string> parse_content(const json_cursor& content, const response_limits& limits) {
-    return openai::parse_texts(content, limits.parts_per_item_max, parse_part);
+std::vector<std::string> parse_content(const json_cursor& content, const response_limits& limits,
+                                       const history_position& position) {
+    return openai::parse_texts(content, limits.parts_per_item_max, position,
+                               [&](const json_cursor& part) { return parse_part(part, position); });
+}
+
+/// What a tool returned: a text, a list of parts, or data of the tool's own form.
+std::string parse_output(const json_cursor& output, const response_limits& limits,
+                         const history_position& position) {
+    const json::value& value = output.value();
+    if (value.is_string()) return std::string(output.as_string());
+    const auto is_part = [](const json::value& each) {
+        return each.is_object() && each.get_object().contains("type");
+    };
+    if (value.is_array() && std::ranges::all_of(value.get_array(), is_part))
+        return openai::joined(parse_content(output, limits, position));
+    if (is_part(value) && !medium_of(string_at(output, "type")).empty())
+        return read_medium(output, medium_of(string_at(output, "type")), position);
+    return to_text(value);
+}
+
+bool has_text(const json_cursor& item, const char* key) {
+    auto field = item.find(key);
+    return field && field->value().is_string() && !field->as_string().empty();
+}
+
+/// A call that the client ran, whatever its tool: "local_shell_call", "apply_patch_call".
+bool is_clients_call(const json_cursor& item, std::string_view type) {
+    return type.ends_with("_call") && has_text(item, "call_id");
+}
+
+bool is_clients_output(const json_cursor& item, std::string_view type) {
+    return type.ends_with("_output") && has_text(item, "call_id");
+}
+
+/// Its arguments, under whichever name the type has them.
+std::string arguments_of(const json_cursor& item, const response_limits& limits) {
+    for (const char* key : {"arguments", "action", "operation"})
+        if (auto field = item.find(key)) return read_arguments(*field, limits.json);
+    if (has_text(item, "input")) return text_arguments(string_at(item, "input"));
+    return readable_members(item.value());
 }
 
 /// The texts of a reasoning item's `content`, or what its seal carries.
@@ -70,8 +105,11 @@ std::size_t bytes_of(std::string_view text) {
 /// Puts messages together from items.
 class conversation_builder {
   public:
-    conversation_builder(const response_limits& limits, const kept_sources& kept)
-        : limits_(limits), kept_(kept) {}
+    conversation_builder(const response_limits& limits, const input_context& context)
+        : limits_(limits), context_(context), position_{context.left_out} {}
+
+    /// Items from here on are the newest.
+    void begin_newest() { position_.is_newest = true; }
 
     /// The first is the system text. Others stay where they are, and are not joined to it: tools
     /// may stand between in a prompt, so that one with the first text alone, which was read ahead,
@@ -98,7 +136,8 @@ class conversation_builder {
 
     /// One that does not stand in the body: it is paid for before it is copied.
     void add_kept(const json_cursor& item) {
-        if (kept_.budget != nullptr) kept_.budget->charge_bytes(memory_of(item.value()));
+        storage::work_budget* budget = context_.kept.budget;
+        if (budget != nullptr) budget->charge_bytes(memory_of(item.value()));
         add(item);
     }
 
@@ -125,21 +164,23 @@ class conversation_builder {
         if (type == "item_reference") return add_referenced(item);
         opens_ = false;
         if (type == "reasoning") return add_reasoning(item);
-        if (type == "function_call")
-            return add_call(item, openai::parse_arguments(item.at("arguments"), limits_.json));
+        if (type == "function_call") {
+            auto arguments = item.find("arguments");
+            return add_call(item, name_of_call(item),
+                            arguments ? read_arguments(*arguments, limits_.json) : "{}");
+        }
         if (type == "custom_tool_call")
-            return add_call(item, text_arguments(item.at("input").as_string()));
-        if (type == "compaction") return add_compaction(item);
+            return add_call(item, name_of_call(item), text_arguments(item.at("input").as_string()));
         if (type == "function_call_output" || type == "custom_tool_call_output")
-            return add_output(item);
-        const json_cursor place = item.at("type");
-        place.fail(errc::unsupported, "items of type " + quoted(type) + " are not supported");
+            return add_output(item, parse_output(item.at("output"), limits_, position_));
+        if (type == "compaction") return add_compaction(item);
+        add_other(item, type);
     }
 
     /// No item that can be referred to is a reference itself.
     void add_referenced(const json_cursor& item) {
         const std::string id = bounded_at(item, "id", limits_.id_bytes_max);
-        const boost::json::value* found = kept_.item_of ? kept_.item_of(id) : nullptr;
+        const json::value* found = context_.kept.item_of ? context_.kept.item_of(id) : nullptr;
         if (found == nullptr)
             return item.at("id").fail(errc::not_found, "Item with id " + quoted(id) + " not found.",
                                       "item_not_found");
@@ -149,39 +190,63 @@ class conversation_builder {
     }
     void add_message(const json_cursor& item) {
         const role from = parse_role(item);
-        std::vector<std::string> texts = parse_content(item.at("content"), limits_);
+        std::vector<std::string> texts = parse_content(item.at("content"), limits_, position_);
         if (from != role::system)
             for (const std::string& text : texts) text_bytes_ += bytes_of(text);
         if (from == role::system) return add_system(openai::joined(texts));
         opens_ = false;
         if (from == role::user) chat_.messages.push_back({role::user, {}});
         auto& parts = from == role::user ? chat_.messages.back().parts : said().parts;
+        if (texts.empty()) texts.emplace_back();
         for (std::string& text : texts) parts.push_back(engine::text_part{std::move(text)});
     }
     void add_reasoning(const json_cursor& item) {
         std::string text = parse_reasoning(item, limits_);
         if (!text.empty()) said().parts.push_back(engine::thinking_part{std::move(text)});
     }
-    /// What this server made of a conversation stands for it.
+    /// What this server made of a conversation stands for it. Nobody but its maker can read one of
+    /// another server.
     void add_compaction(const json_cursor& item) {
-        const auto text = carried_by(item.at("encrypted_content").as_string());
-        if (!text)
-            return item.at("encrypted_content")
-                .fail(errc::bad_value, "no compaction of this server's, or damaged");
-        add_user(std::string(compaction_head) + *text);
+        const auto sealed = item.find("encrypted_content");
+        const auto text = sealed ? carried_by(sealed->as_string()) : std::nullopt;
+        if (!text) return position_.left_out.add("compaction");
+        add_user(std::string(summary_head) + *text);
     }
-    void add_call(const json_cursor& item, std::string arguments_json) {
-        said().parts.push_back(engine::tool_call_part{
-            bounded_at(item, "call_id", limits_.id_bytes_max),
-            bounded_at(item, "name", limits_.name_bytes_max), std::move(arguments_json)});
+    std::string name_of_call(const json_cursor& item) const {
+        const std::string name = read_call_name(item, limits_.name_bytes_max);
+        auto space = item.find("namespace");
+        if (!space) return name;
+        return context_.names.flat_of(std::string(space->as_string()), name);
     }
-    void add_output(const json_cursor& item) {
-        std::string id = bounded_at(item, "call_id", limits_.id_bytes_max);
-        std::string text = openai::joined(parse_content(item.at("output"), limits_));
+    void add_call(const json_cursor& item, std::string name, std::string arguments) {
+        said().parts.push_back(
+            engine::tool_call_part{bounded_at(item, "call_id", limits_.call_id_bytes_max),
+                                   std::move(name), std::move(arguments)});
+    }
+    void add_output(const json_cursor& item, std::string text) {
+        std::string id = bounded_at(item, "call_id", limits_.call_id_bytes_max);
         text_bytes_ += bytes_of(text);
         chat_.messages.push_back(
             {role::tool, {engine::tool_result_part{std::move(id), std::move(text), false}}});
     }
+    /// An item of a tool that has a type of its own, or of a type that is not known.
+    void add_other(const json_cursor& item, const std::string& type) {
+        if (is_clients_output(item, type)) {
+            auto output = item.find("output");
+            return add_output(item, output ? parse_output(*output, limits_, position_)
+                                           : readable_members(item.value()));
+        }
+        if (is_clients_call(item, type)) {
+            constexpr std::string_view call = "_call";
+            return add_call(item, type.substr(0, type.size() - call.size()),
+                            arguments_of(item, limits_));
+        }
+        if (type == "image_generation_call") return add_said(left_out_line("image"));
+        if (type.ends_with("_call")) return add_said(told_in_a_line(type, item.value()));
+        // That one is heard where it is the last item (request.hpp).
+        if (type != "compaction_trigger") position_.left_out.add(type);
+    }
+    void add_said(std::string text) { said().parts.push_back(engine::text_part{std::move(text)}); }
     /// The message of the model that an item is part of.
     engine::message& said() {
         if (chat_.messages.empty() || chat_.messages.back().from != role::assistant)
@@ -190,7 +255,8 @@ class conversation_builder {
     }
 
     const response_limits& limits_;
-    const kept_sources& kept_;
+    const input_context& context_;
+    history_position position_;
     engine::conversation chat_;
     std::size_t text_bytes_ = 0;  // of all texts but reasoning and calls
     std::optional<engine::prompt_excess> excess_;
@@ -199,26 +265,42 @@ class conversation_builder {
 
 }  // namespace
 
-std::string text_arguments(std::string_view text) {
-    return to_text(boost::json::object{{"input", text}});
+std::string text_arguments(std::string_view text) { return to_text(json::object{{"input", text}}); }
+
+namespace {
+
+bool is_output(const json_cursor& item) {
+    auto type = item.find("type");
+    return type && type->value().is_string() && type->as_string().ends_with("_output");
 }
 
-read_input parse_input(const json_cursor& root, const earlier_items& earlier,
-                       const kept_sources& kept, bool is_asked, const response_limits& limits) {
-    conversation_builder chat(limits, kept);
+/// The first of the items that are to be answered: the last one, or all outputs at the end.
+std::size_t newest_of(const json_cursor& input, std::size_t count) {
+    std::size_t newest = count == 0 ? 0 : count - 1;
+    while (newest > 0 && is_output(input.item(newest)) && is_output(input.item(newest - 1)))
+        --newest;
+    return newest;
+}
+
+}  // namespace
+
+read_input parse_input(const json_cursor& root, const input_context& context,
+                       const response_limits& limits) {
+    conversation_builder chat(limits, context);
     if (auto instructions = root.find("instructions")) {
         chat.add_system(std::string(instructions->as_string()));
         chat.check_length(*instructions);
     }
     std::size_t earlier_count = 0;
-    if (earlier.hand_over && root.ok()) {
+    if (context.earlier.hand_over && root.ok()) {
         std::optional<failure> complaint;
-        const auto found = earlier.hand_over([&](const boost::json::value& each) {
+        const auto found = context.earlier.hand_over([&](const json::value& each) {
             ++earlier_count;
             if (!complaint) chat.add_kept(json_cursor(each, "", complaint));
         });
         if (!found) complaint = found.error();
-        if (complaint) earlier.place->fail(complaint->code, complaint->what, complaint->error_code);
+        if (complaint)
+            context.earlier.place->fail(complaint->code, complaint->what, complaint->error_code);
     }
     const auto input = root.find("input");
     // Behind what was said before nothing need be said.
@@ -228,20 +310,28 @@ read_input parse_input(const json_cursor& root, const earlier_items& earlier,
         chat.check_length(*input);
     } else if (input) {
         const std::size_t count = parse_count(*input, limits.items_max);
-        for (std::size_t i = 0; i < count && input->ok(); ++i) chat.add(input->item(i));
+        const std::size_t newest = newest_of(*input, count);
+        for (std::size_t i = 0; i < count && input->ok(); ++i) {
+            if (i == newest) chat.begin_newest();
+            chat.add(input->item(i));
+        }
     }
     read_input read = chat.take();
     engine::conversation& asked = read.chat;
     asked.system = without_billing_line(std::move(asked.system));
     const auto is_system = [](const engine::message& each) { return each.from == role::system; };
-    if (is_asked && std::all_of(asked.messages.begin(), asked.messages.end(), is_system))
+    if (context.is_asked && std::all_of(asked.messages.begin(), asked.messages.end(), is_system))
         root.place("input").fail(errc::bad_value, "at least one message is required");
     return read;
 }
 
 void check_items(const json_cursor& list, const response_limits& limits) {
+    const earlier_items nothing;
     const kept_sources none;
-    conversation_builder chat(limits, none);
+    const tool_names names;
+    left_out_names left_out;
+    const input_context context{nothing, none, names, left_out, false};
+    conversation_builder chat(limits, context);
     const std::size_t count = parse_count(list, limits.items_max);
     for (std::size_t i = 0; i < count && list.ok(); ++i) chat.add(list.item(i));
 }

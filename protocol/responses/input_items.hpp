@@ -6,7 +6,9 @@
 
 #include "engine/types/conversation.hpp"
 #include "engine/types/generation.hpp"
+#include "protocol/history/parts.hpp"
 #include "protocol/responses/request.hpp"
+#include "protocol/responses/tool_names.hpp"
 #include "protocol/wire/json.hpp"
 
 namespace semantic::protocol::responses {
@@ -18,6 +20,16 @@ struct earlier_items {
     std::function<result<void>(const item_reader& read)> hand_over{};
 };
 
+/// What a request's input is read with. Views what it names.
+struct input_context {
+    const earlier_items& earlier;  // between the instructions and the input
+    const kept_sources& kept;      // where references lead, and who pays for what they bring
+    const tool_names& names;       // of the request's tools
+    left_out_names& left_out;
+    /// Somebody is to be answered, so that there is a message.
+    bool is_asked = true;
+};
+
 struct read_input {
     engine::conversation chat;
     /// Set where the texts are too long for the model; that was complained of.
@@ -25,18 +37,20 @@ struct read_input {
 };
 
 /// `root` is the whole body: its `instructions` and `input`. Complains with missing_field,
-/// bad_value, unsupported, prompt_too_long. `kept`: where references lead, and who pays for what
-/// they and `earlier` bring. `is_asked`: somebody is to be answered, so that there is a message.
-/// Throws work_limit_exceeded.
+/// bad_value, unsupported, prompt_too_long. Throws work_limit_exceeded.
 ///
 /// - `instructions` and the system and developer messages that open the input become the system
 ///   text, in that order, with an empty line between them; later ones stay where they are, and so
 ///   do all behind `earlier`.
 /// - What a model said in several items (reasoning, text, calls) is one message again.
 /// - Reasoning comes back by its text or by `encrypted_content` of this server; another server's is
-///   left out.
-read_input parse_input(const json_cursor& root, const earlier_items& earlier,
-                       const kept_sources& kept, bool is_asked, const response_limits& limits);
+///   left out, and so is its compaction.
+/// - Calls that the client ran itself, of whatever type, are calls with their outputs; what the
+///   vendor's servers ran is told in a line; items of other types are left out.
+/// - Pictures and the like are told by a line, save in the newest item (of outputs, in all that
+///   stand at the end), where they are refused.
+read_input parse_input(const json_cursor& root, const input_context& context,
+                       const response_limits& limits);
 
 /// Complains of an item of `list` that no response could be asked with.
 void check_items(const json_cursor& list, const response_limits& limits);

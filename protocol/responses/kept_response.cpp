@@ -52,13 +52,6 @@ const json::value* field_of(const json::value& object, std::string_view key) {
     return object.is_object() ? object.get_object().if_contains(key) : nullptr;
 }
 
-/// A call that a limit cut, whose arguments have no end.
-bool is_half_a_call(const json::value& item) {
-    const json::value* status = field_of(item, "status");
-    const json::value* content = field_of(item, "content");
-    return content == nullptr && status != nullptr && *status == "incomplete";
-}
-
 failure unreadable(std::string_view what) {
     return fail(errc::bad_value, "the record of a response " + std::string(what));
 }
@@ -186,7 +179,6 @@ std::string said_items_text(const json::object& response) {
     const json::value* output = response.if_contains("output");
     if (output == nullptr || !output->is_array()) return "[]";
     for (const json::value& each : output->get_array()) {
-        if (is_half_a_call(each)) continue;
         if (text.size() > 1) text += ',';
         text += to_text(each);
     }
@@ -235,8 +227,7 @@ result<void> read_items(const kept_response& kept, const item_reader& read,
     const auto charged = charge_for(kept.body, budget);
     const auto said = read_body(kept);
     if (!said) return said.error();
-    for (const json::value& each : said->at("output").get_array())
-        if (!is_half_a_call(each)) read(each);
+    for (const json::value& each : said->at("output").get_array()) read(each);
     return {};
 }
 
@@ -281,7 +272,7 @@ const json::value* item_finder::find_in(item_list& list, const kept_response& ke
         const json::value& items = output == nullptr ? list.whole : *output;
         if (!items.is_array()) return nullptr;
         for (const json::value& each : items.get_array())
-            if (const json::value* own = referable_id(each); own && !is_half_a_call(each))
+            if (const json::value* own = referable_id(each); own)
                 list.items.emplace(std::string(own->get_string()), &each);
     }
     const auto found = list.items.find(id);

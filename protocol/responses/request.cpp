@@ -11,6 +11,7 @@
 #include "protocol/answer_form.hpp"
 #include "protocol/openai/common_fields.hpp"
 #include "protocol/prompt_form.hpp"
+#include "protocol/responses/compaction.hpp"
 #include "protocol/responses/input_items.hpp"
 #include "protocol/responses/kept_response.hpp"
 #include "protocol/tools.hpp"
@@ -51,30 +52,97 @@ engine::tool_definition parse_text_tool(const json_cursor& tool, const response_
     return definition;
 }
 
-/// The tools that a client runs. Those of the vendor's servers are named in `left_out`.
-void parse_tool_list(const json_cursor& root, const response_limits& limits,
-                     response_request& request) {
-    auto list = root.find("tools");
-    const std::size_t count = list ? parse_count(*list, limits.tools_max) : 0;
-    for (std::size_t i = 0; i < count && list->ok(); ++i) {
-        const json_cursor tool = list->item(i);
-        const std::string type = string_at(tool, "type");
-        if (!is_own_tool(type)) {
-            request.left_out.push_back(type);
-            continue;
-        }
-        const bool takes_text = type == "custom";
-        engine::tool_definition definition =
-            takes_text ? parse_text_tool(tool, limits)
-                       : parse_function(tool, "parameters", R"({"type":"object","properties":{}})",
-                                        limits);
-        if (std::ranges::find(request.chat.tools, definition.name,
-                              &engine::tool_definition::name) != request.chat.tools.end())
-            tool.at("name").fail(errc::bad_value, "tool names must be unique, found " +
-                                                      quoted(definition.name) + " twice");
-        if (takes_text) request.text_tools.insert(definition.name);
-        request.chat.tools.push_back(std::move(definition));
+/// Reads the tools that a client runs. Those of the vendor's servers are left out.
+class tool_list_reader {
+  public:
+    tool_list_reader(const response_limits& limits, response_request& request,
+                     left_out_names& left_out)
+        : limits_(limits), request_(request), left_out_(left_out) {}
+
+    void read(const json_cursor& root) {
+        auto list = root.find("tools");
+        const std::size_t count = list ? parse_count(*list, limits_.tools_max) : 0;
+        for (std::size_t i = 0; i < count; ++i) reserve_name(list->item(i));
+        for (std::size_t i = 0; i < count && list->ok(); ++i) add(list->item(i));
     }
+
+  private:
+    /// Names that are their own come before those that are made.
+    void reserve_name(const json_cursor& tool) {
+        auto type = tool.find("type");
+        auto name = tool.find("name");
+        if (!type || !name || !type->value().is_string() || !name->value().is_string()) return;
+        if (is_own_tool(type->as_string())) request_.names.reserve(std::string(name->as_string()));
+    }
+
+    void add(const json_cursor& tool) {
+        const std::string type = string_at(tool, "type");
+        if (type == "namespace") return add_namespace(tool);
+        if (!is_own_tool(type)) return left_out_.add(type);
+        engine::tool_definition definition = parse_definition(tool, type);
+        if (!own_names_.insert(definition.name).second) return refuse_name(tool, definition.name);
+        take(tool, type, std::move(definition));
+    }
+
+    void add_namespace(const json_cursor& holder) {
+        const std::string space = bounded_at(holder, "name", limits_.name_bytes_max);
+        auto list = holder.find("tools");
+        const std::size_t count = list ? parse_count(*list, limits_.tools_max) : 0;
+        for (std::size_t i = 0; i < count && list->ok(); ++i) {
+            const json_cursor tool = list->item(i);
+            const std::string type = string_at(tool, "type");
+            if (!is_own_tool(type)) {
+                left_out_.add(type);
+                continue;
+            }
+            engine::tool_definition definition = parse_definition(tool, type);
+            auto flat = request_.names.add(space, definition.name);
+            if (!flat) return refuse_name(tool, definition.name);
+            definition.name = *std::move(flat);
+            take(tool, type, std::move(definition));
+        }
+    }
+
+    engine::tool_definition parse_definition(const json_cursor& tool, std::string_view type) const {
+        if (type == "custom") return parse_text_tool(tool, limits_);
+        return parse_function(tool, "parameters", R"({"type":"object","properties":{}})", limits_);
+    }
+
+    static void refuse_name(const json_cursor& tool, std::string_view name) {
+        tool.at("name").fail(errc::bad_value,
+                             "tool names must be unique, found " + quoted(name) + " twice");
+    }
+
+    void take(const json_cursor& tool, std::string_view type, engine::tool_definition definition) {
+        auto& tools = request_.chat.tools;
+        if (tools.size() == limits_.tools_max)
+            return tool.fail(errc::bad_value, "there may be " + std::to_string(limits_.tools_max) +
+                                                  " tools, with those in namespaces");
+        if (type == "custom") request_.text_tools.insert(definition.name);
+        tools.push_back(std::move(definition));
+    }
+
+    const response_limits& limits_;
+    response_request& request_;
+    left_out_names& left_out_;
+    std::set<std::string> own_names_;
+};
+
+/// A tool that a client names, by the name that the model knows it by.
+std::string named_tool(const json_cursor& named, const response_request& request) {
+    const std::string name = string_at(named, "name");
+    if (auto space = named.find("namespace"))
+        return request.names.flat_of(std::string(space->as_string()), name);
+    const auto is_it = [&](const auto& tool) { return tool.name == name; };
+    if (std::ranges::any_of(request.chat.tools, is_it)) return name;
+    return request.names.only_flat_of(name).value_or(name);
+}
+
+/// The tools that an entry of a choice names: one, or all of a namespace.
+std::vector<std::string> named_tools(const json_cursor& named, const response_request& request) {
+    auto type = named.find("type");
+    if (!type || type->as_string() != "namespace") return {named_tool(named, request)};
+    return request.names.flat_names_in(string_at(named, "name"));
 }
 
 tool_use parse_mode(const json_cursor& field) {
@@ -97,11 +165,15 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
     const std::size_t count = parse_count(list, limits.tools_max);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor tool = list.item(i);
-        const std::string name = string_at(tool, "name");
-        if (std::ranges::find(request.chat.tools, name, &engine::tool_definition::name) ==
-            request.chat.tools.end())
-            tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(name));
-        allowed.insert(name);
+        const std::vector<std::string> names = named_tools(tool, request);
+        const auto is_known = [&](const std::string& name) {
+            return std::ranges::find(request.chat.tools, name, &engine::tool_definition::name) !=
+                   request.chat.tools.end();
+        };
+        if (names.empty() || !std::ranges::all_of(names, is_known))
+            tool.at("name").fail(errc::bad_value,
+                                 "there is no tool " + quoted(string_at(tool, "name")));
+        allowed.insert(names.begin(), names.end());
     }
     set_tool_use(request, use, several, std::nullopt, choice);
     if (use == tool_use::always && allowed.empty())
@@ -110,6 +182,16 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
     if (use == tool_use::when_wanted && allowed.size() < request.chat.tools.size())
         list.fail(errc::unsupported,
                   "some tools alone may be called only where a call is required; name all of them");
+}
+
+/// {"type": "namespace", "name"}: one of its tools must be called.
+void parse_chosen_namespace(const json_cursor& choice, bool several, response_request& request) {
+    std::vector<std::string> names = named_tools(choice, request);
+    if (names.empty())
+        choice.at("name").fail(errc::bad_value,
+                               "there is no tool in " + quoted(string_at(choice, "name")));
+    set_tool_use(request, tool_use::always, several, std::nullopt, choice);
+    request.form.tools = std::move(names);
 }
 
 void parse_tool_choice(const json_cursor& root, const response_limits& limits,
@@ -121,10 +203,11 @@ void parse_tool_choice(const json_cursor& root, const response_limits& limits,
         return set_tool_use(request, parse_mode(*choice), several, std::nullopt, *choice);
     const std::string type = string_at(*choice, "type");
     if (type == "allowed_tools") return parse_allowed(*choice, limits, several, request);
+    if (type == "namespace") return parse_chosen_namespace(*choice, several, request);
     if (!is_own_tool(type))
         return choice->at("type").fail(errc::unsupported,
                                        "this server runs no tools itself, such as " + quoted(type));
-    set_tool_use(request, tool_use::always, false, string_at(*choice, "name"), *choice);
+    set_tool_use(request, tool_use::always, false, named_tool(*choice, request), *choice);
 }
 
 void parse_text_form(const json_cursor& root, response_request& request) {
@@ -261,6 +344,22 @@ void check_repeated(const json_cursor& root, std::string_view body, const respon
                   std::to_string(limits.repeated_bytes_max) + " bytes");
 }
 
+/// {"type": "compaction_trigger"}, the last item: the model is asked for a summary in its place.
+/// The tools stay in the prompt, so that the memory of the conversation matches.
+void parse_compaction_trigger(const json_cursor& root, response_request& request) {
+    auto input = root.find("input");
+    const json::array* items = input ? input->value().if_array() : nullptr;
+    if (items == nullptr || items->empty() || !root.ok()) return;
+    const auto type = input->item(items->size() - 1).find("type");
+    if (!type || type->value() != "compaction_trigger") return;
+    request.compacts = true;
+    request.chat.messages.push_back(
+        {engine::role::user, {engine::text_part{std::string(summary_question())}}});
+    request.max_tokens = std::min(request.max_tokens, summary_tokens_max);
+    request.form = {};
+    request.tool_calls_max = 0;
+}
+
 response_request parse_root(const json_cursor& root, std::string_view body,
                             const response_limits& limits, const kept_sources& kept,
                             std::optional<engine::prompt_excess>& excess) {
@@ -281,10 +380,15 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     earlier_items said = parse_conversation(root, kept.in_conversation, request);
     if (said.hand_over) earlier = std::move(said);
     parse_keeping(root, request);
-    read_input input = parse_input(root, earlier, kept, request.generates, limits);
+    left_out_names left_out;
+    tool_list_reader(limits, request, left_out).read(root);
+    std::vector<engine::tool_definition> tools = std::move(request.chat.tools);
+    read_input input =
+        parse_input(root, {earlier, kept, request.names, left_out, request.generates}, limits);
     request.chat = std::move(input.chat);
     excess = input.excess;
-    parse_tool_list(root, limits, request);
+    request.chat.tools = std::move(tools);
+    request.left_out = left_out.take();
     parse_reasoning(root, request);
     parse_template_values(root, request.thinking, request.chat);
     parse_include(root, limits, request);
@@ -292,6 +396,7 @@ response_request parse_root(const json_cursor& root, std::string_view body,
     parse_foreign_forms(root, limits, request);
     parse_tool_choice(root, limits, request);
     parse_most_calls(root, request);
+    parse_compaction_trigger(root, request);
     request.repeated = repeated_fields(root);
     check_repeated(root, body, limits, request);
     keep_input(root, kept, request);

@@ -15,6 +15,7 @@
 
 #include "protocol/answer_request.hpp"
 #include "protocol/responses/kept_response.hpp"
+#include "protocol/responses/tool_names.hpp"
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
 #include "storage/types/work_budget.hpp"
@@ -40,8 +41,8 @@ struct response_request : answer_request {
     boost::json::object repeated;
     /// Tools whose input is a text: the model calls them with one argument, `input`.
     std::set<std::string> text_tools;
-    /// Tools that only the vendor's own servers run, by type; the model is not told of them.
-    std::vector<std::string> left_out;
+    /// Of tools in namespaces: under which names the model knows them.
+    tool_names names;
     /// The response that its input follows, or empty: it is all.
     std::string previous;
     /// The response can be continued, and read again, by its id.
@@ -55,6 +56,9 @@ struct response_request : answer_request {
     bool generates = true;
     /// The conversation that its input follows, and that it is added to; or empty.
     std::string conversation;
+    /// Its last item is a compaction_trigger: the answer is a summary, in an item of type
+    /// compaction.
+    bool compacts = false;
     /// Reasoning comes with what brings it back in the next request (include:
     /// reasoning.encrypted_content).
     bool seals_reasoning = false;

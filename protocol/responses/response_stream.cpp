@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/openai/token_scores.hpp"
@@ -21,9 +22,23 @@ bool is_cut(engine::stop_reason why) {
     return why == engine::stop_reason::max_tokens || why == engine::stop_reason::context_full;
 }
 
-/// The text that a tool is called with, out of {"input": TEXT}; none of a call that was cut off.
+/// {"input": TEXT} of which the end was cut off, maybe in an escape.
+result<json::value> completed_input(std::string_view arguments_json) {
+    constexpr std::size_t escape_bytes_max = 11;  // of two halves of a character, but the last
+    result<json::value> parsed = fail(errc::malformed_json, "is no input");
+    for (std::size_t cut = 0; !parsed && cut <= std::min(escape_bytes_max, arguments_json.size());
+         ++cut) {
+        const auto kept = arguments_json.substr(0, arguments_json.size() - cut);
+        parsed = parse_json(std::string(kept) + "\"}", json_limits{});
+    }
+    return parsed;
+}
+
+/// The text that a tool is called with, out of {"input": TEXT}; of a call that was cut off, as much
+/// as there is.
 std::string input_of(std::string_view arguments_json) {
     auto parsed = parse_json(arguments_json, json_limits{});
+    if (!parsed) parsed = completed_input(arguments_json);
     if (!parsed) return {};
     const json::object* object = parsed->if_object();
     const json::value* input = object != nullptr ? object->if_contains("input") : nullptr;
@@ -111,13 +126,19 @@ json::object response_stream::object_of(const item& one, std::string_view status
         case kind::text_call:
             object["type"] = one.what == kind::call ? "function_call" : "custom_tool_call";
             object["call_id"] = one.call_id;
-            object["name"] = one.name;
+            add_names(one, object);
             object[one.what == kind::call ? "arguments" : "input"] =
                 one.what == kind::call ? one.text : input_of(one.text);
             break;
     }
     object["status"] = status;
     return object;
+}
+
+void response_stream::add_names(const item& call, json::object& object) const {
+    const spaced_name* spaced = options_.names.find(call.name);
+    object["name"] = spaced == nullptr ? call.name : spaced->name;
+    if (spaced != nullptr) object["namespace"] = spaced->space;
 }
 
 std::string response_stream::open(item fresh) {
@@ -131,14 +152,28 @@ std::string response_stream::open(item fresh) {
 }
 
 std::string response_stream::end_arguments() {
-    if (open_->what == kind::call)
-        return of_item("response.function_call_arguments.done",
-                       {{"name", open_->name}, {"arguments", open_->text}});
+    if (open_->what == kind::call) {
+        json::object fields;
+        add_names(*open_, fields);
+        fields["arguments"] = open_->text;
+        return of_item("response.function_call_arguments.done", std::move(fields));
+    }
     const std::string input = input_of(open_->text);
     std::string bytes;
     if (!input.empty())
         bytes = of_item("response.custom_tool_call_input.delta", {{"delta", input}});
     return bytes + of_item("response.custom_tool_call_input.done", {{"input", input}});
+}
+
+std::string response_stream::add_compaction() {
+    const json::object made{{"id", ids_->make("cmp_")},
+                            {"type", "compaction"},
+                            {"encrypted_content", carrying_signature_of(summary_)}};
+    std::string bytes =
+        send("response.output_item.added", {{"output_index", output_.size()}, {"item", made}});
+    bytes += send("response.output_item.done", {{"output_index", output_.size()}, {"item", made}});
+    output_.push_back(made);
+    return bytes;
 }
 
 std::string response_stream::close(std::string_view status) {
@@ -191,8 +226,7 @@ std::string response_stream::on_admitted(const engine::admitted& event) {
     if (!is_queued_) begin("in_progress");
     response_["status"] = "in_progress";
     json::object memory = memory_object(agent_, usage_);
-    if (!options_.left_out.empty())
-        memory["left_out"] = json::array(options_.left_out.begin(), options_.left_out.end());
+    add_left_out(memory, options_.left_out);
     response_["semantic"] = std::move(memory);
     if (is_queued_) return send_response({"response.in_progress"});
     return send_response({"response.created", "response.in_progress"});
@@ -204,6 +238,10 @@ void response_stream::on_scores(std::span<const engine::token_scores> scores) {
 
 std::string response_stream::on_text(std::string_view text) {
     if (state_ != state::open) return {};
+    if (options_.compacts) {
+        summary_ += text;
+        return {};
+    }
     const std::string shown = space_.text(text, is_behind_call_);
     if (shown.empty()) return {};
     is_behind_call_ = false;
@@ -219,6 +257,7 @@ std::string response_stream::on_text(std::string_view text) {
 std::string response_stream::on_thinking(std::string_view text) {
     if (state_ != state::open || text.empty()) return {};
     ++thinking_tokens_;
+    if (options_.compacts) return {};
     space_.drop();
     std::string bytes;
     if (!is_open(kind::reasoning)) bytes = open({kind::reasoning, ids_->make("rs_"), {}});
@@ -267,9 +306,13 @@ std::string response_stream::on_finished(const engine::finished& event) {
     if (state_ == state::fresh)
         return on_failed(fail(errc::internal, "the answer ended before it began"));
     if (state_ == state::ended) return {};
-    const bool cut = options_.is_answer && is_cut(event.why);
+    if (options_.compacts && is_white_space(summary_))
+        return on_failed(fail(errc::internal, "the model gave no summary of the conversation"));
+    // A summary that its limit has cut is one all the same.
+    const bool cut = options_.is_answer && !options_.compacts && is_cut(event.why);
     const char* status = cut ? "incomplete" : "completed";
     std::string bytes;
+    if (options_.compacts) bytes = add_compaction();
     // An empty answer is a message without text: clients read one.
     if (options_.is_answer && output_.empty() && !open_)
         bytes = open({kind::message, ids_->message_id(), {}});

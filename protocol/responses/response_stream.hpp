@@ -18,6 +18,7 @@
 
 #include "engine/types/generation.hpp"
 #include "protocol/reply.hpp"
+#include "protocol/responses/tool_names.hpp"
 #include "protocol/shown_space.hpp"
 #include "protocol/wire/errc.hpp"
 #include "protocol/wire/ids.hpp"
@@ -34,6 +35,7 @@ struct reply_options {
     std::int64_t created_unix = 0;
     boost::json::object repeated;      // response_request::repeated
     std::set<std::string> text_tools;  // response_request::text_tools
+    tool_names names;                  // response_request::names
     std::vector<std::string> left_out;
     bool seals_reasoning = false;
     /// Calls behind this many are left out of the reply, as the request asked.
@@ -42,6 +44,8 @@ struct reply_options {
     /// False: the prompt was read, and that is all that was wanted.
     bool is_answer = true;
     boost::json::value conversation{};  // {"id"}, or null
+    /// What is said is a summary, which comes sealed in one item of type compaction.
+    bool compacts = false;
 };
 
 class response_stream final : public reply_stream {
@@ -100,9 +104,13 @@ class response_stream final : public reply_stream {
     std::string of_item(std::string_view type, boost::json::object fields);
     std::string of_part(std::string_view type, boost::json::object fields);
     boost::json::object object_of(const item& one, std::string_view status) const;
+    /// Of a call: `name`, and `namespace` where its tool is in one.
+    void add_names(const item& call, boost::json::object& object) const;
     boost::json::object part_of(const item& one) const;
     bool is_open(kind what) const { return open_ && open_->what == what; }
     std::string open(item fresh);
+    /// The item that a summary comes in.
+    std::string add_compaction();
     /// Ends the open item, if there is one.
     std::string close(std::string_view status);
     /// What the end of a call's arguments is sent as. Nothing for other items.
@@ -122,6 +130,7 @@ class response_stream final : public reply_stream {
     std::optional<item> open_;
     boost::json::array scores_;  // not yet shown
     shown_space space_;
+    std::string summary_;  // of a conversation that is compacted
     bool is_behind_call_ = false;
     std::size_t calls_ = 0;  // whole ones
     int thinking_tokens_ = 0;
@@ -140,6 +149,11 @@ class response_collector final : public reply_collector {
     void on_thinking(std::string_view text) override { stream_.on_thinking(text); }
     void on_tool_call(std::string_view name, std::string_view arguments_json) override {
         stream_.on_tool_call(name, arguments_json);
+    }
+    void on_cut_call(std::string_view name, std::string_view arguments) override {
+        stream_.on_call_begun(name);
+        stream_.on_call_arguments(arguments);
+        stream_.on_call_ended(false);
     }
     result<std::string> on_finished(const engine::finished& event) override;
     /// As response_stream::not_kept(); `body`: the reply's.

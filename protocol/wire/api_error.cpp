@@ -137,11 +137,15 @@ boost::json::value openai_code(const failure& f) {
 /// Clients match the vendors' words for a prompt that is too long, and read the numbers in them, to
 /// shorten the conversation and go on.
 std::string message_of(dialect d, const failure& f) {
-    if (!f.excess || d == dialect::native || d == dialect::ollama) return f.what;
+    if (!f.excess || d == dialect::native) return f.what;
     const std::string tokens = std::to_string(f.excess->tokens);
     const int context = f.excess->context_tokens;
     std::string message;
-    if (d == dialect::openai)
+    if (d == dialect::ollama)
+        message = "prompt too long; exceeded max context length by " +
+                  std::to_string(std::max<std::int64_t>(f.excess->tokens - (context - 1), 1)) +
+                  " tokens";
+    else if (d == dialect::openai)
         message = "This model's maximum context length is " + std::to_string(context) +
                   " tokens. However, your messages resulted in " + tokens + " tokens.";
     else  // the answer takes one token at least
@@ -226,7 +230,7 @@ std::string error_body(dialect d, const failure& f, std::string_view request_id)
             body["error"] = anthropic_error(d, f);
             break;
         case dialect::ollama:
-            body["error"] = f.what;
+            body["error"] = message_of(d, f);
             break;
     }
     return to_text(body);

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "storage/types/hex.hpp"
@@ -14,6 +15,53 @@ namespace semantic::protocol {
 namespace json = boost::json;
 
 namespace {
+
+constexpr char exact_number_mark = '\xFF';
+
+/// The digits of a number without zeros at both ends, and where its point is: in front of them, and
+/// so many places to the right.
+struct decimal {
+    std::string digits;
+    std::int64_t point = 0;
+    bool operator==(const decimal&) const = default;
+};
+
+/// `text`: a number as JSON or std::to_chars() write it. The sign is left out.
+std::optional<decimal> decimal_of(std::string_view text) {
+    decimal made;
+    std::size_t at = text.starts_with('-') ? 1 : 0;
+    bool is_behind_point = false;
+    for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+        if (text[at] == '.') {
+            is_behind_point = true;
+            continue;
+        }
+        const bool leads = made.digits.empty() && text[at] == '0';
+        if (!leads) made.digits += text[at];
+        if (!is_behind_point && !leads) ++made.point;
+        if (is_behind_point && leads) --made.point;
+    }
+    if (at < text.size()) {
+        ++at;
+        if (at < text.size() && text[at] == '+') ++at;
+        std::int64_t exponent = 0;
+        const char* end = text.data() + text.size();
+        if (std::from_chars(text.data() + at, end, exponent).ec != std::errc()) return std::nullopt;
+        if (exponent < -1'000'000'000 || exponent > 1'000'000'000) return std::nullopt;
+        made.point += exponent;
+    }
+    made.digits.erase(made.digits.find_last_not_of('0') + 1);
+    if (made.digits.empty()) made.point = 0;
+    return made;
+}
+
+/// Whether the shortest text that stands for `number` says the same as `text`.
+bool is_told_by(double number, std::string_view text) {
+    char digits[32];
+    const auto [end, fault] = std::to_chars(digits, digits + sizeof digits, number);
+    const auto wanted = decimal_of(text);
+    return wanted && wanted == decimal_of({digits, static_cast<std::size_t>(end - digits)});
+}
 
 /// Builds a value from parser events. Boost 1.81's own parser is off by one unit in the last place
 /// for about 4 % of decimal numbers, which would show in a re-serialised tool schema; here the
@@ -77,21 +125,18 @@ class value_builder {
         stack_.push_uint64(number);
         return true;
     }
-    bool on_double(double rough, json::string_view text, json::error_code& ec) {
+    bool on_double(double, json::string_view text, json::error_code& ec) {
         if (!may_add(ec)) return false;
         number_.append(text.data(), text.size());
         double number = 0;
         const char* last = number_.data() + number_.size();
-        bool is_out_of_range = std::from_chars(number_.data(), last, number).ec != std::errc();
+        const bool is_held = std::from_chars(number_.data(), last, number).ec == std::errc();
+        const bool is_integer = number_.find_first_of(".eE") == std::string::npos;
+        if (is_held && !is_integer && is_told_by(number, number_))
+            stack_.push_double(number);
+        else
+            stack_.push_string(exact_number_mark + number_);
         number_.clear();
-        if (is_out_of_range) {
-            if (!(std::abs(rough) < 1)) {
-                ec = json::error::exponent_overflow;
-                return false;
-            }
-            number = 0;  // too small to tell from zero
-        }
-        stack_.push_double(number);
         return true;
     }
     bool on_bool(bool flag, json::error_code& ec) {
@@ -179,7 +224,10 @@ void append_text(std::string& out, const json::value& value) {
             append_number(out, value.get_double());
             return;
         case json::kind::string:
-            append_quoted(out, value.get_string());
+            if (const auto number = exact_number(value))
+                out += *number;
+            else
+                append_quoted(out, value.get_string());
             return;
         case json::kind::array:
             append_array(out, value.get_array());
@@ -281,7 +329,14 @@ std::string to_text(const json::value& value) {
     return out;
 }
 
+std::optional<std::string_view> exact_number(const json::value& value) noexcept {
+    const json::string* text = value.if_string();
+    if (text == nullptr || text->empty() || text->front() != exact_number_mark) return std::nullopt;
+    return std::string_view(text->data() + 1, text->size() - 1);
+}
+
 const char* kind_name(const json::value& value) noexcept {
+    if (exact_number(value)) return "a number";
     switch (value.kind()) {
         case json::kind::null:
             return "null";
@@ -363,7 +418,8 @@ const json::array& json_cursor::as_array() const {
 }
 
 std::string_view json_cursor::as_string() const {
-    if (const json::string* text = value_->if_string()) return {text->data(), text->size()};
+    const json::string* text = value_->if_string();
+    if (text != nullptr && !exact_number(*value_)) return {text->data(), text->size()};
     wrong_kind("a string");
     return {};
 }
@@ -374,7 +430,30 @@ bool json_cursor::as_bool() const {
     return false;
 }
 
+namespace {
+
+/// The double next to it; of one beyond all doubles the greatest there is.
+double double_of(std::string_view number) {
+    double nearest = 0;
+    const char* end = number.data() + number.size();
+    if (std::from_chars(number.data(), end, nearest).ec == std::errc()) return nearest;
+    const auto magnitude = decimal_of(number);
+    if (magnitude && magnitude->point <= 0) return 0;
+    return number.starts_with('-') ? std::numeric_limits<double>::lowest()
+                                   : std::numeric_limits<double>::max();
+}
+
+}  // namespace
+
 std::int64_t json_cursor::as_integer(std::int64_t low, std::int64_t high) const {
+    if (const auto exact = exact_number(*value_)) {
+        if (const double near = double_of(*exact); std::trunc(near) == near && std::abs(near) > 0)
+            fail(errc::bad_value, "must be between " + std::to_string(low) + " and " +
+                                      std::to_string(high) + ", is " + to_text(*value_));
+        else
+            fail(errc::bad_value, "expected an integer, found " + to_text(*value_));
+        return low;
+    }
     const double* real = value_->if_double();
     json::error_code ec;
     if (!value_->is_number()) {
@@ -391,11 +470,12 @@ std::int64_t json_cursor::as_integer(std::int64_t low, std::int64_t high) const 
 }
 
 double json_cursor::as_number(double low, double high) const {
-    if (!value_->is_number()) {
+    const auto exact = exact_number(*value_);
+    if (!exact && !value_->is_number()) {
         wrong_kind("a number");
         return low;
     }
-    auto number = value_->to_number<double>();
+    const double number = exact ? double_of(*exact) : value_->to_number<double>();
     if (number >= low && number <= high) return number;
     fail(errc::bad_value, "must be between " + number_text(low) + " and " + number_text(high) +
                               ", is " + to_text(*value_));

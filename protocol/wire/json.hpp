@@ -24,11 +24,16 @@ struct json_limits {
 };
 
 /// Errors: body_too_large; malformed_json (says at which byte); bad_value for too many values.
-/// Numbers keep their full precision; invalid UTF-8 is malformed. A byte order mark in front is
-/// skipped, an escaped half of a UTF-16 pair is read as U+FFFD.
+/// Numbers keep their full precision, see exact_number(); invalid UTF-8 is malformed. A byte order
+/// mark in front is skipped, an escaped half of a UTF-16 pair is read as U+FFFD.
 result<boost::json::value> parse_json(std::string_view text, const json_limits& limits);
-/// Compact JSON, keys in their order, numbers in their shortest decimal form ("0.5", never "5E-1").
+/// Compact JSON, keys in their order, numbers in their shortest decimal form ("0.5", never "5E-1"),
+/// those that exact_number() knows as they were written.
 std::string to_text(const boost::json::value& value);
+
+/// Of a number that neither 64 bits nor a double hold: its text. parse_json() keeps such a number
+/// as a string that no client can send, since it is no UTF-8. Returns: nothing for other values.
+std::optional<std::string_view> exact_number(const boost::json::value& value) noexcept;
 
 /// "a string", "a number", "an object", ...
 const char* kind_name(const boost::json::value& value) noexcept;

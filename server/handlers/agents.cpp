@@ -287,10 +287,10 @@ net::awaitable<reply> post_agent_generate(const services& with, const request& i
     wanted.only_reads = wanted.max_tokens == 0;
     answer_context asked{with, incoming, client};
     if (parsed->stream) {
-        agents::generate_stream stream(incoming.id, ids);
+        agents::generate_stream stream(incoming.id, ids, std::move(parsed->left_out));
         co_return co_await stream_answer(asked, std::move(wanted), stream);
     }
-    agents::generate_collector collector(ids);
+    agents::generate_collector collector(ids, std::move(parsed->left_out));
     co_return co_await collect_answer(asked, std::move(wanted), collector);
 }
 

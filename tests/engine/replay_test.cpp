@@ -104,5 +104,49 @@ TEST(replay, a_restarted_engine_still_knows_how_the_calls_were_written) {
     EXPECT_EQ(run(*engine, ask("a", chat, 60))->usage.reused_tokens, stored);
 }
 
+/// What a client was shown of an answer that a limit cut inside of a call.
+message shown_of_cut(const std::string& answer, const conversation& chat) {
+    auto parser = make_output_parser(answer_format{.calls = call_format::hermes},
+                                     offered_tools(chat.tools), {.shows_progress = true});
+    auto pieces = parser->push(answer);
+    for (auto& piece : parser->cut_off()) pieces.push_back(std::move(piece));
+    tool_call_part call{"call_1", "", ""};
+    message from{role::assistant, {}};
+    for (const answer_piece& piece : pieces) {
+        if (const auto* text = std::get_if<answer_text>(&piece))
+            from.parts.push_back(text_part{text->text});
+        if (const auto* begun = std::get_if<answer_call_begun>(&piece)) call.name = begun->name;
+        if (const auto* part = std::get_if<answer_call_arguments>(&piece))
+            call.arguments_json += part->text;
+    }
+    from.parts.push_back(call);
+    return from;
+}
+
+TEST(replay, a_call_that_a_limit_cut_is_found_again_as_it_was_shown) {
+    for (const char* agent : {"a", ""}) {
+        temp_dir dir;
+        auto engine = load(options_in(dir.path()));
+        conversation chat = chat_of({"Write a story."});
+        chat.tools = {{"write", "Writes.",
+                       R"({"type":"object","properties":{"text":{"type":"string",)"
+                       R"("minLength":4000}},"required":["text"],"additionalProperties":false})"}};
+        generation_request first = ask(agent, chat, 40);
+        first.form.what = output_form::kind::calls;
+        const auto said = run(*engine, first);
+        ASSERT_TRUE(said->finished);
+        ASSERT_EQ(said->finished->why, stop_reason::max_tokens);
+        const int stored = said->usage.prompt_tokens + said->finished->output_tokens - 1;
+        const message shown = shown_of_cut(said->text, chat);
+        const auto& call = std::get<tool_call_part>(shown.parts.back());
+        ASSERT_EQ(call.name, "write") << said->text;
+        ASSERT_TRUE(call.arguments_json.starts_with("{\"text\":\"")) << call.arguments_json;
+        chat.messages.push_back(shown);
+        chat.messages.push_back({role::tool, {tool_result_part{"call_1", "cut off", true}}});
+        EXPECT_EQ(run(*engine, ask(agent, chat, 8))->usage.reused_tokens, stored)
+            << "agent '" << agent << "'";
+    }
+}
+
 }  // namespace
 }  // namespace semantic::engine

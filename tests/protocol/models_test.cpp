@@ -60,6 +60,30 @@ TEST(models, one_object_serves_both_vendors) {
         R"("models":[{"name":"semantic-tiny","model":"semantic-tiny"}]})");
 }
 
+TEST(models, codex_reads_its_catalog) {
+    models_query query;
+    query.client_version = "0.171.0";
+    std::vector<model_card> cards = some(2);
+    cards[1].has_effort = true;
+    const auto body = boost::json::parse(*models_body(cards, query));
+    const auto& entry = body.at("models").at(0);
+    for (const char* needed :
+         {"slug", "display_name", "supported_reasoning_levels", "shell_type", "visibility",
+          "supported_in_api", "priority", "base_instructions", "supports_reasoning_summaries",
+          "support_verbosity", "truncation_policy", "supports_parallel_tool_calls",
+          "experimental_supported_tools"})
+        EXPECT_TRUE(entry.as_object().contains(needed)) << needed;
+    EXPECT_EQ(entry.at("slug"), "m0");
+    EXPECT_EQ(entry.at("context_window"), 8192);
+    EXPECT_EQ(boost::json::serialize(entry.at("input_modalities")), R"(["text"])");
+    EXPECT_EQ(entry.at("supported_reasoning_levels").as_array().size(), 0u);
+    EXPECT_FALSE(entry.at("base_instructions").as_string().empty());
+    EXPECT_EQ(entry.at("truncation_policy").at("limit"), 1024);
+    EXPECT_EQ(body.at("models").at(1).at("priority"), 1);
+    EXPECT_EQ(body.at("models").at(1).at("supported_reasoning_levels").as_array().size(), 3u);
+    EXPECT_EQ(body.at("data").at(0).at("max_input_tokens"), 8192);
+}
+
 TEST(models, bits_that_the_model_decided_on_come_with_the_reason) {
     model_card card{"m", "", 0, 8192};
     card.kv_bits = 8;

@@ -90,7 +90,7 @@ struct replies {
 };
 
 /// {"name": "f", "pieces": ["{\"a\":", "1}"], "is_whole": true}: a call while it is written. A
-/// collector is told of whole ones.
+/// collector is told of whole ones, and of the one that a limit cut ("is_cut": true).
 void play_call(const json::value& fields, reply_stream& stream, reply_collector& collector,
                std::string& sse) {
     const auto name = fields.at("name").as_string();
@@ -103,6 +103,7 @@ void play_call(const json::value& fields, reply_stream& stream, reply_collector&
     }
     sse += stream.on_call_ended(is_whole);
     if (is_whole) collector.on_tool_call(name, arguments);
+    if (fields.as_object().contains("is_cut")) collector.on_cut_call(name, arguments);
 }
 
 replies play(const json::array& events, dialect d, repliers with) {

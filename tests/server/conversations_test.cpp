@@ -65,6 +65,21 @@ TEST_F(conversation_api, a_response_is_asked_with_its_items_and_adds_its_own) {
     EXPECT_TRUE(server_.engine().kept.contains({{}, "conversation:" + id})) << "and is on disk";
 }
 
+TEST_F(conversation_api, whatever_its_items_are_it_goes_on) {
+    const std::string id =
+        make(R"({"items":[{"role":"user","content":[{"type":"input_image","image_url":"data:x"}]},)"
+             R"({"type":"function_call","call_id":"c","name":"f","arguments":"{\"n\": 1e400, "},)"
+             R"({"type":"function_call_output","call_id":"c","output":"cut"},)"
+             R"({"type":"mcp_list_tools","tools":[],"n":12345678901234567890123}]})");
+    const http_reply reply = ask(id);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_NE(reply.body.find(R"("left_out":["mcp_list_tools"])"), std::string::npos) << reply.body;
+    const auto wanted = server_.engine().request_of(server_.engine().wait_for_request(1));
+    EXPECT_EQ(wanted.chat.messages.size(), 4u);
+    const http_reply items = send("GET", "/v1/conversations/" + id + "/items");
+    EXPECT_NE(items.body.find(R"("n":12345678901234567890123)"), std::string::npos) << items.body;
+}
+
 TEST_F(conversation_api, is_read_changed_and_deleted_and_then_none) {
     const std::string id = make(R"({"metadata":{"a":"b"}})");
     const std::string path = "/v1/conversations/" + id;

@@ -236,8 +236,9 @@ TEST_F(messages, a_call_streams_its_arguments_as_they_are_written) {
 }
 
 // What was shown of a call cannot be unsaid: its arguments stay without an end, which no client
-// takes for a whole call, and the reason says so.
-TEST_F(messages, a_streamed_call_that_is_cut_stays_open_and_is_left_out_of_plain_replies) {
+// takes for a whole call, and the reason says so. A reply in one piece has the same, unless its
+// dialect has objects for arguments.
+TEST_F(messages, a_call_that_is_cut_stays_open_in_streams_and_where_arguments_are_a_text) {
     server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
         engine.admit(id);
         engine.say(id, "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"x");
@@ -255,6 +256,10 @@ TEST_F(messages, a_streamed_call_that_is_cut_stays_open_and_is_left_out_of_plain
     const std::string plain =
         streamed_from(server_.port(), "/v1/messages", with_tools(message_body(false)));
     EXPECT_EQ(plain.find("tool_use"), std::string::npos) << plain;
+    const std::string whole = streamed_from(server_.port(), "/v1/chat/completions",
+                                            message_body(false).insert(1, openai_look));
+    EXPECT_NE(whole.find(R"("arguments":"{\"at\":\"x"}})"), std::string::npos) << whole;
+    EXPECT_NE(whole.find(R"("finish_reason":"length")"), std::string::npos) << whole;
 }
 
 TEST_F(messages, json_alone_is_a_call_where_it_names_a_tool_of_the_request) {

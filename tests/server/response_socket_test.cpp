@@ -110,6 +110,29 @@ TEST_F(response_socket_api, each_event_is_a_message_and_their_numbers_have_no_ga
     EXPECT_GT(number, 5);
 }
 
+TEST_F(response_socket_api, tools_in_namespaces_and_calls_without_an_end_are_taken_there_too) {
+    server_.engine().on_submit =
+        answer_with({"<tool_call>\n{\"name\": \"mcp__n__add\", \"arguments\": {\"a\": 1}}\n"
+                     "</tool_call>"});
+    socket_client client(server_.port());
+    client.ask(
+        R"(,"tools":[{"type":"namespace","name":"mcp__n__","tools":[{"type":"function",)"
+        R"("name":"add","parameters":{"type":"object"}}]}],"input":[{"role":"user","content":"Hi"},)"
+        R"({"type":"function_call","call_id":"c","namespace":"mcp__n__","name":"add",)"
+        R"("arguments":"{\"a\": \"Once","status":"incomplete"},)"
+        R"({"type":"function_call_output","call_id":"c","output":"cut"}])");
+    const json::value last = client.read_to_end();
+    ASSERT_EQ(last.at("type"), "response.completed") << last;
+    const json::value& call = last.at("response").at("output").at(0);
+    EXPECT_EQ(call.at("namespace"), "mcp__n__");
+    EXPECT_EQ(call.at("name"), "add");
+    const auto asked = wanted(1);
+    EXPECT_EQ(asked.chat.tools.at(0).name, "mcp__n__add");
+    const auto& earlier = std::get<engine::tool_call_part>(asked.chat.messages.at(1).parts.at(0));
+    EXPECT_EQ(earlier.name, "mcp__n__add");
+    EXPECT_EQ(earlier.arguments_json, R"({"a": "Once)");
+}
+
 TEST_F(response_socket_api, a_prompt_is_warmed_up_and_then_followed_with_what_is_new) {
     server_.engine().on_submit = answer_with({});
     socket_client client(server_.port());

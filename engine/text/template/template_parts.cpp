@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
@@ -76,7 +77,8 @@ result<std::string> indented_tool_text(const tool_definition& tool) {
 }
 
 result<std::string> arguments_text(const tool_call_part& call) {
-    return respaced_object(call.arguments_json, "call of " + call.name + ": arguments");
+    return respaced_object(object_of_arguments(call.arguments_json),
+                           "call of " + call.name + ": arguments");
 }
 
 boost::json::value parse_template_values(std::string_view text) {

@@ -18,7 +18,8 @@ namespace semantic::engine {
 storage::result<std::string> tool_text(const tool_definition& tool);
 /// The same over several lines, as json.dumps(indent=4) prints it.
 storage::result<std::string> indented_tool_text(const tool_definition& tool);
-/// The arguments of a call as templates print them. Errors: bad_value, naming the call.
+/// The arguments of a call as templates print them, of object_of_arguments() where they are none.
+/// Errors: bad_value, naming the call.
 storage::result<std::string> arguments_text(const tool_call_part& call);
 
 /// What conversation::template_values says; null when that is no JSON.

@@ -180,8 +180,7 @@ struct answer {
 /// likely its tokens were until their text is shown.
 class choice_text {
   public:
-    choice_text(const answer& of, bool shows_progress)
-        : shows_progress_(shows_progress), parser_(parser_of(of, of.format)) {}
+    explicit choice_text(const answer& of) : parser_(parser_of(of, of.format)) {}
 
     /// What the prompt has of the answer already: it is read, and not shown.
     void begin(const answer& of, std::string_view begun) {
@@ -203,8 +202,8 @@ class choice_text {
     }
     template <class Reply, class Take>
     void finish(engine::stop_reason why, Reply& to, Take take) {
-        bool by_the_model = why == engine::stop_reason::end_turn;
-        feed(by_the_model ? parser_->finish() : parser_->cut_off(), to, take);
+        was_cut_ = why != engine::stop_reason::end_turn;
+        feed(was_cut_ ? parser_->cut_off() : parser_->finish(), to, take);
     }
 
   private:
@@ -227,8 +226,8 @@ class choice_text {
             }
             if constexpr (std::is_base_of_v<protocol::reply_stream, Reply>) {
                 feed_progress(piece, to, take);
-            } else if (const auto* call = std::get_if<engine::answer_call>(&piece)) {
-                take([&] { return to.on_tool_call(call->name, call->arguments_json); });
+            } else {
+                collect_call(piece, to, take);
             }
             if (std::holds_alternative<engine::answer_call>(piece)) held_back_.clear();
             scores_.clear();
@@ -255,11 +254,30 @@ class choice_text {
             take([&] { return to.on_tool_call(call->name, call->arguments_json); });
     }
 
+    /// A call that turned out to be none before the answer ended is text, which follows.
+    template <class Take>
+    void collect_call(const engine::answer_piece& piece, protocol::reply_collector& to, Take take) {
+        if (const auto* begun = std::get_if<engine::answer_call_begun>(&piece))
+            open_call_ = engine::answer_call{begun->name, {}};
+        if (const auto* part = std::get_if<engine::answer_call_arguments>(&piece);
+            part && open_call_)
+            open_call_->arguments_json += part->text;
+        if (std::holds_alternative<engine::answer_call_dropped>(piece)) {
+            const auto cut = std::exchange(open_call_, std::nullopt);
+            if (cut && was_cut_)
+                take([&] { return to.on_cut_call(cut->name, cut->arguments_json); });
+        }
+        const auto* call = std::get_if<engine::answer_call>(&piece);
+        if (call == nullptr) return;
+        open_call_.reset();
+        take([&] { return to.on_tool_call(call->name, call->arguments_json); });
+    }
+
     std::unique_ptr<engine::output_parser> parser_of(const answer& of,
                                                      const engine::answer_format& format) const {
         if (of.is_raw) return engine::make_plain_parser();
         return engine::make_output_parser(format, of.tools,
-                                          {.thinks = of.thinks, .shows_progress = shows_progress_});
+                                          {.thinks = of.thinks, .shows_progress = true});
     }
     static std::string_view said_in(const engine::answer_piece& piece) {
         if (const auto* text = std::get_if<engine::answer_text>(&piece)) return text->text;
@@ -288,18 +306,19 @@ class choice_text {
         return text.substr(both);
     }
 
-    bool shows_progress_;
     std::unique_ptr<engine::output_parser> parser_;
     std::vector<engine::answer_piece> begun_;  // in front of the first piece of the answer
     std::string held_back_;                    // of what is begun: comes again, if it was text
     std::vector<engine::token_scores> scores_;
-    bool in_call_ = false;  // one is shown while it is written
+    bool in_call_ = false;                          // one is shown while it is written
+    std::optional<engine::answer_call> open_call_;  // of a reply in one piece
+    bool was_cut_ = false;
 };
 
 /// One for each choice of the answer.
-std::vector<choice_text> texts_of(const answer& of, bool shows_progress) {
+std::vector<choice_text> texts_of(const answer& of) {
     std::vector<choice_text> texts;
-    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of, shows_progress);
+    for (int i = 0; i < of.choices; ++i) texts.emplace_back(of);
     return texts;
 }
 
@@ -412,7 +431,7 @@ class streamed_answer {
     sse_writer own_;
     event_sink& writer_;
     answer_log log_;
-    std::vector<choice_text> texts_ = texts_of(answer_, true);
+    std::vector<choice_text> texts_ = texts_of(answer_);
     clock::time_point last_write_ = clock::now();
     std::optional<clock::time_point> admitted_;  // until the first bytes are out
     reply refusal_;
@@ -484,7 +503,7 @@ class collected_answer {
     answer& answer_;
     protocol::reply_collector& collector_;
     answer_log log_;
-    std::vector<choice_text> texts_ = texts_of(answer_, false);
+    std::vector<choice_text> texts_ = texts_of(answer_);
     std::vector<std::pair<std::string, std::string>> fields_;
     bool is_complete_ = false;
     reply reply_;

@@ -124,7 +124,8 @@ net::awaitable<reply> post_messages(const services& with, const request& incomin
     anthropic::reply_options options{ids.message_id(),       incoming.id,
                                      parsed->model,          parsed->tool_calls_max,
                                      parsed->shows_thinking, parsed->hides_thinking,
-                                     parsed->diagnoses,      parsed->previous_message_id};
+                                     parsed->diagnoses,      parsed->previous_message_id,
+                                     parsed->left_out};
     if (protocol::is_side_request(identity_of(incoming), !parsed->chat.tools.empty()))
         *agent = std::nullopt;
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));

@@ -69,7 +69,8 @@ net::awaitable<reply> answer(const services& with, const request& incoming, clie
     if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
 
     ollama::reply_options options{kind, parsed->model, asked_at,
-                                  [] { return std::chrono::system_clock::now(); }};
+                                  [] { return std::chrono::system_clock::now(); },
+                                  parsed->left_out};
     if (parsed->is_empty) co_return json_response(ollama::empty_reply(options));
     protocol::id_maker ids(random_bits);
     auto wanted = parsed->take_generation(std::move(*agent), answer_deadline(with));

@@ -39,6 +39,7 @@ openai::reply_options options_of(const openai::chat_request& parsed, std::string
     options.include_usage = parsed.include_usage;
     options.choices = parsed.choices;
     options.tool_calls_max = parsed.tool_calls_max;
+    options.left_out = parsed.left_out;
     return options;
 }
 

@@ -100,7 +100,7 @@ std::optional<response> refuse_before_start(const services& with, const request&
 net::awaitable<reply> get_models(const services& with, const request& incoming, client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
     protocol::models_query query{incoming.query("limit"), incoming.query("after_id"),
-                                 incoming.query("before_id")};
+                                 incoming.query("before_id"), incoming.query("client_version")};
     auto read = [&] { return cards(with); };
     const auto all = co_await run_on(with.workers, read);
     co_return reply_with(incoming, protocol::models_body(all, query));

@@ -148,11 +148,13 @@ responses::reply_options reply_options_of(responses::response_request& parsed, s
     options.created_unix = seconds_now();
     options.repeated = std::move(parsed.repeated);
     options.text_tools = std::move(parsed.text_tools);
+    options.names = std::move(parsed.names);
     options.left_out = std::move(parsed.left_out);
     options.seals_reasoning = parsed.seals_reasoning;
     options.tool_calls_max = parsed.tool_calls_max;
     options.in_background = parsed.in_background;
     options.is_answer = parsed.generates;
+    options.compacts = parsed.compacts && parsed.generates;
     if (!parsed.conversation.empty())
         options.conversation = json::object{{"id", parsed.conversation}};
     return options;

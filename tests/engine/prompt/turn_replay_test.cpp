@@ -83,6 +83,49 @@ TEST(turn_replay, half_characters_are_what_the_client_was_shown_of_them) {
     EXPECT_EQ(replayed("chatml", "caf\xc3", one_turn({text_part{"caf\ufffd"}})), "caf\xc3");
 }
 
+TEST(turn_replay, a_call_that_was_cut_is_sent_back_as_it_was_shown_or_as_an_object_or_not_at_all) {
+    const std::string sampled =
+        "On it.\n<tool_call>\n{\"name\": \"find\", \"arguments\": {\"a\": \"Once upon";
+    const auto back = [&](std::vector<content_part> more) {
+        std::vector<content_part> parts{text_part{"On it."}};
+        for (content_part& part : more) parts.push_back(std::move(part));
+        return replayed("chatml", sampled, one_turn(parts));
+    };
+    const auto call = [](const char* name, const char* arguments) {
+        return content_part(tool_call_part{"1", name, arguments});
+    };
+    EXPECT_EQ(back({call("find", R"({"a":"Once upon)")}), sampled);
+    EXPECT_EQ(back({call("find", R"({"a":"Once upon"})")}), sampled);
+    EXPECT_EQ(back({}), sampled) << "a reply in one piece may leave it out";
+    EXPECT_EQ(back({call("add", R"({"a":"Once upon)")}), "");
+    EXPECT_EQ(back({call("find", R"({"a":"Once)")}), "");
+    EXPECT_EQ(back({call("find", R"({"a":"Once upon a time"})")}), "");
+    EXPECT_EQ(back({call("find", R"({"a":"Once upon)"), call("find", R"({"a":"Once upon)")}), "");
+    const std::string before_its_arguments = "On it.\n<tool_call>\n{\"name\": \"fi";
+    EXPECT_EQ(replayed("chatml", before_its_arguments, one_turn({text_part{"On it."}})),
+              before_its_arguments);
+}
+
+TEST(turn_replay, digits_that_no_double_holds_are_compared_too) {
+    const std::string sampled =
+        "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"a\": 12345678901234567890123}}\n"
+        "</tool_call>";
+    const auto back = [&](const char* arguments) {
+        return replayed("chatml", sampled, one_turn({tool_call_part{"1", "find", arguments}}));
+    };
+    EXPECT_EQ(back(R"({"a":12345678901234567890123})"), sampled);
+    EXPECT_EQ(back(R"({"a":12345678901234567890124})"), "");
+}
+
+TEST(turn_replay, a_call_that_was_none_after_all_is_sent_back_beside_its_text_or_not_at_all) {
+    const std::string call = "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"a\": 1, b}}";
+    const std::string shown = R"({"a":1,)";
+    EXPECT_EQ(replayed("chatml", call, one_turn({text_part{call}})), call);
+    EXPECT_EQ(
+        replayed("chatml", call, one_turn({tool_call_part{"1", "find", shown}, text_part{call}})),
+        call);
+}
+
 TEST(turn_replay, turns_are_taken_in_order_and_each_once) {
     conversation chat = one_turn({text_part{"ok"}});
     for (const char* said : {"ok", "other", "ok"}) {

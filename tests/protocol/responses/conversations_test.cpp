@@ -38,12 +38,14 @@ TEST(conversations, its_items_are_what_a_response_is_asked_with) {
 
 TEST(conversations, an_item_that_no_response_could_be_asked_with_is_refused_by_its_place) {
     for (const char* body :
-         {R"({"items":[{"type":"mcp_call"}]})", R"({"items":[{"role":"robot"}]})", R"({"items":7})",
+         {R"({"items":[{"type":"function_call"}]})", R"({"items":[{"role":"robot"}]})", R"({"items":7})",
           R"({"items":[7]})", R"({"metadata":[]})", "[]", "{"}) {
         const auto request = parse_conversation(body, {});
         EXPECT_FALSE(request) << body;
     }
-    EXPECT_EQ(parse_items(R"({"items":[{"type":"mcp_call"}]})", {}).error().path, "items.0.type");
+    EXPECT_EQ(parse_items(R"({"items":[{"role":"robot"}]})", {}).error().path, "items.0.role");
+    EXPECT_TRUE(parse_items(R"({"items":[{"type":"mcp_call"},{"type":"of_tomorrow"}]})", {}))
+        << "what another server put there";
     EXPECT_EQ(parse_items("{}", {}).error().code, errc::missing_field);
     EXPECT_EQ(parse_metadata("{}", {}).error().code, errc::missing_field);
     EXPECT_TRUE(parse_metadata(R"({"metadata":null})", {}));

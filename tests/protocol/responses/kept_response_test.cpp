@@ -64,7 +64,7 @@ TEST(kept_response, input_becomes_items_that_have_ids_and_types) {
     EXPECT_TRUE(list[3].at("id").as_string().starts_with("rs_"));
 }
 
-TEST(kept_response, a_conversation_is_what_each_was_asked_and_said_without_half_a_call) {
+TEST(kept_response, a_conversation_is_what_each_was_asked_and_said_with_half_a_call_too) {
     const auto shared = [](kept_response one) {
         return std::make_shared<const kept_response>(std::move(one));
     };
@@ -77,7 +77,7 @@ TEST(kept_response, a_conversation_is_what_each_was_asked_and_said_without_half_
     ASSERT_TRUE(items) << items.error().what;
     std::string ids;
     for (const json::value& each : *items) ids += each.at("id").as_string();
-    EXPECT_EQ(ids, "abcde");
+    EXPECT_EQ(ids, "abcdef");
     const std::shared_ptr<const kept_response> broken[]{shared(kept("[", "[]"))};
     EXPECT_FALSE(items_of(broken));
 }

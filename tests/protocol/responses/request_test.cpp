@@ -123,12 +123,12 @@ TEST(parse_response, a_text_tools_grammar_is_told_to_the_model) {
 }
 
 TEST(parse_response, hosted_tools_are_left_out_and_named_and_refused_where_they_must_be_called) {
-    const std::string tools = R"(,"tools":[{"type":"web_search"},{"type":"namespace","name":"n",)"
-                              R"("tools":[]},)" +
+    const std::string tools = R"(,"tools":[{"type":"web_search"},{"type":"mcp"},)"
+                              R"({"type":"web_search"},)" +
                               std::string(function_tool) + "]";
     const response_request request = parsed(body(tools));
     EXPECT_EQ(request.chat.tools.size(), 1u);
-    EXPECT_EQ(request.left_out, (std::vector<std::string>{"web_search", "namespace"}));
+    EXPECT_EQ(request.left_out, (std::vector<std::string>{"web_search", "mcp"}));
     EXPECT_EQ(refused(body(tools + R"(,"tool_choice":{"type":"web_search"})")).code,
               errc::unsupported);
 }
@@ -421,7 +421,7 @@ TEST(parse_response, a_request_that_warms_up_may_have_a_system_text_alone) {
     EXPECT_EQ(refused(body("", system_twice)).path, "input");
 }
 
-TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_no_other_does) {
+TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_others_are_left_out) {
     const std::string token = carrying_signature_of("Biscuit is a dog.");
     const auto input = [](const std::string& sealed) {
         return R"([{"type":"compaction","encrypted_content":")" + sealed +
@@ -434,7 +434,9 @@ TEST(parse_response, a_summary_of_this_server_stands_for_a_conversation_and_no_o
     const auto& said = std::get<engine::text_part>(request->chat.messages[0].parts[0]).text;
     EXPECT_TRUE(said.ends_with("Biscuit is a dog.")) << said;
     const std::string damaged = input("x" + token);
-    EXPECT_EQ(refused(body("", damaged.c_str())).path, "input.0.encrypted_content");
+    const response_request other = parsed(body("", damaged.c_str()));
+    EXPECT_EQ(outline(other.chat), "user: [Who is Biscuit?]\n");
+    EXPECT_EQ(other.left_out, std::vector<std::string>{"compaction"});
 }
 
 TEST(parse_response, a_conversation_is_the_same_wherever_requests_divide_it) {
@@ -471,11 +473,9 @@ TEST(parse_response, what_is_wrong_is_named_by_its_place) {
           row{R"([{"role":"robot","content":""}])", "input.0.role"},
           row{R"([{"role":"user","content":[{"type":"input_image","image_url":"x"}]}])",
               "input.0.content.0"},
-          row{R"([{"type":"function_call","call_id":"c","name":"n","arguments":"[1]"}])",
-              "input.0.arguments"},
           row{R"([{"type":"function_call","name":"n","arguments":"{}"}])", "input.0.call_id"},
           row{R"([{"type":"function_call_output","call_id":"c"}])", "input.0.output"},
-          row{R"([{"type":"computer_call"}])", "input.0.type"}})
+          row{R"([{"type":"of_tomorrow"}])", "input"}})
         EXPECT_EQ(refused(body("", one.input)).path, one.path) << one.input;
     EXPECT_EQ(refused(R"({"input":"Hi"})").path, "model");
     EXPECT_EQ(refused(R"({"model":"m"})").path, "input");

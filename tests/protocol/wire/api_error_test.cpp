@@ -117,6 +117,8 @@ TEST(api_error, a_prompt_that_is_too_long_is_said_in_the_words_that_clients_comp
     EXPECT_EQ(error_of(dialect::openai).at("code").as_string(), "context_length_exceeded");
     EXPECT_EQ(error_of(dialect::openai).at("param").as_string(), "messages");
     EXPECT_EQ(error_of(dialect::native).at("message").as_string(), "needs 600, has 512");
+    EXPECT_EQ(error_of(dialect::ollama).as_string(),
+              "prompt too long; exceeded max context length by 89 tokens");
     refused.excess->is_lower_bound = true;
     const std::string honest = " (the prompt has at least so many tokens, by its size)";
     EXPECT_EQ(error_of(dialect::anthropic).at("message").as_string(),

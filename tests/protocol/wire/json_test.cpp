@@ -58,32 +58,56 @@ TEST(parse_json, as_many_values_as_allowed_are_read_and_one_more_is_refused) {
 
 TEST(parse_json, what_is_not_one_json_value_is_malformed_and_says_where) {
     EXPECT_EQ(fault_of("").what, "the body is empty; a JSON object is expected");
-    for (std::string_view text : {"{",
-                                  "{\"a\":1,}",
-                                  "[1 2]",
-                                  "nul",
-                                  "01",
-                                  "1.",
-                                  "\"a",
-                                  "{} {}",
-                                  "{'a':1}",
-                                  "// c\n1",
-                                  "NaN",
-                                  "1e999",
-                                  "\"\x01\"",
-                                  "\"\xff\"",
-                                  "\"\xc0\x80\"",
-                                  "\"\xed\xa0\x80\"",
-                                  "\"\\ud8\"",
-                                  "\"\\udzzz\"",
+    for (std::string_view text : {"{", "{\"a\":1,}", "[1 2]", "nul", "01", "1.", "\"a", "{} {}",
+                                  "{'a':1}", "// c\n1", "NaN", "\"\x01\"", "\"\xff\"",
+                                  "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\\ud8\"", "\"\\udzzz\"",
 
-                                  "\xef\xbb\xbf\xef\xbb\xbf{}",
-                                  "{}\xef\xbb\xbf"}) {
+                                  "\xef\xbb\xbf\xef\xbb\xbf{}", "{}\xef\xbb\xbf"}) {
         failure f = fault_of(text);
         EXPECT_EQ(f.code, errc::malformed_json) << text;
         EXPECT_NE(f.what.find(" at byte "), std::string::npos) << f.what;
     }
     EXPECT_NE(fault_of("{\"a\":1,}").what.find("at byte 7"), std::string::npos);
+}
+
+TEST(parse_json, numbers_that_nothing_holds_keep_their_digits) {
+    for (const char* exact :
+         {"12345678901234567890123", "-12345678901234567890123", "100000000000000000000", "1e400",
+          "-2.5E+999", "1e-400", "0.1000000000000000055511151231257827",
+          "3.14159265358979323846264338327950288", "18446744073709551616",
+          "-9223372036854775809"}) {
+        EXPECT_EQ(to_text(parsed(exact)), exact);
+        EXPECT_EQ(exact_number(parsed(exact)), exact);
+        EXPECT_STREQ(kind_name(parsed(exact)), "a number");
+        const std::string within = std::string("{\"a\":[") + exact + ",1]}";
+        EXPECT_EQ(to_text(parsed(within)), within);
+    }
+    for (const char* held : {"0.5", "1e22", "18446744073709551615", "-9223372036854775808", "1.50",
+                             "0.30000000000000004", "5e-324", "-0.0", "0e999", "123.000"})
+        EXPECT_FALSE(exact_number(parsed(held))) << held;
+}
+
+TEST(json_cursor, a_number_that_nothing_holds_is_a_number_all_the_same) {
+    std::optional<failure> complaint;
+    const auto read = [&](const char* number) {
+        static json::value kept;
+        kept = json::object{{"n", parsed(number)}};
+        complaint.reset();
+        return json_cursor(kept, "", complaint).at("n");
+    };
+    EXPECT_EQ(read("0.1000000000000000055511151231257827").as_number(0, 1), 0.1);
+    EXPECT_FALSE(complaint);
+    read("1e400").as_number(0, 2);
+    EXPECT_EQ(complaint->what, "n: must be between 0 and 2, is 1e400");
+    EXPECT_EQ(read("1e-400").as_number(0, 2), 0.0);
+    EXPECT_FALSE(complaint);
+    read("12345678901234567890123").as_integer(0, 9);
+    EXPECT_EQ(complaint->what, "n: must be between 0 and 9, is 12345678901234567890123");
+    read("0.1000000000000000055511151231257827").as_integer(0, 9);
+    EXPECT_TRUE(complaint->what.starts_with("n: expected an integer, found 0.1"))
+        << complaint->what;
+    EXPECT_EQ(read("12345678901234567890123").as_string(), "");
+    EXPECT_EQ(complaint->what, "n: expected a string, found a number");
 }
 
 TEST(parse_json, a_byte_order_mark_in_front_is_skipped) {

@@ -1,0 +1,141 @@
+#include "protocol/history/parts.hpp"
+
+#include <boost/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "protocol/reply_parts.hpp"
+#include "protocol/wire/fields.hpp"
+
+namespace semantic::protocol {
+
+namespace json = boost::json;
+
+namespace {
+
+/// As much of `name` as a reply repeats, not through the middle of a character.
+std::string_view cut_name(std::string_view name) {
+    if (name.size() <= left_out_names::name_bytes_max) return name;
+    std::size_t end = left_out_names::name_bytes_max;
+    while (end > 0 && (name[end] & 0xC0) == 0x80) --end;
+    return name.substr(0, end);
+}
+
+/// Of an item's own members, those that say who it is and not what it says.
+constexpr std::array<std::string_view, 10> names_of_items{
+    "id",           "type",          "status", "call_id", "tool_use_id", "approval_request_id",
+    "container_id", "cache_control", "caller", "object"};
+
+constexpr std::size_t opaque_bytes_min = 256;
+
+/// Whether it is bytes, written as text, or sealed.
+bool is_opaque(std::string_view key, const json::value& value) {
+    if (key.starts_with("encrypted_") || key == "signature" || key == "logprobs") return true;
+    const json::string* text = value.if_string();
+    if (text == nullptr) return value.is_null();
+    const std::string_view shown(text->data(), text->size());
+    if (shown.starts_with("data:")) return true;
+    return shown.size() >= opaque_bytes_min && std::ranges::all_of(shown, [](char c) {
+               return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                      c == '+' || c == '/' || c == '=' || c == '-' || c == '_';
+           });
+}
+
+/// As deep as the parser lets a body nest.
+json::value readable(const json::value& value) {
+    if (const json::array* list = value.if_array()) {
+        json::array made;
+        for (const json::value& each : *list)
+            if (!is_opaque({}, each)) made.push_back(readable(each));
+        return made;
+    }
+    const json::object* object = value.if_object();
+    if (object == nullptr) return value;
+    json::object made;
+    for (const auto& [key, member] : *object)
+        if (!is_opaque({key.data(), key.size()}, member)) made.emplace(key, readable(member));
+    return made;
+}
+
+json::object readable_members_of(const json::value& item) {
+    json::value made = readable(item);
+    if (!made.is_object()) return {};
+    for (const std::string_view name : names_of_items) made.get_object().erase(name);
+    return std::move(made.get_object());
+}
+
+}  // namespace
+
+void left_out_names::add(std::string_view name) {
+    const std::string_view kept = cut_name(name);
+    if (names_.size() == names_max || std::ranges::find(names_, kept) != names_.end()) return;
+    names_.emplace_back(kept);
+}
+
+std::string_view medium_of(std::string_view type) noexcept {
+    struct known {
+        std::string_view type, medium;
+    };
+    constexpr std::array<known, 11> all{{{"image", "image"},
+                                         {"image_url", "image"},
+                                         {"input_image", "image"},
+                                         {"output_image", "image"},
+                                         {"computer_screenshot", "image"},
+                                         {"audio", "audio"},
+                                         {"input_audio", "audio"},
+                                         {"output_audio", "audio"},
+                                         {"video_url", "video"},
+                                         {"file", "file"},
+                                         {"input_file", "file"}}};
+    for (const known& each : all)
+        if (each.type == type) return each.medium;
+    return {};
+}
+
+std::string left_out_line(std::string_view medium) {
+    return "[" + std::string(medium) + " left out]";
+}
+
+std::string read_medium(const json_cursor& part, std::string_view medium,
+                        const history_position& position) {
+    if (position.is_newest) {
+        if (medium == "image")
+            part.fail(errc::unsupported, "Could not process image: this model takes text only");
+        else if (medium == "PDF")
+            part.fail(errc::unsupported,
+                      "The PDF specified was not valid: this model takes text only");
+        else
+            part.fail(errc::unsupported, "only text is supported here, found a part of type " +
+                                             quoted(string_at(part, "type")));
+    }
+    return left_out_line(medium);
+}
+
+std::string readable_members(const json::value& item) { return to_text(readable_members_of(item)); }
+
+std::string told_in_a_line(std::string_view type, const json::value& item) {
+    std::string line = "[" + std::string(cut_name(type));
+    json::object members = readable_members_of(item);
+    if (!members.empty()) line += ": " + to_text(members);
+    return line + "]";
+}
+
+std::string read_call_name(const json_cursor& call, std::size_t bytes_max) {
+    auto name = call.find("name");
+    if (name && name->value().is_string() && name->as_string().empty()) return "unknown";
+    return bounded_at(call, "name", bytes_max);
+}
+
+std::string read_arguments(const json_cursor& field, const json_limits& limits) {
+    const json::value& value = field.value();
+    if (!value.is_string()) return value.is_null() ? "{}" : to_text(value);
+    const std::string_view text = field.as_string();
+    if (is_white_space(text)) return "{}";
+    auto parsed = parse_json(text, limits);
+    if (parsed && parsed->is_object()) return to_text(*parsed);
+    return std::string(text);
+}
+
+}  // namespace semantic::protocol

@@ -1,0 +1,67 @@
+#pragma once
+// What stands in a history and no model here reads: pictures, and items and blocks of tools that
+// other servers ran. A history is taken whatever is in it: what can be said of such a part in words
+// is told to the model, the rest is named in the reply. Pure.
+
+#include <boost/json/value.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "protocol/wire/json.hpp"
+
+namespace semantic::protocol {
+
+/// Types of tools, items and blocks that the model is not told of, each once, for a field of the
+/// reply. A request may name as many as it likes, of any length: the first ones are kept, cut.
+class left_out_names {
+  public:
+    static constexpr std::size_t names_max = 64;
+    static constexpr std::size_t name_bytes_max = 64;
+
+    void add(std::string_view name);
+    std::vector<std::string> take() { return std::move(names_); }
+
+  private:
+    std::vector<std::string> names_;
+};
+
+/// Where a reader of a history is. The newest message is the one that is to be answered: clients
+/// learn from its refusal what this server cannot read, and go on without it.
+struct history_position {
+    left_out_names& left_out;
+    bool is_newest = false;
+};
+
+/// "image", "audio", "video", "file": what a part of this type shows that is no text. Empty: it is
+/// of another type.
+std::string_view medium_of(std::string_view type) noexcept;
+/// "[image left out]": what the model is told in place of it.
+std::string left_out_line(std::string_view medium);
+
+/// A part that is no text. Complains where it is in the newest message, in the vendors' words for
+/// what they cannot read. Returns: the line that stands for it.
+std::string read_medium(const json_cursor& part, std::string_view medium,
+                        const history_position& position);
+
+/// In front of a summary that stands for a conversation.
+inline constexpr std::string_view summary_head =
+    "This is a summary of our conversation up to here:\n\n";
+
+/// An item or block in one line: "[TYPE: {...}]" without ids and without what no model reads
+/// (sealed text, bytes in base 64).
+std::string told_in_a_line(std::string_view type, const boost::json::value& item);
+/// The members of `item` that told_in_a_line() tells, as compact JSON.
+std::string readable_members(const boost::json::value& item);
+
+/// The `name` of an earlier call; "unknown" where the model gave it none.
+std::string read_call_name(const json_cursor& call, std::size_t bytes_max);
+
+/// An earlier call's arguments: a string or, as other servers have it, an object. Models cut them
+/// off and misspell them. Returns: compact JSON where they are an object, else the text as it is.
+std::string read_arguments(const json_cursor& field, const json_limits& limits);
+
+}  // namespace semantic::protocol

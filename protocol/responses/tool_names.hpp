@@ -1,0 +1,48 @@
+#pragma once
+// Namespaces of tools: a client that runs tools of several servers sends each server's as one
+// entry. A model is shown them under flat names, and its calls get both names back. Pure.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace semantic::protocol::responses {
+
+struct spaced_name {
+    std::string space;
+    std::string name;
+};
+
+class tool_names {
+  public:
+    static constexpr std::size_t flat_bytes_max = 128;
+
+    /// A name that stands for itself, and so for no tool of a namespace.
+    void reserve(std::string name) { taken_.insert(std::move(name)); }
+    /// Returns: the flat name of a namespace's tool, which no other tool has: "SPACE__NAME", or
+    /// "SPACENAME" where the space ends with "__"; cut, and numbered, where that is too long or
+    /// taken. Nothing for a tool that was added before.
+    std::optional<std::string> add(const std::string& space, const std::string& name);
+
+    /// Of a tool's flat name. Returns: null for a tool in no namespace.
+    const spaced_name* find(std::string_view flat) const;
+    /// Of a call. `space` may be empty. Returns: the name that the model knows it by.
+    std::string flat_of(const std::string& space, const std::string& name) const;
+    /// Of a tool that a client names without its namespace. Returns: nothing where none or several
+    /// have that name.
+    std::optional<std::string> only_flat_of(std::string_view name) const;
+    /// Returns: the flat names of a namespace's tools.
+    std::vector<std::string> flat_names_in(std::string_view space) const;
+
+  private:
+    std::map<std::string, spaced_name, std::less<>> by_flat_;
+    std::map<std::pair<std::string, std::string>, std::string> flat_by_names_;
+    std::set<std::string> taken_;
+};
+
+}  // namespace semantic::protocol::responses
