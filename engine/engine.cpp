@@ -438,12 +438,7 @@ void warn_of_recipe(const engine_options& options, const model_config& config,
 
 void warn_of_template(const engine_options& options, const chat_template& chat) {
     if (!options.on_warning) return;
-    if (!chat.assumed().empty())
-        options.on_warning("chat-template " + chat.family() + " is used because " + chat.assumed() +
-                           ": the model may not have learnt to answer in it");
-    if (const std::string missing = missing_abilities(abilities_of(chat)); !missing.empty())
-        options.on_warning("chat-template " + chat.family() + " has no place for " + missing +
-                           ": requests with such are refused");
+    for (const std::string& each : template_warnings(chat)) options.on_warning(each);
 }
 
 storage::result<std::unique_ptr<storage::block_pool>> make_pool(const engine_options& options,

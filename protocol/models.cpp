@@ -18,7 +18,7 @@ constexpr std::size_t limit_default = 20;
 
 json::object supported(bool is) { return {{"supported", is}}; }
 
-/// What the chat template has a place for; a request with anything else is refused.
+/// What requests may have, in whatever shape the chat template tells it.
 json::object chat_abilities(const model_card& model) {
     const engine::template_abilities& can = model.chat_abilities;
     return {{"system_text", supported(can.system_text)},
@@ -26,6 +26,7 @@ json::object chat_abilities(const model_card& model) {
             {"users_in_a_row", supported(can.users_in_a_row)},
             {"tools", supported(can.tools)},
             {"tool_calls", supported(can.tool_calls)},
+            {"parallel_tool_calls", supported(can.parallel_tool_calls)},
             {"tool_results", supported(can.tool_results)},
             {"open_answers", supported(can.open_answers)}};
 }

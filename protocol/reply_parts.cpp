@@ -16,6 +16,9 @@ boost::json::object memory_object(std::string_view agent, const engine::prompt_u
                                {"miss_reason", engine::to_string(usage.why)}};
     if (!usage.not_held.empty())
         object["not_held"] = boost::json::array(usage.not_held.begin(), usage.not_held.end());
+    if (!usage.template_fit.empty())
+        object["template_fit"] =
+            boost::json::array(usage.template_fit.begin(), usage.template_fit.end());
     return object;
 }
 

@@ -63,9 +63,10 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
     const std::size_t said = text.size();
     const std::size_t begin =
         std::min(begin_of(note_of(*memory, answers_note), *request.continues).value_or(said), said);
+    std::vector<std::string> changes;
     auto tail =
         render_behind_answer(template_, std::string_view(text.bytes()).substr(begin), request.chat,
-                             rendering_of(request.thinking, note_of(*memory, day_note)));
+                             rendering_of(request.thinking, note_of(*memory, day_note)), &changes);
     if (!tail) return tail.error();
 
     text.append(*tail);
@@ -74,6 +75,7 @@ storage::result<resolved_prompt> message_threads::resume(const generation_reques
         prompt.refused = bound->refusal(excess);
         return prompt;
     }
+    prompt.template_fit = std::move(changes);
     prompt.notes = memory->notes;
     // Both: should this turn be broken off, the answer before it can be gone on from once more.
     prompt.notes[answers_note] = begin_note(*request.continues, begin);

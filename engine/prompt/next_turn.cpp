@@ -45,7 +45,9 @@ message stand_in(const chat_template& family, std::string_view said,
     }
     const std::vector<std::string> names = call_names(family, said);
     const std::string arguments = "{\"" + std::string(answer_mark) + "\": 0}";
-    for (std::size_t i = 0; i < results.size(); ++i) {
+    // Where a message has one call, further results are told as of that one.
+    const bool has_one = !family.shape().parallel_calls;
+    for (std::size_t i = 0; i < (has_one ? 1 : results.size()); ++i) {
         // More results than calls: a client may make up for what the model forgot.
         std::string name = names.empty() ? "tool" : names[std::min(i, names.size() - 1)];
         answer.parts.push_back(tool_call_part{results[i], std::move(name), arguments});
@@ -80,7 +82,8 @@ bool take_field(std::string_view& from, std::string& field) {
 
 storage::result<marked_text> render_behind_answer(const chat_template& family,
                                                   std::string_view said, const conversation& behind,
-                                                  const render_options& options) {
+                                                  const render_options& options,
+                                                  std::vector<std::string>* changes) {
     const std::vector<message>& more = behind.messages;
     const std::vector<std::string> results = result_ids(more);
     conversation chat;
@@ -89,7 +92,7 @@ storage::result<marked_text> render_behind_answer(const chat_template& family,
     chat.messages.push_back({role::user, {text_part{"-"}}});
     chat.messages.push_back(stand_in(family, said, results));
     chat.messages.insert(chat.messages.end(), more.begin(), more.end());
-    auto rendered = family.render_marked(chat, options);
+    auto rendered = family.render_marked(chat, options, changes);
     if (!rendered) return rendered.error();
     const std::string& text = rendered->bytes();
     // Of several calls the last one ends the turn.
@@ -110,21 +113,12 @@ storage::result<marked_text> render_behind_answer(const chat_template& family,
 
 storage::result<marked_text> render_behind_message(const chat_template& family,
                                                    const conversation& behind,
-                                                   const render_options& options) {
+                                                   const render_options& options,
+                                                   std::vector<std::string>* changes) {
     conversation chat = behind;
     chat.messages.insert(chat.messages.begin(),
                          {role::user, {text_part{std::string(answer_mark)}}});
-    auto rendered = family.render_marked(chat, options);
-    const bool goes_on = !rendered && !behind.messages.empty() &&
-                         behind.messages.front().from == role::user &&
-                         !behind.messages.front().parts.empty();
-    if (goes_on) {
-        chat.messages.erase(chat.messages.begin());
-        auto* text = std::get_if<text_part>(&chat.messages.front().parts.front());
-        if (text == nullptr) return rendered.error();
-        text->text = std::string(answer_mark) + "\n" + text->text;
-        rendered = family.render_marked(chat, options);
-    }
+    auto rendered = family.render_marked(chat, options, changes);
     if (!rendered) return rendered.error();
     const std::size_t mark = rendered->bytes().find(answer_mark);
     if (mark == std::string::npos)

@@ -15,16 +15,19 @@ namespace semantic::engine {
 /// `said`: the answer's text as it was sampled, without the token that ended it; of it only the
 /// names of its calls matter. `behind`: its messages are what follows; when they begin with tool
 /// results, these are of the calls in their order. Its system text and tools do not count. Errors:
-/// bad_value, as chat_template::render(); not_found, when the template leaves such an answer out.
+/// `changes`: as chat_template::render_marked(). Errors: bad_value, as chat_template::render();
+/// not_found, when the template leaves such an answer out.
 storage::result<marked_text> render_behind_answer(const chat_template& family,
                                                   std::string_view said, const conversation& behind,
-                                                  const render_options& options);
+                                                  const render_options& options,
+                                                  std::vector<std::string>* changes = nullptr);
 
 /// The same behind a user's message that has no answer. Where the template has no two messages of
-/// users in a row, the first of `behind` goes on with it, a line further.
+/// users in a row, the first of `behind` goes on with it.
 storage::result<marked_text> render_behind_message(const chat_template& family,
                                                    const conversation& behind,
-                                                   const render_options& options);
+                                                   const render_options& options,
+                                                   std::vector<std::string>* changes = nullptr);
 
 /// Tools as one string, to be kept with an agent, and back. What is no such string has no tools.
 std::string encode_tools(const std::vector<tool_definition>& tools);

@@ -40,10 +40,11 @@ marked_text said_in(const tokenizer& words, const storage::agent_state& state) {
 storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
-                                         const render_options& options) {
+                                         const render_options& options,
+                                         std::vector<std::string>* changes) {
     const bool is_first = !request.append || !own || own->tokens.empty();
     if (is_first) {
-        if (!request.text) return chat.render_marked(request.chat, options);
+        if (!request.text) return chat.render_marked(request.chat, options, changes);
         const std::string bos = chat.bos();
         return marked_text(request.text->starts_with(bos) ? *request.text : bos + *request.text,
                            false);
@@ -54,7 +55,7 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
             text.write(*request.text);
             return text;
         }
-        auto tail = render_behind_message(chat, request.chat, options);
+        auto tail = render_behind_message(chat, request.chat, options, changes);
         if (!tail) return tail;
         text.append(*tail);
         return text;
@@ -68,7 +69,7 @@ storage::result<marked_text> prompt_text(const tokenizer& words, const chat_temp
         return text;
     }
     auto tail = render_behind_answer(chat, std::string_view(text.bytes()).substr(last.begin),
-                                     request.chat, options);
+                                     request.chat, options, changes);
     if (!tail) return tail;
     text.append(*tail);
     return text;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/tokenizer/tokenizer.hpp"
@@ -19,12 +20,13 @@ marked_text remembered_text(const tokenizer& words, const storage::agent_state& 
                             std::size_t tokens);
 
 /// A request's `text` has the control tokens that it spells: it is a whole prompt, or a part of
-/// one. `own`: what the request's agent remembers, or null. Errors: bad_value when the template
-/// cannot render the chat.
+/// one. `own`: what the request's agent remembers, or null. `changes`: as
+/// chat_template::render_marked(). Errors: bad_value when the template cannot render the chat.
 storage::result<marked_text> prompt_text(const tokenizer& words, const chat_template& chat,
                                          const generation_request& request,
                                          const storage::agent_state* own,
-                                         const render_options& options);
+                                         const render_options& options,
+                                         std::vector<std::string>* changes = nullptr);
 
 /// The same with the turns that the model wrote in `state` as it wrote them, where the request says
 /// the same. Returns: nothing where it has none of them.

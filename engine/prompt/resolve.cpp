@@ -95,11 +95,11 @@ storage::result<std::optional<resolver::rendering>> resolver::next_anonymous_tur
     }
 }
 
-storage::result<resolver::rendering> resolver::render(const generation_request& request,
-                                                      const render_options& options,
-                                                      const busy_agents& busy) const {
+storage::result<resolver::rendering> resolver::render_and_search(
+    const generation_request& request, const render_options& options, const busy_agents& busy,
+    std::vector<std::string>& template_fit) const {
     auto own = memories_.own_memory(request);
-    auto text = prompt_text(tokenizer_, template_, request, own.get(), options);
+    auto text = prompt_text(tokenizer_, template_, request, own.get(), options, &template_fit);
     if (!text) return text.error();
     // Nothing is compared with what will be refused.
     if (bound_.excess_of(text->bytes()) > 0) return rendering{std::move(*text), {}};
@@ -114,6 +114,15 @@ storage::result<resolver::rendering> resolver::render(const generation_request& 
     if (!turn) return turn.error();
     const bool is_next = *turn && (*turn)->source.match.bytes >= best.source.match.bytes;
     return is_next ? std::move(**turn) : std::move(best);
+}
+
+storage::result<resolver::rendering> resolver::render(const generation_request& request,
+                                                      const render_options& options,
+                                                      const busy_agents& busy) const {
+    std::vector<std::string> template_fit;
+    auto found = render_and_search(request, options, busy, template_fit);
+    if (found) found->template_fit = std::move(template_fit);
+    return found;
 }
 
 // A prompt that has all up to the last answer is a turn: the next one, or the last one again.
@@ -155,6 +164,7 @@ storage::result<resolved_prompt> resolver::resolve_conversation(const generation
     if (const std::int64_t excess = bound_.excess_of(found->text.bytes()); excess > 0)
         return refusal(request, excess);
     resolved_prompt prompt{agent_of(request, *found), found->text.bytes(), found->text.content()};
+    prompt.template_fit = std::move(found->template_fit);
     tokenise(tokenizer_, found->source, prompt);
     if (auto ok = check_tokens(tokenizer_, vocabulary_, prompt); !ok) return ok.error();
     const auto own = memories_.own_memory(request);

@@ -63,11 +63,16 @@ class resolver {
         prompt_source source;
         bool is_named = false;      // the request's agent goes on with it
         bool is_next_turn = false;  // of an anonymous conversation, which is the source
+        std::vector<std::string> template_fit{};
     };
     storage::result<resolved_prompt> resolve_conversation(const generation_request& request,
                                                           const busy_agents& busy) const;
     storage::result<rendering> render(const generation_request& request,
                                       const render_options& options, const busy_agents& busy) const;
+    storage::result<rendering> render_and_search(const generation_request& request,
+                                                 const render_options& options,
+                                                 const busy_agents& busy,
+                                                 std::vector<std::string>& template_fit) const;
     storage::result<void> render_as_sampled(const generation_request& request,
                                             const render_options& options,
                                             const storage::agent_state& state,

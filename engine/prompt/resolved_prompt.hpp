@@ -37,6 +37,7 @@ struct resolved_prompt {
     std::optional<failed> refused{};
     std::map<std::string, std::string> notes{};    // what to remember with the agent
     std::vector<storage::message_end> messages{};  // the agent's, as far as `tokens` has them
+    std::vector<std::string> template_fit{};       // what was told in another shape, by fit_name
     std::size_t turn_begin = 0;         // where in `text` the turn starts that is asked for
     std::size_t begun_bytes = 0;        // of its answer, at the end of `text`
     bool ends_in_message = false;       // a user's, which may go on: no answer begins

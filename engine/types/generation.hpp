@@ -202,6 +202,8 @@ struct prompt_usage {
     /// For who owns the agent, and nobody else: never in the log.
     std::optional<text_difference> difference{};
     std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
+    /// What the model's template has no place for and was told in another shape, by name.
+    std::vector<std::string> template_fit{};
 };
 
 enum class stop_reason { end_turn, max_tokens, stop_sequence, context_full, cancelled, deadline };

@@ -1,5 +1,5 @@
 #pragma once
-// What a model's chat template has a place for. Plain values.
+// What requests to a model may have, as its chat template tells it. Plain values.
 
 namespace semantic::engine {
 
@@ -8,7 +8,8 @@ struct template_abilities {
     bool later_system_text = true;  // behind the first message
     bool users_in_a_row = true;     // several messages of the user without an answer between them
     bool tools = true;
-    bool tool_calls = true;  // of earlier turns
+    bool tool_calls = true;           // of earlier turns
+    bool parallel_tool_calls = true;  // several in one message
     bool tool_results = true;
     bool open_answers = true;  // an answer that has begun can go on
     bool operator==(const template_abilities&) const = default;

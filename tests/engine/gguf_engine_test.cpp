@@ -4,6 +4,7 @@
 
 #include "engine/engine.hpp"
 #include "tests/engine/model/gguf_twin.hpp"
+#include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/tiny_engine.hpp"
 #include "tests/support/gguf_tokenizer.hpp"
 #include "tests/support/latent_model.hpp"
@@ -52,14 +53,14 @@ TEST_F(gguf_engine, a_model_without_a_template_is_served_through_its_familys_and
 }
 
 TEST_F(gguf_engine, a_template_that_is_known_is_taken_without_a_word) {
-    const auto chat = load(options_of("smollm2", "<|im_start|>{{ m }}<|im_end|>"));
+    const auto chat = load(options_of("smollm2", chatml_source));
     EXPECT_EQ(chat->info().chat_template, "chatml");
     EXPECT_EQ(chat->info().chat_template_reason, "");
     EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(gguf_engine, another_pre_does_not_read_the_cache_of_the_first) {
-    engine_options options = options_of("smollm2", "<|im_start|>{{ m }}<|im_end|>");
+    engine_options options = options_of("smollm2", chatml_source);
     const auto request = ask("a", chat_of({"My dog is called Biscuit."}), 2);
     { run(*load(options), request); }
     {

@@ -24,6 +24,12 @@ TEST(llama_cpp_props, say_how_long_a_prompt_may_be_and_what_the_template_can) {
     EXPECT_EQ(body.at("build_info"), "semantic-1.2.3");
     EXPECT_EQ(body.at("chat_template_caps").at("supports_tools"), true);
     EXPECT_EQ(body.at("modalities").at("vision"), false);
+    EXPECT_EQ(body.at("chat_template_caps").at("supports_parallel_tool_calls"), true);
+    card.chat_abilities.parallel_tool_calls = false;
+    EXPECT_EQ(json::parse(props_body(card, 16, "1.2.3"))
+                  .at("chat_template_caps")
+                  .at("supports_parallel_tool_calls"),
+              false);
     card.call_format = "none";
     const json::value mute = json::parse(props_body(card, 16, "1.2.3"));
     EXPECT_EQ(mute.at("chat_template_caps").at("supports_tools"), false);

@@ -44,6 +44,7 @@ TEST(models, one_object_serves_both_vendors) {
         R"("batch":{"supported":false},"chat_template":{"system_text":{"supported":true},)"
         R"("later_system_text":{"supported":true},"users_in_a_row":{"supported":true},)"
         R"("tools":{"supported":true},"tool_calls":{"supported":true},)"
+        R"("parallel_tool_calls":{"supported":true},)"
         R"("tool_results":{"supported":true},"open_answers":{"supported":true}},)"
         R"("citations":{"supported":false},)"
         R"("code_execution":{"supported":false},"context_management":{"supported":false},)"

@@ -122,6 +122,7 @@ std::unique_ptr<sequence> starter::make_sequence(const job_ptr& work) {
 void starter::announce(const job_ptr& work) {
     prompt_usage usage = usage_of(*work);
     usage.not_held = work->form.not_held;
+    usage.template_fit = work->prompt->template_fit;
     count_usage(usage, probe_);
     probe_.queue_time.observe(
         std::chrono::duration<double>(*work->admitted - work->submitted).count());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/text/jinja/builtins/bound_arguments.hpp"
 #include "engine/text/jinja/builtins/filters.hpp"
 #include "engine/text/jinja/builtins/methods.hpp"
 #include "engine/text/jinja/builtins/operators.hpp"
@@ -147,7 +148,8 @@ arguments interpreter::given(const call_arguments& args, const scope_ptr& in) {
     arguments out;
     out.positional.reserve(args.positional.size());
     for (const expression_ptr& one : args.positional) out.positional.push_back(of(*one, in));
-    for (const auto& [name, one] : args.named) out.named.emplace_back(name, of(*one, in));
+    for (const auto& [name, one] : args.named)
+        out.named.emplace_back(marked_text(name, false), of(*one, in));
     if (args.star != nullptr) {
         const list_ptr more = items_of(of(*args.star, in), left_);
         left_.spend_items(more->items.size());
@@ -161,13 +163,52 @@ arguments interpreter::given(const call_arguments& args, const scope_ptr& in) {
         for (const auto& [key, item] : dict->items) {
             if (!key.is_text()) fail("keywords must be strings");
             const std::string& name = key.as_text()->bytes();
+            left_.spend(out.named.size() / 8);
             for (const auto& [other, own] : out.named) {
-                if (other == name) fail("got multiple values for keyword argument '" + name + "'");
+                if (other.bytes() == name)
+                    fail("got multiple values for keyword argument '" + name + "'");
             }
-            out.named.emplace_back(name, item);
+            out.named.emplace_back(*key.as_text(), item);
         }
     }
     return out;
+}
+
+namespace {
+
+bool changes_list(const value& object, const expression& callee) {
+    const list_object* list = object.as_list();
+    return callee.kind == expression_kind::attribute && list != nullptr &&
+           list->form == list_form::list && (callee.name == "append" || callee.name == "pop");
+}
+
+}  // namespace
+
+/// list.append(item), list.pop(index)
+value interpreter::change_list(const value& object, std::string_view method, const arguments& all) {
+    // Lists belong to one run; whoever else holds this one sees the change, as in Python.
+    auto& items = const_cast<std::vector<value>&>(object.as_list()->items);
+    if (method == "append") {
+        const bound_arguments given("append", all, {"object"});
+        const value& added = given.required(0);
+        if (added.as_list() != nullptr || added.as_dict() != nullptr ||
+            added.as_namespace() != nullptr || added.as_loop() != nullptr ||
+            added.as_callable() != nullptr)
+            fail("append: only texts and numbers can be appended here");
+        left_.spend_items(1);
+        if (items.size() >= list_items_max) fail("a list grows too long", error_kind::limit);
+        items.push_back(added);
+        return {};
+    }
+    const bound_arguments given("pop", all, {"index"});
+    const auto size = static_cast<std::int64_t>(items.size());
+    std::int64_t at = given.integer(0, -1);
+    if (at < 0) at += size;
+    if (at < 0 || at >= size) fail("pop index out of range");
+    left_.spend_items(items.size());
+    value taken = std::move(items[static_cast<std::size_t>(at)]);
+    items.erase(items.begin() + at);
+    return taken;
 }
 
 value interpreter::call(const expression& e, const scope_ptr& in, const value* caller) {
@@ -181,6 +222,11 @@ value interpreter::call(const expression& e, const scope_ptr& in, const value* c
         require_defined(object);
         method = find_method(object, callee.name);
     }
+    if (bounds_.lists_change && changes_list(object, callee)) {
+        const arguments all = given(e.given, in);
+        at_ = e.at;
+        return change_list(object, callee.name, all);
+    }
     const bool is_method = method != nullptr && method->call != nullptr;
     value function;
     if (callee.kind != expression_kind::attribute) {
@@ -189,7 +235,7 @@ value interpreter::call(const expression& e, const scope_ptr& in, const value* c
         function = attribute_of(object, callee.name, left_);
     }
     arguments all = given(e.given, in);
-    if (caller != nullptr) all.named.emplace_back("caller", *caller);
+    if (caller != nullptr) all.named.emplace_back(marked_text("caller", false), *caller);
     at_ = e.at;
     if (is_method) return method->call(object, all, left_);
     require_defined(function);

@@ -55,7 +55,7 @@ std::vector<std::pair<value, value>> pairs_of(const arguments& given, budget& le
             }
         }
     }
-    for (const auto& [name, item] : given.named) pairs.emplace_back(written(name), item);
+    for (const auto& [name, item] : given.named) pairs.emplace_back(name, item);
     left.spend_items(pairs.size());
     return pairs;
 }
@@ -72,7 +72,8 @@ value strftime_now(const std::string& day, budget& left, arguments& given) {
     const bound_arguments what("strftime_now", given, {"format"});
     static const marked_text none;
     what.required(0);
-    const std::string format = what.text(0, none).bytes();
+    const marked_text& wanted = what.text(0, none);
+    const std::string& format = wanted.bytes();
     if (format.size() > 256) fail("strftime_now: the format is too long");
     left.spend(1 + format.size());
     std::tm time{};
@@ -86,7 +87,8 @@ value strftime_now(const std::string& day, budget& left, arguments& given) {
     std::array<char, 4096> buffer{};
     const std::size_t size = std::strftime(buffer.data(), buffer.size(), with_blank.c_str(), &time);
     if (size == 0) fail("strftime_now: the result is too long");
-    return written(std::string(buffer.data(), size - 1));
+    // Which of its bytes a request's format has brought is not known.
+    return marked_text(std::string(buffer.data(), size - 1), !wanted.content().empty());
 }
 
 }  // namespace
@@ -96,7 +98,8 @@ value interpreter::new_namespace(const arguments& given) {
     for (const auto& [key, item] : pairs_of(given, left_)) {
         const marked_text* name = key.as_text();
         if (name == nullptr) fail("a namespace's names are texts");
-        made->set(name->bytes(), item);
+        left_.spend(made->items.size() / 8);
+        made->set(*name, item);
     }
     namespaces_.push_back(made);
     return value(made);

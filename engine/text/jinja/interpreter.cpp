@@ -142,6 +142,11 @@ interpreter::flow interpreter::scoped(const statement& one, const scope_ptr& in)
 /// The items that the filter of a for lets through.
 list_ptr interpreter::loop_items(const statement& one, const scope_ptr& in) {
     const list_ptr all = items_of(of(*one.parts[0], in), left_);
+    if (one.parts[1] == nullptr && bounds_.lists_change) {
+        // The loop knows its neighbours, whatever its body does to the list.
+        left_.spend_items(all->items.size());
+        return std::make_shared<list_object>(*all);
+    }
     if (one.parts[1] == nullptr) return all;
     auto chosen = std::make_shared<list_object>();
     chosen->depth = all->depth;
@@ -194,7 +199,7 @@ void interpreter::assign(const target& to, const value& what, const scope_ptr& i
         namespace_object* ns = found == nullptr ? nullptr : found->as_namespace();
         if (ns == nullptr) fail("cannot assign attribute on non-namespace object");
         left_.spend(ns->items.size() / 8);
-        return ns->set(to.attribute, what);
+        return ns->set(marked_text(to.attribute, false), what);
     }
     const list_ptr items = items_of(what, left_);
     if (items->items.size() != to.items.size()) {

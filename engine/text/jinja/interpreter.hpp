@@ -84,6 +84,7 @@ class interpreter {
     value compare(const expression& e, const scope_ptr& in);
     value conditional(const expression& e, const scope_ptr& in);
     value slice(const expression& e, const scope_ptr& in);
+    value change_list(const value& object, std::string_view method, const arguments& all);
     value call(const expression& e, const scope_ptr& in, const value* caller = nullptr);
     value filtered(const expression& e, const scope_ptr& in);
     value tested(const expression& e, const scope_ptr& in);

@@ -28,19 +28,20 @@ void interpreter::give(std::string_view name, value what, scope& to) const {
 void interpreter::take_extra(const signature& called, arguments& given, std::size_t taken,
                              scope& into) {
     if (called.uses_caller) {
-        const auto place = std::find_if(given.named.begin(), given.named.end(),
-                                        [](const auto& pair) { return pair.first == "caller"; });
+        const auto place =
+            std::find_if(given.named.begin(), given.named.end(),
+                         [](const auto& pair) { return pair.first.bytes() == "caller"; });
         const bool is_given = place != given.named.end();
         give("caller", is_given ? place->second : value::undefined("No caller defined"), into);
         if (is_given) given.named.erase(place);
     }
     if (called.uses_kwargs) {
         std::vector<std::pair<value, value>> pairs;
-        for (const auto& [name, item] : given.named) pairs.emplace_back(written(name), item);
+        for (const auto& [name, item] : given.named) pairs.emplace_back(name, item);
         give("kwargs", make_dict(std::move(pairs), left_), into);
     } else if (!given.named.empty()) {
-        fail("macro '" + called.name + "' takes no keyword argument '" + given.named.front().first +
-             "'");
+        fail("macro '" + called.name + "' takes no keyword argument '" +
+             given.named.front().first.bytes() + "'");
     }
     if (called.uses_varargs) {
         std::vector<value> rest(given.positional.begin() + static_cast<std::ptrdiff_t>(taken),
@@ -67,8 +68,9 @@ value interpreter::call_macro(const macro_closure& closure, arguments& given) {
     std::vector<bool> is_missing(called.parameters.size(), false);
     for (std::size_t i = taken; i < called.parameters.size(); ++i) {
         const std::string& name = tree_.names[called.parameters[i]];
-        const auto place = std::find_if(given.named.begin(), given.named.end(),
-                                        [&](const auto& pair) { return pair.first == name; });
+        const auto place =
+            std::find_if(given.named.begin(), given.named.end(),
+                         [&](const auto& pair) { return pair.first.bytes() == name; });
         is_missing[i] = place == given.named.end();
         if (is_missing[i]) continue;
         own->set(called.parameters[i], place->second);

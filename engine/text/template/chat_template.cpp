@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/text/gguf/gguf_fields.hpp"
+#include "engine/text/template/fit/conversation_fit.hpp"
 #include "engine/text/template/own_template.hpp"
+#include "engine/text/template/source/family_choice.hpp"
+#include "engine/text/template/source/template_source.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"
-#include "engine/text/tokenizer/json_access.hpp"
-#include "storage/files/file.hpp"
+#include "storage/files/gguf.hpp"
 
 namespace semantic::engine {
 
@@ -20,11 +21,9 @@ using storage::result;
 
 namespace {
 
-constexpr std::uint64_t file_bytes_max = std::uint64_t{64} << 20;
-
 /// Models whose every checkpoint speaks one format, so that the type decides when the template does
-/// not: it is missing, or somebody's own variation that still writes this turn. All other types
-/// come with several formats.
+/// not: it is missing, or cannot be rendered and still writes this turn. All other types come with
+/// several formats.
 struct sure_model {
     std::string_view type;  // config.json's model_type, or a GGUF's general.architecture
     std::string_view family;
@@ -41,121 +40,15 @@ bool has(std::string_view text, std::string_view mark) {
     return text.find(mark) != std::string_view::npos;
 }
 
-const template_family* family_of_text(std::string_view text, std::string_view bos) {
-    for (const template_family& family : template_families()) {
-        const auto in_text = [&](std::string_view mark) { return has(text, mark); };
-        const bool same_bos = family.bos.empty() || bos.empty() || family.bos == bos;
-        if (same_bos && std::all_of(family.marks.begin(), family.marks.end(), in_text) &&
-            std::none_of(family.foreign.begin(), family.foreign.end(), in_text)) {
-            return &family;
-        }
-    }
-    return nullptr;
-}
-
-/// A string, or a list of named templates of which "default" is taken.
-std::string template_text(const boost::json::value& config) {
-    const std::string text = text_of(config, "chat_template");
-    const boost::json::array* named = array_of(config, "chat_template");
-    if (named == nullptr) return text;
-    for (const auto& item : *named) {
-        if (text_of(item, "name") == "default") return text_of(item, "template");
-    }
-    return {};
-}
-
-/// A token's spelling, which files write as a string or as an object.
-std::string token_text(const boost::json::value& config, std::string_view key) {
-    const boost::json::value& token = member(config, key);
-    return token.is_object() ? text_of(token, "content") : text_of(config, key);
-}
-
-/// A null value when there is no such file.
-result<boost::json::value> read_json_file(const std::string& path) {
-    auto text = storage::read_whole(storage::posix_file_system(), path, file_bytes_max);
-    if (!text && text.error().code == errc::not_found) return boost::json::value();
-    if (!text) return text.error();
-    boost::system::error_code error;
-    boost::json::value json = boost::json::parse(*text, error);
-    if (error) return failure{errc::corrupt, path + ": not JSON: " + error.message()};
-    return json;
-}
-
-struct template_source {
-    std::string path;      // of the file or key that has the template, or should have had it
-    std::string text;      // empty: there is none
-    std::string bos;       // empty: not said
-    std::string eos;       // the same
-    std::string type_key;  // what the type of model is called: "model_type"
-    std::string type;
-    std::string others;   // of templates by other names, where there is no default: "rag, tool_use"
-    bool is_file = true;  // there is a file that could have it
-};
-result<template_source> read_source(const std::string& directory) {
-    template_source source;
-    source.path = directory + "/tokenizer_config.json";
-    auto config = read_json_file(source.path);
-    if (!config) return config.error();
-    source.text = template_text(*config);
-    source.bos = token_text(*config, "bos_token");
-    source.eos = token_text(*config, "eos_token");
-    // A file of its own goes before the member, as the reference has it; so does that of a model's
-    // processor.
-    const std::string processor = directory + "/chat_template.json";
-    auto wrapped = read_json_file(processor);
-    if (!wrapped) return wrapped.error();
-    if (std::string text = template_text(*wrapped); !text.empty()) {
-        source.path = processor;
-        source.text = std::move(text);
-    }
-    const std::string beside = directory + "/chat_template.jinja";
-    auto own = storage::read_whole(storage::posix_file_system(), beside, file_bytes_max);
-    if (!own && own.error().code != errc::not_found) return own.error();
-    if (own) {
-        source.path = beside;
-        source.text = std::move(*own);
-    } else if (config->is_null() && wrapped->is_null()) {
-        source.is_file = false;
-    }
-    return source;
-}
-
-result<void> read_type(const std::string& directory, template_source& source) {
-    auto config = read_json_file(directory + "/config.json");
-    if (!config) return config.error();
-    source.type_key = "model_type";
-    source.type = text_of(*config, "model_type");
-    return {};
-}
-
-/// As llama.cpp's converter writes templates: the default one by itself, others with their names
-/// behind the key.
-result<template_source> read_source(const storage::gguf_view& metadata) {
-    template_source source;
-    source.path = "tokenizer.chat_template";
-    source.type_key = "general.architecture";
-    const auto text = gguf_fields::text(metadata, source.path);
-    if (!text) return text.error();
-    source.text = *text;
-    const auto names = gguf_fields::strings(metadata, "tokenizer.chat_templates");
-    if (!names) return names.error();
-    if (*names != nullptr && source.text.empty()) {
-        for (const std::string_view name : (*names)->strings)
-            source.others += (source.others.empty() ? "" : ", ") + std::string(name);
-    }
-    const auto type = gguf_fields::text(metadata, source.type_key);
-    if (!type) return type.error();
-    source.type = *type;
-    const auto tokens = gguf_fields::strings(metadata, "tokenizer.ggml.tokens");
-    if (!tokens) return tokens.error();
-    for (const auto& [key, spelling] : {std::pair{"tokenizer.ggml.bos_token_id", &source.bos},
-                                        {"tokenizer.ggml.eos_token_id", &source.eos}}) {
-        const auto id = gguf_fields::number(metadata, key);
-        if (!id) return id.error();
-        if (id->has_value() && *tokens != nullptr && **id < (*tokens)->count)
-            *spelling = (*tokens)->strings[static_cast<std::size_t>(**id)];
-    }
-    return source;
+/// Whether there are tools, calls or results.
+bool mentions_tools(const conversation& chat) {
+    const auto is_text = [](const content_part& part) {
+        return std::holds_alternative<text_part>(part) ||
+               std::holds_alternative<thinking_part>(part);
+    };
+    return !chat.tools.empty() || !std::ranges::all_of(chat.messages, [&](const message& one) {
+        return std::ranges::all_of(one.parts, is_text);
+    });
 }
 
 /// Null when the type does not decide.
@@ -213,7 +106,7 @@ failure no_family(const template_source& source, const std::string& why_not) {
         !source.is_file          ? ": there is no such file"
         : !source.others.empty() ? ": has no default template (there are: " + source.others + ")"
         : source.text.empty()    ? ": has no chat_template"
-                                 : ": the chat template is of no known family, " + why_not;
+                                 : ": the chat template cannot be rendered, " + why_not;
     return {
         source.is_file ? errc::incompatible : errc::not_found,
         source.path + what + ", and " + source.type_key + " '" + source.type +
@@ -231,6 +124,7 @@ result<chat_template> chat_template::make(std::string_view family) {
     chat_template made;
     made.family_ = found->name;
     made.stop_tokens_.assign(found->stop_tokens.begin(), found->stop_tokens.end());
+    made.find_shapes();
     return made;
 }
 
@@ -238,28 +132,42 @@ std::string chat_template::families() {
     return template_family_names() + ", " + std::string(own_template_family);
 }
 
-result<chat_template> chat_template::make_own(std::string_view source,
-                                              const special_spellings& spellings) {
-    auto own = own_template::make(source, spellings);
-    if (!own) return own.error();
+result<chat_template> chat_template::make_own(own_template own) {
     chat_template made;
     made.family_ = own_template_family;
-    made.stop_tokens_ = own->stop_tokens();
-    made.own_ = std::make_shared<const own_template>(*std::move(own));
+    made.stop_tokens_ = own.stop_tokens();
+    made.own_ = std::make_shared<const own_template>(std::move(own));
+    made.find_shapes();
     return made;
 }
 
-/// The model's own template goes last: a family's renderer and parser know more of its models.
-template <class Source>
-result<chat_template> chat_template::of_source(const Source& source, bool is_own) {
-    const template_family* found = is_own ? nullptr : family_of_text(source.text, source.bos);
-    if (found != nullptr) return make(found->name);
-    found = is_own ? nullptr : family_of_type(source);
-    if (found != nullptr) return assume(found->name, source.text.empty());
-    if (source.text.empty()) return no_family(source, {});
-    auto own = make_own(source.text, {source.bos, source.eos});
-    if (!own) return no_family(source, own.error().what);
-    return own;
+/// A renderer that prints the same goes before the interpreter: it is the faster one, and its
+/// family's parser knows more of its models.
+result<chat_template> chat_template::from_text(const template_source& source, bool is_own) {
+    if (source.text.empty()) return failure{errc::incompatible, {}};
+    auto own = own_template::make(source.text, {source.bos, source.eos});
+    if (!own) return own.error();
+    const template_family* same = is_own ? nullptr : find_family_rendering_as(*own, source);
+    return same != nullptr ? make(same->name) : make_own(*std::move(own));
+}
+
+result<chat_template> chat_template::from_source(const template_source& source, bool is_own) {
+    auto made = from_text(source, is_own);
+    if (!made) {
+        const template_family* sure = is_own ? nullptr : family_of_type(source);
+        if (sure == nullptr) return no_family(source, made.error().what);
+        return assume(sure->name, source.text.empty());
+    }
+    template_source other = source;
+    other.text = source.tools_text;
+    auto for_tools = from_text(other, is_own);
+    if (!for_tools) return made;
+    for (const std::string& stop : for_tools->stop_tokens_)
+        if (std::find(made->stop_tokens_.begin(), made->stop_tokens_.end(), stop) ==
+            made->stop_tokens_.end())
+            made->stop_tokens_.push_back(stop);
+    made->for_tools_ = std::make_shared<chat_template>(*std::move(for_tools));
+    return made;
 }
 
 result<chat_template> chat_template::load(const std::string& model, std::string_view family) {
@@ -272,19 +180,18 @@ result<chat_template> chat_template::load(const std::string& model, std::string_
         if (!made) return failure{made.error().code, model + ": " + made.error().what};
         return made;
     }
-    auto source = read_source(model);
+    const auto source = read_template_source(model);
     if (!source) return source.error();
-    if (auto read = read_type(model, *source); !read) return read.error();
-    return of_source(*source, is_own);
+    return from_source(*source, is_own);
 }
 
 result<chat_template> chat_template::from_gguf(const storage::gguf_view& metadata,
                                                std::string_view family) {
     const bool is_own = family == own_template_family;
     if (!family.empty() && !is_own) return make(family);
-    auto source = read_source(metadata);
+    const auto source = read_template_source(metadata);
     if (!source) return source.error();
-    return of_source(*source, is_own);
+    return from_source(*source, is_own);
 }
 
 result<chat_template> chat_template::assume(std::string_view family, bool has_none) {
@@ -293,44 +200,108 @@ result<chat_template> chat_template::assume(std::string_view family, bool has_no
     return made;
 }
 
+/// What is rendered without another look at it.
+struct chat_template::attempt {
+    const std::vector<template_message>& messages;
+    const std::vector<tool_definition>& tools;
+    const render_options& options;
+    prompt_end end;
+    std::string_view values;
+};
+
+result<marked_text> chat_template::render_as_it_stands(const attempt& one, bool& hit_limit) const {
+    hit_limit = false;
+    const bool answer_begins = one.end != prompt_end::messages;
+    if (own_ != nullptr) {
+        auto made = own_->render_marked(
+            {one.messages, one.tools, one.options, answer_begins, one.values}, hit_limit);
+        if (!made) return made.error();
+        return marked_text(std::move(made->text), std::move(made->content));
+    }
+    const template_family& family = *find_template_family(family_);
+    auto made = family.render({one.messages, one.tools, one.options, family});
+    if (!made || answer_begins) return made;
+    // What begins the answer is what a renderer writes last.
+    const auto begin = find_turn(made->bytes(), made->content(), family.turn_begin);
+    return made->part(0, begin.value_or(made->size()));
+}
+
+void chat_template::find_shapes() {
+    shapes_ = find_template_shapes([this](const conversation& chat) -> std::optional<std::string> {
+        const auto messages = flatten(chat);
+        if (!messages) return std::nullopt;
+        bool hit_limit = false;
+        auto made = render_as_it_stands({*messages, chat.tools, {}, chat.end, {}}, hit_limit);
+        if (!made) return std::nullopt;
+        return made->bytes();
+    });
+    // A model's own template gets a turn's calls also where the turn comes as it was sampled.
+    if (own_ != nullptr) shapes_.renders.sampled_parallel_calls = shapes_.renders.parallel_calls;
+}
+
+/// Errors: bad_value for what the template would leave out without a word.
+result<void> chat_template::check_left_out(const std::vector<template_message>& messages,
+                                           const std::vector<tool_definition>& tools) const {
+    if (shapes_.leaves_out == template_shape()) return {};
+    const auto fitted = fit_conversation(messages, tools, shapes_.leaves_out);
+    if (!fitted) return fitted.error();
+    if (fitted->changes.empty()) return {};
+    return failure{errc::bad_value, "the model's chat template leaves out a part of the messages"};
+}
+
+result<void> chat_template::check_options(const conversation& chat,
+                                          const render_options& options) const {
+    if (prints_day() || own_ != nullptr)
+        if (auto day = day_of(options); !day) return day.error();
+    if (own_ != nullptr) return {};
+    return check_template_values(chat.template_values, *find_template_family(family_));
+}
+
+/// Shapes are tried from the one that the client sent to the plainest.
+result<marked_text> chat_template::render_messages(const conversation& chat,
+                                                   const render_options& options,
+                                                   std::vector<std::string>* changes) const {
+    auto messages = flatten(chat);
+    if (!messages) return messages.error();
+    if (auto known = check_options(chat, options); !known) return known.error();
+    bool hit_limit = false;
+    const auto tried = [&](const std::vector<template_message>& said,
+                           const std::vector<tool_definition>& tools) {
+        return render_as_it_stands({said, tools, options, chat.end, chat.template_values},
+                                   hit_limit);
+    };
+    auto left_out = check_left_out(*messages, chat.tools);
+    auto as_sent = left_out ? tried(*messages, chat.tools) : result<marked_text>(left_out.error());
+    if (as_sent || hit_limit) return as_sent;
+    for (const template_shape& shape : shapes_to_try(shapes_.renders)) {
+        auto fitted = fit_conversation(*messages, chat.tools, shape);
+        if (!fitted) return fitted.error();
+        if (fitted->changes.empty()) continue;
+        auto made = tried(fitted->messages, fitted->tools);
+        if (made && changes != nullptr) *changes = std::move(fitted->changes);
+        if (made || hit_limit) return made;
+    }
+    return as_sent;
+}
+
 result<marked_text> chat_template::render_marked(const conversation& chat,
-                                                 const render_options& options) const {
+                                                 const render_options& options,
+                                                 std::vector<std::string>* changes) const {
+    if (for_tools_ && mentions_tools(chat))
+        return for_tools_->render_marked(chat, options, changes);
+    if (changes != nullptr) changes->clear();
     const bool is_open =
         chat.end == prompt_end::inside_answer || chat.end == prompt_end::inside_message;
-    auto made = is_open ? render_open_end(chat, options) : render_messages(chat, options);
+    auto made =
+        is_open ? render_open_end(chat, options, changes) : render_messages(chat, options, changes);
     if (made && trusts_content_) return marked_text(made->bytes(), false);
     return made;
 }
 
-result<marked_text> chat_template::render_messages(const conversation& chat,
-                                                   const render_options& options) const {
-    auto messages = flatten(chat);
-    if (!messages) return messages.error();
-    const bool answer_begins = chat.end == prompt_end::answer_begins;
-    const template_family* family = own_ != nullptr ? nullptr : find_template_family(family_);
-    const auto render = [&]() -> result<marked_text> {
-        if (family != nullptr) return family->render({*messages, chat.tools, options, *family});
-        auto made = own_->render_marked(
-            {*messages, chat.tools, options, answer_begins, chat.template_values});
-        if (!made) return made.error();
-        return marked_text(std::move(made->text), std::move(made->content));
-    };
-    if (family != nullptr) {
-        auto known = check_template_values(chat.template_values, *family);
-        if (!known) return known.error();
-    }
-    auto made = render();
-    // Some templates take no system text but one.
-    if (!made && join_opening_system_texts(*messages)) made = render();
-    if (!made || answer_begins || family == nullptr) return made;
-    // What begins the answer is what a renderer writes last.
-    const auto begin = find_turn(made->bytes(), made->content(), family->turn_begin);
-    return made->part(0, begin.value_or(made->size()));
-}
-
 /// The text is cut where its last message ends.
 result<marked_text> chat_template::render_open_end(const conversation& chat,
-                                                   const render_options& options) const {
+                                                   const render_options& options,
+                                                   std::vector<std::string>* changes) const {
     const bool is_answer = chat.end == prompt_end::inside_answer;
     conversation marked = chat;
     if (!mark_open_end(marked, is_answer ? role::assistant : role::user)) {
@@ -338,7 +309,7 @@ result<marked_text> chat_template::render_open_end(const conversation& chat,
                                             std::string(is_answer ? "assistant" : "user") +
                                             " that ends with text can be continued"};
     }
-    auto made = render_messages(marked, options);
+    auto made = render_messages(marked, options, changes);
     if (!made) return made.error();
     const std::size_t end = made->bytes().rfind(open_end_mark);
     if (end != std::string::npos) return made->part(0, end);
@@ -359,6 +330,7 @@ std::string chat_template::bos() const {
 }
 
 bool chat_template::prints_day() const {
+    if (for_tools_ && for_tools_->prints_day()) return true;
     return own_ != nullptr ? own_->prints_day() : find_template_family(family_)->prints_day;
 }
 
@@ -368,7 +340,12 @@ std::string chat_template::thinking_end() const {
 }
 
 answer_format chat_template::answers() const {
-    return own_ != nullptr ? own_->answers() : find_template_family(family_)->answers;
+    answer_format found =
+        own_ != nullptr ? own_->answers() : find_template_family(family_)->answers;
+    if (for_tools_) found.calls = for_tools_->answers().calls;
+    const bool tells_tools = for_tools_ ? for_tools_->shape().tools : shape().tools;
+    if (found.calls == call_format::none && !tells_tools) found.calls = call_format::hermes;
+    return found;
 }
 
 std::string_view chat_template::turn_begin() const noexcept {
@@ -377,8 +354,10 @@ std::string_view chat_template::turn_begin() const noexcept {
 }
 
 std::string chat_template::identity() const {
-    if (own_ != nullptr) return own_->identity();
-    return family_ + "/" + std::to_string(find_template_family(family_)->version);
+    const std::string own =
+        own_ != nullptr ? own_->identity()
+                        : family_ + "/" + std::to_string(find_template_family(family_)->version);
+    return for_tools_ ? own + "\ntools: " + for_tools_->identity() : own;
 }
 
 }  // namespace semantic::engine

@@ -11,6 +11,7 @@
 
 #include "engine/text/jinja/values/marked_text.hpp"
 #include "engine/text/output/answer_format.hpp"
+#include "engine/text/template/fit/template_shape.hpp"
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
 
@@ -24,7 +25,8 @@ namespace semantic::engine {
 constexpr std::string_view own_template_family = "jinja";
 
 class own_template;
-struct special_spellings;
+struct template_message;
+struct template_source;
 using jinja::marked_text;
 
 /// What a template prints besides the conversation. All of it stands in front of, or inside, text
@@ -49,14 +51,13 @@ struct render_options {
 class chat_template {
   public:
     /// Blocks. With a `family`: that one, and no file is read. Of a GGUF file: as from_gguf().
-    /// Otherwise the family is recognised by the template in a folder's chat_template.jinja,
-    /// chat_template.json or tokenizer_config.json, the first that has one; when there is none, or
-    /// an unknown one that still has the turns of its model's only family, by config.json's
-    /// model_type. Any other template is the model's own, rendered by the interpreter; `family`
-    /// "jinja" has it so for every template.
+    /// Otherwise by the template in the model's folder (read_template_source()): a family whose
+    /// renderer prints what the template prints, else the model's own template under the
+    /// interpreter. Where there is none, or none that renders, config.json's model_type decides if
+    /// all models of that type speak one format. A template for requests with tools is read
+    /// likewise and stands in for those. `family` "jinja" has the interpreter for every template.
     /// Errors: bad_value, as make(); not_found and corrupt, when there is nothing to read;
-    /// incompatible, naming the families there are, when none is recognised and there is no
-    /// template that renders.
+    /// incompatible, naming the families there are, when there is no template that renders.
     static storage::result<chat_template> load(const std::string& model,
                                                std::string_view family = {});
     /// The same from a GGUF's metadata: by tokenizer.chat_template, else by general.architecture.
@@ -69,17 +70,25 @@ class chat_template {
     /// Their names: "llama3, harmony, ...".
     static std::string families();
 
-    /// Renders up to where the conversation says that the prompt ends. Errors: bad_value, when the
-    /// family cannot express the conversation or the options.
+    /// Renders up to where the conversation says that the prompt ends. What the template does not
+    /// render as it stands is told in the nearest shape that it does (fit_conversation()). Errors:
+    /// bad_value, when there is none, or for options that the family does not have.
     storage::result<std::string> render(const conversation& chat,
                                         const render_options& options = {}) const;
     /// The same, and what of it is content: all that the request brought, in which nothing may
     /// become a special token. Of a turn as it was sampled, all but its control tokens is content.
+    /// `changes`: set to what was told in another shape, by fit_name; may be null.
     storage::result<marked_text> render_marked(const conversation& chat,
-                                               const render_options& options = {}) const;
+                                               const render_options& options = {},
+                                               std::vector<std::string>* changes = nullptr) const;
+    /// What the template renders as it stands.
+    const template_shape& shape() const noexcept { return shapes_.renders; }
     /// From here on nothing is content: what a request spells as a special token is one. Not safe
     /// beside other calls.
-    void trust_content() noexcept { trusts_content_ = true; }
+    void trust_content() noexcept {
+        trusts_content_ = true;
+        if (for_tools_) for_tools_->trust_content();
+    }
     const std::string& family() const noexcept { return family_; }
     /// Why the family is that of the model's type, not of a template that it has: "the model has no
     /// chat template"; empty where a template or a name decided it.
@@ -93,7 +102,8 @@ class chat_template {
     std::string thinking_end() const;
     /// What begins an assistant's turn; the generation prompt begins with it too.
     std::string_view turn_begin() const noexcept;
-    /// How its models write calls and reasoning.
+    /// How its models write calls and reasoning. Where the template has no tools, they are told as
+    /// text and the model is asked for calls in the Hermes form.
     answer_format answers() const;
     /// Spellings of the tokens that end an assistant turn.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
@@ -101,21 +111,33 @@ class chat_template {
     std::string identity() const;
 
   private:
+    struct attempt;
+
     chat_template() = default;
-    static storage::result<chat_template> make_own(std::string_view source,
-                                                   const special_spellings& spellings);
-    template <class Source>
-    static storage::result<chat_template> of_source(const Source& source, bool is_own);
+    static storage::result<chat_template> make_own(own_template own);
+    static storage::result<chat_template> from_text(const template_source& source, bool is_own);
+    static storage::result<chat_template> from_source(const template_source& source, bool is_own);
     static storage::result<chat_template> assume(std::string_view family, bool has_none);
+    void find_shapes();
     storage::result<marked_text> render_messages(const conversation& chat,
-                                                 const render_options& options) const;
+                                                 const render_options& options,
+                                                 std::vector<std::string>* changes) const;
     storage::result<marked_text> render_open_end(const conversation& chat,
-                                                 const render_options& options) const;
+                                                 const render_options& options,
+                                                 std::vector<std::string>* changes) const;
+    storage::result<void> check_left_out(const std::vector<template_message>& messages,
+                                         const std::vector<tool_definition>& tools) const;
+    storage::result<void> check_options(const conversation& chat,
+                                        const render_options& options) const;
+    storage::result<marked_text> render_as_it_stands(const attempt& one, bool& hit_limit) const;
+
     std::string family_;
     std::string assumed_;
     std::vector<std::string> stop_tokens_;
     bool trusts_content_ = false;
-    std::shared_ptr<const own_template> own_;  // null: the family's renderer is used
+    template_shapes shapes_;
+    std::shared_ptr<const own_template> own_;   // null: the family's renderer is used
+    std::shared_ptr<chat_template> for_tools_;  // null: this one is for requests with tools too
 };
 
 }  // namespace semantic::engine

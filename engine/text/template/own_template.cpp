@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/text/jinja/values/parse_json.hpp"
 #include "engine/text/template/probe_conversations.hpp"
 #include "engine/text/template/sampled_turn_places.hpp"
 #include "engine/text/template/template_parts.hpp"
@@ -30,10 +31,8 @@ jinja::value dict_of(pairs items) {
 /// Text that was read as JSON before.
 result<jinja::value> parsed(const result<std::string>& text) {
     if (!text) return text.error();
-    boost::system::error_code error;
-    const boost::json::value json = boost::json::parse(*text, error);
-    if (error) return failure{errc::bad_value, error.message()};
-    return jinja::from_json(json);
+    if (auto read = jinja::parse_json(*text)) return *std::move(read);
+    return failure{errc::bad_value, "it is no JSON, or nested too deeply"};
 }
 
 result<jinja::value> tool_value(tool_definition tool) {
@@ -41,15 +40,21 @@ result<jinja::value> tool_value(tool_definition tool) {
     return parsed(tool_text(tool));
 }
 
-result<jinja::value> call_value(const tool_call_part& call, arguments_as form) {
-    const auto text = arguments_text(call);
-    auto arguments = form == arguments_as::dict || !text ? parsed(text) : jinja::content(*text);
-    if (!arguments) return arguments;
+/// What is no JSON object comes as the text that it is.
+jinja::value arguments_value(const tool_call_part& call, arguments_as form) {
+    std::string text = arguments_text(call);
+    if (form == arguments_as::dict)
+        if (auto object = parsed(text); object && object->as_dict() != nullptr)
+            return *std::move(object);
+    return jinja::content(std::move(text));
+}
+
+jinja::value call_value(const tool_call_part& call, arguments_as form) {
     return dict_of({{jinja::written("id"), jinja::content(call.id)},
                     {jinja::written("type"), jinja::written("function")},
                     {jinja::written("function"),
                      dict_of({{jinja::written("name"), jinja::content(call.name)},
-                              {jinja::written("arguments"), *std::move(arguments)}})}});
+                              {jinja::written("arguments"), arguments_value(call, form)}})}});
 }
 
 /// What a message says. Where the model said it, control tokens that it wrote stay such.
@@ -61,8 +66,8 @@ jinja::value said_in(const template_message& from) {
                        ranges_within(from.as_sampled_content, at, at + from.content.size()));
 }
 
-result<jinja::value> message_value(const template_message& from, std::string_view called,
-                                   arguments_as form) {
+jinja::value message_value(const template_message& from, std::string_view called,
+                           arguments_as form) {
     // The role is one of four words, which templates also write into control tokens.
     pairs items{{jinja::written("role"), jinja::written(std::string(name_of(from.from)))},
                 {jinja::written("content"), said_in(from)}};
@@ -72,11 +77,7 @@ result<jinja::value> message_value(const template_message& from, std::string_vie
         }
     }
     std::vector<jinja::value> calls;
-    for (const tool_call_part& call : from.calls) {
-        auto one = call_value(call, form);
-        if (!one) return one.error();
-        calls.push_back(*std::move(one));
-    }
+    for (const tool_call_part& call : from.calls) calls.push_back(call_value(call, form));
     if (!calls.empty()) {
         items.emplace_back(jinja::written("tool_calls"), jinja::make_list(std::move(calls)));
     }
@@ -87,17 +88,14 @@ result<jinja::value> message_value(const template_message& from, std::string_vie
     return dict_of(std::move(items));
 }
 
-result<jinja::value> messages_value(const std::vector<template_message>& messages,
-                                    arguments_as form) {
+jinja::value messages_value(const std::vector<template_message>& messages, arguments_as form) {
     std::vector<jinja::value> out;
     std::vector<const tool_call_part*> calls;
     for (const template_message& from : messages) {
         for (const tool_call_part& call : from.calls) calls.push_back(&call);
         const auto own = std::find_if(calls.rbegin(), calls.rend(),
                                       [&](const auto* call) { return call->id == from.call_id; });
-        auto made = message_value(from, own == calls.rend() ? "" : (*own)->name, form);
-        if (!made) return made.error();
-        out.push_back(*std::move(made));
+        out.push_back(message_value(from, own == calls.rend() ? "" : (*own)->name, form));
     }
     return jinja::make_list(std::move(out));
 }
@@ -142,16 +140,17 @@ jinja::outcome<jinja::rendering> own_template::run(const own_template_input& inp
         if (options.thinking) set(name, *options.thinking);
     if (options.reasoning_effort != render_options().reasoning_effort)
         set("reasoning_effort", jinja::content(options.reasoning_effort));
-    const boost::json::value values = parse_template_values(input.values);
-    if (const auto* object = values.if_object())
-        for (const auto& [key, value] : *object) set(key, jinja::from_json(value));
+    const auto values = jinja::parse_json(input.values);
+    if (const auto* object = values ? values->as_dict() : nullptr)
+        for (const auto& [key, item] : object->items) set(key.as_text()->bytes(), item);
     set("messages", messages);
-    set("tools", tools);
+    set("tools", tools.is_none() && wants_tool_list_ ? jinja::make_list({}) : tools);
     set("add_generation_prompt", input.answer_begins);
     set("bos_token", jinja::written(spellings_.bos));
     set("eos_token", jinja::written(spellings_.eos));
     jinja::limits bounds;
     bounds.steps += extra_steps;
+    bounds.lists_change = changes_lists_;
     return program_.render(dict_of(std::move(variables)),
                            options.date.empty() ? default_day : options.date, bounds);
 }
@@ -185,28 +184,46 @@ bool own_template::opens_thinking(std::optional<bool> thinking) const {
     options.thinking = thinking;
     const conversation chat = probe::question();
     const std::vector<template_message> user = *flatten(chat);
-    const auto out = run({user, {}, options}, *messages_value(user, form_), jinja::value(), 0);
+    const auto out = run({user, {}, options}, messages_value(user, form_), jinja::value(), 0);
     if (!out) return false;
     const std::string_view open = thinking_open_of(answers_.thinking);
     return !open.empty() && trimmed(out->text).ends_with(open);
 }
 
-/// Empty when the template fails.
-std::string own_template::tried(const conversation& chat, bool with_prompt) const {
+jinja::outcome<jinja::rendering> own_template::outcome_of(const conversation& chat,
+                                                          bool with_prompt) const {
     const std::vector<template_message> messages = *flatten(chat);
     const auto said = messages_value(messages, form_);
     const auto offered = tools_value(chat.tools);
-    auto out = run({messages, chat.tools, {}, with_prompt}, *said, *offered, 0);
+    return run({messages, chat.tools, {}, with_prompt}, said, *offered, 0);
+}
+
+/// Empty when the template fails.
+std::string own_template::tried(const conversation& chat, bool with_prompt) const {
+    auto out = outcome_of(chat, with_prompt);
     return out ? std::move(out->text) : std::string();
+}
+
+/// A template that the sandbox stops for changing a list may do so.
+void own_template::find_changes_of_lists() {
+    for (const conversation& chat : {probe::question(), probe::with_call()}) {
+        const auto out = outcome_of(chat, true);
+        if (!out && has(out.error().what, "of 'list' object is unsafe")) changes_lists_ = true;
+    }
 }
 
 result<void> own_template::probe() {
     const conversation chat = probe::question();
     const std::vector<template_message> user = *flatten(chat);
-    auto out = run({user, {}, {}}, *messages_value(user, form_), jinja::value(), 0);
+    auto out = run({user, {}, {}}, messages_value(user, form_), jinja::value(), 0);
     if (!out) {
-        return failure{errc::incompatible, "it fails for one message: " + described(out.error())};
+        // Some render conversations with tools alone, and loop over these.
+        wants_tool_list_ = true;
+        const std::string why = described(out.error());
+        out = run({user, {}, {}}, messages_value(user, form_), jinja::value(), 0);
+        if (!out) return failure{errc::incompatible, "it fails for one message: " + why};
     }
+    find_changes_of_lists();
     if (!has(out->text, probe::asked)) {
         return failure{errc::incompatible, "it leaves out what the user says"};
     }
@@ -288,39 +305,53 @@ result<void> own_template::check(const std::vector<template_message>& messages,
     return {};
 }
 
-result<jinja::rendering> own_template::render_parts(const own_template_input& input) const {
-    auto said = messages_value(input.messages, form_);
-    if (!said) return said.error();
+own_template own_template::copy_spelled(const special_spellings& spellings) const {
+    own_template other = *this;
+    other.spellings_ = spellings;
+    return other;
+}
+
+result<jinja::rendering> own_template::render_parts(const own_template_input& input,
+                                                    bool& hit_limit) const {
+    const jinja::value said = messages_value(input.messages, form_);
     auto offered = tools_value(input.tools);
     if (!offered) return offered.error();
     std::uint64_t extra = 0;  // so that a long conversation is no endless template
-    for (const template_message& from : input.messages) extra += 2'000 + from.content.size() / 2;
+    for (const template_message& from : input.messages) {
+        extra += 2'000 + (from.content.size() + from.thinking.size()) / 2;
+        for (const tool_call_part& call : from.calls)
+            extra += 2'000 + 2 * call.arguments_json.size();
+    }
     for (const tool_definition& tool : input.tools)
         extra += 2'000 + 2 * tool.parameters_json.size();
     extra += 2 * input.values.size();
-    auto out = run(input, *said, *offered, extra);
-    if (!out) return failure{errc::bad_value, sentence(out.error())};
-    return *std::move(out);
+    auto out = run(input, said, *offered, extra);
+    if (out) return *std::move(out);
+    hit_limit = out.error().kind == jinja::error_kind::limit;
+    return failure{errc::bad_value, sentence(out.error())};
 }
 
 /// Each pass renders stand-ins for turns and puts the turns in their places; one that has no place
 /// is made of its parts in the next pass.
-result<jinja::rendering> own_template::render_as_sampled(const own_template_input& input) const {
+result<jinja::rendering> own_template::render_as_sampled(const own_template_input& input,
+                                                         bool& hit_limit) const {
     sampled_turn_places places(input.messages, turn_begin_, stop_tokens_);
     while (!places.empty()) {
         const std::vector<template_message> stand_ins = places.with_stand_ins();
         auto made = render_parts(
-            {stand_ins, input.tools, input.options, input.answer_begins, input.values});
+            {stand_ins, input.tools, input.options, input.answer_begins, input.values}, hit_limit);
         if (!made) break;
         if (auto whole = places.fill(*made)) return *std::move(whole);
     }
-    return render_parts(input);
+    return render_parts(input, hit_limit);
 }
 
-result<jinja::rendering> own_template::render_marked(const own_template_input& input) const {
+result<jinja::rendering> own_template::render_marked(const own_template_input& input,
+                                                     bool& hit_limit) const {
+    hit_limit = false;
     if (auto can = check(input.messages, input.tools); !can) return can.error();
     if (auto day = day_of(input.options); !day) return day.error();
-    return render_as_sampled(input);
+    return render_as_sampled(input, hit_limit);
 }
 
 }  // namespace semantic::engine

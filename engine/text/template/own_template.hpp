@@ -42,8 +42,12 @@ class own_template {
     /// With the parts that came from the request. Turns come as the model wrote them where the
     /// template has a place for them as a whole, else made of their parts.
     /// Errors: bad_value: what the template raises, in its own words; what goes wrong in it, with
-    /// the place; what the request has and the template leaves out.
-    storage::result<jinja::rendering> render_marked(const own_template_input& input) const;
+    /// the place; what the request has and the template leaves out. `hit_limit`: set where the
+    /// template takes more than a run may cost.
+    storage::result<jinja::rendering> render_marked(const own_template_input& input,
+                                                    bool& hit_limit) const;
+    /// The same template for a model whose tokens are spelled so.
+    own_template copy_spelled(const special_spellings& spellings) const;
 
     /// What stands at the head of every prompt.
     const std::string& bos() const noexcept { return bos_; }
@@ -63,9 +67,13 @@ class own_template {
     jinja::outcome<jinja::rendering> run(const own_template_input& input,
                                          const jinja::value& messages, const jinja::value& tools,
                                          std::uint64_t extra_steps) const;
-    storage::result<jinja::rendering> render_parts(const own_template_input& input) const;
-    storage::result<jinja::rendering> render_as_sampled(const own_template_input& input) const;
+    storage::result<jinja::rendering> render_parts(const own_template_input& input,
+                                                   bool& hit_limit) const;
+    storage::result<jinja::rendering> render_as_sampled(const own_template_input& input,
+                                                        bool& hit_limit) const;
+    jinja::outcome<jinja::rendering> outcome_of(const conversation& chat, bool with_prompt) const;
     std::string tried(const conversation& chat, bool with_prompt) const;
+    void find_changes_of_lists();
     storage::result<void> probe();
     void find_answers(std::string_view source);
     bool opens_thinking(std::optional<bool> thinking) const;
@@ -88,6 +96,8 @@ class own_template {
     bool has_calls_ = false;
     bool has_results_ = false;
     arguments_as form_ = arguments_as::dict;
+    bool wants_tool_list_ = false;  // an empty one where there are no tools
+    bool changes_lists_ = false;    // calls append() or pop()
 };
 
 }  // namespace semantic::engine

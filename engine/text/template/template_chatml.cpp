@@ -10,19 +10,18 @@ using storage::result;
 
 namespace {
 
-result<void> append_assistant(marked_text& out, const template_message& from) {
+void append_assistant(marked_text& out, const template_message& from) {
     if (from.calls.empty()) {
         append_chatml_turn(out, "assistant", from.content);
-        return {};
+        return;
     }
     out.write("<|im_start|>assistant");
     if (!from.content.empty()) out.write("\n").fill_in(from.content);
     for (const tool_call_part& call : from.calls) {
         out.write("\n");
-        if (auto done = append_hermes_call(out, call); !done) return done.error();
+        append_hermes_call(out, call);
     }
     out.write("<|im_end|>\n");
-    return {};
 }
 
 }  // namespace
@@ -48,8 +47,7 @@ result<marked_text> render_chatml(const template_input& input) {
                 append_chatml_turn(out, "user", from.content);
                 break;
             case role::assistant:
-                if (append_as_sampled(out, from, "<|im_end|>\n")) break;
-                if (auto done = append_assistant(out, from); !done) return done.error();
+                if (!append_as_sampled(out, from, "<|im_end|>\n")) append_assistant(out, from);
                 break;
             case role::tool:
                 append_hermes_result(out, messages, i);

@@ -55,18 +55,12 @@ result<void> flatten_one(const message& from, std::size_t index,
     return {};
 }
 
-// Marks are stretches of a published template's source that the renderer's output depends on;
-// foreign ones belong to relatives that would print something else.
-
 constexpr std::string_view think_end = "\n</think>\n\n";
 
 template_family llama3_family() {
     return {
         .name = "llama3",
         .version = 1,
-        .marks = {"<|start_header_id|>", "Cutting Knowledge Date: December 2023", "Today Date: ",
-                  "tools_in_user_message", "<|start_header_id|>ipython<|end_header_id|>"},
-        .foreign = {"<|image|>", "detailed thinking", "<think>"},
         .bos = "<|begin_of_text|>",
         .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
         .stop_tokens = {"<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"},
@@ -80,10 +74,6 @@ template_family llama30_family() {
     return {
         .name = "llama3.0",
         .version = 1,
-        .marks = {"'<|start_header_id|>' + message['role'] + '<|end_header_id|>",
-                  "message['content'] | trim + '<|eot_id|>'"},
-        .foreign = {"Cutting Knowledge Date", "tool", "system_message", "<think>", "<|image|>",
-                    "strftime_now"},
         .bos = "<|begin_of_text|>",
         .turn_begin = "<|start_header_id|>assistant<|end_header_id|>\n\n",
         .stop_tokens = {"<|eot_id|>", "<|end_of_text|>"},
@@ -96,9 +86,6 @@ template_family harmony_family() {
     return {
         .name = "harmony",
         .version = 1,
-        .marks = {"<|channel|>", "# Valid channels: analysis, commentary, final.",
-                  "Knowledge cutoff: 2024-06", "render_tool_namespace", "<|start|>assistant"},
-        .foreign = {},
         .turn_begin = "<|start|>assistant",
         .stop_tokens = {"<|return|>", "<|call|>", "<|endoftext|>"},
         .prints_day = true,
@@ -113,8 +100,6 @@ template_family gemma3_family() {
     return {
         .name = "gemma3",
         .version = 1,
-        .marks = {"<start_of_turn>", "first_user_prefix", "<start_of_turn>model"},
-        .foreign = {"tools", "function"},
         .bos = "<bos>",
         .turn_begin = "<start_of_turn>model\n",
         .stop_tokens = {"<end_of_turn>", "<eos>"},
@@ -127,9 +112,6 @@ template_family deepseek2_family() {
     return {
         .name = "deepseek2",
         .version = 1,
-        .marks = {"'User: ' + message['content']", "'Assistant: ' + message['content'] + eos_token",
-                  "'Assistant:'"},
-        .foreign = {"System", "SYSTEM"},
         .bos = "<｜begin▁of▁sentence｜>",
         .turn_begin = "Assistant:",
         .stop_tokens = {"<｜end▁of▁sentence｜>"},
@@ -142,10 +124,6 @@ template_family qwen3_family() {
     return {
         .name = "qwen3",
         .version = 1,
-        .marks = {"<|im_start|>", "enable_thinking", "last_query_index", "<tools></tools>",
-                  "<think>\\n\\n</think>"},
-        .foreign = {"<function=", "<function name", "<|vision_start|>",
-                    "assistant\\n<think>\\n' }}"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .thinking_end = think_end,
         .render = render_qwen3,
@@ -158,9 +136,6 @@ template_family qwen3_thinking_family() {
     return {
         .name = "qwen3-thinking",
         .version = 1,
-        .marks = {"<|im_start|>", "last_query_index", "<tools></tools>", "reasoning_content",
-                  "assistant\\n<think>\\n' }}"},
-        .foreign = {"<function=", "<function name", "<|vision_start|>", "enable_thinking"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .opened_thinking = "<think>\n",
         .thinking_end = think_end,
@@ -172,52 +147,31 @@ template_family qwen3_thinking_family() {
 }
 
 /// Qwen 2.5 and its kin: they differ in what they say without a system text and in the example of a
-/// call. `said`: the stretch of source that prints the default system text.
+/// call.
 template_family qwen2_family(std::string_view name, std::string_view default_system,
-                             std::string_view said, bool doubled_braces) {
-    template_family family{
+                             bool doubled_braces) {
+    return {
         .name = name,
         .version = 1,
-        .marks = {"<|im_start|>", said, "<tools></tools>"},
-        .foreign = {"<think>", "enable_thinking", "<|vision_start|>", "reasoning_content"},
         .default_system = default_system,
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .doubled_braces = doubled_braces,
         .render = render_chatml,
         .answers = {.calls = call_format::hermes},
     };
-    constexpr std::string_view doubled = "{{\\\"name";
-    (doubled_braces ? family.marks : family.foreign).push_back(doubled);
-    return family;
 }
 
-template_family qwen2_named_family(std::string_view name, bool doubled_braces) {
-    constexpr std::string_view said =
-        "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
-    return qwen2_family(name, said, said, doubled_braces);
-}
-
-/// Checkpoints that were not made for conversations come with these.
-template_family qwen2_base_family(std::string_view name, bool doubled_braces) {
-    constexpr std::string_view said = "You are a helpful assistant.";
-    template_family family = qwen2_family(name, said, said, doubled_braces);
-    family.foreign.push_back("You are Qwen");
-    return family;
-}
-
-template_family qwen2_math_family() {
-    return qwen2_family(
-        "qwen2-math", "Please reason step by step, and put your final answer within \\boxed{}.",
-        "Please reason step by step, and put your final answer within \\\\boxed{}.", false);
-}
+constexpr std::string_view qwen_system =
+    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
+/// Of checkpoints that were not made for conversations.
+constexpr std::string_view qwen_base_system = "You are a helpful assistant.";
+constexpr std::string_view qwen_math_system =
+    "Please reason step by step, and put your final answer within \\boxed{}.";
 
 template_family smollm2_family() {
     return {
         .name = "smollm2",
         .version = 1,
-        .marks = {"<|im_start|>",
-                  "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>"},
-        .foreign = {"<think>", "enable_thinking"},
         .default_system = "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .render = render_chatml,
@@ -229,13 +183,6 @@ template_family chatml_family() {
     return {
         .name = "chatml",
         .version = 1,
-        .marks = {"<|im_start|>", "<|im_end|>"},
-        // Relatives that print more than the conversation: a first token, a default system
-        // text, the date, thinking, tools in a form of their own. Taking them for plain ChatML
-        // would print something else without a word.
-        .foreign = {"bos_token", "messages[0]['role'] != 'system'", "system_message",
-                    "You are Qwen", "You are a helpful", "system\\nYou are", "<think>",
-                    "enable_thinking", "reasoning_content", "strftime_now", "<|im_sep|>", "macro"},
         .stop_tokens = {"<|im_end|>", "<|endoftext|>"},
         .render = render_chatml,
         .answers = {.calls = call_format::hermes},
@@ -262,18 +209,6 @@ result<std::vector<template_message>> flatten(const conversation& chat) {
     return out;
 }
 
-bool join_opening_system_texts(std::vector<template_message>& messages) {
-    const auto is_other = [](const template_message& each) { return each.from != role::system; };
-    const auto end = std::find_if(messages.begin(), messages.end(), is_other);
-    if (end - messages.begin() < 2) return false;
-    template_message& first = messages.front();
-    for (auto each = messages.begin() + 1; each != end; ++each)
-        first.content += "\n\n" + each->content;
-    first.texts = {first.content};
-    messages.erase(messages.begin() + 1, end);
-    return true;
-}
-
 std::optional<std::size_t> find_turn(std::string_view text, std::span<const text_range> content,
                                      std::string_view turn_begin) {
     if (turn_begin.empty()) return std::nullopt;
@@ -286,7 +221,7 @@ std::optional<std::size_t> find_turn(std::string_view text, std::span<const text
 }
 
 std::span<const template_family> template_families() {
-    // The first match counts, so plain ChatML, which has the fewest marks, stands last.
+    // The first that renders alike counts.
     static const std::array families{llama3_family(),
                                      llama30_family(),
                                      harmony_family(),
@@ -294,11 +229,11 @@ std::span<const template_family> template_families() {
                                      deepseek2_family(),
                                      qwen3_family(),
                                      qwen3_thinking_family(),
-                                     qwen2_named_family("qwen2", false),
-                                     qwen2_named_family("qwen2-coder", true),
-                                     qwen2_base_family("qwen2-base", false),
-                                     qwen2_base_family("qwen2-coder-base", true),
-                                     qwen2_math_family(),
+                                     qwen2_family("qwen2", qwen_system, false),
+                                     qwen2_family("qwen2-coder", qwen_system, true),
+                                     qwen2_family("qwen2-base", qwen_base_system, false),
+                                     qwen2_family("qwen2-coder-base", qwen_base_system, true),
+                                     qwen2_family("qwen2-math", qwen_math_system, false),
                                      smollm2_family(),
                                      chatml_family()};
     return families;
@@ -311,8 +246,6 @@ const template_family* find_template_family(std::string_view name) {
         static const template_family own{
             .name = own_template_family,
             .version = 1,
-            .marks = {},
-            .foreign = {},
             .turn_begin = {},
             .stop_tokens = {},
             .render = nullptr,

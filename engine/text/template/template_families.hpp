@@ -31,9 +31,6 @@ struct template_message {
 /// several, in order; an assistant's thinking and its text are joined and stand before its calls.
 /// Errors: bad_value, when a part does not belong into a message of its role.
 storage::result<std::vector<template_message>> flatten(const conversation& chat);
-/// Makes one of all system texts at the start, with an empty line between. Returns: false, where
-/// there are not two.
-bool join_opening_system_texts(std::vector<template_message>& messages);
 
 struct template_family;
 
@@ -47,10 +44,8 @@ struct template_input {
 struct template_family {
     std::string_view name;
     int version;  // of the rules below; a change makes stored caches of the family worthless
-    std::vector<std::string_view> marks;    // all of these are in the template's text
-    std::vector<std::string_view> foreign;  // none of these is
-    std::string_view bos{};                 // what the renderer writes for bos_token
-    std::string_view default_system{};      // what the template says when the conversation does not
+    std::string_view bos{};             // what the renderer writes for bos_token
+    std::string_view default_system{};  // what the template says when the conversation does not
     std::string_view turn_begin = "<|im_start|>assistant\n";  // of an assistant's turn
     std::vector<std::string_view> stop_tokens;
     bool prints_day = false;

@@ -1,13 +1,13 @@
 // GPT-OSS's Harmony: every message has a channel, and tools are a TypeScript namespace in the
 // developer's message.
 
-#include <boost/json.hpp>
+#include <algorithm>
 
+#include "engine/text/jinja/values/parse_json.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"
 #include "engine/text/template/typescript_type.hpp"
-#include "engine/text/tokenizer/json_access.hpp"
 
 namespace semantic::engine {
 
@@ -53,29 +53,25 @@ std::string system_text(std::chrono::year_month_day day, std::string_view effort
 }
 
 result<void> append_tool(std::string& out, const tool_definition& tool) {
-    boost::json::value parameters;
+    std::string parameters;
     if (!tool.parameters_json.empty()) {
-        boost::system::error_code error;
-        parameters = boost::json::parse(tool.parameters_json, error);
-        if (error || !parameters.is_object()) {
+        const auto schema = jinja::parse_json(tool.parameters_json);
+        if (!schema || schema->as_dict() == nullptr)
             return failure{errc::bad_value,
                            "tool " + tool.name + ": parameters is not " +
-                               (error ? "JSON: " + error.message() : std::string("a JSON object"))};
+                               (schema ? "a JSON object" : "JSON, or nested too deeply")};
+        try {
+            parameters = typescript_parameters(*schema);
+        } catch (const jinja::stopped& too_large) {
+            return failure{errc::bad_value, "tool " + tool.name + ": " + too_large.what};
         }
     }
     if (!tool.description.empty()) out.append("// ").append(tool.description).append("\n");
     out.append("type ").append(tool.name).append(" = ");
-    const auto* properties = member(parameters, "properties").if_object();
-    if (properties == nullptr || properties->empty()) {
+    if (parameters.empty())
         out += "() => any;\n\n";
-        return {};
-    }
-    out += "(_: {\n";
-    for (const auto& [name, spec] : *properties) {
-        append_typescript_parameter(out, {name.data(), name.size()}, spec,
-                                    member(parameters, "required"));
-    }
-    out += "}) => any;\n\n";
+    else
+        out.append("(_: {\n").append(parameters).append("}) => any;\n\n");
     return {};
 }
 
@@ -112,16 +108,59 @@ result<void> append_call(marked_text& out, const template_message& from, bool fi
         append_message(out, "assistant", "analysis", analysis);
     }
     if (both) append_message(out, "assistant", "commentary", from.content);
-    auto arguments = arguments_text(from.calls.front());
-    if (!arguments) return arguments.error();
     append_message(out, "assistant to=functions." + from.calls.front().name, "commentary json",
-                   *arguments, "<|call|>");
+                   arguments_text(from.calls.front()), "<|call|>");
     return {};
 }
+
+constexpr std::string_view channel_mark = "<|channel|>";
+constexpr std::string_view message_mark = "<|message|>";
 
 bool names_channel(std::string_view text) {
     return text.find("<|channel|>analysis<|message|>") != std::string_view::npos ||
            text.find("<|channel|>final<|message|>") != std::string_view::npos;
+}
+
+void append_line(std::string& to, std::string_view text) {
+    if (text.empty()) return;
+    if (!to.empty()) to += '\n';
+    to += text;
+}
+
+/// Where a message ends that begins at the head of `text`: before the next control token.
+std::size_t end_of_message(std::string_view text) {
+    std::size_t end = text.size();
+    for (const std::string_view mark :
+         {channel_mark, std::string_view("<|end|>"), std::string_view("<|start|>"),
+          std::string_view("<|return|>"), std::string_view("<|call|>")})
+        end = std::min(end, text.find(mark));
+    return end;
+}
+
+/// Clients that do not know the format send the channels of an answer back as one text, over which
+/// the template raises. Here its reasoning and its answer are told apart.
+template_message without_channels(const template_message& from) {
+    template_message told = from;
+    told.content.clear();
+    const auto take = [&](std::string_view text, std::string& outside) {
+        while (!text.empty()) {
+            const std::size_t channel = text.find(channel_mark);
+            append_line(outside, text.substr(0, end_of_message(text)));
+            if (channel == std::string_view::npos) return;
+            text.remove_prefix(channel + channel_mark.size());
+            const bool is_reasoning = text.starts_with("analysis");
+            const std::size_t message = text.find(message_mark);
+            if (message == std::string_view::npos) return;
+            text.remove_prefix(message + message_mark.size());
+            const std::size_t end = end_of_message(text);
+            append_line(is_reasoning ? told.thinking : told.content, text.substr(0, end));
+            text.remove_prefix(std::min(text.size(), text.find(channel_mark, end)));
+        }
+    };
+    told.thinking.clear();
+    take(from.thinking, told.thinking);
+    take(from.content, told.content);
+    return told;
 }
 
 /// Whether an answer without a call follows `index`.
@@ -133,12 +172,9 @@ bool is_answered(const std::vector<template_message>& messages, std::size_t inde
 }
 
 result<void> append_assistant(marked_text& out, const template_input& input, std::size_t index) {
-    const template_message& from = input.messages[index];
-    if (names_channel(from.content) || names_channel(from.thinking)) {
-        return failure{errc::bad_value,
-                       "an assistant message contains <|channel|> tags: its reasoning and its "
-                       "answer must come apart"};
-    }
+    const template_message& said = input.messages[index];
+    const bool has_channels = names_channel(said.content) || names_channel(said.thinking);
+    const template_message from = has_channels ? without_channels(said) : said;
     const bool keep = input.options.keep_thinking;
     if (!from.calls.empty()) {
         return append_call(out, from, !keep && is_answered(input.messages, index));

@@ -60,11 +60,10 @@ result<void> append_call(marked_text& out, const std::vector<tool_call_part>& ca
                        "chat template family llama3 has one tool call a message, and there are " +
                            std::to_string(calls.size())};
     }
-    auto arguments = arguments_text(calls.front());
-    if (!arguments) return arguments.error();
     begin_turn(out, "assistant");
     out.write("{\"name\": \"").fill_in(calls.front().name);
-    out.write("\", \"parameters\": ").fill_in(*arguments).write("}<|eot_id|>");
+    out.write("\", \"parameters\": ").fill_in(arguments_text(calls.front()));
+    out.write("}<|eot_id|>");
     return {};
 }
 

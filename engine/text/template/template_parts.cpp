@@ -3,7 +3,10 @@
 #include <boost/json.hpp>
 
 #include <charconv>
+#include <limits>
 
+#include "engine/text/jinja/values/parse_json.hpp"
+#include "engine/text/jinja/values/print.hpp"
 #include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/json_text.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
@@ -54,12 +57,32 @@ std::string_view name_of(role from) {
     return "unknown";
 }
 
+namespace {
+
+/// Prints `json` as json.dumps(ensure_ascii=False) does, but for numbers, which stay as they are
+/// spelled. Errors: bad_value, naming `owner`, when it is no object.
+result<std::string> printed_object(std::string_view json, const jinja::json_format& format,
+                                   const std::string& owner) {
+    try {
+        const auto read = jinja::parse_json(json);
+        if (!read) return failure{errc::bad_value, owner + " is not JSON, or nested too deeply"};
+        if (read->as_dict() == nullptr)
+            return failure{errc::bad_value, owner + " is not a JSON object"};
+        jinja::budget enough(std::numeric_limits<std::uint64_t>::max());
+        return jinja::to_json(*read, format, enough).bytes();
+    } catch (const jinja::stopped& too_large) {
+        return failure{errc::bad_value, owner + ": " + too_large.what};
+    }
+}
+
+}  // namespace
+
 result<std::string> tool_text(const tool_definition& tool) {
     std::string out = R"({"type": "function", "function": {"name": )" + quoted(tool.name);
     if (!tool.description.empty()) out += R"(, "description": )" + quoted(tool.description);
     if (!tool.parameters_json.empty()) {
         auto parameters =
-            respaced_object(tool.parameters_json, "tool " + tool.name + ": parameters");
+            printed_object(tool.parameters_json, {}, "tool " + tool.name + ": parameters");
         if (!parameters) return parameters.error();
         out += R"(, "parameters": )" + *parameters;
     }
@@ -69,16 +92,16 @@ result<std::string> tool_text(const tool_definition& tool) {
 result<std::string> indented_tool_text(const tool_definition& tool) {
     auto text = tool_text(tool);
     if (!text) return text.error();
-    // One level of nesting more than the parameters alone may be one too many.
-    boost::system::error_code error;
-    const boost::json::value json = boost::json::parse(*text, error);
-    if (error) return failure{errc::bad_value, "tool " + tool.name + ": " + error.message()};
-    return to_indented_json_text(json);
+    jinja::json_format lines;
+    lines.indent.emplace(std::string(4, ' '), false);
+    lines.item_separator = {",", false};
+    return printed_object(*text, lines, "tool " + tool.name);
 }
 
-result<std::string> arguments_text(const tool_call_part& call) {
-    return respaced_object(object_of_arguments(call.arguments_json),
-                           "call of " + call.name + ": arguments");
+std::string arguments_text(const tool_call_part& call) {
+    const std::string object = object_of_arguments(call.arguments_json);
+    auto text = printed_object(object, {}, "arguments");
+    return text ? *std::move(text) : object;
 }
 
 boost::json::value parse_template_values(std::string_view text) {
@@ -92,6 +115,16 @@ boost::json::value parse_template_values(std::string_view text) {
 void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content) {
     out.write("<|im_start|>").write(role_name).write("\n");
     out.fill_in(content).write("<|im_end|>\n");
+}
+
+result<std::string> hermes_tools_text(const std::vector<tool_definition>& tools) {
+    std::string out(hermes_begin);
+    for (const tool_definition& tool : tools) {
+        auto text = tool_text(tool);
+        if (!text) return text.error();
+        out.append("\n").append(*text);
+    }
+    return out.append(hermes_end).append(hermes_call).append("\n</tool_call>");
 }
 
 result<void> append_hermes_tools(marked_text& out, std::string_view system,
@@ -108,13 +141,10 @@ result<void> append_hermes_tools(marked_text& out, std::string_view system,
     return {};
 }
 
-result<void> append_hermes_call(marked_text& out, const tool_call_part& call) {
-    auto arguments = arguments_text(call);
-    if (!arguments) return arguments.error();
+void append_hermes_call(marked_text& out, const tool_call_part& call) {
     // The templates put the name between quotes as it is.
     out.write("<tool_call>\n{\"name\": \"").fill_in(call.name);
-    out.write("\", \"arguments\": ").fill_in(*arguments).write("}\n</tool_call>");
-    return {};
+    out.write("\", \"arguments\": ").fill_in(arguments_text(call)).write("}\n</tool_call>");
 }
 
 void append_hermes_result(marked_text& out, const std::vector<template_message>& messages,

@@ -19,20 +19,21 @@ storage::result<std::string> tool_text(const tool_definition& tool);
 /// The same over several lines, as json.dumps(indent=4) prints it.
 storage::result<std::string> indented_tool_text(const tool_definition& tool);
 /// The arguments of a call as templates print them, of object_of_arguments() where they are none.
-/// Errors: bad_value, naming the call.
-storage::result<std::string> arguments_text(const tool_call_part& call);
+std::string arguments_text(const tool_call_part& call);
 
 /// What conversation::template_values says; null when that is no JSON.
 boost::json::value parse_template_values(std::string_view text);
 
 /// "<|im_start|>ROLE\nCONTENT<|im_end|>\n"
 void append_chatml_turn(marked_text& out, std::string_view role_name, std::string_view content);
+/// What offers tools in the Hermes form, without a turn around it. Errors: bad_value.
+storage::result<std::string> hermes_tools_text(const std::vector<tool_definition>& tools);
 /// The system turn that offers tools in the Hermes form. `system`: what it begins with; may be
 /// empty.
 storage::result<void> append_hermes_tools(marked_text& out, std::string_view system,
                                           const template_input& input);
 /// <tool_call>\n{"name": ..., "arguments": ...}\n</tool_call>
-storage::result<void> append_hermes_call(marked_text& out, const tool_call_part& call);
+void append_hermes_call(marked_text& out, const tool_call_part& call);
 /// Results of neighbouring messages share one user turn; `index` is of a message of role tool.
 void append_hermes_result(marked_text& out, const std::vector<template_message>& messages,
                           std::size_t index);

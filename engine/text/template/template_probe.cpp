@@ -27,6 +27,13 @@ template_abilities abilities_of(const chat_template& chat) {
     conversation untold = told;  // templates may know calls and not what may be called
     untold.tools.clear();
     can.tool_calls = prints(chat, told, probe::argument) || prints(chat, untold, probe::argument);
+    const conversation both = probe::with_two_calls();
+    conversation both_untold = both;
+    both_untold.tools.clear();
+    const auto prints_both = [&](const conversation& said) {
+        return prints(chat, said, probe::argument) && prints(chat, said, probe::added);
+    };
+    can.parallel_tool_calls = prints_both(both) || prints_both(both_untold);
     can.tool_results = prints(chat, told, probe::returned) ||
                        prints(chat, probe::with_stray_result(), probe::returned);
 
@@ -37,6 +44,20 @@ template_abilities abilities_of(const chat_template& chat) {
     return can;
 }
 
+template_abilities own_places_of(const chat_template& chat) {
+    const template_shape& shape = chat.shape();
+    template_abilities can;
+    can.system_text = shape.system_text;
+    can.later_system_text = shape.later_system_text;
+    can.users_in_a_row = shape.users_in_a_row;
+    can.tools = shape.tools;
+    can.tool_calls = shape.tool_calls;
+    can.parallel_tool_calls = shape.tool_calls && shape.parallel_calls;
+    can.tool_results = shape.tool_results || shape.stray_results;
+    can.open_answers = abilities_of(chat).open_answers;
+    return can;
+}
+
 std::string missing_abilities(const template_abilities& of) {
     const std::pair<bool, const char*> all[]{
         {of.system_text, "a system text"},
@@ -44,6 +65,7 @@ std::string missing_abilities(const template_abilities& of) {
         {of.users_in_a_row, "several user messages in a row"},
         {of.tools, "tools"},
         {of.tool_calls, "tool calls"},
+        {of.parallel_tool_calls || !of.tool_calls, "several tool calls in a message"},
         {of.tool_results, "tool results"},
         {of.open_answers, "answers that have begun"},
     };
@@ -51,6 +73,24 @@ std::string missing_abilities(const template_abilities& of) {
     for (const auto& [is_there, name] : all)
         if (!is_there) missing.append(missing.empty() ? "" : ", ").append(name);
     return missing;
+}
+
+std::vector<std::string> template_warnings(const chat_template& chat) {
+    const std::string name = "chat-template " + chat.family();
+    std::vector<std::string> warnings;
+    if (!chat.assumed().empty())
+        warnings.push_back(name + " is used because " + chat.assumed() +
+                           ": the model may not have learnt to answer in it");
+    template_abilities own = own_places_of(chat);
+    if (!own.open_answers)
+        warnings.push_back(name +
+                           " cannot go on with an answer that has begun: requests with one "
+                           "are refused");
+    own.open_answers = true;
+    if (const std::string missing = missing_abilities(own); !missing.empty())
+        warnings.push_back(name + " has no place for " + missing +
+                           ": they are told in other turns or as text");
+    return warnings;
 }
 
 }  // namespace semantic::engine

@@ -52,8 +52,8 @@ spoken parts_of(const template_message& from) {
             without_breaks_before(text.substr(last_close + close_tag.size()))};
 }
 
-result<void> append_assistant(marked_text& out, const template_message& from, bool may_think,
-                              bool must_think) {
+void append_assistant(marked_text& out, const template_message& from, bool may_think,
+                      bool must_think) {
     const spoken said = parts_of(from);
     out.write("<|im_start|>assistant\n");
     if (must_think || (may_think && !said.thinking.empty())) {
@@ -67,11 +67,10 @@ result<void> append_assistant(marked_text& out, const template_message& from, bo
     bool between = !said.content.empty();
     for (const tool_call_part& call : from.calls) {
         if (between) out.write("\n");
-        if (auto done = append_hermes_call(out, call); !done) return done.error();
+        append_hermes_call(out, call);
         between = true;
     }
     out.write("<|im_end|>\n");
-    return {};
 }
 
 }  // namespace
@@ -100,11 +99,8 @@ result<marked_text> render_qwen3(const template_input& input) {
                 break;
             case role::assistant:
                 if (append_as_sampled(out, from, "<|im_end|>\n")) break;
-                if (auto done = append_assistant(
-                        out, from, under_way || input.options.keep_thinking, under_way && is_last);
-                    !done) {
-                    return done.error();
-                }
+                append_assistant(out, from, under_way || input.options.keep_thinking,
+                                 under_way && is_last);
                 break;
             case role::tool:
                 append_hermes_result(out, messages, i);

@@ -1,67 +1,71 @@
 #include "engine/text/template/typescript_type.hpp"
 
-#include <boost/json.hpp>
-
 #include <algorithm>
+#include <limits>
+#include <unordered_set>
 
-#include "engine/text/output/json_text.hpp"
-#include "engine/text/tokenizer/json_access.hpp"
+#include "engine/text/jinja/values/print.hpp"
 
 namespace semantic::engine {
 
 namespace {
 
-namespace json = boost::json;
+using jinja::dict_object;
+using jinja::list_object;
+using jinja::value;
 
-/// What Jinja takes for true.
-bool is_set(const json::value& value) {
-    switch (value.kind()) {
-        case json::kind::null:
-            return false;
-        case json::kind::bool_:
-            return value.get_bool();
-        case json::kind::int64:
-            return value.get_int64() != 0;
-        case json::kind::uint64:
-            return value.get_uint64() != 0;
-        case json::kind::double_:
-            return value.get_double() != 0;
-        case json::kind::string:
-            return !value.get_string().empty();
-        case json::kind::array:
-            return !value.get_array().empty();
-        case json::kind::object:
-            return !value.get_object().empty();
-    }
-    return false;
+/// Null where there is none.
+const value* find_member(const value& spec, std::string_view key) {
+    const dict_object* object = spec.as_dict();
+    return object == nullptr ? nullptr : object->find(key);
 }
 
-bool has(const json::value& spec, std::string_view key) {
-    const json::object* object = spec.if_object();
-    return object != nullptr && object->contains(key);
+/// Whether there is a member that Jinja takes for true.
+bool has_true(const value& spec, std::string_view key) {
+    const value* found = find_member(spec, key);
+    return found != nullptr && jinja::is_true(*found);
+}
+
+/// Null where there is none, or one without items.
+const list_object* find_list(const value& spec, std::string_view key) {
+    const value* found = find_member(spec, key);
+    const list_object* list = found == nullptr ? nullptr : found->as_list();
+    return list == nullptr || list->items.empty() ? nullptr : list;
+}
+
+std::string_view text_of(const value& spec, std::string_view key) {
+    const value* found = find_member(spec, key);
+    const jinja::marked_text* text = found == nullptr ? nullptr : found->as_text();
+    return text == nullptr ? std::string_view() : std::string_view(text->bytes());
+}
+
+std::string json_text(const value& v) {
+    jinja::budget enough(std::numeric_limits<std::uint64_t>::max());
+    return jinja::to_json(v, {}, enough).bytes();
 }
 
 /// A string as it is, anything else as JSON.
-std::string plain_text(const json::value& value) {
-    if (const json::string* text = value.if_string()) return {text->data(), text->size()};
-    return to_json_text(value);
+std::string plain_text(const value& v) {
+    const jinja::marked_text* text = v.as_text();
+    return text == nullptr ? json_text(v) : text->bytes();
 }
 
-std::string joined(const json::array& items, std::string_view between) {
+std::string joined(const list_object& list, std::string_view between) {
     std::string out;
-    for (std::size_t i = 0; i < items.size(); ++i) {
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
         if (i > 0) out += between;
-        out += plain_text(items[i]);
+        out += plain_text(list.items[i]);
     }
     return out;
 }
 
-bool lists(const json::value& names, std::string_view name) {
-    const json::array* array = names.if_array();
-    if (array == nullptr) return false;
-    return std::any_of(array->begin(), array->end(), [&](const json::value& item) {
-        return item.is_string() && plain_text(item) == name;
-    });
+/// The names that must be given.
+std::unordered_set<std::string_view> required_of(const value& schema) {
+    std::unordered_set<std::string_view> names;
+    if (const list_object* list = find_list(schema, "required"))
+        for (const value& name : list->items)
+            if (const jinja::marked_text* text = name.as_text()) names.insert(text->bytes());
+    return names;
 }
 
 std::size_t character_count(std::string_view text) {
@@ -70,14 +74,16 @@ std::size_t character_count(std::string_view text) {
     }));
 }
 
-std::string type_of(const json::value& spec);
+// Recursion goes as deep as parse_json() lets JSON be nested.
+std::string type_of(const value& spec);
 
-std::string array_type(const json::value& spec) {
+std::string array_type(const value& spec) {
     std::string out = "any[]";
-    if (const json::value& items = member(spec, "items"); is_set(items)) {
-        const std::string kind = text_of(items, "type");
+    if (has_true(spec, "items")) {
+        const value& items = *find_member(spec, "items");
+        const std::string_view kind = text_of(items, "type");
         if (kind == "string" || kind == "number" || kind == "boolean") {
-            out = kind + "[]";
+            out = std::string(kind) + "[]";
         } else if (kind == "integer") {
             out = "number[]";
         } else if (const std::string inner = type_of(items);
@@ -85,43 +91,43 @@ std::string array_type(const json::value& spec) {
             out = inner + "[]";
         }
     }
-    return is_set(member(spec, "nullable")) ? out + " | null" : out;
+    return has_true(spec, "nullable") ? out + " | null" : out;
 }
 
-std::string union_type(const json::array& variants) {
+std::string union_type(const list_object& variants) {
     std::string out;
-    for (std::size_t i = 0; i < variants.size(); ++i) {
-        const json::value& variant = variants[i];
+    for (std::size_t i = 0; i < variants.items.size(); ++i) {
+        const value& variant = variants.items[i];
         out += type_of(variant);
-        if (is_set(member(variant, "description"))) {
-            out += "// " + plain_text(member(variant, "description"));
-        }
+        if (has_true(variant, "description"))
+            out += "// " + plain_text(*find_member(variant, "description"));
         // The blanks are the published template's own indentation, which it prints.
-        if (has(variant, "default")) {
-            out += std::string(20, ' ') + "// default: " + to_json_text(member(variant, "default"));
-        }
-        if (i + 1 < variants.size()) out += " | \n";
+        if (const value* otherwise = find_member(variant, "default"))
+            out += std::string(20, ' ') + "// default: " + json_text(*otherwise);
+        if (i + 1 < variants.items.size()) out += " | \n";
     }
     return out;
 }
 
-std::string string_type(const json::value& spec) {
-    const json::value& values = member(spec, "enum");
-    if (values.is_array() && is_set(values)) {
+std::string string_type(const value& spec) {
+    if (const list_object* values = find_list(spec, "enum")) {
         std::string out(1, '"');
-        return out.append(joined(values.get_array(), "\" | \"")).append(1, '"');
+        return out.append(joined(*values, "\" | \"")).append(1, '"');
     }
-    return is_set(member(spec, "nullable")) ? "string | null" : "string";
+    return has_true(spec, "nullable") ? "string | null" : "string";
 }
 
-std::string object_type(const json::value& spec) {
-    const json::object* properties = member(spec, "properties").if_object();
-    if (properties == nullptr || properties->empty()) return "object";
+std::string object_type(const value& spec) {
+    const value* found = find_member(spec, "properties");
+    const dict_object* properties = found == nullptr ? nullptr : found->as_dict();
+    if (properties == nullptr || properties->items.empty()) return "object";
+    const auto required = required_of(spec);
     std::string out = "{\n";
-    std::size_t left = properties->size();
-    for (const auto& [name, inner] : *properties) {
-        out.append(name.data(), name.size());
-        if (!lists(member(spec, "required"), {name.data(), name.size()})) out += '?';
+    std::size_t left = properties->items.size();
+    for (const auto& [key, inner] : properties->items) {
+        const std::string& name = key.as_text()->bytes();
+        out += name;
+        if (!required.contains(name)) out += '?';
         // The line break and the blanks are the published template's, too.
         out.append(": \n").append(16, ' ').append(type_of(inner));
         if (--left > 0) out += ", ";
@@ -129,16 +135,11 @@ std::string object_type(const json::value& spec) {
     return out + "}";
 }
 
-std::string type_of(const json::value& spec) {
-    const std::string kind = text_of(spec, "type");
+std::string type_of(const value& spec) {
+    const std::string_view kind = text_of(spec, "type");
     if (kind == "array") return array_type(spec);
-    if (const json::array* kinds = array_of(spec, "type"); kinds != nullptr && !kinds->empty()) {
-        return joined(*kinds, " | ");
-    }
-    if (const json::array* variants = array_of(spec, "oneOf");
-        variants != nullptr && !variants->empty()) {
-        return union_type(*variants);
-    }
+    if (const list_object* kinds = find_list(spec, "type")) return joined(*kinds, " | ");
+    if (const list_object* variants = find_list(spec, "oneOf")) return union_type(*variants);
     if (kind == "string") return string_type(spec);
     if (kind == "number" || kind == "integer") return "number";
     if (kind == "boolean") return "boolean";
@@ -146,27 +147,38 @@ std::string type_of(const json::value& spec) {
     return "any";
 }
 
-}  // namespace
-
-void append_typescript_parameter(std::string& out, std::string_view name, const json::value& spec,
-                                 const json::value& required) {
-    if (is_set(member(spec, "description"))) {
-        out += "// " + plain_text(member(spec, "description")) + "\n";
-    }
+void append_parameter(std::string& out, std::string_view name, const value& spec,
+                      bool is_required) {
+    if (has_true(spec, "description"))
+        out += "// " + plain_text(*find_member(spec, "description")) + "\n";
     out += name;
-    if (!lists(required, name)) out += '?';
+    if (!is_required) out += '?';
     out += ": " + type_of(spec);
-    if (has(spec, "default")) {
-        const json::value& value = member(spec, "default");
-        if (is_set(member(spec, "enum"))) {
-            out += ", // default: " + plain_text(value);
-        } else if (is_set(member(spec, "oneOf"))) {
-            out += "// default: " + plain_text(value);
+    if (const value* otherwise = find_member(spec, "default")) {
+        if (has_true(spec, "enum")) {
+            out += ", // default: " + plain_text(*otherwise);
+        } else if (has_true(spec, "oneOf")) {
+            out += "// default: " + plain_text(*otherwise);
         } else {
-            out += ", // default: " + to_json_text(value);
+            out += ", // default: " + json_text(*otherwise);
         }
     }
     out += ",\n";
+}
+
+}  // namespace
+
+std::string typescript_parameters(const value& schema) {
+    const value* found = find_member(schema, "properties");
+    const dict_object* properties = found == nullptr ? nullptr : found->as_dict();
+    if (properties == nullptr) return {};
+    const auto required = required_of(schema);
+    std::string out;
+    for (const auto& [key, spec] : properties->items) {
+        const std::string& name = key.as_text()->bytes();
+        append_parameter(out, name, spec, required.contains(name));
+    }
+    return out;
 }
 
 }  // namespace semantic::engine

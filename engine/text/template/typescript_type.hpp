@@ -4,16 +4,13 @@
 #include <string>
 #include <string_view>
 
-namespace boost::json {
-class value;
-}
+#include "engine/text/jinja/values/value.hpp"
 
 namespace semantic::engine {
 
-/// One parameter of a function: its description, name, type and default, and a line break.
-/// `required`: the list of names that must be given; anything else counts as empty.
-void append_typescript_parameter(std::string& out, std::string_view name,
-                                 const boost::json::value& spec,
-                                 const boost::json::value& required);
+/// The parameters of a function: of each its description, name, type and default, and a line break.
+/// `schema`: as parse_json() gives it, of an object; empty where it names no parameters. Linear in
+/// the schema.
+std::string typescript_parameters(const jinja::value& schema);
 
 }  // namespace semantic::engine

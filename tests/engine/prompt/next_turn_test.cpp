@@ -90,9 +90,25 @@ TEST(next_turn, what_a_client_writes_cannot_be_taken_for_the_answer) {
     EXPECT_TRUE(tail.starts_with("<|im_end|>\n<|im_start|>")) << tail;
 }
 
-TEST(next_turn, what_a_family_cannot_say_is_refused) {
+TEST(next_turn, what_a_family_has_no_form_for_is_told_as_text) {
     const chat_template rules = chat_template::make("deepseek2").value();
-    EXPECT_FALSE(behind(rules, "x", {{role::tool, {tool_result_part{"1", "7"}}}}));
+    const auto tail = behind(rules, "x", {{role::tool, {tool_result_part{"1", "7"}}}});
+    ASSERT_TRUE(tail) << tail.error().what;
+    EXPECT_EQ(tail->bytes(),
+              "<｜end▁of▁sentence｜>User: <tool_response>\n7\n</tool_response>\n\n"
+              "Assistant:");
+}
+
+TEST(next_turn, further_results_come_after_the_one_call_that_a_family_has_in_a_message) {
+    const std::vector<message> more{{role::tool, {tool_result_part{"1", "seven"}}},
+                                    {role::tool, {tool_result_part{"2", "eight"}}}};
+    for (const char* name : {"llama3", "harmony"}) {
+        const auto tail = behind(chat_template::make(name).value(), "x", more);
+        ASSERT_TRUE(tail) << name << ": " << tail.error().what;
+        EXPECT_NE(tail->bytes().find("seven"), std::string::npos) << name;
+        EXPECT_NE(tail->bytes().find("eight"), std::string::npos) << name;
+        EXPECT_EQ(tail->bytes().find("8f41c6d29b"), std::string::npos) << name;
+    }
 }
 
 TEST(next_turn, tools_come_back_as_they_were_and_damage_has_none) {

@@ -51,6 +51,17 @@ TEST_F(resolver_, what_a_request_says_about_thinking_reaches_the_template) {
               std::string::npos);
 }
 
+TEST_F(resolver_, what_a_template_has_no_place_for_is_named_with_the_prompt) {
+    chat_ = *chat_template::make("gemma3");
+    resolver prompts(words_, chat_, *store_, words_.vocabulary());
+    generation_request request = ask("a", chat_of({"Hello."}));
+    EXPECT_TRUE(prompts.resolve(request, nobody_is_busy)->template_fit.empty());
+    request.chat.messages.push_back({role::system, {text_part{"Be brief."}}});
+    EXPECT_EQ(prompts.resolve(request, nobody_is_busy)->template_fit,
+              (std::vector<std::string>{"later_system_text_in_user_turn", "messages_joined"}));
+    EXPECT_TRUE(prompts.count_tokens(request.chat));
+}
+
 TEST_F(resolver_, a_memory_without_a_cut_before_the_parting_is_too_short) {
     resolver prompts(words_, chat_, *store_, words_.vocabulary());
     auto whole = prompts.resolve(ask("x", chat_of({"Hello there."})), nobody_is_busy);

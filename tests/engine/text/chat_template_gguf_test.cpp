@@ -3,6 +3,7 @@
 
 #include "engine/text/template/chat_template.hpp"
 #include "storage/files/gguf.hpp"
+#include "tests/engine/text/family_sources.hpp"
 #include "tests/support/gguf_writer.hpp"
 
 namespace semantic::engine {
@@ -14,7 +15,7 @@ using storage::gguf_view;
 using ::testing::HasSubstr;
 using tests::gguf_writer;
 
-const std::string chatml = "<|im_start|>{{ m }}<|im_end|>";
+const std::string chatml = chatml_source;
 
 gguf_writer file_of(std::string_view architecture, std::string_view source) {
     gguf_writer file;
@@ -42,13 +43,13 @@ TEST(chat_template_gguf, a_family_is_recognised_by_the_template_in_the_metadata)
 }
 
 TEST(chat_template_gguf, the_first_token_that_the_file_names_counts) {
-    const std::string llama =
-        "'<|start_header_id|>' + message['role'] + '<|end_header_id|> message['content'] | trim + "
-        "'<|eot_id|>'";
+    const std::string llama = *source_of(*find_template_family("llama3.0"));
     EXPECT_EQ(template_of(file_of("llama", llama))->family(), "llama3.0");
     // The family begins with <|begin_of_text|>, and this file with <s>.
-    EXPECT_FALSE(
-        template_of(file_of("llama", llama).pair("tokenizer.ggml.bos_token_id", std::uint32_t{1})));
+    EXPECT_EQ(
+        template_of(file_of("llama", llama).pair("tokenizer.ggml.bos_token_id", std::uint32_t{1}))
+            ->family(),
+        "jinja");
 }
 
 TEST(chat_template_gguf, a_named_family_goes_before_what_the_file_says) {
@@ -83,6 +84,26 @@ TEST(chat_template_gguf, templates_of_other_names_are_told_where_there_is_no_def
     EXPECT_THAT(template_of(file).error().what, HasSubstr("(there are: rag, tool_use)"));
     file.pair("tokenizer.chat_template", std::string_view(chatml));
     EXPECT_EQ(template_of(file)->family(), "chatml");
+}
+
+TEST(chat_template_gguf, the_template_for_tools_is_taken_where_there_are_tools) {
+    const std::string tools = "[tools]{{ tools | tojson }}{{ messages[0].content }}";
+    conversation chat;
+    chat.messages.push_back({role::user, {text_part{"Hi"}}});
+    conversation offered = chat;
+    offered.tools = {{"look", "", "{}"}};
+    for (const bool is_listed : {true, false}) {
+        gguf_writer file = file_of("llama", chatml);
+        file.pair("tokenizer.chat_template.tool_use", std::string_view(tools));
+        if (is_listed) file.pair("tokenizer.chat_templates", std::vector<std::string>{"tool_use"});
+        const auto made = template_of(file);
+        ASSERT_TRUE(made) << made.error().what;
+        EXPECT_THAT(*made->render(chat), HasSubstr("<|im_start|>user\nHi"));
+        EXPECT_THAT(*made->render(offered), ::testing::StartsWith("[tools][{"));
+    }
+    gguf_writer alone = file_of("llama", "");
+    alone.pair("tokenizer.chat_template.tool_use", std::string_view(tools));
+    EXPECT_THAT(*template_of(alone)->render(offered), ::testing::StartsWith("[tools][{"));
 }
 
 TEST(chat_template_gguf, a_value_of_the_wrong_type_is_corrupt_by_key) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <utility>
 
+#include "engine/text/output/json_text.hpp"
 #include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/text/golden_files.hpp"
 
@@ -47,9 +48,8 @@ message message_of(const boost::json::value& json) {
     if (const auto* calls = json.as_object().if_contains("tool_calls")) {
         for (const auto& call : calls->as_array()) {
             const auto& function = call.at("function");
-            made.parts.emplace_back(
-                tool_call_part{text_at(call, "id"), text_at(function, "name"),
-                               boost::json::serialize(function.at("arguments"))});
+            made.parts.emplace_back(tool_call_part{text_at(call, "id"), text_at(function, "name"),
+                                                   to_json_text(function.at("arguments"))});
         }
     }
     return made;
@@ -72,7 +72,7 @@ conversation conversation_of(const boost::json::value& json, bool first_as_syste
         d.name = text_at(function, "name");
         if (function.contains("description")) d.description = text_at(function, "description");
         if (const auto* parameters = function.if_contains("parameters")) {
-            d.parameters_json = boost::json::serialize(*parameters);
+            d.parameters_json = to_json_text(*parameters);
         }
         made.tools.push_back(d);
     }
@@ -215,10 +215,6 @@ TEST(chat_template, what_cannot_be_expressed_is_a_bad_value) {
     result_of_assistant.messages.push_back({role::assistant, {tool_result_part{"1", "x"}}});
     EXPECT_EQ(chatml().render(result_of_assistant).error().code, errc::bad_value);
 
-    conversation broken_arguments;
-    broken_arguments.messages.push_back({role::assistant, {tool_call_part{"1", "f", "{\"a\":"}}});
-    EXPECT_THAT(chatml().render(broken_arguments).error().what, HasSubstr("call of f"));
-
     conversation listed_parameters;
     listed_parameters.messages.push_back({role::user, {text_part{"x"}}});
     listed_parameters.tools.push_back({"g", "", "[]"});
@@ -244,65 +240,12 @@ TEST(chat_template, without_a_day_the_prompt_is_the_same_every_day) {
     EXPECT_THAT(*family("harmony").render(saying("Hi")), HasSubstr("Current date: 2024-07-26\n"));
 }
 
-TEST(chat_template, one_call_a_message_where_the_family_has_one) {
-    conversation chat = saying("q");
-    chat.messages.push_back(
-        {role::assistant, {tool_call_part{"1", "f", "{}"}, tool_call_part{"2", "g", "{}"}}});
-    for (const char* name : {"llama3", "harmony"}) {
-        const auto made = family(name).render(chat);
-        ASSERT_FALSE(made) << name;
-        EXPECT_EQ(made.error().code, errc::bad_value);
-        EXPECT_THAT(made.error().what, HasSubstr("there are 2"));
+TEST(chat_template, tools_that_are_no_objects_are_refused_by_name) {
+    for (const char* name : {"harmony", "gemma3", "chatml", "llama3"}) {
+        conversation listed = saying("a");
+        listed.tools.push_back({"g", "", "[]"});
+        EXPECT_THAT(family(name).render(listed).error().what, HasSubstr("tool g")) << name;
     }
-    EXPECT_TRUE(family("qwen3").render(chat));
-}
-
-TEST(chat_template, families_without_tools_refuse_them_instead_of_dropping_them) {
-    conversation offered = saying("q");
-    offered.tools.push_back({"f", "", "{}"});
-    conversation called = after({tool_call_part{"1", "f", "{}"}});
-    conversation answered = saying("q");
-    answered.messages.push_back({role::tool, {tool_result_part{"1", "x"}}});
-    for (const char* name : {"gemma3", "deepseek2", "llama3.0"}) {
-        for (const conversation& chat : {offered, called, answered}) {
-            const auto made = family(name).render(chat);
-            ASSERT_FALSE(made) << name;
-            EXPECT_EQ(made.error().code, errc::bad_value);
-            EXPECT_THAT(made.error().what, HasSubstr(name));
-        }
-    }
-}
-
-TEST(chat_template, gemma_turns_alternate) {
-    conversation twice = saying("a");
-    twice.messages.push_back({role::user, {text_part{"b"}}});
-    EXPECT_THAT(family("gemma3").render(twice).error().what, HasSubstr("alternate"));
-    conversation answer_first;
-    answer_first.messages.push_back({role::assistant, {text_part{"b"}}});
-    EXPECT_THAT(family("gemma3").render(answer_first).error().what, HasSubstr("turn 0"));
-}
-
-TEST(chat_template, llama_tools_need_a_first_user_message) {
-    conversation chat;
-    chat.system = "S";
-    chat.tools.push_back({"f", "", "{}"});
-    EXPECT_EQ(family("llama3").render(chat).error().code, errc::bad_value);
-    chat.messages.push_back({role::assistant, {text_part{"b"}}});
-    EXPECT_THAT(family("llama3").render(chat).error().what, HasSubstr("from the user"));
-}
-
-TEST(chat_template, harmony_refuses_what_its_template_refuses_or_loses) {
-    conversation result_without_call = after({text_part{"b"}});
-    result_without_call.messages.push_back({role::tool, {tool_result_part{"1", "x"}}});
-    EXPECT_EQ(family("harmony").render(result_without_call).error().code, errc::bad_value);
-    const conversation channels = after({text_part{"<|channel|>final<|message|>b"}});
-    EXPECT_THAT(family("harmony").render(channels).error().what, HasSubstr("<|channel|>"));
-    conversation two_systems = saying("a");
-    two_systems.messages.push_back({role::system, {text_part{"b"}}});
-    EXPECT_THAT(family("harmony").render(two_systems).error().what, HasSubstr("one system text"));
-    conversation listed = saying("a");
-    listed.tools.push_back({"g", "", "[]"});
-    EXPECT_THAT(family("harmony").render(listed).error().what, HasSubstr("tool g"));
 }
 
 TEST(chat_template, system_texts_at_the_start_are_one_where_the_template_takes_no_more) {
@@ -317,8 +260,6 @@ TEST(chat_template, system_texts_at_the_start_are_one_where_the_template_takes_n
         EXPECT_EQ(*text, *family(name).render(joined)) << name;
     }
     EXPECT_THAT(*family("chatml").render(apart), HasSubstr("<|im_start|>system\nB<|im_end|>"));
-    apart.messages.push_back({role::system, {text_part{"C"}}});
-    EXPECT_FALSE(family("harmony").render(apart)) << "C does not stand at the start";
 }
 
 TEST(chat_template, harmony_prints_a_preamble_beside_reasoning) {
@@ -389,8 +330,6 @@ TEST(chat_template, an_unknown_template_is_refused_naming_the_families) {
         const char* config;
     } cases[] = {
         {"llama", R"({"chat_template": "{{ '<|start_header_id|>' }}"})"},
-        {"default_system",
-         R"({"chat_template": "<|im_start|><|im_end|>{{ 'You are Qwen, created by' }}"})"},
         {"thinking", R"({"chat_template": "<|im_start|><|im_end|>{% if enable_thinking %}"})"},
         {"none", R"({"model_max_length": 5})"},
     };
@@ -403,89 +342,54 @@ TEST(chat_template, an_unknown_template_is_refused_naming_the_families) {
     }
 }
 
-TEST(chat_template, the_default_of_several_templates_is_taken) {
-    const auto made = chat_template::load(
-        folder_with("several", R"({"chat_template": [{"name": "tool_use", "template": "x"},
-                       {"name": "default", "template": "<|im_start|>{{ m }}<|im_end|>"}]})"));
-    ASSERT_TRUE(made) << made.error().what;
-    EXPECT_EQ(made->family(), "chatml");
-}
-
-// The stretches stand for the published templates, which are not ours to copy.
-TEST(chat_template, each_published_template_is_recognised) {
-    const std::string llama =
-        "{{- bos_token }}{% tools_in_user_message %}<|start_header_id|>Cutting Knowledge Date: "
-        "December 2023\\nToday Date: <|start_header_id|>ipython<|end_header_id|>";
-    const std::string deepseek =
-        "{{ bos_token }}{{ 'User: ' + message['content'] }}{{ 'Assistant: ' + message['content'] "
-        "+ eos_token }}{{ 'Assistant:' }}";
-    const std::string qwen3 =
-        "<|im_start|><|im_end|><tools></tools>{% last_query_index %}{% if enable_thinking is false "
-        "%}{{ '<think>\\n\\n</think>\\n\\n' }}";
-    const std::string gemma = "{{ bos_token }}{% first_user_prefix %}'<start_of_turn>model\\n'";
-    const struct {
-        const char* family;
-        std::string source;
-        const char* bos;
-    } cases[] = {
-        {"llama3", llama, nullptr},
-        {"llama3", llama, "<|begin_of_text|>"},
-        {"deepseek2", deepseek, "<｜begin▁of▁sentence｜>"},
-        {"gemma3", gemma, "<bos>"},
-        {"qwen3", qwen3, nullptr},
-        {"qwen2",
-         "<|im_start|>system\\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
-         "assistant.<tools></tools>",
-         nullptr},
-        {"smollm2",
-         "{% if messages[0]['role'] != 'system' %}<|im_start|>system\nYou are a helpful AI "
-         "assistant named SmolLM, trained by Hugging Face<|im_end|>",
-         nullptr},
-        {"harmony",
-         "render_tool_namespace Knowledge cutoff: 2024-06 # Valid channels: analysis, commentary, "
-         "final. <|start|>assistant<|channel|>",
-         nullptr},
-        {"llama3.0",
-         "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
-         "message['content'] | trim + '<|eot_id|>' %}{{ bos_token + content }}",
-         "<|begin_of_text|>"},
-        {"qwen3-thinking",
-         "<|im_start|><|im_end|><tools></tools>{% last_query_index %}{{ reasoning_content }}"
-         "{{- '<|im_start|>assistant\\n<think>\\n' }}",
-         nullptr},
-        {"chatml",
-         "<|im_start|><|im_end|><tools></tools>{\\\"name\\\": {% if message.content is string %}",
-         nullptr},
-        {"", llama, "<s>"},
-        {"", llama + "<|image|>", nullptr},
-        {"", deepseek, "<s>"},
-        {"", gemma + "{% tools %}", nullptr},
-        {"", qwen3 + "{{ '<|im_start|>assistant\\n<think>\\n' }}", nullptr},
-        {"", "{{ bos_token }}<|im_start|><|im_end|>", nullptr},
-    };
-    for (const auto& c : cases) {
-        const auto made =
-            chat_template::load(folder_with("recognised", config_with(c.source, c.bos)));
-        EXPECT_EQ(made ? made->family() : "", c.family) << c.source;
+// The sources are our own words for the published templates, which are not ours to copy.
+TEST(chat_template, a_family_is_recognised_by_what_its_template_renders) {
+    for (const template_family& each : template_families()) {
+        const auto source = source_of(each);
+        if (!source) continue;
+        for (const bool names_tokens : {true, false}) {
+            const std::string bos(names_tokens ? each.bos : "");
+            const std::string eos(names_tokens ? each.stop_tokens.back() : "");
+            const auto made = loaded(*source, bos, eos);
+            EXPECT_EQ(made ? made->family() : made.error().what, each.name);
+        }
+        // Another first token is another template.
+        if (each.bos.empty()) continue;
+        EXPECT_EQ(loaded(*source, "<s>", "")->family(), "jinja");
     }
+    EXPECT_EQ(loaded(chatml_source, "", "")->family(), "chatml");
 }
 
-TEST(chat_template, qwen_2_5_is_told_apart_by_its_system_text_and_its_braces) {
-    const std::string named =
-        "<|im_start|>You are Qwen, created by Alibaba Cloud. You are a helpful assistant.";
-    const std::string base = "<|im_start|>system\\nYou are a helpful assistant.";
-    const std::string math =
-        "<|im_start|>Please reason step by step, and put your final answer within \\\\boxed{}.";
-    const std::string plain = R"(<tools></tools>{\"name\": )";
-    const std::string doubled = R"(<tools></tools>{{\"name\": )";
-    const std::pair<const char*, std::string> cases[] = {
-        {"qwen2", named + plain},     {"qwen2-coder", named + doubled},
-        {"qwen2-base", base + plain}, {"qwen2-coder-base", base + doubled},
-        {"qwen2-math", math + plain},
+TEST(chat_template, one_that_resembles_a_family_is_rendered_by_itself) {
+    const auto changed = [](const std::string& what, const std::string& by) {
+        std::string source = chatml_source;
+        source.replace(source.find(what), what.size(), by);
+        return source;
     };
-    for (const auto& [family, source] : cases) {
-        const auto made = chat_template::load(folder_with("qwen_2_5", config_with(source)));
-        EXPECT_EQ(made ? made->family() : "", family) << source;
+    const std::string ahab = "<|im_start|>system\\nAnswer as Ahab.<|im_end|>\\n";
+    const std::string relatives[]{
+        changed("m.content", "m.content | trim"),
+        changed("<|im_end|>\\n", "<|im_end|>"),
+        changed("m.role", "{'user': 'human', 'assistant': 'gpt', 'system': 'system'}[m.role]"),
+        changed("assistant\\n' }}", "assistant\\nAnswer: ' }}"),
+        changed("m.role", "('user' if m.role == 'system' else m.role)"),
+        "{% if messages[0].role != 'system' %}{{ '" + ahab + "' }}{% endif %}" + chatml_source,
+        "{% if tools %}{{ '<|im_start|>system\\nTOOLS ' + tools[0].function.name + "
+        "'<|im_end|>\\n' }}{% endif %}" +
+            std::string(chatml_source),
+        changed("assistant\\n' }}",
+                "assistant\\n' }}{% if enable_thinking is defined and not enable_thinking %}"
+                "{{ '<think>' }}{% endif %}"),
+    };
+    for (const std::string& source : relatives) {
+        const auto made = loaded(source, "", "");
+        ASSERT_TRUE(made) << source;
+        EXPECT_EQ(made->family(), "jinja") << source;
+    }
+    for (const char* name : {"qwen2", "qwen3", "smollm2", "llama3.0", "gemma3", "deepseek2"}) {
+        const template_family& each = *find_template_family(name);
+        const std::string edited = *source_of(each) + "{{- ' ' if add_generation_prompt }}";
+        EXPECT_EQ(loaded(edited, "", "")->family(), "jinja") << name;
     }
 }
 
@@ -497,7 +401,7 @@ TEST(chat_template, a_named_family_is_taken_without_reading_anything) {
 }
 
 TEST(chat_template, a_template_in_its_own_file_goes_first) {
-    const std::string source = "<|im_start|>{{ m }}<|im_end|>";
+    const std::string source = chatml_source;
     auto made = chat_template::load(
         folder_with("own", {{"tokenizer_config.json", config_with("something else")},
                             {"chat_template.jinja", source}}));
@@ -526,7 +430,7 @@ TEST(chat_template, the_type_of_the_model_decides_only_where_it_is_sure) {
     EXPECT_EQ(load("gemma3", config_with("### Instruction:")).error().code, errc::incompatible);
     EXPECT_EQ(load("gemma3", "{}")->assumed(), "the model has no chat template");
     EXPECT_EQ(load("gpt_oss", config_with("<|channel|> x"))->assumed(), "its own is not known");
-    EXPECT_EQ(load("gpt_oss", config_with("<|im_start|><|im_end|>"))->assumed(), "");
+    EXPECT_EQ(load("gpt_oss", config_with(chatml_source))->assumed(), "");
     for (const char* type : {"llama", "qwen2", "qwen3", "deepseek_v2", "mistral"}) {
         const auto made = load(type, "{}");
         ASSERT_FALSE(made) << type;

@@ -20,6 +20,11 @@ inline std::string quoted_for_jinja(std::string_view text) {
     return boost::json::serialize(boost::json::string(text));
 }
 
+/// A template that the family chatml renders.
+constexpr const char* chatml_source =
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
 /// Returns: nothing for a family without one.
 inline std::optional<std::string> source_of(const template_family& family) {
     const std::string folder = "tests/golden/chat_templates/sources/";
@@ -35,16 +40,25 @@ inline std::optional<std::string> source_of(const template_family& family) {
     return read_text(folder + std::string(family.name) + ".jinja");
 }
 
+/// A model's template that is `source`. `renderer`: a family's name, or empty.
+inline storage::result<chat_template> loaded(const std::string& source, const std::string& bos,
+                                             const std::string& eos,
+                                             std::string_view renderer = {}) {
+    const semantic::tests::temp_dir model;
+    boost::json::object config{{"chat_template", source}};
+    if (!bos.empty()) config["bos_token"] = bos;
+    if (!eos.empty()) config["eos_token"] = eos;
+    std::ofstream(model / "tokenizer_config.json") << boost::json::serialize(config);
+    return chat_template::load(model.path(), renderer);
+}
+
 /// That source under the interpreter, as if it were a model's own template.
 inline std::optional<chat_template> interpreted(const template_family& family) {
     const auto source = source_of(family);
     if (!source) return std::nullopt;
-    const semantic::tests::temp_dir model;
-    boost::json::object config{{"chat_template", *source},
-                               {"bos_token", std::string(family.bos)},
-                               {"eos_token", std::string(family.stop_tokens.back())}};
-    std::ofstream(model / "tokenizer_config.json") << boost::json::serialize(config);
-    return chat_template::load(model.path(), own_template_family).value();
+    return loaded(*source, std::string(family.bos), std::string(family.stop_tokens.back()),
+                  own_template_family)
+        .value();
 }
 
 }  // namespace semantic::engine

@@ -21,6 +21,35 @@ using ::testing::HasSubstr;
 
 constexpr const char* day = "2026-03-09";
 
+value no_variables();
+
+std::string with_changes(const std::string& source) {
+    limits bounds;
+    bounds.lists_change = true;
+    const auto made = program::parse(source);
+    const auto out = made->render(no_variables(), day, bounds);
+    return out ? out->text : described(out.error());
+}
+
+TEST(jinja, lists_change_only_where_that_is_allowed_and_hold_no_lists_then) {
+    const std::string append = "{% set a = [1] %}{% set b = a %}{% set _ = a.append('x') %}{{ b }}";
+    EXPECT_EQ(with_changes(append), "[1, 'x']");
+    EXPECT_THAT(described(program::parse(append)->render(no_variables(), day).error()),
+                HasSubstr("is unsafe"));
+    EXPECT_EQ(with_changes("{% set a = [1, 2, 3] %}{{ a.pop() }}{{ a.pop(0) }}{{ a }}"), "31[2]");
+    EXPECT_THAT(with_changes("{% set a = [] %}{{ a.pop() }}"), HasSubstr("out of range"));
+    for (const char* nested : {"[]", "{}", "a", "namespace()", "range"})
+        EXPECT_THAT(with_changes("{% set a = [] %}{{ a.append(" + std::string(nested) + ") }}"),
+                    HasSubstr("only texts and numbers"));
+    EXPECT_THAT(with_changes("{% set a = [1] %}{% for i in range(99999) %}{% for j in "
+                             "range(99999) %}{% set _ = a.append(i) %}{% endfor %}{% endfor %}"),
+                HasSubstr("too many steps"));
+    // A loop goes over what the list had when it began.
+    EXPECT_EQ(with_changes("{% set a = [1, 2, 3] %}{% for i in a %}{{ i }}{{ a.pop() }}"
+                           "{{ loop.previtem }}{{ loop.nextitem }};{% endfor %}{{ a }}"),
+              "132;2213;312;[]");
+}
+
 value no_variables() {
     budget left(1);
     return make_dict({}, left);

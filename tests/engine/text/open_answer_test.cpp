@@ -132,13 +132,7 @@ TEST(open_message, ends_behind_its_text_and_what_it_becomes_begins_with_it_in_ev
         ASSERT_TRUE(tail) << tail.error().what;
         conversation both = asking();
         both.messages.push_back(next.messages.front());
-        auto whole = family(each.name).render(both);
-        if (!whole) {  // turns alternate: the message goes on
-            both = asking();
-            both.messages.back() = {role::user, {text_part{"Who are you?\nAnd I?"}}};
-            whole = family(each.name).render(both);
-        }
-        EXPECT_EQ(read->bytes() + tail->bytes(), whole.value());
+        EXPECT_EQ(read->bytes() + tail->bytes(), family(each.name).render(both).value());
     }
 }
 
@@ -158,12 +152,13 @@ TEST(open_message, goes_on_where_a_template_has_turns_alternate) {
         "{% if add_generation_prompt %}[assistant]{% endif %}");
     conversation next;
     next.messages.push_back({role::user, {text_part{"And I?"}}});
-    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(), "\nAnd I?[/][assistant]");
+    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(), "\n\nAnd I?[/][assistant]");
     EXPECT_EQ(render_behind_message(own(plain), next, {})->bytes(),
               "<|im_end|>\n<|im_start|>user\nAnd I?<|im_end|>\n<|im_start|>assistant\n");
     next.messages.front() = {role::assistant, {text_part{"x"}}};
     next.messages.push_back({role::assistant, {text_part{"y"}}});
-    EXPECT_FALSE(render_behind_message(strict, next, {}));
+    EXPECT_EQ(render_behind_message(strict, next, {})->bytes(),
+              "[/][assistant]x\n\ny[/][assistant]");
 }
 
 TEST(prompt_end, nothing_stands_behind_the_last_message_where_no_answer_is_to_begin) {
@@ -223,13 +218,13 @@ TEST(template_values, families_take_what_they_know_and_refuse_the_rest_by_name) 
     EXPECT_FALSE(family("harmony").render(chat));
 }
 
-std::string missing(const chat_template& chat) { return missing_abilities(abilities_of(chat)); }
+std::string missing(const chat_template& chat) { return missing_abilities(own_places_of(chat)); }
 
 TEST(template_probe, families_have_the_places_that_their_templates_have) {
-    for (const char* all :
-         {"chatml", "smollm2", "qwen2", "qwen2-coder", "qwen3", "qwen3-thinking", "llama3"})
+    for (const char* all : {"chatml", "smollm2", "qwen2", "qwen2-coder", "qwen3", "qwen3-thinking"})
         EXPECT_EQ(missing(family(all)), "") << all;
-    EXPECT_EQ(missing(family("harmony")), "a later system text");
+    EXPECT_EQ(missing(family("llama3")), "several tool calls in a message");
+    EXPECT_EQ(missing(family("harmony")), "a later system text, several tool calls in a message");
     EXPECT_EQ(missing(family("gemma3")),
               "a later system text, several user messages in a row, tools, tool calls, tool "
               "results");
@@ -247,7 +242,7 @@ TEST(template_probe, what_an_own_template_drops_or_raises_is_missing) {
                           "{{ 'assistant: ' if add_generation_prompt }}")),
               "a system text, a later system text, several user messages in a row, tools, tool "
               "calls, tool results");
-    // The last of several messages alone is printed: silently, so the request is refused.
+    // The last of several messages alone is printed, silently: so they are joined.
     const chat_template last =
         own("{% for m in messages %}{% if loop.last or m.role != 'user' or "
             "messages[loop.index0 + 1].role != 'user' %}{{ m.role + ': ' + m.content + '\\n' }}"
@@ -255,8 +250,7 @@ TEST(template_probe, what_an_own_template_drops_or_raises_is_missing) {
     EXPECT_THAT(missing(last), HasSubstr("several user messages in a row"));
     conversation twice = asking();
     twice.messages.push_back({role::user, {text_part{"And where?"}}});
-    EXPECT_EQ(last.render(twice).error().what,
-              "the model's chat template leaves out one of several user messages in a row");
+    EXPECT_EQ(*last.render(twice), "user: Who are you?\n\nAnd where?\n");
 }
 
 }  // namespace

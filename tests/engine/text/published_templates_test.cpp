@@ -182,5 +182,80 @@ TEST(published_templates, a_family_renders_as_its_published_templates_do) {
         EXPECT_TRUE(families.contains(family)) << family;
 }
 
+/// Histories of other models and servers. Each text in them is to be found again.
+std::vector<std::pair<std::string, conversation>> odd_histories() {
+    const auto said = [](role from, const char* text) { return message{from, {text_part{text}}}; };
+    const auto call = [](const char* id, const char* text) {
+        return tool_call_part{id, "look", std::string("{\"at\":\"") + text + "\"}"};
+    };
+    const auto result = [](const char* id, const char* text) {
+        return message{role::tool, {tool_result_part{id, text}}};
+    };
+    const message system = said(role::system, "text-s"), user = said(role::user, "text-u"),
+                  again = said(role::user, "text-v"), answer = said(role::assistant, "text-a"),
+                  more = said(role::assistant, "text-b"), later = said(role::system, "text-t"),
+                  called{role::assistant, {call("toolu_01", "text-c")}},
+                  both{role::assistant, {call("toolu_01", "text-c"), call("toolu_02", "text-d")}},
+                  found = result("toolu_01", "text-r"), other = result("toolu_02", "text-q");
+    std::vector<std::pair<std::string, std::vector<message>>> all{
+        {"system", {system, user}},
+        {"two systems", {system, later, user}},
+        {"later system", {user, answer, later, again}},
+        {"system last", {user, answer, later}},
+        {"system between", {user, called, later, found, again}},
+        {"users", {user, again}},
+        {"assistants", {user, answer, more, again}},
+        {"assistant first", {answer, user}},
+        {"call", {user, called, found}},
+        {"call and text", {user, called, found, again}},
+        {"two calls", {user, both, found, other}},
+        {"two calls, later", {user, both, found, other, answer, again}},
+        {"stray result", {user, answer, found, again}},
+        {"call without result", {user, called, again}},
+        {"all", {system, user, again, both, later, found, other, again, answer, more, later}}};
+    std::vector<std::pair<std::string, conversation>> histories;
+    for (const auto& [name, messages] : all) {
+        conversation chat{"", messages, {}};
+        histories.emplace_back(name, chat);
+        chat.tools = {{"look", "Looks.", R"({"type":"object","properties":{}})"}};
+        histories.emplace_back(name + ", with tools", chat);
+    }
+    return histories;
+}
+
+void expect_all_texts(const chat_template& by, const std::string& who, const std::string& name,
+                      const conversation& chat) {
+    std::vector<std::string> changes;
+    const auto text = by.render_marked(chat, {}, &changes);
+    ASSERT_TRUE(text) << who << ": " << name << ": " << text.error().what;
+    for (const message& one : chat.messages) {
+        for (const content_part& part : one.parts) {
+            std::string wanted;
+            if (const auto* said = std::get_if<text_part>(&part)) wanted = said->text;
+            if (const auto* called = std::get_if<tool_call_part>(&part))
+                wanted = called->arguments_json.substr(7, 6);
+            if (const auto* got = std::get_if<tool_result_part>(&part)) wanted = got->text;
+            EXPECT_NE(text->bytes().find(wanted), std::string::npos)
+                << who << ": " << name << ": " << wanted << "\n"
+                << boost::json::serialize(boost::json::array(changes.begin(), changes.end()))
+                << "\n"
+                << text->bytes();
+        }
+    }
+}
+
+TEST(published_templates, take_histories_of_every_kind) {
+    for (const auto& path : templates()) {
+        const auto made = loaded(read_file(path), "<s>", "</s>");
+        if (!made) continue;
+        for (const auto& [name, chat] : odd_histories())
+            expect_all_texts(*made, path.filename(), name, chat);
+    }
+    for (const template_family& each : template_families())
+        for (const auto& [name, chat] : odd_histories())
+            expect_all_texts(chat_template::make(each.name).value(), std::string(each.name), name,
+                             chat);
+}
+
 }  // namespace
 }  // namespace semantic::engine

@@ -248,6 +248,14 @@ TEST(chat_stream, memory_of_the_agent_is_reported_beside_the_vendors_fields) {
     EXPECT_EQ(json::serialize(r.body().at("semantic")), memory);
 }
 
+TEST(memory_object, names_what_was_told_in_another_shape_and_only_then) {
+    engine::prompt_usage usage;
+    EXPECT_FALSE(memory_object("a", usage).contains("template_fit"));
+    usage.template_fit = {"messages_joined", "calls_split"};
+    EXPECT_EQ(json::serialize(memory_object("a", usage).at("template_fit")),
+              R"(["messages_joined","calls_split"])");
+}
+
 TEST(memory_object, names_what_of_a_schema_is_not_held_and_only_then) {
     engine::prompt_usage usage;
     EXPECT_FALSE(memory_object("a", usage).contains("not_held"));

@@ -14,7 +14,8 @@ bound_arguments::bound_arguments(std::string_view callee, const arguments& given
              std::to_string(given.positional.size()));
     }
     for (std::size_t i = 0; i < given.positional.size(); ++i) values_[i] = &given.positional[i];
-    for (const auto& [name, argument] : given.named) {
+    for (const auto& [marked, argument] : given.named) {
+        const std::string& name = marked.bytes();
         const auto place = std::find(parameters_.begin(), parameters_.end(), name);
         if (place == parameters_.end()) fail(callee_ + " has no parameter '" + name + "'");
         const value*& slot = values_[static_cast<std::size_t>(place - parameters_.begin())];

@@ -132,7 +132,7 @@ class percent {
         constexpr std::string_view sizes = "hlL";
         while (at_ < text_.size() && sizes.find(text_[at_]) != sizes.npos) ++at_;
         spec.type = next();
-        if (spec.type == '%') return out_.append("%", false);
+        if (spec.type == '%') return out_.append(format_, at_ - 1, at_);
         const value what = chosen ? *chosen : item();
         convert(what, spec, zeros && !to_left, to_left);
     }
@@ -141,7 +141,7 @@ class percent {
         constexpr std::string_view numbers = "diuoxXeEfFgG";
         const bool is_number = numbers.find(spec.type) != numbers.npos;
         spec.align = to_left ? '<' : zeros && is_number ? '=' : '>';
-        if (zeros && is_number) spec.fill = "0";
+        if (zeros && is_number) spec.fill = {"0", false};
         marked_text text;
         if (spec.type == 's') {
             text = shortened(to_text(what, left_), spec.precision);
@@ -149,7 +149,7 @@ class percent {
             text = shortened(to_repr(what, left_), spec.precision);
         } else if (spec.type == 'c') {
             text = what.is_text() ? one_character(*what.as_text())
-                                  : marked_text(character_of(integer_of(what, "%c")), false);
+                                  : marked_text(character_of(integer_of(what, "%c")), true);
         } else if (is_number) {
             text = marked_text(number_text(what, spec), false);
         } else {
@@ -196,13 +196,14 @@ class percent {
     marked_text out_;
 };
 
-format_spec spec_of(std::string_view text) {
+format_spec spec_of(const marked_text& marked) {
+    const std::string_view text = marked.bytes();
     format_spec spec;
     constexpr std::string_view aligns = "<>^=";
     std::size_t at = 0;
     const std::size_t first = text.empty() ? 0 : next_character(text, 0);
     if (first < text.size() && aligns.find(text[first]) != aligns.npos) {
-        spec.fill = text.substr(0, first);
+        spec.fill = marked.part(0, first);
         spec.align = text[first];
         at = first + 1;
     } else if (!text.empty() && aligns.find(text[0]) != aligns.npos) {
@@ -218,7 +219,7 @@ format_spec spec_of(std::string_view text) {
         ++at;
         if (spec.align == 0) {
             spec.align = '0';
-            spec.fill = "0";
+            spec.fill = {"0", false};
         }
     }
     spec.width = number_at(text, at);
@@ -233,14 +234,15 @@ format_spec spec_of(std::string_view text) {
     return spec;
 }
 
-marked_text formatted(const value& what, std::string_view spec_text, budget& left) {
+marked_text formatted(const value& what, const marked_text& marked_spec, budget& left) {
+    const std::string& spec_text = marked_spec.bytes();
     if (spec_text.empty()) return to_text(what, left);
-    format_spec spec = spec_of(spec_text);
+    format_spec spec = spec_of(marked_spec);
     std::int64_t integer = 0;
     double real = 0;
     if (what.is_text()) {
         if ((spec.type != 0 && spec.type != 's') || spec.align == '=' || spec.group != 0) {
-            fail("the format specifier '" + std::string(spec_text) + "' does not fit a text");
+            fail("the format specifier '" + spec_text + "' does not fit a text");
         }
         if (spec.align == '0') spec.align = '<';
         return filled(shortened(*what.as_text(), spec.precision), spec, false, left);
@@ -253,7 +255,7 @@ marked_text formatted(const value& what, std::string_view spec_text, budget& lef
     const bool is_integer = what.to_integer(integer);
     if (is_integer && (spec.type == 0 || integers.find(spec.type) != integers.npos)) {
         if (spec.precision >= 0) fail("Precision not allowed in integer format specifier");
-        if (spec.type == 'c') return filled({character_of(integer), false}, spec, true, left);
+        if (spec.type == 'c') return filled({character_of(integer), true}, spec, true, left);
         return filled({integer_digits(integer, spec), false}, spec, true, left);
     }
     if (spec.type != 0 && reals.find(spec.type) == reals.npos) {
@@ -327,7 +329,7 @@ class brace {
         }
         const std::size_t begin = std::min(end + 1, text.size());
         const marked_text spec = run(field.part(begin, text.size()), depth + 1);
-        return formatted(what, spec.bytes(), left_);
+        return formatted(what, spec, left_);
     }
 
     value field_value(std::string_view name) {
@@ -378,7 +380,7 @@ class brace {
             return given_.positional[static_cast<std::size_t>(index)];
         }
         for (const auto& [own, item] : given_.named) {
-            if (own == name) return item;
+            if (own.bytes() == name) return item;
         }
         fail("the format names a missing key: '" + std::string(name) + "'");
     }

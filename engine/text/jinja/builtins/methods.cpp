@@ -72,7 +72,8 @@ value index(const value& self, const arguments& all, budget& left) {
 
 value cycle(const value& self, const arguments& all, budget&) {
     if (all.positional.empty()) fail("no items for cycling given");
-    if (!all.named.empty()) fail("cycle has no parameter '" + all.named.front().first + "'");
+    if (!all.named.empty())
+        fail("cycle has no parameter '" + all.named.front().first.bytes() + "'");
     return all.positional[self.as_loop()->index0 % all.positional.size()];
 }
 

@@ -43,7 +43,7 @@ marked_text stripped_text(const marked_text& text, const value* set, bool on_lef
 std::vector<byte_range> lines_of(std::string_view text, bool with_ends);
 /// `items` as text, with `separator` between them.
 marked_text joined(const std::vector<value>& items, const marked_text& separator, budget& left);
-marked_text centered(const marked_text& text, std::int64_t width, std::string_view fill,
+marked_text centered(const marked_text& text, std::int64_t width, const marked_text& fill,
                      budget& left);
 
 }  // namespace semantic::engine::jinja

@@ -127,9 +127,9 @@ marked_text filled(const marked_text& text, const format_spec& spec, bool is_num
         head += 2;
     }
     marked_text out = text.part(0, head);
-    for (std::int64_t i = 0; i < before; ++i) out.append(spec.fill, false);
+    for (std::int64_t i = 0; i < before; ++i) out.append(spec.fill);
     out.append(text, head, text.size());
-    for (std::int64_t i = before; i < margin; ++i) out.append(spec.fill, false);
+    for (std::int64_t i = before; i < margin; ++i) out.append(spec.fill);
     return out;
 }
 

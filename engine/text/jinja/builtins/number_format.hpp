@@ -10,7 +10,7 @@ namespace semantic::engine::jinja {
 
 /// What stands between the braces' colon and their end, or behind a percent sign.
 struct format_spec {
-    std::string fill = " ";
+    marked_text fill{" ", false};
     char align = 0;  // '<', '>', '^', '='; 0: as the type has it
     char sign = '-';
     bool alternate = false;

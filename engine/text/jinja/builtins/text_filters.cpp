@@ -59,7 +59,7 @@ value trim(const value& input, const arguments& all, budget& left) {
 
 value center(const value& input, const arguments& all, budget& left) {
     const bound_arguments given("center", all, {"width"});
-    return centered(to_text(input, left), given.integer(0, 80), " ", left);
+    return centered(to_text(input, left), given.integer(0, 80), {" ", false}, left);
 }
 
 value replace(const value& input, const arguments& all, budget& left) {
@@ -78,7 +78,7 @@ value format(const value& input, const arguments& all, budget& left) {
                               left);
     }
     std::vector<std::pair<value, value>> named;
-    for (const auto& [name, item] : all.named) named.emplace_back(written(name), item);
+    for (const auto& [name, item] : all.named) named.emplace_back(name, item);
     return percent_format(to_text(input, left), make_dict(std::move(named), left), left);
 }
 
@@ -162,19 +162,21 @@ value tojson(const value& input, const arguments& all, budget& left) {
         std::int64_t width = 0;
         if (given[1]->to_integer(width)) {
             left.spend_text(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)));
-            format.indent.emplace(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
+            format.indent.emplace(
+                std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' '),
+                false);
         } else {
-            format.indent = given.text(1, empty_text).bytes();
+            format.indent = given.text(1, empty_text);
         }
-        format.item_separator = ",";
+        format.item_separator = {",", false};
     }
     if (given.has(2)) {
         const list_ptr both = items_of(*given[2], left);
         if (both->items.size() != 2 || !both->items[0].is_text() || !both->items[1].is_text()) {
             fail("tojson: 'separators' must be two texts");
         }
-        format.item_separator = both->items[0].as_text()->bytes();
-        format.key_separator = both->items[1].as_text()->bytes();
+        format.item_separator = *both->items[0].as_text();
+        format.key_separator = *both->items[1].as_text();
     }
     return to_json(input, format, left);
 }

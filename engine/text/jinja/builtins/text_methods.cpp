@@ -270,7 +270,9 @@ value partition_from(const value& self, const arguments& all, budget& left, bool
         if (!from_right) std::swap(whole[0], whole[2]);
         return make_list(std::move(whole), list_form::tuple);
     }
-    return make_list({text.part(0, at), separator, text.part(at + separator.size(), text.size())},
+    const std::size_t behind = at + separator.size();
+    // The separator with the text's marks: a request's is not the template's, although equal.
+    return make_list({text.part(0, at), text.part(at, behind), text.part(behind, text.size())},
                      list_form::tuple);
 }
 value partition(const value& self, const arguments& all, budget& left) {
@@ -295,14 +297,14 @@ value removesuffix(const value& self, const arguments& all, budget& left) {
     return text_of(self).part(0, text_of(self).size() - suffix.size());
 }
 
-std::string fill_of(const bound_arguments& given) {
-    if (given[1] == nullptr) return " ";
+marked_text fill_of(const bound_arguments& given) {
+    if (given[1] == nullptr) return {" ", false};
     const marked_text& fill = given.required_text(1);
     if (count_characters(fill.bytes()) != 1) fail("the fill must be one character long");
-    return fill.bytes();
+    return fill;
 }
 
-value padded(const value& self, std::int64_t width, std::string_view fill, bool before,
+value padded(const value& self, std::int64_t width, const marked_text& fill, bool before,
              budget& left) {
     const marked_text& text = text_of(self);
     const auto length = static_cast<std::int64_t>(count_characters(text.bytes()));
@@ -310,7 +312,7 @@ value padded(const value& self, std::int64_t width, std::string_view fill, bool 
     left.spend_text(static_cast<std::size_t>(width) * fill.size());
     marked_text out;
     if (!before) out.append(text);
-    for (std::int64_t i = length; i < width; ++i) out.append(fill, false);
+    for (std::int64_t i = length; i < width; ++i) out.append(fill);
     if (before) out.append(text);
     return out;
 }
@@ -335,7 +337,8 @@ value zfill(const value& self, const arguments& all, budget& left) {
     const marked_text& text = text_of(self);
     const bool has_sign = !text.empty() && (text.bytes()[0] == '-' || text.bytes()[0] == '+');
     const value digits = text.part(has_sign ? 1 : 0, text.size());
-    const value filled = padded(digits, given.integer(0, 0) - (has_sign ? 1 : 0), "0", true, left);
+    const value filled =
+        padded(digits, given.integer(0, 0) - (has_sign ? 1 : 0), {"0", false}, true, left);
     marked_text out = text.part(0, has_sign ? 1 : 0);
     out.append(text_of(filled));
     return out;

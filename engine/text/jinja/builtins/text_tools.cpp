@@ -199,7 +199,7 @@ marked_text joined(const std::vector<value>& items, const marked_text& separator
     return out;
 }
 
-marked_text centered(const marked_text& text, std::int64_t width, std::string_view fill,
+marked_text centered(const marked_text& text, std::int64_t width, const marked_text& fill,
                      budget& left) {
     const auto length = static_cast<std::int64_t>(count_characters(text.bytes()));
     if (width <= length) return text;
@@ -207,9 +207,9 @@ marked_text centered(const marked_text& text, std::int64_t width, std::string_vi
     const std::int64_t margin = width - length;
     const std::int64_t before = margin / 2 + (margin & width & 1);
     marked_text out;
-    for (std::int64_t i = 0; i < before; ++i) out.append(fill, false);
+    for (std::int64_t i = 0; i < before; ++i) out.append(fill);
     out.append(text);
-    for (std::int64_t i = before; i < margin; ++i) out.append(fill, false);
+    for (std::int64_t i = before; i < margin; ++i) out.append(fill);
     return out;
 }
 

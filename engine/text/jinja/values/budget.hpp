@@ -41,6 +41,9 @@ struct limits {
     std::uint64_t steps = 500'000;
     std::size_t output_bytes = std::size_t{64} << 20;
     unsigned call_depth = 64;  // of macros
+    /// Whether append() and pop() may change lists, which Hugging Face's sandbox forbids and some
+    /// templates rely on. What is appended is no list and no dict, so that lists stay flat.
+    bool lists_change = false;
 };
 
 // Of a template's source; Python's own parser refuses deeper nesting too.

@@ -114,6 +114,8 @@ class printer {
             write(*flag ? "True" : "False");
         } else if (v.to_integer(integer)) {
             write(std::to_string(integer));
+        } else if (const spelled_number* spelled = v.as_spelled()) {
+            write(spelled->text);
         } else if (const double* number = v.as_float()) {
             write(float_text(*number));
         } else if (const auto* list = v.as_list()) {
@@ -179,9 +181,8 @@ class printer {
         if (const auto* ns = v.as_namespace()) {
             // A namespace can hold itself.
             if (++namespaces_ > 8) fail("namespaces are nested too deeply", error_kind::limit);
-            print_pairs(ns->items, "<Namespace {", "}>", [this](const std::string& key) {
-                append_quoted_repr(out_, marked_text(key, false));
-            });
+            print_pairs(ns->items, "<Namespace {", "}>",
+                        [this](const marked_text& key) { append_quoted_repr(out_, key); });
             --namespaces_;
         } else if (const auto* loop = v.as_loop()) {
             write("<LoopContext " + std::to_string(loop->index0 + 1) + "/" +
@@ -228,6 +229,7 @@ class json_printer {
         if (v.is_none()) return "null";
         if (const bool* flag = v.as_bool()) return *flag ? "true" : "false";
         if (v.to_integer(integer)) return std::to_string(integer);
+        if (const spelled_number* spelled = v.as_spelled()) return spelled->text;
         const double number = *v.as_float();
         if (std::isnan(number)) return "NaN";
         if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
@@ -235,6 +237,7 @@ class json_printer {
     }
 
     void write(std::string_view text) { out_.append(text, false); }
+    void write(const marked_text& text) { out_.append(text); }
 
     void quote(const marked_text& text) {
         left_.spend_growth(out_.size(), 4 * text.size());
@@ -252,9 +255,8 @@ class json_printer {
     void break_line(std::size_t depth) {
         if (!format_.indent) return;
         left_.spend_growth(out_.size(), depth * format_.indent->size());
-        std::string line = "\n";
-        for (std::size_t i = 0; i < depth; ++i) line += *format_.indent;
-        write(line);
+        write("\n");
+        for (std::size_t i = 0; i < depth; ++i) write(*format_.indent);
     }
 
     void between(bool first) {

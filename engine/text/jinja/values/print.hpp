@@ -15,9 +15,9 @@ marked_text to_repr(const value& v, budget& left);
 
 struct json_format {
     bool ensure_ascii = false;
-    std::optional<std::string> indent{};  // what one level adds to a line; none: one line
-    std::string item_separator = ", ";
-    std::string key_separator = ": ";
+    std::optional<marked_text> indent{};  // what one level adds to a line; none: one line
+    marked_text item_separator{", ", false};
+    marked_text key_separator{": ", false};
     bool sort_keys = false;
 };
 /// Fails for what JSON cannot say, undefined values among it.

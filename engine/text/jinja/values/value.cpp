@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdlib>
 
+#include "engine/text/output/float_text.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine::jinja {
@@ -101,6 +104,11 @@ bool value::is_number() const noexcept {
     return to_number(number);
 }
 
+const double* value::as_float() const noexcept {
+    if (const spelled_number* number = as_spelled()) return &number->number;
+    return std::get_if<double>(&held_);
+}
+
 const void* value::identity() const noexcept {
     return std::visit(
         [](const auto& held) -> const void* {
@@ -132,14 +140,14 @@ const value* dict_object::find(std::string_view key) const {
 
 const value* namespace_object::find(std::string_view name) const {
     for (const auto& [own, item] : items) {
-        if (own == name) return &item;
+        if (own.bytes() == name) return &item;
     }
     return nullptr;
 }
 
-void namespace_object::set(std::string_view name, value to) {
+void namespace_object::set(const marked_text& name, value to) {
     for (auto& [own, item] : items) {
-        if (own != name) continue;
+        if (own.bytes() != name.bytes()) continue;
         item = std::move(to);
         return;
     }
@@ -196,6 +204,26 @@ value make_dict(std::vector<std::pair<value, value>> items, budget& left) {
     return dict_ptr(std::move(made));
 }
 
+value make_dict_of_different(std::vector<std::pair<value, value>> items) {
+    auto made = std::make_shared<dict_object>();
+    unsigned depth = 0;
+    for (const auto& [key, item] : items) depth = std::max(depth, depth_of(item));
+    made->depth = deeper(depth);
+    made->items = std::move(items);
+    return dict_ptr(std::move(made));
+}
+
+value spelled(std::string text) {
+    spelled_number made;
+    const char* end = text.data() + text.size();
+    const bool fits = std::from_chars(text.data(), end, made.number).ec == std::errc();
+    if (!fits) made.number = std::strtod(text.c_str(), nullptr);  // infinite, or zero
+    if (fits && text == float_text(made.number)) return made.number;
+    made.is_integer = text.find_first_of(".eE") == std::string::npos;
+    made.text = std::move(text);
+    return std::make_shared<const spelled_number>(std::move(made));
+}
+
 value from_json(const boost::json::value& json) {
     switch (json.kind()) {
         case boost::json::kind::null:
@@ -240,6 +268,7 @@ std::string type_name(const value& v) {
     if (v.is_undefined()) return "Undefined";
     if (v.is_none()) return "NoneType";
     if (v.as_bool() != nullptr) return "bool";
+    if (v.as_spelled() != nullptr && v.as_spelled()->is_integer) return "int";
     if (v.as_float() != nullptr) return "float";
     if (v.is_number()) return "int";
     if (v.is_text()) return "str";

@@ -26,6 +26,7 @@ struct dict_object;
 struct namespace_object;
 struct loop_object;
 struct callable_object;
+struct spelled_number;
 
 /// Why a name or a member is not there: "'x' is undefined". Never null in a value.
 using reason = std::shared_ptr<const std::string>;
@@ -35,6 +36,7 @@ using dict_ptr = std::shared_ptr<const dict_object>;
 using namespace_ptr = std::shared_ptr<namespace_object>;
 using loop_ptr = std::shared_ptr<loop_object>;
 using callable_ptr = std::shared_ptr<const callable_object>;
+using spelled_ptr = std::shared_ptr<const spelled_number>;
 
 struct none_type {};
 
@@ -53,6 +55,7 @@ class value {
     value(namespace_ptr ns) : held_(std::move(ns)) {}
     value(loop_ptr loop) : held_(std::move(loop)) {}
     value(callable_ptr callable) : held_(std::move(callable)) {}
+    value(spelled_ptr number) : held_(std::move(number)) {}
     value(const char*) = delete;  // would be a bool: see written()
 
     static value undefined(std::string why) {
@@ -64,7 +67,11 @@ class value {
     bool is_text() const noexcept { return std::holds_alternative<text_ptr>(held_); }
     // Null when it is something else.
     const bool* as_bool() const noexcept { return std::get_if<bool>(&held_); }
-    const double* as_float() const noexcept { return std::get_if<double>(&held_); }
+    /// Of numbers that are spelled in a way of their own, too.
+    const double* as_float() const noexcept;
+    const spelled_number* as_spelled() const noexcept {
+        return held<spelled_ptr, const spelled_number>();
+    }
     const marked_text* as_text() const noexcept { return held<text_ptr, const marked_text>(); }
     const list_object* as_list() const noexcept { return held<list_ptr, const list_object>(); }
     const dict_object* as_dict() const noexcept { return held<dict_ptr, const dict_object>(); }
@@ -103,8 +110,16 @@ class value {
         return pointer == nullptr ? nullptr : *pointer;
     }
     std::variant<reason, none_type, bool, std::int64_t, double, text_ptr, list_ptr, dict_ptr,
-                 namespace_ptr, loop_ptr, callable_ptr>
+                 namespace_ptr, loop_ptr, callable_ptr, spelled_ptr>
         held_;
+};
+
+/// A number of a request that is printed as it came, since it would be printed otherwise: 0.10,
+/// 1e400, an integer of more than 64 bits. It counts as the float that is next to it.
+struct spelled_number {
+    double number = 0;
+    std::string text{};
+    bool is_integer = false;
 };
 
 enum class list_form {
@@ -135,9 +150,10 @@ struct dict_object {
 };
 
 struct namespace_object {
-    std::vector<std::pair<std::string, value>> items;
+    std::vector<std::pair<marked_text, value>> items;
     const value* find(std::string_view name) const;
-    void set(std::string_view name, value to);
+    /// A name that is there keeps its marks.
+    void set(const marked_text& name, value to);
 };
 
 /// What `loop` is in the body of a for.
@@ -149,10 +165,10 @@ struct loop_object {
     bool has_changed = false;
 };
 
-/// The arguments of a call.
+/// The arguments of a call. Names come from the template, or by ** from a request's dict.
 struct arguments {
     std::vector<value> positional{};
-    std::vector<std::pair<std::string, value>> named{};
+    std::vector<std::pair<marked_text, value>> named{};
 };
 
 struct callable_object {
@@ -172,6 +188,10 @@ value make_callable(std::string name, std::function<value(budget&, arguments&)> 
                     const value& self = {});
 /// Fails for a key that is not hashable; the last of equal keys counts, at the place of the first.
 value make_dict(std::vector<std::pair<value, value>> items, budget& left);
+/// As make_dict(), of keys that are texts and differ.
+value make_dict_of_different(std::vector<std::pair<value, value>> items);
+/// The number that `text` says, which is one of JSON's.
+value spelled(std::string text);
 /// Every text in it, the keys too, is content.
 value from_json(const boost::json::value& json);
 

@@ -1,0 +1,107 @@
+#include "engine/text/template/fit/template_shape.hpp"
+
+#include <initializer_list>
+
+#include "engine/text/template/probe_conversations.hpp"
+
+namespace semantic::engine {
+
+namespace {
+
+using flag = bool template_shape::*;
+using parts = std::initializer_list<const char*>;
+
+class prober {
+  public:
+    explicit prober(const shape_trial& render) : render_(render) {}
+
+    /// Sets `which` by whether a rendering of `chat` has all of `wanted`.
+    void find(flag which, const conversation& chat, parts wanted) {
+        const outcome seen = try_out(chat, wanted);
+        found_.renders.*which = seen == outcome::prints;
+        if (seen == outcome::leaves_out) found_.leaves_out.*which = false;
+    }
+    /// The same of a conversation with calls: templates may know calls, but not what may be called.
+    void find_with_or_without_tools(flag which, conversation chat, parts wanted) {
+        const outcome told = try_out(chat, wanted);
+        chat.tools.clear();
+        const outcome untold = told == outcome::prints ? told : try_out(chat, wanted);
+        found_.renders.*which = untold == outcome::prints;
+        const bool is_left_out = told == outcome::leaves_out || untold == outcome::leaves_out;
+        if (untold != outcome::prints && is_left_out) found_.leaves_out.*which = false;
+    }
+    /// Looks only for what is left out of `chat`.
+    void find_left_out(flag which, const conversation& chat, parts wanted) {
+        if (try_out(chat, wanted) == outcome::leaves_out) found_.leaves_out.*which = false;
+    }
+    bool renders(flag which) const { return found_.renders.*which; }
+    template_shapes take() { return found_; }
+
+  private:
+    enum class outcome { prints, leaves_out, raises };
+
+    outcome try_out(const conversation& chat, parts wanted) const {
+        const auto text = render_(chat);
+        if (!text) return outcome::raises;
+        for (const char* part : wanted)
+            if (text->find(part) == std::string::npos) return outcome::leaves_out;
+        return outcome::prints;
+    }
+
+    const shape_trial& render_;
+    template_shapes found_;
+};
+
+void find_places_of_messages(prober& tried) {
+    using namespace probe;
+    using can = template_shape;
+    tried.find(&can::system_text, with_system_text(), {instructed, asked});
+    tried.find(&can::several_system_texts, with_two_system_texts(), {instructed, added, asked});
+    tried.find(&can::later_system_text, with_later_system_text(), {instructed, added});
+    if (tried.renders(&can::system_text) && tried.renders(&can::later_system_text))
+        tried.find(&can::later_system_text, with_first_and_later_system_text(),
+                   {first_instructed, instructed, added});
+    tried.find(&can::users_in_a_row, two_questions(), {asked, added});
+    tried.find(&can::assistants_in_a_row, two_answers(), {answered, added});
+    tried.find(&can::assistant_first, answer_first(), {answered, asked});
+}
+
+void find_places_of_tools(prober& tried) {
+    using namespace probe;
+    using can = template_shape;
+    tried.find(&can::tools, with_tool(), {tool_name, asked});
+    tried.find_with_or_without_tools(&can::tool_calls, with_call(), {argument});
+    // Templates that raise over results may leave out calls.
+    if (!tried.renders(&can::tool_calls))
+        tried.find_left_out(&can::tool_calls, with_unanswered_call(), {argument});
+    tried.find(&can::stray_results, with_stray_result(), {returned});
+    if (tried.renders(&can::tools) && tried.renders(&can::assistant_first)) {
+        conversation offered = answer_first();
+        offered.tools = with_tool().tools;
+        tried.find(&can::assistant_first, offered, {answered, asked});
+    }
+    if (!tried.renders(&can::tool_calls)) return;
+    tried.find_with_or_without_tools(&can::tool_results, with_call(), {returned});
+    tried.find_with_or_without_tools(&can::parallel_calls, with_two_calls(), {argument, added});
+    tried.find_with_or_without_tools(&can::text_with_reasoned_call, with_reasoned_call(),
+                                     {argument});
+    if (!tried.renders(&can::tool_results)) return;
+    tried.find_with_or_without_tools(&can::user_after_result, with_question_after_result(),
+                                     {returned, added});
+    tried.find_with_or_without_tools(&can::any_call_id, with_long_call_id(), {argument, returned});
+}
+
+}  // namespace
+
+template_shapes find_template_shapes(const shape_trial& render) {
+    prober tried(render);
+    find_places_of_messages(tried);
+    find_places_of_tools(tried);
+    template_shapes found = tried.take();
+    // Results are told with their calls.
+    if (!found.renders.tool_calls) found.renders.tool_results = false;
+    if (!found.leaves_out.tool_calls) found.leaves_out.tool_results = false;
+    return found;
+}
+
+}  // namespace semantic::engine

@@ -1,0 +1,387 @@
+// Histories that a template has no place for: they are told in the nearest shape that it renders.
+
+#include "engine/text/template/fit/conversation_fit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <stdexcept>
+
+#include "engine/text/template/template_probe.hpp"
+#include "tests/engine/text/golden_files.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace semantic::engine {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using names = std::vector<std::string>;
+
+message saying(role from, const std::string& text) { return {from, {text_part{text}}}; }
+message system(const std::string& text) { return saying(role::system, text); }
+message user(const std::string& text) { return saying(role::user, text); }
+message assistant(const std::string& text) { return saying(role::assistant, text); }
+tool_call_part call(const std::string& id, const std::string& name = "look") {
+    return {id, name, R"({"at":")" + id + "\"}"};
+}
+message result(const std::string& id, const std::string& text) {
+    return {role::tool, {tool_result_part{id, text}}};
+}
+conversation chat_of(std::vector<message> messages) { return {"", std::move(messages), {}}; }
+
+const tool_definition look{"look", "Looks.", R"({"type":"object","properties":{}})"};
+
+chat_template family(const char* name) { return chat_template::make(name).value(); }
+
+chat_template own(const std::string& source) {
+    const semantic::tests::temp_dir folder;
+    std::ofstream(folder / "tokenizer_config.json") << boost::json::serialize(boost::json::object{
+        {"chat_template", source}, {"bos_token", "<s>"}, {"eos_token", "</s>"}});
+    auto made = chat_template::load(folder.path(), own_template_family);
+    if (!made) throw std::runtime_error(made.error().what);
+    return *std::move(made);
+}
+
+/// Turns alternate, results count as no turn, ids have nine characters, a message has one call, and
+/// the only system text comes first.
+const std::string strict =
+    "{%- set first = 1 if messages[0].role == 'system' else 0 %}{%- set at = namespace(turn=0) %}"
+    "{%- for m in messages[first:] %}"
+    "{%- if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}"
+    "{%- if (m.role == 'user') != (at.turn % 2 == 0) %}"
+    "{{- raise_exception('roles must alternate') }}{%- endif %}{%- set at.turn = at.turn + 1 %}"
+    "{%- elif m.role == 'system' %}{{- raise_exception('one system text') }}{%- endif %}"
+    "{%- if m.tool_calls and m.tool_calls | length > 1 %}{{- raise_exception('one call') }}"
+    "{%- endif %}{%- endfor %}"
+    "{%- if tools %}{{- '[TOOLS]' + tools | tojson }}{%- endif %}"
+    "{%- for m in messages %}{{- '[' + m.role + ']' + (m.content or '') }}"
+    "{%- for c in m.tool_calls or [] %}{%- if c.id | length != 9 %}"
+    "{{- raise_exception('nine characters') }}{%- endif %}"
+    "{{- '[CALL ' + c.id + ']' + c.function.name + c.function.arguments | tojson }}{%- endfor %}"
+    "{%- if m.role == 'tool' %}{{- '[OF ' + m.tool_call_id + ']' }}{%- endif %}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '[assistant]' }}{%- endif %}";
+
+/// Knows users and assistants in turn, and raises over all else.
+const std::string bare =
+    "{%- for m in messages %}{%- if m.role not in ['user', 'assistant'] or m.tool_calls %}"
+    "{{- raise_exception('no such role') }}{%- endif %}"
+    "{%- if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{- raise_exception('alternate') }}"
+    "{%- endif %}{{- '[' + m.role + ']' + m.content }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '[assistant]' }}{%- endif %}";
+
+std::string rendered(const chat_template& by, const conversation& chat, names* changes = nullptr) {
+    const auto made = by.render_marked(chat, {}, changes);
+    return made ? made->bytes() : "error: " + made.error().what;
+}
+
+TEST(conversation_fit, a_later_system_text_is_told_in_the_next_turn_of_the_user) {
+    names changes;
+    const conversation chat =
+        chat_of({system("A"), user("Hi"), assistant("Yes"), system("B"), system("C"), user("Go")});
+    EXPECT_EQ(rendered(own(strict), chat, &changes),
+              "[system]A[user]Hi[assistant]Yes[user][System]\nB\n\n[System]\nC\n\nGo[assistant]");
+    EXPECT_THAT(changes, ElementsAre("later_system_text_in_user_turn"));
+    EXPECT_EQ(rendered(own(bare), chat),
+              "[user]A\n\nHi[assistant]Yes[user][System]\nB\n\n[System]\nC\n\nGo[assistant]");
+    EXPECT_THAT(rendered(family("harmony"), chat),
+                HasSubstr("<|start|>user<|message|>[System]\nB\n\n[System]\nC\n\nGo<|end|>"));
+    EXPECT_THAT(rendered(family("gemma3"), chat),
+                HasSubstr("<start_of_turn>user\n[System]\nB\n\n[System]\nC\n\nGo<end_of_turn>"));
+}
+
+TEST(conversation_fit, a_later_system_text_without_a_turn_of_the_user_becomes_one) {
+    EXPECT_EQ(rendered(own(strict), chat_of({user("Hi"), system("B")})),
+              "[user]Hi\n\n[System]\nB[assistant]");
+    EXPECT_EQ(rendered(own(strict), chat_of({user("Hi"), assistant("Yes"), system("B")})),
+              "[user]Hi[assistant]Yes[user][System]\nB[assistant]");
+    EXPECT_EQ(rendered(own(strict), chat_of({user("Hi"), assistant("Yes"), system("B"),
+                                             assistant("So"), user("Go")})),
+              "[user]Hi[assistant]Yes[user][System]\nB[assistant]So[user]Go[assistant]");
+}
+
+TEST(conversation_fit, a_system_text_between_a_call_and_its_result_comes_after_the_result) {
+    const message called{role::assistant, {call("abcdefgh1")}};
+    EXPECT_EQ(
+        rendered(own(strict), chat_of({user("Hi"), called, system("B"), result("abcdefgh1", "7"),
+                                       assistant("Seven"), user("Go")})),
+        "[user]Hi[assistant][CALL abcdefgh1]look{\"at\": \"abcdefgh1\"}[tool]7\n\n[System]\n"
+        "B[OF abcdefgh1][assistant]Seven[user]Go[assistant]");
+}
+
+TEST(conversation_fit, system_texts_at_the_start_are_joined_where_there_is_one_place) {
+    names changes;
+    EXPECT_EQ(rendered(own(strict), chat_of({system("A"), system("B"), user("Hi")}), &changes),
+              "[system]A\n\nB[user]Hi[assistant]");
+    EXPECT_THAT(changes, ElementsAre("system_texts_joined"));
+}
+
+TEST(conversation_fit, messages_of_a_role_in_a_row_are_joined_where_roles_alternate) {
+    names changes;
+    const conversation chat = chat_of(
+        {user("A"), user("B"), assistant("C"), assistant("D"), user("E"), user("F"), user("G")});
+    EXPECT_EQ(rendered(own(strict), chat, &changes),
+              "[user]A\n\nB[assistant]C\n\nD[user]E\n\nF\n\nG[assistant]");
+    EXPECT_THAT(changes, ElementsAre("messages_joined"));
+    EXPECT_THAT(rendered(family("gemma3"), chat), HasSubstr("model\nC\n\nD<end_of_turn>"));
+    EXPECT_THAT(rendered(family("chatml"), chat), HasSubstr("user\nA<|im_end|>\n<|im_start|>user"));
+}
+
+TEST(conversation_fit, a_users_text_after_a_result_is_told_with_it_where_it_has_no_place) {
+    const message called{role::assistant, {call("abcdefgh1")}};
+    const message stop{role::user, {tool_result_part{"abcdefgh1", "7"}, text_part{"Stop."}}};
+    EXPECT_THAT(rendered(own(strict), chat_of({user("Hi"), called, stop})),
+                HasSubstr("[tool]7\n\n[User]\nStop.[OF abcdefgh1][assistant]"));
+}
+
+TEST(conversation_fit, a_conversation_may_begin_with_the_assistant) {
+    names changes;
+    const conversation chat = chat_of({system("S"), assistant("Welcome."), user("Hi")});
+    EXPECT_EQ(rendered(own(strict), chat, &changes),
+              "[system]S[user][Start of the conversation][assistant]Welcome.[user]Hi[assistant]");
+    EXPECT_THAT(changes, ElementsAre("opening_user_turn_added"));
+    EXPECT_EQ(rendered(own(bare), chat), "[user]S[assistant]Welcome.[user]Hi[assistant]");
+    for (const char* name : {"llama3", "gemma3"}) {
+        conversation offered = chat;
+        offered.tools = {look};
+        EXPECT_THAT(rendered(family(name), offered), HasSubstr("Welcome.")) << name;
+        offered.messages.resize(1);
+        EXPECT_THAT(rendered(family(name), offered), Not(HasSubstr("error: "))) << name;
+    }
+}
+
+TEST(conversation_fit, several_calls_of_a_message_come_each_with_its_result) {
+    names changes;
+    const conversation chat = chat_of(
+        {user("Hi"),
+         {role::assistant, {text_part{"I look."}, call("abcdefgh1"), call("abcdefgh2", "ask")}},
+         result("abcdefgh2", "two"),
+         result("abcdefgh1", "one"),
+         user("Go")});
+    EXPECT_THAT(rendered(own(strict), chat, &changes),
+                HasSubstr("[assistant]I look.[CALL abcdefgh1]look{\"at\": \"abcdefgh1\"}[tool]one"
+                          "[OF abcdefgh1][assistant][CALL abcdefgh2]ask{\"at\": \"abcdefgh2\"}"
+                          "[tool]two\n\n[User]\nGo[OF abcdefgh2]"));
+    EXPECT_THAT(changes, Contains("calls_split"));
+    EXPECT_THAT(rendered(family("harmony"), chat),
+                HasSubstr("to=functions.look<|channel|>commentary json<|message|>"
+                          "{\"at\": \"abcdefgh1\"}<|call|><|start|>functions.look to=assistant"
+                          "<|channel|>commentary<|message|>\"one\"<|end|><|start|>assistant "
+                          "to=functions.ask<|channel|>"));
+    EXPECT_THAT(rendered(family("llama3"), chat),
+                HasSubstr("\"one\"<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+                          "{\"name\": \"ask\""));
+    // Results that name no call are taken in their order, and those that are left stay.
+    const conversation unnamed = chat_of({user("Hi"),
+                                          {role::assistant, {call("a"), call("b", "ask")}},
+                                          result("", "one"),
+                                          result("", "two"),
+                                          result("", "three")});
+    const std::string text = rendered(family("llama3"), unnamed);
+    EXPECT_LT(text.find("\"one\""), text.find("\"ask\""));
+    EXPECT_LT(text.find("\"ask\""), text.find("\"two\""));
+    EXPECT_THAT(text, HasSubstr("\"three\""));
+}
+
+TEST(conversation_fit, calls_that_the_model_wrote_in_one_turn_stay_in_it) {
+    conversation chat = chat_of({user("Hi"),
+                                 {role::assistant, {call("1"), call("2")}},
+                                 result("1", "one"),
+                                 result("2", "two"),
+                                 user("A"),
+                                 system("B"),
+                                 user("C")});
+    const std::string turn =
+        "<|start|>assistant<|channel|>commentary to=functions.look"
+        "<|message|>{}<|call|><|start|>assistant and once more";
+    chat.messages[1].as_sampled = turn;
+    chat.messages[1].as_sampled_content = {{0, turn.size()}};
+    EXPECT_THAT(rendered(family("harmony"), chat), HasSubstr(turn + "<|call|><|start|>functions"));
+}
+
+TEST(conversation_fit, ids_are_renamed_alike_where_the_template_wants_nine_characters) {
+    names changes;
+    const std::string id = "toolu_0123456789";
+    const std::string nine = nine_character_id(id);
+    EXPECT_EQ(nine.size(), 9u);
+    EXPECT_EQ(nine_character_id(nine), nine);
+    EXPECT_EQ(nine_character_id("Abc123xyZ"), "Abc123xyZ");
+    EXPECT_NE(nine_character_id("Abc123xy_"), "Abc123xy_");
+    EXPECT_NE(nine_character_id("toolu_0123456788"), nine);
+    const conversation chat = chat_of({user("Hi"), {role::assistant, {call(id)}}, result(id, "7")});
+    EXPECT_THAT(rendered(own(strict), chat, &changes),
+                HasSubstr("[CALL " + nine + "]look{\"at\": \"" + id + "\"}[tool]7[OF " + nine));
+    EXPECT_THAT(changes, ElementsAre("call_ids_renamed"));
+}
+
+TEST(conversation_fit, calls_results_and_tools_are_told_as_text_where_there_are_none) {
+    names changes;
+    conversation chat = chat_of({user("Hi"),
+                                 {role::assistant, {text_part{"I look."}, call("1")}},
+                                 result("1", "seven"),
+                                 result("1", "eight"),
+                                 user("Go")});
+    chat.tools = {look};
+    const std::string text = rendered(own(bare), chat, &changes);
+    EXPECT_THAT(text, HasSubstr("[user]# Tools\n\nYou may call one or more functions"));
+    EXPECT_THAT(text, HasSubstr("[assistant]I look.\n<tool_call>\n{\"name\": \"look\", "
+                                "\"arguments\": {\"at\": \"1\"}}\n</tool_call>[user]"
+                                "<tool_response>\nseven\n</tool_response>\n<tool_response>\neight\n"
+                                "</tool_response>\n\nGo[assistant]"));
+    EXPECT_THAT(changes, ElementsAre("tools_as_text", "system_text_in_user_turn", "calls_as_text",
+                                     "results_as_text", "messages_joined"));
+    for (const char* name : {"gemma3", "deepseek2", "llama3.0"}) {
+        EXPECT_THAT(rendered(family(name), chat), HasSubstr("\"name\": \"look\"")) << name;
+        EXPECT_THAT(rendered(family(name), chat), HasSubstr("seven")) << name;
+        // The model is asked for calls in the Hermes form, and they are read in it.
+        EXPECT_EQ(family(name).answers().calls, call_format::hermes) << name;
+    }
+    EXPECT_EQ(own(bare).answers().calls, call_format::hermes);
+}
+
+TEST(conversation_fit, a_result_without_a_call_is_told_as_text_where_it_has_no_place) {
+    for (const char* name : {"harmony", "gemma3"})
+        EXPECT_THAT(rendered(family(name), chat_of({user("Hi"), assistant("b"), result("1", "x")})),
+                    HasSubstr("user"))
+            << name;
+    EXPECT_THAT(
+        rendered(family("harmony"), chat_of({user("Hi"), assistant("b"), result("1", "x")})),
+        HasSubstr("<|start|>user<|message|><tool_response>\nx\n</tool_response><|end|>"));
+}
+
+TEST(conversation_fit, channels_that_a_client_sends_back_as_text_are_told_apart) {
+    const std::string text = rendered(
+        family("harmony"),
+        chat_of({user("q"),
+                 assistant("<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>"
+                           "final<|message|>So.<|return|>"),
+                 user("next")}));
+    EXPECT_THAT(text, HasSubstr("<|start|>assistant<|channel|>final<|message|>So.<|end|>"
+                                "<|start|>user"));
+    EXPECT_THAT(text, Not(HasSubstr("hm")));
+}
+
+// Whoever goes on with a conversation reads its memory, so the rendering of a longer one begins
+// with that of the shorter one as far as the client has changed nothing.
+TEST(conversation_fit, a_longer_conversation_goes_on_where_the_shorter_one_ended) {
+    const std::vector<message> all{
+        system("S"),
+        user("A"),
+        user("B"),
+        assistant("C"),
+        system("D"),
+        user("E"),
+        {role::assistant, {call("call_1"), call("call_2")}},
+        system("F"),
+        result("call_1", "one"),
+        result("call_2", "two"),
+        assistant("G"),
+        assistant("H"),
+        user("I"),
+        {role::assistant, {call("call_3")}},
+        result("call_3", "three"),
+        user("J"),
+        system("K"),
+        assistant("L"),
+    };
+    for (const chat_template& by : {own(strict), own(bare), family("harmony"), family("gemma3"),
+                                    family("llama3"), family("chatml")}) {
+        // Where an answer follows: what was asked is then what is remembered.
+        for (const std::size_t asked : {3u, 6u, 10u, 13u, 17u}) {
+            conversation shorter = chat_of({all.begin(), all.begin() + static_cast<long>(asked)});
+            shorter.tools = {look};
+            shorter.end = prompt_end::messages;
+            const std::string before = rendered(by, shorter);
+            for (std::size_t length = asked + 1; length <= all.size(); ++length) {
+                conversation longer = shorter;
+                longer.messages.assign(all.begin(), all.begin() + static_cast<long>(length));
+                const std::string after = rendered(by, longer);
+                // A result may be joined by what comes behind it, in front of its end.
+                const std::size_t common = static_cast<std::size_t>(
+                    std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
+                    before.begin());
+                EXPECT_GE(common + 20, before.size())
+                    << by.family() << " " << asked << " " << length << "\n"
+                    << before << "\n"
+                    << after;
+            }
+        }
+    }
+}
+
+TEST(conversation_fit, what_a_template_renders_is_not_touched) {
+    names changes{"old"};
+    const conversation chat = chat_of({system("A"), user("Hi"), assistant("Yes"), system("B"),
+                                       user("Go"), user("on"), result("1", "x")});
+    EXPECT_THAT(rendered(family("chatml"), chat, &changes), HasSubstr("<|im_start|>system\nB"));
+    EXPECT_THAT(changes, IsEmpty());
+    const auto messages = flatten(chat).value();
+    const auto same = fit_conversation(messages, {look}, template_shape()).value();
+    EXPECT_THAT(same.changes, IsEmpty());
+    EXPECT_EQ(same.messages.size(), messages.size());
+    EXPECT_EQ(same.tools.size(), 1u);
+}
+
+TEST(conversation_fit, shapes_are_found_by_trying) {
+    const template_shape shape = own(strict).shape();
+    template_shape expected;
+    expected.several_system_texts = expected.later_system_text = false;
+    expected.users_in_a_row = expected.assistants_in_a_row = expected.assistant_first = false;
+    expected.user_after_result = expected.parallel_calls = expected.any_call_id = false;
+    expected.sampled_parallel_calls = false;
+    EXPECT_EQ(shape, expected);
+    EXPECT_EQ(family("chatml").shape(), template_shape());
+}
+
+TEST(conversation_fit, abilities_are_what_requests_find) {
+    for (const chat_template& by :
+         {own(strict), own(bare), family("harmony"), family("gemma3"), family("llama3")}) {
+        EXPECT_EQ(missing_abilities(abilities_of(by)), "") << by.family();
+        EXPECT_TRUE(abilities_of(by).parallel_tool_calls);
+    }
+    EXPECT_FALSE(own_places_of(family("llama3")).parallel_tool_calls);
+}
+
+TEST(conversation_fit, a_template_that_raises_over_a_shape_gets_the_nearest_that_it_takes) {
+    // Over reasoning and a text beside one call.
+    const std::string picky =
+        "{%- for m in messages %}{%- if m.tool_calls and m.thinking and m.content %}"
+        "{{- raise_exception('one of them') }}{%- endif %}"
+        "{{- '[' + m.role + ']' + m.content + (m.thinking or '') }}{%- for c in m.tool_calls %}"
+        "{{- c.function.arguments | tojson }}{%- endfor %}{%- endfor %}{{- tools }}";
+    names changes;
+    EXPECT_THAT(
+        rendered(own(picky),
+                 chat_of({user("Hi"),
+                          {role::assistant, {thinking_part{"hm"}, text_part{"so"}, call("1")}},
+                          result("1", "x")}),
+                 &changes),
+        HasSubstr("[assistant]hm\nso{\"at\""));
+    EXPECT_THAT(changes, ElementsAre("text_joined_to_reasoning"));
+    // Over tools alone, as one that serialises a generator.
+    const std::string generator =
+        "{%- if tools %}{{- tools | map(attribute='function') | tojson }}{%- endif %}"
+        "{%- for m in messages %}{{- '[' + m.role + ']' + m.content }}{%- endfor %}";
+    conversation offered = chat_of({user("Hi")});
+    offered.tools = {look};
+    EXPECT_THAT(rendered(own(generator), offered, &changes),
+                HasSubstr("[system]# Tools\n\nYou may call"));
+    EXPECT_THAT(changes, ElementsAre("tools_as_text"));
+    // Over calls in the history.
+    const std::string append =
+        "{%- for m in messages %}{%- if m.tool_calls %}{%- set all = [] %}"
+        "{%- set _ = all.append(m) %}{%- endif %}{{- '[' + m.role + ']' + m.content }}{%- endfor %}"
+        "{{- tools }}";
+    EXPECT_THAT(
+        rendered(
+            own(append),
+            chat_of({user("Hi"), {role::assistant, {call("1")}}, result("1", "x"), user("Go")})),
+        HasSubstr("<tool_call>\n{\"name\": \"look\""));
+}
+
+}  // namespace
+}  // namespace semantic::engine
