@@ -1,31 +1,17 @@
 #include "engine/grammar/forms/answer_grammar.hpp"
 
-#include <boost/json.hpp>
-
 #include <algorithm>
-#include <array>
 #include <set>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
-#include "engine/grammar/forms/code_points.hpp"
-#include "engine/grammar/forms/gbnf.hpp"
-#include "engine/grammar/forms/text_pattern.hpp"
-#include "engine/grammar/forms/text_up_to.hpp"
+#include "engine/grammar/forms/form_builder.hpp"
 #include "engine/grammar/grammar_matcher.hpp"
-#include "engine/grammar/json_grammar.hpp"
 #include "engine/grammar/output_constraint.hpp"
-#include "engine/grammar/values/json_values.hpp"
-#include "engine/text/output/json_text.hpp"
 #include "engine/text/template/template_families.hpp"
 
 namespace semantic::engine {
 
 namespace {
-
-using symbol = grammar_builder::symbol;
-using sequence = grammar_builder::sequence;
 
 // Grammars that are kept, and about what they may take together with the requests' words that they
 // are found by.
@@ -34,390 +20,6 @@ constexpr std::size_t recent_bytes_max = std::size_t{32} << 20;
 // Schemas that are found to be too large one by one, each with a grammar begun anew; then no tool
 // that is not strict is held.
 constexpr std::size_t free_alone_max = 4;
-
-class invalid_form : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
-
-/// A schema that is not strict and describes too much: its owner's values are free.
-struct free_schema {
-    std::string owner;  // the tool's name; empty: the answer's own schema
-};
-
-// Builds one grammar. The forms of calls are those that engine/text's parsers read.
-class form_builder {
-  public:
-    /// `free`: owners of schemas that are not to be held. `not_held`: takes what of the others that
-    /// are not strict is not.
-    form_builder(const tokenizer& words, const answer_format& format, std::string_view family,
-                 const generation_request& request, const std::set<std::string>& free,
-                 std::vector<std::string>& not_held, storage::work_budget& budget)
-        : budget_(budget),
-          memory_(budget),
-          out_(budget),
-          tokenizer_(words),
-          format_(format),
-          family_(family),
-          request_(request),
-          free_(free),
-          not_held_(not_held),
-          text_(out_, json_spacing::free),
-          arguments_(out_, spacing_of(format.calls), dialect_of(format.calls), quote()) {
-        for (const tool_definition& each : request.chat.tools) tools_.try_emplace(each.name, &each);
-    }
-
-    /// Throws invalid_form, unsupported_schema, free_schema, grammar_too_large,
-    /// work_limit_exceeded. What it charges stays charged until this ends.
-    grammar build() {
-        sequence all;
-        switch (request_.form.what) {
-            case output_form::kind::json:
-            case output_form::kind::choice:
-            case output_form::kind::pattern:
-            case output_form::kind::grammar:
-                all = text_answer();
-                break;
-            case output_form::kind::calls:
-                all = reasoning() + calls();
-                break;
-            default:
-                all = {free_text_with_calls()};
-                break;
-        }
-        symbol root = out_.any_of({all});
-        grammar made = std::move(out_).build(root);
-        if (made.rules[made.root].empty())
-            throw invalid_form(request_.form.what == output_form::kind::json
-                                   ? "no finite answer satisfies the schema"
-                                   : "no finite answer has the form");
-        budget_.charge_steps(made.rules.size());
-        if (request_.form.what == output_form::kind::grammar && recurses_on_the_left(made))
-            throw invalid_form("the grammar: a rule begins with itself, which is not supported");
-        return made;
-    }
-
-  private:
-    bool harmony() const { return format_.calls == call_format::harmony; }
-    bool llama3() const { return format_.calls == call_format::llama3; }
-    static json_dialect dialect_of(call_format format) {
-        if (format == call_format::tool_code) return json_dialect::python;
-        const bool is_gemma =
-            format == call_format::function_gemma || format == call_format::gemma4;
-        return is_gemma ? json_dialect::gemma : json_dialect::json;
-    }
-    static json_spacing spacing_of(call_format format) {
-        return dialect_of(format) == json_dialect::gemma ? json_spacing::none
-                                                         : json_spacing::templates;
-    }
-    std::optional<string_mark> quote() {
-        if (dialect_of(format_.calls) != json_dialect::gemma) return std::nullopt;
-        string_mark made;
-        made.spelling = format_.calls == call_format::gemma4 ? "<|\"|>" : "<escape>";
-        made.mark = mark(made.spelling);
-        const symbol end = text_before(made.spelling, out_.any_of({{}}), false);
-        made.any_string = out_.any_of({made.mark + end});
-        if (is_control(tokenizer_.find(made.spelling)))
-            made.character = one_character_of(out_, {{0, code_point_max}});
-        return made;
-    }
-
-    bool is_control(token_id id) const { return id >= 0 && tokenizer_.is_special(id); }
-    /// A mark that is a control token in some vocabularies, which no text spells, and text in
-    /// others.
-    sequence mark(std::string_view spelling) {
-        const token_id id = tokenizer_.find(spelling);
-        return is_control(id) ? sequence{out_.token(id)} : out_.literal(spelling);
-    }
-    symbol special(std::string_view spelling) {
-        token_id id = tokenizer_.find(spelling);
-        if (id < 0) throw invalid_form("the vocabulary has no " + std::string(spelling));
-        return out_.token(id);
-    }
-
-    symbol any_text() {
-        byte_set all;
-        return out_.repeat({out_.bytes(all.set())}, 0, -1);
-    }
-    /// Any text up to the first mark, the mark, and `behind`.
-    symbol text_before(std::string_view spelling, symbol behind, bool may_end) {
-        if (!is_control(tokenizer_.find(spelling)))
-            return text_up_to(out_, spelling, behind, may_end);
-        std::vector<sequence> ways{sequence{any_text()} + mark(spelling) + behind};
-        if (may_end) ways.push_back({any_text()});
-        return out_.any_of(std::move(ways));
-    }
-
-    // Reasoning comes before what the form is about.
-    sequence reasoning() {
-        if (format_.thinking == thinking_format::none) return {};
-        if (format_.thinking == thinking_format::harmony) {
-            sequence thought = sequence{special("<|channel|>")} + out_.literal("analysis") +
-                               special("<|message|>") + any_text() + special("<|end|>") +
-                               special("<|start|>") + out_.literal("assistant");
-            return {out_.any_of({{}, thought})};
-        }
-        const bool is_think = format_.thinking == thinking_format::think;
-        symbol closed = out_.any_of({out_.literal(is_think ? "\n\n" : "")});
-        symbol thought = text_before(thinking_close_of(format_.thinking), closed, false);
-        const bool thinks = request_.thinking.enabled.value_or(format_.thinks_unless_said);
-        // The prompt has opened it.
-        if (thinks ? format_.opened.when_on : format_.opened.when_off) return {thought};
-        return {out_.any_of({{}, thinking_open() + thought})};
-    }
-    /// Of Gemma 4's, a mark and a word.
-    sequence thinking_open() {
-        const std::string_view open = thinking_open_of(format_.thinking);
-        const std::size_t end = std::min(open.find('>'), open.size() - 1) + 1;
-        return mark(open.substr(0, end)) + out_.literal(open.substr(end));
-    }
-
-    symbol text_of_the_form() {
-        const output_form& form = request_.form;
-        switch (form.what) {
-            case output_form::kind::choice: {
-                const symbol one = out_.new_rule();
-                for (const std::string& each : form.choices) out_.add(one, out_.literal(each));
-                return one;
-            }
-            case output_form::kind::pattern:
-                return texts_matching(out_, form.rules);
-            case output_form::kind::grammar:
-                try {
-                    return read_gbnf(out_, form.rules);
-                } catch (const invalid_grammar& fault) {
-                    throw invalid_form(std::string("the grammar: ") + fault.what());
-                }
-            default:
-                break;
-        }
-        if (form.schema_json.empty()) return text_.any_object();
-        return held(parsed(form.schema_json, "schema"), {}, form.is_strict);
-    }
-
-    sequence text_answer() {
-        const symbol value = text_of_the_form();
-        if (request_.text)
-            return {value};  // no template is rendered, and none of its forms kept to
-        sequence text{value};
-        if (harmony())
-            text = sequence{special("<|channel|>")} + out_.literal("final") +
-                   special("<|message|>") + value;
-        if (!request_.form.calls_too) return reasoning() + text;
-        return reasoning() + out_.any_of({text, calls()});
-    }
-
-    boost::json::value parsed(const std::string& text, const std::string& owner) {
-        boost::system::error_code error;
-        boost::json::parse_options options;
-        options.max_depth = 256;
-        budget_.charge_steps(text.size() / 16);
-        boost::json::value value =
-            boost::json::parse(text, error, boost::json::storage_ptr(&memory_), options);
-        if (error) throw invalid_form(owner + " is not JSON: " + error.message());
-        return value;
-    }
-
-    const tool_definition& tool(const std::string& name) const {
-        const auto found = tools_.find(name);
-        if (found == tools_.end()) throw invalid_form("there is no tool '" + name + "'");
-        return *found->second;
-    }
-
-    symbol arguments(const tool_definition& tool) {
-        if (tool.parameters_json.empty()) return arguments_.any_arguments();
-        try {
-            auto schema = parsed(tool.parameters_json, "the schema of its arguments");
-            if (boost::json::object* open = schema.if_object(); open && names_no_type(*open))
-                open->emplace("type", "object");
-            return held(schema, tool.name, tool.strict);
-        } catch (const storage::work_limit_exceeded&) {
-            throw;
-        } catch (const std::runtime_error& error) {
-            if (tool.strict) throw invalid_form("tool '" + tool.name + "': " + error.what());
-            note(tool.name, error.what());
-        }
-        return arguments_.any_arguments();
-    }
-    // Arguments are an object, whether their schema says so or not.
-    static bool names_no_type(const boost::json::object& schema) {
-        return std::ranges::none_of(
-            std::array{"type", "$ref", "anyOf", "oneOf", "allOf", "const", "enum"},
-            [&](const char* key) { return schema.contains(key); });
-    }
-
-    // What a schema that is not strict says beyond what can be held is left out and noted.
-    symbol held(const boost::json::value& schema, const std::string& owner, bool strict) {
-        const bool is_text = owner.empty();
-        const auto made_of = [&](std::vector<std::string>* not_held) {
-            return is_text ? text_.of_schema(schema, not_held)
-                           : arguments_.arguments_of_schema(schema, not_held);
-        };
-        if (strict) return made_of(nullptr);
-        if (free_.contains(owner)) {
-            note(owner, grammar_too_large().what());
-            return is_text ? text_.any_value() : arguments_.any_arguments();
-        }
-        std::vector<std::string> without;
-        try {
-            const symbol made = made_of(&without);
-            for (const std::string& each : without) note(owner, each);
-            return made;
-        } catch (const grammar_too_large&) {
-            throw free_schema{owner};
-        }
-    }
-    void note(const std::string& owner, const std::string& what) {
-        budget_.charge_bytes(owner.size() + what.size() + sizeof(std::string));
-        not_held_.push_back((owner.empty() ? "" : "tool '" + owner + "': ") + what);
-    }
-
-    /// `written`: one call to the tool of a name.
-    template <class Written>
-    symbol one_of_the_calls(Written written) {
-        std::vector<sequence> ways;
-        for (const std::string& name : callable()) ways.push_back(written(name));
-        return out_.any_of(std::move(ways));
-    }
-    symbol call_object(std::string_view arguments_key) {
-        return one_of_the_calls([&](const std::string& name) {
-            return out_.literal("{\"name\": " + quoted(name) + ", \"" + std::string(arguments_key) +
-                                "\": ") +
-                   arguments(tool(name)) + out_.literal("}");
-        });
-    }
-
-    std::vector<std::string> callable() const {
-        if (!request_.form.tools.empty()) return request_.form.tools;
-        std::vector<std::string> names;
-        for (const tool_definition& tool : request_.chat.tools) names.push_back(tool.name);
-        if (names.empty()) throw invalid_form("there are no tools to call");
-        return names;
-    }
-
-    sequence harmony_call() {
-        symbol call = one_of_the_calls([&](const std::string& name) {
-            return out_.literal("commentary to=functions." + name + " ") +
-                   special("<|constrain|>") + out_.literal("json") + special("<|message|>") +
-                   arguments(tool(name));
-        });
-        return {special("<|channel|>"), call};
-    }
-
-    /// `mark` begins calls amid text; behind it `first`, any number of `again`, and `end`.
-    struct marked_calls {
-        std::string_view mark;
-        sequence first, again, end{};
-        bool each_has_mark = false;
-    };
-    marked_calls calls_behind_mark() {
-        switch (format_.calls) {
-            case call_format::none:
-            case call_format::llama3:
-            case call_format::harmony:
-                break;
-            // Models that learnt tags are held to JSON between them: their parsers read it too.
-            case call_format::hermes:
-            case call_format::qwen_xml:
-            case call_format::glm:
-                return hermes_calls();
-            case call_format::mistral: {
-                const symbol call = call_object("arguments");
-                return {"[TOOL_CALLS]", out_.literal("[") + call, out_.literal(", ") + call,
-                        out_.literal("]")};
-            }
-            case call_format::deepseek:
-                return deepseek_calls();
-            case call_format::function_gemma:
-                return gemma_calls("<start_function_call>", "<end_function_call>");
-            case call_format::gemma4:
-                return gemma_calls("<|tool_call>", "<tool_call|>");
-            case call_format::tool_code: {
-                const symbol call = one_of_the_calls([&](const std::string& name) {
-                    return out_.literal(name) + arguments(tool(name));
-                });
-                return {"```tool_code\n", {call}, out_.literal("\n") + call, out_.literal("\n```")};
-            }
-        }
-        throw invalid_form("models of the chat template family '" + std::string(family_) +
-                           "' have no tool calls that an answer can be held to");
-    }
-    marked_calls hermes_calls() {
-        const sequence call = out_.literal("\n") + call_object("arguments") + out_.literal("\n") +
-                              mark("</tool_call>");
-        return {"<tool_call>", call, out_.literal("\n") + mark("<tool_call>") + call, {}, true};
-    }
-
-    // V3 and R1 name the type of a call and fence its arguments; V3.1 does neither.
-    marked_calls deepseek_calls() {
-        const sequence separator = mark("<｜tool▁sep｜>");
-        const symbol call = one_of_the_calls([&](const std::string& name) {
-            const sequence given{arguments(tool(name))};
-            return sequence{
-                out_.any_of({out_.literal("function") + separator +
-                                 out_.literal(name + "\n```json\n") + given + out_.literal("\n```"),
-                             out_.literal(name) + separator + given})};
-        });
-        const sequence end = mark("<｜tool▁call▁end｜>");
-        const sequence whole = mark("<｜tool▁call▁begin｜>") + call + end;
-        const symbol between = out_.any_of({{}, out_.literal("\n")});
-        return {"<｜tool▁calls▁begin｜>", whole, sequence{between} + whole,
-                mark("<｜tool▁calls▁end｜>")};
-    }
-
-    marked_calls gemma_calls(std::string_view open, std::string_view close) {
-        const symbol named = one_of_the_calls([&](const std::string& name) {
-            return out_.literal("call:" + name) + arguments(tool(name));
-        });
-        const sequence call = sequence{named} + mark(close);
-        return {open, call, mark(open) + call, {}, true};
-    }
-
-    // The call is what ends the turn in Llama 3 and in Harmony: there is one.
-    sequence calls() {
-        if (llama3()) return {call_object("parameters")};
-        if (harmony()) return harmony_call();
-        const marked_calls form = calls_behind_mark();
-        const int more = request_.form.several_calls ? -1 : 0;
-        return mark(form.mark) + form.first + out_.repeat(form.again, 0, more) + form.end;
-    }
-
-    // Text as the model likes; only what begins a call must go on as one.
-    symbol free_text_with_calls() {
-        if (llama3()) {
-            byte_set other;
-            other.set();
-            other.reset('{');
-            return out_.any_of({{}, {call_object("parameters")}, {out_.bytes(other), any_text()}});
-        }
-        if (harmony()) {
-            sequence said = sequence{special("<|channel|>")} + out_.literal("final") +
-                            special("<|message|>") + any_text();
-            symbol end = out_.any_of({said, harmony_call()});
-            return out_.any_of({reasoning() + end});
-        }
-        const marked_calls form = calls_behind_mark();
-        symbol rest = out_.new_rule();
-        sequence calls = form.first;
-        if (!form.each_has_mark) calls = calls + out_.repeat(form.again, 0, -1) + form.end;
-        symbol behind = out_.any_of({calls + rest});
-        out_.add(rest, {text_before(form.mark, behind, true)});
-        return rest;
-    }
-
-    storage::work_budget& budget_;
-    charged_memory memory_;  // of schemas
-    grammar_builder out_;
-    const tokenizer& tokenizer_;
-    const answer_format format_;
-    const std::string_view family_;
-    const generation_request& request_;
-    const std::set<std::string>& free_;
-    std::vector<std::string>& not_held_;
-    std::unordered_map<std::string_view, const tool_definition*> tools_;  // the first of a name
-    json_grammar text_;
-    json_grammar arguments_;
-};
 
 std::string key_of(const generation_request& request) {
     std::string key;
@@ -485,6 +87,11 @@ failed failure_of(const std::exception& error, const output_form& form) {
 
 namespace {
 
+// Tells a client with tools why it never gets a call.
+constexpr const char* calls_not_recognised =
+    "tools: calls are not recognised, because the model's chat template writes them in no form "
+    "that is known here: a call comes as text (tool_call_format is none)";
+
 answer_format format_of(std::string_view family) {
     const template_family* found = find_template_family(family);
     return found == nullptr ? answer_format() : found->answers;
@@ -499,8 +106,18 @@ answer_grammars::answer_grammars(const tokenizer& words, const answer_format& fo
 answer_grammars::answer_grammars(const tokenizer& words, std::string_view family)
     : answer_grammars(words, format_of(family), family) {}
 
+std::optional<held_form> answer_grammars::free_form(const generation_request& request) const {
+    const bool has_calls = format_.calls != call_format::none;
+    const bool calls_may_come = request.form.what == output_form::kind::strict_calls;
+    if (request.form.what != output_form::kind::free && (has_calls || !calls_may_come))
+        return std::nullopt;
+    held_form free;
+    if (!has_calls && !request.chat.tools.empty()) free.not_held.emplace_back(calls_not_recognised);
+    return free;
+}
+
 std::optional<held_form> answer_grammars::find(const generation_request& request) {
-    if (request.form.what == output_form::kind::free) return held_form{};
+    if (auto free = free_form(request)) return free;
     if (request.chat.end != prompt_end::answer_begins) return std::nullopt;
     return find(key_of(request));
 }
@@ -536,7 +153,7 @@ std::shared_ptr<const vocabulary_trie> answer_grammars::vocabulary() {
 }
 
 storage::result<held_form> answer_grammars::of(const generation_request& request) {
-    if (request.form.what == output_form::kind::free) return held_form{};
+    if (auto free = free_form(request)) return *std::move(free);
     if (request.chat.end != prompt_end::answer_begins)
         return storage::failure{storage::errc::bad_value,
                                 "an answer that must have a form has to begin anew"};
@@ -559,7 +176,7 @@ storage::result<answer_grammars::known> answer_grammars::made_of(const generatio
     try {
         for (;;) try {
                 known made;
-                form_builder builder(tokenizer_, format_, family_, request, free, made.not_held,
+                form_builder builder({tokenizer_, format_, family_, request, free}, made.not_held,
                                      budget);
                 auto rules = std::make_shared<const grammar>(builder.build());
                 budget.charge_steps(rules->memory_bytes / 64);

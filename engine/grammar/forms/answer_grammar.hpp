@@ -25,7 +25,8 @@ struct held_form {
     std::shared_ptr<const grammar> rules;
     std::shared_ptr<const grammar_program> program;  // of the rules
     std::shared_ptr<const vocabulary_trie> vocabulary;
-    std::vector<std::string> not_held{};  // of schemas that are not strict, by place and keyword
+    /// Keywords of schemas that are not strict, by place; "tools: ..." where calls are text.
+    std::vector<std::string> not_held{};
 };
 
 /// What of a request is at fault that has no grammar. A text's form goes by several names.
@@ -47,7 +48,8 @@ class answer_grammars {
     /// lately.
     std::optional<held_form> find(const generation_request& request);
     /// A form met lately is not made again. Charges the request's budget, or one of its own that
-    /// ends at the request's deadline.
+    /// ends at the request's deadline. Where no form of calls is known, tools that may be called
+    /// leave the answer free, and `not_held` says so.
     /// Errors: bad_value, naming the place and keyword of a strict schema, a tool that is not
     /// there, or a model that writes no tool calls that an answer can be held to; a form that is
     /// given up before anything is written, or takes more work or memory than one request may.
@@ -55,6 +57,8 @@ class answer_grammars {
     storage::result<held_form> of(const generation_request& request);
 
   private:
+    /// The form of an answer that nothing holds; nothing where there is something to hold it to.
+    std::optional<held_form> free_form(const generation_request& request) const;
     struct known {
         std::string key;
         std::shared_ptr<const grammar_program> program;

@@ -1,7 +1,8 @@
 #pragma once
 // How a model writes what is no plain text: its tool calls and its reasoning. Known of a family, or
-// found from the marks in a template's source. Plain values.
+// found from what a template writes and from the marks in its source. Plain values.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,17 @@ enum class call_format {
     harmony,         // a message to functions.NAME
     function_gemma,  // <start_function_call>call:NAME{key:<escape>VALUE<escape>}...
     gemma4,          // <|tool_call>call:NAME{key:<|"|>VALUE<|"|>}...
-    tool_code        // ```tool_code, and calls as Python
+    tool_code,       // ```tool_code, and calls as Python
+    lfm2,            // <|tool_call_start|>[NAME(KEY=VALUE, ...)]<|tool_call_end|>
+    kimi,            // <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0...
+    seed,            // <seed:tool_call><function=NAME>, then as qwen_xml
+    minimax,         // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE...
+    dsml,            // the same with <｜DSML｜invoke, DeepSeek's from V3.2 on
+    minicpm,         // <function name="NAME"><param name="KEY">VALUE</param></function>
+    granite,         // <|tool_call|>[{"name": ..., "arguments": ...}, ...]
+    nemotron,        // <TOOLCALL>[{"name": ..., "arguments": ...}, ...]</TOOLCALL>
+    tool_calls,      // <tool_calls>[{"name": ..., "arguments": ...}, ...]</tool_calls>
+    gigachat         // <|function_call|>{"name": ..., "arguments": ...}
 };
 
 enum class thinking_format {
@@ -26,6 +37,7 @@ enum class thinking_format {
     think,    // <think> ... </think>
     mistral,  // [THINK] ... [/THINK]
     gemma4,   // <|channel>thought ... <channel|>
+    seed,     // <seed:think> ... </seed:think>
     harmony   // the analysis channel
 };
 
@@ -45,13 +57,16 @@ struct answer_format {
     bool operator==(const answer_format&) const = default;
 };
 
+/// All but none.
+std::span<const call_format> call_formats() noexcept;
 /// "hermes", "qwen-xml", ...; "none".
 std::string_view name_of(call_format format) noexcept;
 /// "think", ...; "none".
 std::string_view name_of(thinking_format format) noexcept;
 
 /// By stretches of the source that only templates of a format have; the table is in the .cpp.
-/// What the prompt opens is not told by the source.
+/// What the prompt opens is not told by the source. Where a template writes calls itself, what it
+/// writes decides (template/call_probe.hpp), and not its source.
 answer_format found_in_template(std::string_view source);
 
 /// What reasoning begins with, without a line break behind it, and ends with; empty: nothing.

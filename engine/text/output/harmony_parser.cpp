@@ -2,6 +2,7 @@
 // header, behind <|start|>assistant. The channel and the recipient in the header say what the body
 // is: analysis is reasoning, a recipient makes it a call, anything else is for the user.
 
+#include <algorithm>
 #include <array>
 
 #include "engine/text/output/answer_pieces.hpp"
@@ -21,6 +22,8 @@ constexpr std::array<std::string_view, 4> end_marks{"<|end|>", "<|return|>", "<|
 /// something else, which is then text.
 constexpr std::array<std::string_view, 3> header_beginnings{channel_mark, message_mark, "to="};
 constexpr std::string_view white_space = " \t\r\n";
+/// A longer one is no header: its text is for the user.
+constexpr std::size_t header_bytes_max = 4096;
 
 std::string_view without_space_before(std::string_view text) {
     const std::size_t first = text.find_first_not_of(white_space);
@@ -88,7 +91,7 @@ class harmony_parser final : public output_parser {
 
     bool header() {
         const std::size_t found = held_.find(message_mark);
-        if (!is_header(held_)) {
+        if (std::min(found, held_.size()) > header_bytes_max || !is_header(held_)) {
             kind_ = kind::text;
         } else if (found == std::string::npos) {
             return false;
@@ -147,8 +150,12 @@ class harmony_parser final : public output_parser {
     }
 
     bool between(std::vector<answer_piece>& out) {
-        const std::size_t found = held_.find(start_mark);
-        if (found == std::string::npos) return false;
+        const std::size_t found = held_.find(start_mark, searched_);
+        if (found == std::string::npos) {
+            searched_ = held_.size() - begun_mark(held_, start_mark);
+            return false;
+        }
+        searched_ = 0;
         const std::string_view stray = std::string_view(held_).substr(0, found);
         append_piece<answer_text>(out, without_space_before(stray));
         held_.erase(0, found + start_mark.size());
@@ -193,7 +200,7 @@ class harmony_parser final : public output_parser {
     std::string held_;
     stage stage_ = stage::header;
     kind kind_ = kind::text;
-    std::size_t searched_ = 0;  // body of a call: no end before this
+    std::size_t searched_ = 0;  // body of a call, or between messages: no mark before this
     bool is_first_ = true;      // no header has ended yet
 };
 

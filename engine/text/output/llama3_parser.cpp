@@ -1,6 +1,8 @@
 // A call is the whole answer: {"name": ..., "parameters": {...}}, with or without <|python_tag|> in
 // front. What follows the object is text: the family has one call a turn.
 
+#include <algorithm>
+
 #include "engine/text/output/answer_pieces.hpp"
 #include "engine/text/output/calls/call_reader.hpp"
 #include "engine/text/output/marked_parser.hpp"
@@ -50,12 +52,14 @@ class llama3_parser final : public output_parser {
     }
 
     void at_start() {
-        std::size_t first = held_.find_first_not_of(white_space);
-        if (first == std::string::npos) return;
+        blank_ = std::min(held_.find_first_not_of(white_space, blank_), held_.size());
+        if (blank_ == held_.size()) return;
+        const std::size_t first = blank_;
         const std::string_view said = std::string_view(held_).substr(first);
         if (!has_tag_ && said.starts_with(tag)) {
             has_tag_ = true;
             held_.erase(0, first + tag.size());
+            blank_ = 0;
             at_start();
         } else if (said.front() == '{') {
             read_ = first;
@@ -82,7 +86,8 @@ class llama3_parser final : public output_parser {
     std::string held_;
     stage stage_ = stage::start;
     bool has_tag_ = false;
-    std::size_t read_ = 0;  // of held_, by the reader
+    std::size_t blank_ = 0;  // white space at the start of held_
+    std::size_t read_ = 0;   // of held_, by the reader
 };
 
 }  // namespace

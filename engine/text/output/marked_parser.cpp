@@ -39,9 +39,12 @@ namespace {
 using reader_state = call_reader::state;
 
 constexpr std::string_view fence = "```";
-// Openers that began no call. An answer with more of them is text from there on, so that none is
-// read again and again.
+// Openers that began no call, and bytes that were read for calls that were none and are looked
+// through again. An answer with more of either is text from there on.
 constexpr int failed_max = 200;
+constexpr std::size_t reread_bytes_max = std::size_t{2} << 20;
+// White space that is held back until it is known what follows it.
+constexpr std::size_t blank_bytes_max = 1024;
 
 class marked_parser final : public output_parser {
   public:
@@ -104,7 +107,7 @@ class marked_parser final : public output_parser {
     };
 
     bool in_text(std::vector<answer_piece>& out) {
-        if (failed_ >= failed_max) {
+        if (failed_ >= failed_max || reread_ > reread_bytes_max) {
             say(held_.size(), out);
             return false;
         }
@@ -137,10 +140,15 @@ class marked_parser final : public output_parser {
             if (at == std::string::npos || (at > found.at && !is_longer)) continue;
             if (at < found.at || is_longer) found = {at, at + mark.size(), mark};
         }
-        if (found.at != std::string_view::npos && found.at > 0 && openers_.takes_line_break &&
-            held_[found.at - 1] == '\n')
-            --found.at;
+        if (found.at != std::string_view::npos) found.at -= line_breaks_before(found.at);
         return found;
+    }
+
+    std::size_t line_breaks_before(std::size_t end) const {
+        std::size_t count = 0;
+        while (count < std::min(end, openers_.line_breaks) && held_[end - count - 1] == '\n')
+            ++count;
+        return count;
     }
 
     /// How much of the end may be the beginning of a mark, with the line break in front of it.
@@ -148,9 +156,7 @@ class marked_parser final : public output_parser {
         std::size_t length = 0;
         for (const std::string_view mark : openers_.marks)
             length = std::max(length, begun_mark(held_, mark));
-        const std::size_t before = held_.size() - length;
-        if (openers_.takes_line_break && before > 0 && held_[before - 1] == '\n') ++length;
-        return length;
+        return length + line_breaks_before(held_.size() - length);
     }
 
     // ---- calls between marks
@@ -184,14 +190,23 @@ class marked_parser final : public output_parser {
     /// What follows the mark may hold calls of its own.
     void give_up(std::vector<answer_piece>& out) {
         progress_.drop(out);
-        ++failed_;
+        note_failure();
         stage_ = stage::text;
         say(std::min(std::max<std::size_t>(opener_bytes_, 1), held_.size()), out);
+    }
+
+    void note_failure() {
+        ++failed_;
+        reread_ += held_.size();
     }
 
     /// Takes what closes a call.
     bool behind_call(std::vector<answer_piece>&) {
         const std::size_t first = held_.find_first_not_of(" \t\r\n");
+        if (std::min(first, held_.size()) > blank_bytes_max) {
+            stage_ = stage::text;
+            return true;
+        }
         if (first == std::string::npos) return false;
         const std::string_view rest = std::string_view(held_).substr(first);
         const auto closers = reader_->closers().subspan(closed_);
@@ -241,8 +256,10 @@ class marked_parser final : public output_parser {
         const std::string_view text = std::string_view(held_).substr(0, end);
         if (is_first_) {
             const std::size_t first = text.find_first_not_of(" \t\r\n");
-            if (first == std::string_view::npos) return end == held_.size() && !is_ending_;
-            if (text[first] == '{') return begin_bare(first, false), false;
+            is_first_ = std::min(first, text.size()) <= blank_bytes_max;
+            if (is_first_ && first == std::string_view::npos)
+                return end == held_.size() && !is_ending_;
+            if (is_first_ && text[first] == '{') return begin_bare(first, false), false;
         }
         for (std::size_t at = fence_at(text, 0); at != std::string_view::npos;
              at = fence_at(text, at + 1)) {
@@ -279,6 +296,7 @@ class marked_parser final : public output_parser {
             break;
         }
         const std::size_t first = text.find_first_not_of(" \t\r\n");
+        if (std::min(first, text.size()) > blank_bytes_max) return fence_head::other;
         if (first == std::string_view::npos) return fence_head::open;
         const bool is_line = text.substr(0, first).find('\n') != std::string_view::npos;
         return is_line && text[first] == '{' ? fence_head::call : fence_head::other;
@@ -314,6 +332,7 @@ class marked_parser final : public output_parser {
 
     bool behind_bare(std::vector<answer_piece>& out) {
         const std::size_t first = held_.find_first_not_of(" \t\r\n", read_);
+        read_ = std::min(first, held_.size());
         if (first == std::string::npos) return false;
         const std::string_view rest = std::string_view(held_).substr(first);
         if (rest.front() == '{') {
@@ -352,7 +371,7 @@ class marked_parser final : public output_parser {
         bare_.clear();
         progress_.drop(out);
         stage_ = stage::text;
-        ++failed_;
+        note_failure();
         say(held_.find('{') + 1, out);
         is_first_ = false;
     }
@@ -395,6 +414,7 @@ class marked_parser final : public output_parser {
     std::size_t closed_ = 0;  // behind a call: how many of its closers have come
     bool is_ending_ = false;
     int failed_ = 0;
+    std::size_t reread_ = 0;
 };
 
 }  // namespace

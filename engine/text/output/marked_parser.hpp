@@ -2,6 +2,7 @@
 // Text with calls between marks, whatever the format: where a call begins, who reads it, and what
 // becomes of one that turns out to be none. For make_output_parser() only.
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -13,8 +14,8 @@ namespace semantic::engine {
 
 struct call_openers {
     std::span<const std::string_view> marks;
-    bool takes_line_break;  // the one in front of a mark is the template's
-    bool takes_bare_calls;  // JSON that is all of an answer, or of a fence, may be a call
+    std::size_t line_breaks;  // so many in front of a mark are the template's
+    bool takes_bare_calls;    // JSON that is all of an answer, or of a fence, may be a call
     make_reader make;
 };
 

@@ -18,39 +18,49 @@ constexpr std::array<mark, 2> deepseek_marks{"<｜tool▁calls▁begin｜>", "<�
 constexpr std::array<mark, 1> function_gemma_marks{"<start_function_call>"};
 constexpr std::array<mark, 1> gemma4_marks{"<|tool_call>"};
 constexpr std::array<mark, 1> tool_code_marks{"```tool_code\n"};
+constexpr std::array<mark, 1> lfm2_marks{"<|tool_call_start|>"};
+// Where a section holds several calls, what begins each of them is a mark, too.
+constexpr std::array<mark, 2> kimi_marks{"<|tool_calls_section_begin|>", "<|tool_call_begin|>"};
+constexpr std::array<mark, 2> seed_marks{"<seed:tool_call>", "<function="};
+constexpr std::array<mark, 2> minimax_marks{"<minimax:tool_call>", "<invoke name=\""};
+constexpr std::array<mark, 3> dsml_marks{"<｜DSML｜function_calls>", "<｜DSML｜tool_calls>",
+                                         "<｜DSML｜invoke name=\""};
+constexpr std::array<mark, 1> minicpm_marks{"<function name=\""};
+constexpr std::array<mark, 1> granite_marks{"<|tool_call|>"};
+constexpr std::array<mark, 1> nemotron_marks{"<TOOLCALL>"};
+constexpr std::array<mark, 1> listed_marks{"<tool_calls>"};
+constexpr std::array<mark, 1> gigachat_marks{"<|function_call|>"};
 
+struct marked_format {
+    call_format format;
+    call_openers openers;
+};
+
+/// Null for formats that are more than marks amid text.
 const call_openers* openers_of(call_format format) {
-    static const call_openers hermes{hermes_marks, true, true, read_hermes_call};
-    static const call_openers qwen_xml{qwen_xml_marks, true, true, read_qwen_xml_call};
-    static const call_openers glm{hermes_marks, true, false, read_glm_call};
-    static const call_openers mistral{mistral_marks, false, false, read_mistral_call};
-    static const call_openers deepseek{deepseek_marks, true, false, read_deepseek_call};
-    static const call_openers function_gemma{function_gemma_marks, true, false,
-                                             read_function_gemma_call};
-    static const call_openers gemma4{gemma4_marks, true, false, read_gemma4_call};
-    static const call_openers tool_code{tool_code_marks, true, false, read_tool_code_call};
-    switch (format) {
-        case call_format::hermes:
-            return &hermes;
-        case call_format::qwen_xml:
-            return &qwen_xml;
-        case call_format::glm:
-            return &glm;
-        case call_format::mistral:
-            return &mistral;
-        case call_format::deepseek:
-            return &deepseek;
-        case call_format::function_gemma:
-            return &function_gemma;
-        case call_format::gemma4:
-            return &gemma4;
-        case call_format::tool_code:
-            return &tool_code;
-        case call_format::none:
-        case call_format::llama3:
-        case call_format::harmony:
-            break;
-    }
+    static const std::array table{
+        marked_format{call_format::hermes, {hermes_marks, 1, true, read_hermes_call}},
+        marked_format{call_format::qwen_xml, {qwen_xml_marks, 1, true, read_qwen_xml_call}},
+        marked_format{call_format::glm, {hermes_marks, 1, false, read_glm_call}},
+        marked_format{call_format::mistral, {mistral_marks, 0, false, read_mistral_call}},
+        marked_format{call_format::deepseek, {deepseek_marks, 1, false, read_deepseek_call}},
+        marked_format{call_format::function_gemma,
+                      {function_gemma_marks, 1, false, read_function_gemma_call}},
+        marked_format{call_format::gemma4, {gemma4_marks, 1, false, read_gemma4_call}},
+        marked_format{call_format::tool_code, {tool_code_marks, 1, false, read_tool_code_call}},
+        marked_format{call_format::lfm2, {lfm2_marks, 0, false, read_lfm2_call}},
+        marked_format{call_format::kimi, {kimi_marks, 0, false, read_kimi_call}},
+        marked_format{call_format::seed, {seed_marks, 1, false, read_seed_call}},
+        marked_format{call_format::minimax, {minimax_marks, 1, false, read_minimax_call}},
+        marked_format{call_format::dsml, {dsml_marks, 2, false, read_dsml_call}},
+        marked_format{call_format::minicpm, {minicpm_marks, 1, false, read_minicpm_call}},
+        marked_format{call_format::granite, {granite_marks, 0, false, read_granite_calls}},
+        marked_format{call_format::nemotron, {nemotron_marks, 1, false, read_nemotron_calls}},
+        marked_format{call_format::tool_calls, {listed_marks, 1, false, read_listed_calls}},
+        marked_format{call_format::gigachat, {gigachat_marks, 1, false, read_hermes_call}},
+    };
+    for (const marked_format& row : table)
+        if (row.format == format) return &row.openers;
     return nullptr;
 }
 

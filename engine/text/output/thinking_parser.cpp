@@ -1,6 +1,9 @@
 // Reasoning between tags, then the rest of the answer. Only the start of an answer can be
 // reasoning: further behind, the tag is something the model talks about.
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/text/output/answer_pieces.hpp"
 
 namespace semantic::engine {
@@ -46,8 +49,9 @@ class thinking_parser final : public output_parser {
     }
 
     void at_start() {
-        const std::size_t first = held_.find_first_not_of(" \n");
-        if (first == std::string::npos) return;
+        blank_ = std::min(held_.find_first_not_of(" \n", blank_), held_.size());
+        if (blank_ == held_.size()) return;
+        const std::size_t first = std::exchange(blank_, 0);
         const std::string_view said = std::string_view(held_).substr(first);
         if (said.starts_with(open_tag_)) {
             held_.erase(0, first + open_tag_.size());
@@ -57,21 +61,25 @@ class thinking_parser final : public output_parser {
         }
     }
 
-    /// The line breaks at both ends are the template's.
+    /// The line breaks at both ends are the template's. What is held back begins with `blank_` of
+    /// them, which are not looked at again.
     void thinking(std::vector<answer_piece>& out) {
         if (!begun_) {
             held_.erase(0, held_.find_first_not_of('\n'));
             begun_ = !held_.empty();
         }
-        const std::size_t close = held_.find(close_tag_);
+        const std::size_t close = held_.find(close_tag_, blank_);
         const std::size_t end =
             close == std::string::npos ? held_.size() - begun_mark(held_, close_tag_) : close;
-        const std::string_view said = std::string_view(held_).substr(0, end);
-        const std::size_t sure = said.find_last_not_of('\n') + 1;
-        append_piece<answer_thinking>(out, said.substr(0, sure));
+        std::size_t sure = end;
+        while (sure > blank_ && held_[sure - 1] == '\n') --sure;
+        if (sure == blank_) sure = 0;
+        append_piece<answer_thinking>(out, std::string_view(held_).substr(0, sure));
         if (close == std::string::npos) {
+            blank_ = end - sure;
             held_.erase(0, sure);
         } else {
+            blank_ = 0;
             held_.erase(0, close + close_tag_.size());
             stage_ = stage::behind;
         }
@@ -93,7 +101,8 @@ class thinking_parser final : public output_parser {
     const std::string_view close_tag_;
     std::string held_;
     stage stage_;
-    bool begun_ = false;  // reasoning has had more than line breaks
+    bool begun_ = false;     // reasoning has had more than line breaks
+    std::size_t blank_ = 0;  // white space that held_ begins with
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/text/jinja/values/parse_json.hpp"
+#include "engine/text/template/call_probe.hpp"
 #include "engine/text/template/probe_conversations.hpp"
 #include "engine/text/template/sampled_turn_places.hpp"
 #include "engine/text/template/template_parts.hpp"
@@ -173,6 +174,17 @@ result<own_template> own_template::make(std::string_view source,
 
 void own_template::find_answers(std::string_view source) {
     answers_ = found_in_template(source);
+    const conversation one = probe::with_typed_calls(1);
+    const conversation two = probe::with_typed_calls(2);
+    const std::string first = tried(one, false), both = tried(two, false);
+    if (const auto form = form_of_calls({one, first, turn_begin_}, {two, both, turn_begin_})) {
+        // Channels hold calls and reasoning alike.
+        const bool had_channels = answers_.calls == call_format::harmony;
+        answers_.calls = *form;
+        if (*form == call_format::harmony) answers_.thinking = thinking_format::harmony;
+        if (had_channels && *form != call_format::harmony)
+            answers_.thinking = thinking_format::none;
+    }
     if (answers_.thinking == thinking_format::none) return;
     answers_.opened = {opens_thinking(true), opens_thinking(false)};
     answers_.thinks_unless_said = opens_thinking(std::nullopt) == answers_.opened.when_on;

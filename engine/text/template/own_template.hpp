@@ -55,7 +55,9 @@ class own_template {
     const std::string& turn_begin() const noexcept { return turn_begin_; }
     /// Spellings that may be tokens that end a turn: the model's, and what stands behind an answer.
     const std::vector<std::string>& stop_tokens() const noexcept { return stop_tokens_; }
-    /// Found by marks in the source, and by what the generation prompt ends with.
+    /// Calls: the form that reads back what the template writes for a call; where it writes none,
+    /// and for reasoning, marks in the source. What a prompt opens: by what the generation prompt
+    /// ends with.
     const answer_format& answers() const noexcept { return answers_; }
     bool prints_day() const { return program_.reads("strftime_now"); }
     /// "jinja/" and a version and a hash of the source.

@@ -123,6 +123,27 @@ conversation with_question_after_result() {
     return chat;
 }
 
+conversation with_typed_calls(int count) {
+    conversation chat = question();
+    chat.tools = {{tool_name, "d",
+                   R"({"type":"object","properties":{"k":{"type":"string","description":"k"},)"
+                   R"("n":{"type":"integer","description":"n"}},"required":["k"]})"}};
+    message called{role::assistant, {}};
+    std::vector<message> results;
+    for (int i = 0; i < count; ++i) {
+        // Nine letters and digits: some templates take no other ids.
+        const std::string id = "probe000" + std::to_string(i);
+        const std::string number = std::to_string(71 + i);
+        called.parts.emplace_back(tool_call_part{
+            id, tool_name,
+            std::string(R"({"k": ")") + argument + number + R"(", "n": )" + number + "}"});
+        results.push_back({role::tool, {tool_result_part{id, returned}}});
+    }
+    chat.messages.push_back(std::move(called));
+    for (message& one : results) chat.messages.push_back(std::move(one));
+    return chat;
+}
+
 conversation with_stray_result() {
     conversation chat = with_answer();
     chat.messages.push_back(result());

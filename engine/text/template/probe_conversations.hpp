@@ -41,6 +41,8 @@ conversation with_long_call_id();
 conversation with_reasoned_call();
 /// The user goes on after a result.
 conversation with_question_after_result();
+/// A tool of typed parameters, so many calls of it with a text and a number, and their results.
+conversation with_typed_calls(int count);
 /// A result without its call.
 conversation with_stray_result();
 

@@ -67,7 +67,7 @@ class answer_log {
             if (!usage.detail.empty()) line_.append(" (").append(usage.detail).append(")");
         }
         for (const std::string& each : usage.not_held)
-            log_event(log_level::info, request_.who(), "schema not held: " + each);
+            log_event(log_level::info, request_.who(), "not held: " + each);
     }
     void on(const engine::finished& event) {
         line_ += " output " + std::to_string(event.output_tokens);

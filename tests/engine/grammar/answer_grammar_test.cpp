@@ -165,6 +165,27 @@ TEST(answer_grammar, what_cannot_be_held_to_is_refused_by_name) {
     EXPECT_EQ(refusal("chatml", request), "no finite answer satisfies the schema");
 }
 
+// Goal: a client with tools learns from the reply that no call of this model is ever recognised.
+TEST(answer_grammar, tools_whose_calls_nobody_recognises_are_told_and_leave_the_answer_free) {
+    answer_grammars unknown(words(), answer_format(), "jinja");
+    for (const auto kind : {output_form::kind::free, output_form::kind::strict_calls}) {
+        auto request = weather_request({.what = kind});
+        const auto form = unknown.of(request);
+        ASSERT_TRUE(form) << form.error().what;
+        EXPECT_FALSE(form->rules);
+        ASSERT_EQ(form->not_held.size(), 1u);
+        EXPECT_NE(form->not_held[0].find("tools: calls are not recognised"), std::string::npos);
+        request.chat.tools.clear();
+        EXPECT_TRUE(unknown.of(request)->not_held.empty());
+    }
+    const auto demanded = unknown.of(weather_request({.what = output_form::kind::calls}));
+    ASSERT_FALSE(demanded);
+    EXPECT_NE(demanded.error().what.find("no tool calls"), std::string::npos);
+    answer_grammars known(words(), "chatml");
+    const auto free = known.of(weather_request({.what = output_form::kind::free}));
+    EXPECT_TRUE(free->not_held.empty());
+}
+
 TEST(answer_grammar, a_tool_that_is_not_strict_is_held_to_all_but_what_cannot_be_held) {
     generation_request request = weather_request({.what = output_form::kind::calls});
     request.chat.tools[0].strict = false;

@@ -20,11 +20,6 @@ namespace json = boost::json;
 using tests::drawn;
 using tests::words;
 
-constexpr std::array formats{
-    call_format::hermes,  call_format::qwen_xml, call_format::glm,     call_format::llama3,
-    call_format::mistral, call_format::deepseek, call_format::harmony, call_format::function_gemma,
-    call_format::gemma4,  call_format::tool_code};
-
 /// The tokenizer of the tests with control tokens for the marks of all forms.
 const tokenizer& with_marks() {
     static const tests::temp_dir dir;
@@ -55,7 +50,25 @@ const tokenizer& with_marks() {
                                  "<|channel>",
                                  "<channel|>",
                                  "[THINK]",
-                                 "[/THINK]"})
+                                 "[/THINK]",
+                                 "<|tool_call_start|>",
+                                 "<|tool_call_end|>",
+                                 "<|tool_calls_section_begin|>",
+                                 "<|tool_calls_section_end|>",
+                                 "<|tool_call_begin|>",
+                                 "<|tool_call_argument_begin|>",
+                                 "<seed:tool_call>",
+                                 "</seed:tool_call>",
+                                 "<seed:think>",
+                                 "</seed:think>",
+                                 "<minimax:tool_call>",
+                                 "</minimax:tool_call>",
+                                 "<|tool_call|>",
+                                 "<TOOLCALL>",
+                                 "</TOOLCALL>",
+                                 "<tool_calls>",
+                                 "</tool_calls>",
+                                 "<|function_call|>"})
             file.at("added_tokens")
                 .as_array()
                 .push_back({{"id", id++},
@@ -188,11 +201,13 @@ TEST_P(held_calls, may_come_amid_text_where_tools_are_strict_and_then_are_valid)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, held_calls, testing::ValuesIn(formats), [](const auto& one) {
-    std::string name(name_of(one.param));
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(all, held_calls,
+                         testing::ValuesIn(call_formats().begin(), call_formats().end()),
+                         [](const auto& one) {
+                             std::string name(name_of(one.param));
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 /// Whether an answer may be the text, control tokens as they are spelled.
 bool matches(const tokenizer& of, const std::shared_ptr<const grammar>& rules,
@@ -249,6 +264,36 @@ TEST(held_call, is_written_as_models_of_its_form_have_learnt_it) {
           "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{\"town\": \"Rome\"}"
           "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
           false},
+         {call_format::lfm2,
+          "<|tool_call_start|>[weather(city=\"Rome\", days=3), stop()]<|tool_call_end|>"},
+         {call_format::lfm2, "<|tool_call_start|>[weather(days=3)]<|tool_call_end|>", false},
+         {call_format::kimi,
+          "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0"
+          "<|tool_call_argument_begin|>{\"city\": \"Rome\"}<|tool_call_end|><|tool_call_begin|>"
+          "functions.stop:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+          "<|tool_calls_section_end|>"},
+         {call_format::kimi,
+          "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0"
+          "<|tool_call_argument_begin|>{\"town\": \"Rome\"}<|tool_call_end|>"
+          "<|tool_calls_section_end|>",
+          false},
+         {call_format::seed,
+          "<seed:tool_call>\n<function=weather>\n{\"city\": \"Rome\"}\n</function>\n"
+          "</seed:tool_call>"},
+         {call_format::minimax,
+          "<minimax:tool_call>\n<invoke name=\"stop\">\n{}\n</invoke>\n<invoke name=\"stop\">\n"
+          "{}\n</invoke>\n</minimax:tool_call>"},
+         {call_format::dsml,
+          "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"stop\">\n{}\n</｜DSML｜invoke>\n"
+          "</｜DSML｜function_calls>"},
+         {call_format::minicpm, "<function name=\"stop\">{}</function>"},
+         {call_format::granite, "<|tool_call|>[{\"name\": \"stop\", \"arguments\": {}}]"},
+         {call_format::nemotron,
+          "<TOOLCALL>[{\"name\": \"stop\", \"arguments\": {}}, {\"name\": \"stop\", "
+          "\"arguments\": {}}]</TOOLCALL>"},
+         {call_format::tool_calls,
+          "<tool_calls>[{\"name\": \"stop\", \"arguments\": {}}]</tool_calls>"},
+         {call_format::gigachat, "<|function_call|>{\"name\": \"stop\", \"arguments\": {}}"},
          {call_format::gemma4, "<|tool_call>call:set.all{on:true,in:{a-b:[1.5,null]}}<tool_call|>"},
          {call_format::gemma4, "<|tool_call>call:set.all{on:1,in:{a-b:[]}}<tool_call|>", false},
          {call_format::tool_code, "```tool_code\nweather(city=\"Rome\", days=3)\nstop()\n```"},
@@ -320,6 +365,13 @@ TEST(held_call, comes_behind_reasoning_in_each_of_its_forms) {
         {{.calls = call_format::gemma4, .thinking = thinking_format::gemma4, .opened = {true}},
          "<|tool_call>call:stop{}<tool_call|>",
          false},
+        {{.calls = call_format::seed, .thinking = thinking_format::seed},
+         "<seed:think>well <hm\n</seed:think>\n<seed:tool_call>\n<function=stop>\n{}\n</function>"
+         "\n</seed:tool_call>",
+         false},
+        {{.calls = call_format::seed, .thinking = thinking_format::seed},
+         "<seed:think>well <hm\n</seed:think><seed:tool_call>\n<function=stop>\n{}\n</function>"
+         "\n</seed:tool_call>"},
     };
     for (const auto& one : cases)
         for (const tokenizer* of : {&words(), &with_marks()})

@@ -10,7 +10,10 @@
 #include <set>
 
 #include "engine/text/jinja/program.hpp"
+#include "engine/text/template/call_probe.hpp"
 #include "engine/text/template/chat_template.hpp"
+#include "engine/text/template/own_template.hpp"
+#include "engine/text/template/probe_conversations.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/text/golden_files.hpp"
@@ -255,6 +258,83 @@ TEST(published_templates, take_histories_of_every_kind) {
         for (const auto& [name, chat] : odd_histories())
             expect_all_texts(chat_template::make(each.name).value(), std::string(each.name), name,
                              chat);
+}
+
+/// Two calls with all types of values, in the words of the probes.
+conversation calling(int count) {
+    conversation chat = probe::with_typed_calls(count);
+    chat.tools[0].parameters_json =
+        R"({"type":"object","properties":{"k":{"type":"string","description":"k"},)"
+        R"("n":{"type":"integer","description":"n"},"x":{"type":"number","description":"x"},)"
+        R"("o":{"type":"object","description":"o"},"l":{"type":"array","description":"l"},)"
+        R"("b":{"type":"boolean","description":"b"}},"required":["k"]})";
+    for (message& from : chat.messages)
+        for (content_part& part : from.parts)
+            if (auto* call = std::get_if<tool_call_part>(&part))
+                call->arguments_json = std::string(R"({"k": ")") + probe::argument +
+                                       R"( é \"q\" \\ <b>\n{x}", "n": -7, "x": 1.5, )"
+                                       R"("o": {"deep": [true, {"a": "b c"}]}, "l": ["x", 2], )"
+                                       R"("b": false})";
+    return chat;
+}
+
+TEST(published_templates, each_has_the_form_of_calls_that_the_table_names) {
+    const auto known = read_json("tests/golden/jinja/published/digests.json");
+    const auto table = read_json("tests/golden/chat_templates/call_formats.json");
+    ASSERT_EQ(table.as_object().size(), known.as_object().size());
+    std::size_t found = 0;
+    for (const auto& path : templates()) {
+        const std::string name = path.filename().string();
+        const auto* row = table.as_object().if_contains(name);
+        const std::string source = read_file(path);
+        if (row == nullptr || digest(source) != text_at(known.at(name), "source")) continue;
+        ++found;
+        const auto own = own_template::make(source, {"", "</s>"});
+        // Some take no conversation without tools.
+        EXPECT_EQ(bool(own), text_at(*row, "calls") != "refused") << name;
+        if (!own) continue;
+        EXPECT_EQ(name_of(own->answers().calls), text_at(*row, "calls")) << name;
+        EXPECT_EQ(name_of(own->answers().thinking), text_at(*row, "thinking")) << name;
+        // A family's renderer that stands in for the template has its form.
+        if (own->answers().calls == call_format::none) continue;
+        const semantic::tests::temp_dir model;
+        std::ofstream(model / "tokenizer_config.json") << boost::json::serialize(
+            boost::json::object{{"chat_template", source}, {"eos_token", "</s>"}});
+        const auto native = chat_template::load(model.path());
+        ASSERT_TRUE(native) << name;
+        EXPECT_EQ(native->answers().calls, own->answers().calls) << name;
+    }
+    if (found == 0) GTEST_SKIP() << no_templates;
+    EXPECT_EQ(found, table.as_object().size()) << "some of the templates are missing";
+}
+
+TEST(published_templates, calls_that_a_template_writes_are_read_back_in_its_form) {
+    const auto table = read_json("tests/golden/chat_templates/call_formats.json");
+    std::size_t round_trips = 0;
+    for (const auto& path : templates()) {
+        const auto* row = table.as_object().if_contains(path.filename().string());
+        if (row == nullptr || row->as_object().if_contains("writes_calls") == nullptr) continue;
+        const semantic::tests::temp_dir model;
+        std::ofstream(model / "tokenizer_config.json") << boost::json::serialize(
+            boost::json::object{{"chat_template", read_file(path)}, {"eos_token", "</s>"}});
+        const auto own = chat_template::load(model.path(), own_template_family);
+        ASSERT_TRUE(own) << path.filename();
+        bool is_written = false;
+        for (const int count : {1, 2}) {
+            const conversation chat = calling(count);
+            const auto text = own->render(chat);
+            // What takes one call a message raises; some leave calls to the model's own text.
+            if (!text) continue;
+            const rendered_calls made{chat, *text, own->turn_begin()};
+            if (!writes_calls(made)) continue;
+            is_written = true;
+            EXPECT_TRUE(reads_back(own->answers().calls, made)) << path.filename() << "\n" << *text;
+        }
+        EXPECT_EQ(is_written, row->at("writes_calls").as_bool()) << path.filename();
+        round_trips += is_written ? 1 : 0;
+    }
+    if (templates().empty()) GTEST_SKIP() << no_templates;
+    EXPECT_GE(round_trips, 40u);
 }
 
 }  // namespace

@@ -20,11 +20,6 @@ namespace json = boost::json;
 using written_calls::answer;
 using written_calls::said;
 
-constexpr std::array formats{
-    call_format::hermes,  call_format::qwen_xml, call_format::glm,     call_format::llama3,
-    call_format::mistral, call_format::deepseek, call_format::harmony, call_format::function_gemma,
-    call_format::gemma4,  call_format::tool_code};
-
 /// What a reader of a stream has seen.
 struct seen {
     std::vector<said> said_{};
@@ -183,11 +178,13 @@ TEST_P(tool_call_formats, an_answer_cut_off_anywhere_shows_no_half_call) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, tool_call_formats, testing::ValuesIn(formats), [](const auto& one) {
-    std::string name(name_of(one.param));
-    std::replace(name.begin(), name.end(), '-', '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(all, tool_call_formats,
+                         testing::ValuesIn(call_formats().begin(), call_formats().end()),
+                         [](const auto& one) {
+                             std::string name(name_of(one.param));
+                             std::replace(name.begin(), name.end(), '-', '_');
+                             return name;
+                         });
 
 namespace {
 
@@ -240,6 +237,29 @@ TEST(tool_calls, arguments_are_shown_as_far_as_they_are_written) {
         {call_format::tool_code,
          "```tool_code\nprint(write_file(\"/a\", content=\"\"\"one two three"},
         {call_format::tool_code, "```tool_code\nwrite_file(**{\"content\": \"one two three"},
+        {call_format::lfm2, "<|tool_call_start|>[write_file(path='/a', content='one two three"},
+        {call_format::kimi,
+         "<|tool_calls_section_begin|><|tool_call_begin|>functions.write_file:0"
+         "<|tool_call_argument_begin|>{\"content\": \"one two three"},
+        {call_format::seed,
+         "<seed:tool_call>\n<function=write_file>\n<parameter=content>one two three"},
+        {call_format::minimax,
+         "<minimax:tool_call>\n<invoke name=\"write_file\">\n<parameter name=\"content\">one two "
+         "three"},
+        {call_format::dsml,
+         "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"write_file\">\n<｜DSML｜parameter "
+         "name=\"content\" string=\"true\">one two three"},
+        {call_format::minicpm,
+         "<function name=\"write_file\"><param name=\"content\">one two three"},
+        {call_format::granite,
+         "<|tool_call|>[{\"name\": \"write_file\", \"arguments\": {\"content\": \"one two three"},
+        {call_format::nemotron,
+         "<TOOLCALL>[{\"name\": \"write_file\", \"arguments\": {\"content\": \"one two three"},
+        {call_format::tool_calls,
+         "<tool_calls>\n{\"name\": \"write_file\", \"arguments\": {\"content\": \"one two three"},
+        {call_format::gigachat,
+         "<|function_call|>{\"name\": \"write_file\", \"arguments\": {\"content\": \"one two "
+         "three"},
     };
     for (const auto& [format, text] : begun) {
         const auto parser = parser_of({.calls = format});
@@ -273,6 +293,29 @@ TEST(tool_calls, what_is_malformed_becomes_text) {
         {call_format::tool_code, "```tool_code\nping(*a)\n```", "T(```tool_code\nping(*a)\n```)"},
         {call_format::tool_code, "```tool_code\nprint(ping(), 1)\n```",
          "T(```tool_code\nprint(ping(), 1)\n```)"},
+        {call_format::lfm2, "<|tool_call_start|>[x = 1]<|tool_call_end|>",
+         "T(<|tool_call_start|>[x = 1]<|tool_call_end|>)"},
+        {call_format::lfm2, "<|tool_call_start|>[]<|tool_call_end|>.",
+         "T(<|tool_call_start|>[]<|tool_call_end|>.)"},
+        {call_format::kimi, "<|tool_calls_section_begin|>none<|tool_calls_section_end|>{}",
+         "T(<|tool_calls_section_begin|>none<|tool_calls_section_end|>{})"},
+        {call_format::kimi, "<|tool_call_begin|>a b<|tool_call_argument_begin|>{}",
+         "T(<|tool_call_begin|>a b<|tool_call_argument_begin|>{})"},
+        {call_format::seed, "<seed:tool_call>ping()</seed:tool_call>",
+         "T(<seed:tool_call>ping()</seed:tool_call>)"},
+        {call_format::minimax, "<minimax:tool_call>\n<invoke>ping</invoke>",
+         "T(<minimax:tool_call>\n<invoke>ping</invoke>)"},
+        {call_format::minimax, "<invoke name=\"ping\">now</invoke>",
+         "T(<invoke name=\"ping\">now</invoke>)"},
+        {call_format::dsml, "<｜DSML｜invoke name=\"ping\">\n<｜DSML｜parameter name=\"a\"",
+         "T(<｜DSML｜invoke name=\"ping\">\n<｜DSML｜parameter name=\"a\")"},
+        {call_format::minicpm, "<function name=\"ping\"><parameter name=\"a\">1</parameter>",
+         "T(<function name=\"ping\"><parameter name=\"a\">1</parameter>)"},
+        {call_format::granite, "<|tool_call|>None", "T(<|tool_call|>None)"},
+        {call_format::nemotron, "<TOOLCALL>[]</TOOLCALL>", "T(<TOOLCALL>[]</TOOLCALL>)"},
+        {call_format::tool_calls, "<tool_calls>[{\"name\": \"ping\"}]</tool_calls>",
+         "T(<tool_calls>[{\"name\": \"ping\"}]</tool_calls>)"},
+        {call_format::gigachat, "<|function_call|>ping", "T(<|function_call|>ping)"},
         {call_format::llama3, "{\"name\": \"ping\", \"parameters\": {\"a\": }}",
          "T({\"name\": \"ping\", \"parameters\": {\"a\": }})"},
         {call_format::harmony, "<|channel|>commentary to=functions.ping<|message|>{\"a\"}<|call|>",
@@ -337,6 +380,29 @@ TEST(tool_calls, the_liberties_that_models_take_are_taken_as_calls) {
          "<tool_call>\n<function=write_file>\n<parameter=path>\n12\n</parameter>\n",
          "C(write_file {\"path\":\"12\"})"},
         {call_format::glm, "<tool_call>ping</tool_call>", "C(ping {})"},
+        {call_format::qwen_xml, "<function=ping>\n{\"a\": 1}\n</function>\n</tool_call>.",
+         "C(ping {\"a\":1})T(.)"},
+        {call_format::minimax,
+         "<invoke name=\"ping\">{}</invoke>\n<invoke name=\"ping\">\n</invoke>"
+         "\n</minimax:tool_call>.",
+         "C(ping {})C(ping {})T(.)"},
+        {call_format::minimax,
+         "<minimax:tool_call>{\"name\": \"ping\", \"arguments\": {}}</minimax:tool_call>",
+         "C(ping {})T(</minimax:tool_call>)"},
+        {call_format::seed,
+         "<seed:tool_call><function=search.deep><parameter=filters>{'a': [True, None]}</parameter>"
+         "<parameter=tags>['x', \"y\"]</parameter></function></seed:tool_call>",
+         "C(search.deep {\"filters\":{\"a\":[true,null]},\"tags\":[\"x\",\"y\"]})"},
+        {call_format::dsml,
+         "<｜DSML｜invoke name=\"write_file\"><｜DSML｜parameter name=\"path\">7"
+         "</｜DSML｜parameter><｜DSML｜parameter name=\"append\" string=\"false\">true"
+         "</｜DSML｜parameter><｜DSML｜parameter name=\"odd\" string=\"true\">1</｜DSML｜parameter>"
+         "</｜DSML｜invoke>",
+         "C(write_file {\"path\":\"7\",\"append\":true,\"odd\":\"1\"})"},
+        {call_format::kimi, "<|tool_call_begin|>ping<|tool_call_argument_begin|>{}", "C(ping {})"},
+        {call_format::lfm2, "<|tool_call_start|>ping()<|tool_call_end|>", "C(ping {})"},
+        {call_format::granite, "<|tool_call|>{\"name\": \"ping\", \"arguments\": {}}",
+         "C(ping {})"},
         {call_format::mistral, "[TOOL_CALLS]ping{}", "C(ping {})"},
         {call_format::tool_code, "```tool_code\nget_weather(\"Rome\", 3)\nping()\n```\nDone.",
          "C(get_weather {\"city\":\"Rome\",\"days\":3})C(ping {})T(\nDone.)"},
@@ -424,6 +490,14 @@ TEST(tool_calls, reasoning_is_told_apart_in_each_form) {
         {{call_format::gemma4, thinking_format::gemma4},
          "<|channel>thought\nhm<channel|><|tool_call>call:ping{}<tool_call|>",
          "K(hm)C(ping {})"},
+        {{call_format::seed, thinking_format::seed},
+         "<seed:think>\nhm\n\n</seed:think>\n<seed:tool_call><function=ping></function>"
+         "</seed:tool_call>",
+         "K(hm)C(ping {})"},
+        {{call_format::minimax, thinking_format::think, {true, true}},
+         "hm\n</think>\n\n<minimax:tool_call>\n<invoke name=\"ping\">\n</invoke>\n"
+         "</minimax:tool_call>",
+         "K(hm)C(ping {})"},
     };
     for (const auto& c : cases) {
         EXPECT_EQ(shown(read(c.format, {c.written})), c.expected) << c.written;
@@ -461,6 +535,11 @@ TEST(tool_calls, formats_are_found_by_the_marks_of_a_template) {
         {"<start_function_call>call:", call_format::function_gemma, thinking_format::none},
         {"<|tool_call>call: <|channel>thought", call_format::gemma4, thinking_format::gemma4},
         {"```tool_code", call_format::tool_code, thinking_format::none},
+        {"<seed:tool_call><function=f><parameter=p> '</seed:think>'", call_format::seed,
+         thinking_format::seed},
+        {"List of tools: <|tool_list_start|>[", call_format::lfm2, thinking_format::none},
+        {"respond only with <|tool_call|> followed by", call_format::granite,
+         thinking_format::none},
         {"{{ content }}", call_format::none, thinking_format::none},
     };
     for (const auto& c : cases) {

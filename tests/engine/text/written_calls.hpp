@@ -5,6 +5,7 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string>
@@ -78,7 +79,11 @@ class writer {
     std::string pick(const std::array<const char*, count>& from) {
         return from[static_cast<std::size_t>(one_of(static_cast<int>(count)))];
     }
-    bool can_speak_between() const { return format_ != call_format::mistral; }
+    bool can_speak_between() const {
+        constexpr std::array in_lists{call_format::mistral, call_format::lfm2, call_format::granite,
+                                      call_format::nemotron, call_format::tool_calls};
+        return std::find(in_lists.begin(), in_lists.end(), format_) == in_lists.end();
+    }
 
     void text(answer& out, const std::string& spoken) {
         out.written += spoken;
@@ -126,12 +131,24 @@ class writer {
         out.meant.push_back(std::move(made));
     }
 
+    struct written_at {
+        std::string line;  // in front of a mark, where something stands before it
+        int index;
+        bool is_last;
+    };
     void write_call(std::string& to, const said& call, int index, int count);
+    void write_json_call(std::string& to, const said& call, const written_at& at);
+    void write_listed_call(std::string& to, const said& call, const written_at& at);
+    void write_tagged_call(std::string& to, const said& call, const written_at& at);
+    void write_plain_call(std::string& to, const said& call, const written_at& at);
     void write_object(std::string& to, const said& call, const char* arguments);
     void write_tags(std::string& to, const said& call, bool is_glm);
+    void write_invocation(std::string& to, const said& call, const char* tag);
+    void write_list(std::string& to, const said& call, bool is_first, bool is_last);
     void write_gemma(std::string& to, const json::value& value, const std::string& quote);
     void write_python(std::string& to, const json::value& value);
     void write_code(std::string& to, const said& call);
+    void write_function(std::string& to, const said& call);
     std::string spaced(const json::value& value);
     void think(answer& out);
 
@@ -246,35 +263,67 @@ inline void writer::write_python(std::string& to, const json::value& value) {
     }
 }
 
-inline void writer::write_code(std::string& to, const said& call) {
-    to += std::string("```tool_code\n") + (variant_ == 0 ? "print(" : "") + call.text + "(";
+inline void writer::write_function(std::string& to, const said& call) {
+    to += call.text + "(";
     for (bool is_first = true; const auto& [key, value] : call.arguments) {
         if (!std::exchange(is_first, false)) to += ", ";
         to += std::string(key) + (variant_ == 1 ? " = " : "=");
         write_python(to, value);
     }
-    to += variant_ == 0 ? "))\n```" : ")\n```";
+    to += ")";
 }
 
+inline void writer::write_code(std::string& to, const said& call) {
+    to += std::string("```tool_code\n") + (variant_ == 0 ? "print(" : "");
+    write_function(to, call);
+    to += variant_ == 0 ? ")\n```" : "\n```";
+}
+
+/// <invoke name="..."> and its kin, whose tags differ by form; nested values as Python in some.
+inline void writer::write_invocation(std::string& to, const said& call, const char* tag) {
+    const bool is_dsml = format_ == call_format::dsml;
+    const std::string mark = is_dsml ? "｜DSML｜" : "";
+    const std::string parameter = format_ == call_format::minicpm ? "param" : "parameter";
+    const std::string line = variant_ == 0 ? "" : "\n";
+    to += "<" + mark + tag + " name=\"" + call.text + "\">" + line;
+    for (const auto& [key, value] : call.arguments) {
+        to += "<" + mark + parameter + " name=\"" + std::string(key) + "\"";
+        if (is_dsml) to += value.is_string() ? " string=\"true\"" : " string=\"false\"";
+        to += ">";
+        if (value.is_string())
+            to += std::string(value.get_string());
+        else if (format_ == call_format::minicpm)
+            write_python(to, value);
+        else
+            to += spaced(value);
+        to += "</" + mark + parameter + ">" + line;
+    }
+    to += "</" + mark + tag + ">";
+}
+
+inline void writer::write_list(std::string& to, const said& call, bool is_first, bool is_last) {
+    to += is_first ? "[" : ", ";
+    write_object(to, call, "arguments");
+    to += is_last ? "]" : "";
+}
+
+/// One of the functions below writes it: each knows the formats of its kind.
 inline void writer::write_call(std::string& to, const said& call, int index, int count) {
     if (variant_ < 0) variant_ = one_of(3);
-    const std::string name = call.text;
-    const std::string line = to.empty() ? "" : "\n";
+    const written_at at{to.empty() ? "" : "\n", index, index + 1 == count};
+    write_json_call(to, call, at);
+    write_listed_call(to, call, at);
+    write_tagged_call(to, call, at);
+    write_plain_call(to, call, at);
+}
+
+/// An object, or a name and arguments.
+inline void writer::write_json_call(std::string& to, const said& call, const written_at& at) {
     switch (format_) {
         case call_format::hermes:
-            to += line + "<tool_call>" + (variant_ == 0 ? "" : "\n");
+            to += at.line + "<tool_call>" + (variant_ == 0 ? "" : "\n");
             write_object(to, call, "arguments");
             to += variant_ == 2 ? "\n</tool_response>" : "\n</tool_call>";
-            break;
-        case call_format::qwen_xml:
-            to += line + (variant_ == 0 ? "" : "<tool_call>\n");
-            write_tags(to, call, false);
-            to += variant_ == 0 ? "" : "\n</tool_call>";
-            break;
-        case call_format::glm:
-            to += line + "<tool_call>";
-            write_tags(to, call, true);
-            to += "</tool_call>";
             break;
         case call_format::llama3:
             to += variant_ == 0 ? "<|python_tag|>" : "";
@@ -282,46 +331,145 @@ inline void writer::write_call(std::string& to, const said& call, int index, int
             break;
         case call_format::mistral:
             if (variant_ == 0) {
-                to += index == 0 ? "[TOOL_CALLS] [" : ", ";
+                to += at.index == 0 ? "[TOOL_CALLS] [" : ", ";
                 write_object(to, call, "arguments");
-                to += index + 1 == count ? "]" : "";
+                to += at.is_last ? "]" : "";
             } else {
-                to += "[TOOL_CALLS]" + name + (variant_ == 1 ? "[ARGS]" : "[CALL_ID]abc[ARGS]") +
-                      spaced(call.arguments);
+                to += "[TOOL_CALLS]" + call.text +
+                      (variant_ == 1 ? "[ARGS]" : "[CALL_ID]abc[ARGS]") + spaced(call.arguments);
             }
             break;
         case call_format::deepseek:
-            to += index == 0 ? "<｜tool▁calls▁begin｜>" : variant_ == 0 ? "\n" : "";
+            to += at.index == 0 ? "<｜tool▁calls▁begin｜>" : variant_ == 0 ? "\n" : "";
             to += "<｜tool▁call▁begin｜>";
             if (variant_ == 0)
-                to += "function<｜tool▁sep｜>" + name + "\n```json\n" + spaced(call.arguments) +
-                      "\n```";
+                to += "function<｜tool▁sep｜>" + call.text + "\n```json\n" +
+                      spaced(call.arguments) + "\n```";
             else
-                to += name + "<｜tool▁sep｜>" + spaced(call.arguments);
+                to += call.text + "<｜tool▁sep｜>" + spaced(call.arguments);
             to += "<｜tool▁call▁end｜>";
-            to += index + 1 == count ? "<｜tool▁calls▁end｜>" : "";
+            to += at.is_last ? "<｜tool▁calls▁end｜>" : "";
             break;
         case call_format::harmony:
-            to += variant_ == 0 ? " to=functions." + name + "<|channel|>commentary json<|message|>"
-                                : "<|channel|>commentary to=functions." + name +
-                                      " <|constrain|>json<|message|>";
+            to += variant_ == 0
+                      ? " to=functions." + call.text + "<|channel|>commentary json<|message|>"
+                      : "<|channel|>commentary to=functions." + call.text +
+                            " <|constrain|>json<|message|>";
             to += spaced(call.arguments) + "<|call|>";
             break;
+        case call_format::kimi:
+            to += at.index == 0 ? "<|tool_calls_section_begin|>" : "";
+            to += "<|tool_call_begin|>" + std::string(variant_ == 0 ? "" : "functions.") +
+                  call.text + ":" + std::to_string(at.index + 9) + "<|tool_call_argument_begin|>" +
+                  spaced(call.arguments) + "<|tool_call_end|>";
+            to += at.is_last ? "<|tool_calls_section_end|>" : "";
+            break;
+        case call_format::gigachat:
+            to += at.line + "<|function_call|>";
+            write_object(to, call, "arguments");
+            break;
+        default:
+            break;
+    }
+}
+
+/// Objects in a list.
+inline void writer::write_listed_call(std::string& to, const said& call, const written_at& at) {
+    switch (format_) {
+        case call_format::granite:
+            to += at.index == 0 ? "<|tool_call|>" : "";
+            write_list(to, call, at.index == 0, at.is_last);
+            break;
+        case call_format::nemotron:
+            to += at.index == 0 ? at.line + "<TOOLCALL>" : "";
+            write_list(to, call, at.index == 0, at.is_last);
+            to += at.is_last ? "</TOOLCALL>" : "";
+            break;
+        case call_format::tool_calls:
+            to += at.index == 0 ? at.line + "<tool_calls>" : "";
+            if (variant_ == 0) {
+                to += "\n";
+                write_object(to, call, "arguments");
+                to += at.is_last ? "\n</tool_calls>" : "";
+                break;
+            }
+            write_list(to, call, at.index == 0, at.is_last);
+            to += at.is_last ? "</tool_calls>" : "";
+            break;
+        default:
+            break;
+    }
+}
+
+/// Parameters between tags.
+inline void writer::write_tagged_call(std::string& to, const said& call, const written_at& at) {
+    switch (format_) {
+        case call_format::qwen_xml:
+            to += at.line + (variant_ == 0 ? "" : "<tool_call>\n");
+            write_tags(to, call, false);
+            to += variant_ == 0 ? "" : "\n</tool_call>";
+            break;
+        case call_format::glm:
+            to += at.line + "<tool_call>";
+            write_tags(to, call, true);
+            to += "</tool_call>";
+            break;
+        case call_format::seed:
+            to += at.line + "<seed:tool_call>\n<function=" + call.text + ">\n";
+            for (const auto& [key, value] : call.arguments) {
+                to += "<parameter=" + std::string(key) + ">";
+                if (value.is_string())
+                    to += std::string(value.get_string());
+                else
+                    write_python(to, value);
+                to += "</parameter>\n";
+            }
+            to += "</function>\n</seed:tool_call>";
+            break;
+        case call_format::minimax:
+            to += at.index == 0 ? at.line + "<minimax:tool_call>\n" : "\n";
+            write_invocation(to, call, "invoke");
+            to += at.is_last ? "\n</minimax:tool_call>" : "";
+            break;
+        case call_format::dsml: {
+            const std::string section = variant_ == 1 ? "tool_calls>" : "function_calls>";
+            to += at.index == 0 ? at.line + at.line + "<｜DSML｜" + section + "\n" : "\n";
+            write_invocation(to, call, "invoke");
+            to += at.is_last ? "\n</｜DSML｜" + section : "";
+            break;
+        }
+        case call_format::minicpm:
+            to += at.line;
+            write_invocation(to, call, "function");
+            break;
+        default:
+            break;
+    }
+}
+
+/// Python, and Gemma's keys without quotes.
+inline void writer::write_plain_call(std::string& to, const said& call, const written_at& at) {
+    switch (format_) {
         case call_format::function_gemma:
-            to += line + "<start_function_call>call:" + name;
+            to += at.line + "<start_function_call>call:" + call.text;
             write_gemma(to, call.arguments, "<escape>");
             to += "<end_function_call>";
             break;
         case call_format::gemma4:
-            to += line + "<|tool_call>call:" + name;
+            to += at.line + "<|tool_call>call:" + call.text;
             write_gemma(to, call.arguments, "<|\"|>");
             to += "<tool_call|>";
             break;
         case call_format::tool_code:
-            to += line;
+            to += at.line;
             write_code(to, call);
             break;
-        case call_format::none:
+        case call_format::lfm2:
+            to += at.index == 0 ? "<|tool_call_start|>[" : variant_ == 0 ? ", " : ",";
+            write_function(to, call);
+            to += at.is_last ? "]<|tool_call_end|>" : "";
+            break;
+        default:
             break;
     }
 }

@@ -59,14 +59,27 @@ std::unique_ptr<call_reader> make_json_call_reader(call_object kind);
 /// one.
 std::unique_ptr<call_reader> make_arguments_reader(std::string name);
 
+/// Compact JSON for a literal of Python's; empty: it is none.
+std::string json_of_python(std::string_view literal);
+
 std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_mistral_call(const offered_tools&, std::string_view opener);
+/// A list of objects, or objects one behind the other. Granite 3.3 closes it with the turn alone.
+std::unique_ptr<call_reader> read_granite_calls(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_nemotron_calls(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_listed_calls(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_deepseek_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_kimi_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_qwen_xml_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_glm_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_seed_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_minimax_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_dsml_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_minicpm_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_function_gemma_call(const offered_tools&,
                                                       std::string_view opener);
 std::unique_ptr<call_reader> read_gemma4_call(const offered_tools&, std::string_view opener);
 std::unique_ptr<call_reader> read_tool_code_call(const offered_tools&, std::string_view opener);
+std::unique_ptr<call_reader> read_lfm2_call(const offered_tools&, std::string_view opener);
 
 }  // namespace semantic::engine

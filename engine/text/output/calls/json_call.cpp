@@ -1,5 +1,6 @@
-// Calls whose arguments are JSON: an object of name and arguments (Hermes, Llama 3, Mistral's
-// lists), and arguments behind a name (Harmony, Mistral, DeepSeek).
+// Calls whose arguments are JSON: an object of name and arguments (Hermes, Llama 3, lists of
+// Mistral, Granite, Nemotron and others), and arguments behind a name (Harmony, Mistral, DeepSeek,
+// Kimi).
 
 #include <algorithm>
 #include <array>
@@ -232,30 +233,65 @@ bool is_name(std::string_view text) {
 }
 
 constexpr std::array<std::string_view, 1> list_closers{"]"};
+constexpr std::array<std::string_view, 2> nemotron_closers{"]", "</TOOLCALL>"};
+constexpr std::array<std::string_view, 2> listed_closers{"]", "</tool_calls>"};
 
-/// [{"name": ..., "arguments": ...}, ...] or NAME[ARGS]{...}, with or without [CALL_ID] and [ARGS].
-class mistral_reader final : public headed_reader {
+/// [{"name": ..., "arguments": ...}, ...], or such objects one behind the other.
+class list_reader : public headed_reader {
   public:
-    explicit mistral_reader(bool in_list) : in_list_(in_list) {}
+    using closer_span = std::span<const std::string_view>;
 
-    std::span<const std::string_view> closers() const override {
-        if (!in_list_) return {};
-        return list_closers;
+    enum class position { first, listed, loose };
+
+    list_reader(closer_span closers, position where) : closers_(closers), position_(where) {}
+
+    /// Outside of a list the bracket that ends one, which is the first, closes nothing.
+    closer_span closers() const override {
+        return position_ == position::listed ? closers_ : closers_.subspan(1);
     }
     std::unique_ptr<call_reader> next(char c) const override {
-        if (!in_list_ || c != ',') return nullptr;
-        return std::make_unique<mistral_reader>(true);
+        if (c != (position_ == position::listed ? ',' : '{')) return nullptr;
+        return std::make_unique<list_reader>(closers_, position_);
+    }
+
+  protected:
+    std::unique_ptr<call_reader> read_head(std::string_view head) override {
+        head = without_space(head);
+        const std::string_view before = position_ == position::listed ? "," : "[";
+        const bool may_be_loose = position_ != position::listed;
+        if (head == before && position_ != position::loose)
+            position_ = position::listed;
+        else if (head.empty() && may_be_loose)
+            position_ = position::loose;
+        else
+            return nullptr;
+        return make_json_call_reader(call_object::llama3);
+    }
+    bool could_be_head(std::string_view head) const override {
+        head = without_space(head);
+        return head.empty() || head == "[" || head == ",";
+    }
+
+    position at_position() const { return position_; }
+
+  private:
+    const closer_span closers_;
+    position position_;
+};
+
+/// A list of objects, or NAME[ARGS]{...}, with or without [CALL_ID] and [ARGS].
+class mistral_reader final : public list_reader {
+  public:
+    mistral_reader() : list_reader(list_closers, position::first) {}
+
+    std::unique_ptr<call_reader> next(char c) const override {
+        return at_position() == position::listed ? list_reader::next(c) : nullptr;
     }
 
   private:
     std::unique_ptr<call_reader> read_head(std::string_view head) override {
+        if (auto object = list_reader::read_head(head)) return object;
         head = without_space(head);
-        const std::string_view before = in_list_ ? "," : "[";
-        if (head == before || head.empty()) {
-            in_list_ = head == before;
-            return make_json_call_reader(call_object::llama3);
-        }
-        if (in_list_) return nullptr;
         if (head.ends_with("[ARGS]")) head.remove_suffix(std::string_view("[ARGS]").size());
         head = without_space(head.substr(0, head.find("[CALL_ID]")));
         if (!is_name(head)) return nullptr;
@@ -264,8 +300,6 @@ class mistral_reader final : public headed_reader {
     bool could_be_head(std::string_view head) const override {
         return head.find('<') == std::string_view::npos;
     }
-
-    bool in_list_;
 };
 
 constexpr std::string_view deepseek_begin = "<｜tool▁call▁begin｜>";
@@ -298,6 +332,33 @@ class deepseek_reader final : public headed_reader {
     }
 };
 
+constexpr std::string_view kimi_begin = "<|tool_call_begin|>";
+constexpr std::string_view kimi_separator = "<|tool_call_argument_begin|>";
+constexpr std::array<std::string_view, 2> kimi_closers{"<|tool_call_end|>",
+                                                       "<|tool_calls_section_end|>"};
+
+/// functions.NAME:0<|tool_call_argument_begin|>{...}: an id that says the name.
+class kimi_reader final : public headed_reader {
+  public:
+    std::span<const std::string_view> closers() const override { return kimi_closers; }
+
+  private:
+    std::unique_ptr<call_reader> read_head(std::string_view head) override {
+        head = without_space(head);
+        if (head.starts_with(kimi_begin)) head.remove_prefix(kimi_begin.size());
+        if (!head.ends_with(kimi_separator)) return nullptr;
+        head.remove_suffix(kimi_separator.size());
+        std::string_view name = without_space(head);
+        constexpr std::string_view module = "functions.";
+        if (name.starts_with(module)) name.remove_prefix(module.size());
+        const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+        if (digits > 1 && digits < name.size() && name[digits - 1] == ':')
+            name = name.substr(0, digits - 1);
+        if (!is_name(name)) return nullptr;
+        return make_arguments_reader(std::string(name));
+    }
+};
+
 }  // namespace
 
 std::unique_ptr<call_reader> make_json_call_reader(call_object kind) {
@@ -313,7 +374,23 @@ std::unique_ptr<call_reader> read_hermes_call(const offered_tools&, std::string_
 }
 
 std::unique_ptr<call_reader> read_mistral_call(const offered_tools&, std::string_view) {
-    return std::make_unique<mistral_reader>(false);
+    return std::make_unique<mistral_reader>();
+}
+
+std::unique_ptr<call_reader> read_granite_calls(const offered_tools&, std::string_view) {
+    return std::make_unique<list_reader>(list_closers, list_reader::position::first);
+}
+
+std::unique_ptr<call_reader> read_nemotron_calls(const offered_tools&, std::string_view) {
+    return std::make_unique<list_reader>(nemotron_closers, list_reader::position::first);
+}
+
+std::unique_ptr<call_reader> read_listed_calls(const offered_tools&, std::string_view) {
+    return std::make_unique<list_reader>(listed_closers, list_reader::position::first);
+}
+
+std::unique_ptr<call_reader> read_kimi_call(const offered_tools&, std::string_view) {
+    return std::make_unique<kimi_reader>();
 }
 
 std::unique_ptr<call_reader> read_deepseek_call(const offered_tools&, std::string_view) {

@@ -2,9 +2,10 @@
 
 #include <boost/json.hpp>
 
-#include <algorithm>
-#include <set>
+#include <array>
+#include <utility>
 
+#include "engine/text/output/calls/call_reader.hpp"
 #include "engine/text/output/calls/json_stream.hpp"
 
 namespace semantic::engine {
@@ -27,67 +28,71 @@ const json::object* properties_of(const json::value& schema) {
     return found == nullptr ? nullptr : found->if_object();
 }
 
-using types = std::set<std::string, std::less<>>;  // of JSON schema; empty: not told
+// Types of JSON schema.
+constexpr std::uint8_t null_type = 1, boolean_type = 2, string_type = 4, array_type = 8,
+                       object_type = 16, number_type = 32, integer_type = 64;
 
-std::string type_of(const json::value& value) {
+std::uint8_t type_of(const json::value& value) {
     switch (value.kind()) {
         case json::kind::null:
-            return "null";
+            return null_type;
         case json::kind::bool_:
-            return "boolean";
+            return boolean_type;
         case json::kind::string:
-            return "string";
+            return string_type;
         case json::kind::array:
-            return "array";
+            return array_type;
         case json::kind::object:
-            return "object";
+            return object_type;
         case json::kind::double_:
-            return "number";
+            return number_type;
         case json::kind::int64:
         case json::kind::uint64:
             break;
     }
-    return "integer";
+    return integer_type;
 }
 
-void note_type(const json::value& type, types& into) {
-    if (type.is_string()) into.emplace(type.get_string());
+/// A name that no schema should have stands for a type of its own, so that it allows nothing.
+std::uint8_t type_named(const json::value& name) {
+    constexpr std::uint8_t other_type = 128;
+    static constexpr std::array<std::pair<std::string_view, std::uint8_t>, 7> names{
+        {{"null", null_type},
+         {"boolean", boolean_type},
+         {"string", string_type},
+         {"array", array_type},
+         {"object", object_type},
+         {"number", number_type},
+         {"integer", integer_type}}};
+    if (!name.is_string()) return 0;
+    for (const auto& [known, type] : names)
+        if (name.get_string() == known) return type;
+    return other_type;
 }
 
 /// What a schema says of types, looking into its alternatives. A reference tells nothing.
-void note_types(const json::value& schema, types& into, int depth) {
+std::uint8_t types_in(const json::value& schema, int depth) {
     const json::object* rules = schema.if_object();
-    if (rules == nullptr || depth > 8) return;
+    if (rules == nullptr || depth > 8) return 0;
+    std::uint8_t found = 0;
     if (const json::value* type = rules->if_contains("type")) {
-        if (const json::array* several = type->if_array()) {
-            for (const json::value& one : *several) note_type(one, into);
-        } else {
-            note_type(*type, into);
-        }
-        return;
+        found |= type_named(*type);
+        if (type->is_array())
+            for (const json::value& one : type->get_array()) found |= type_named(one);
+        return found;
     }
-    if (const json::value* only = rules->if_contains("const")) into.insert(type_of(*only));
-    if (const json::value* choices = rules->if_contains("enum"); choices && choices->is_array())
-        for (const json::value& one : choices->get_array()) into.insert(type_of(one));
+    if (const json::value* values = rules->if_contains("enum"); values && values->is_array())
+        for (const json::value& one : values->get_array()) found |= type_of(one);
+    if (const json::value* value = rules->if_contains("const")) found |= type_of(*value);
     for (const char* key : {"anyOf", "oneOf", "allOf"})
         if (const json::value* ways = rules->if_contains(key); ways && ways->is_array())
-            for (const json::value& way : ways->get_array()) note_types(way, into, depth + 1);
-}
-
-types types_of(std::string_view schema, std::string_view parameter) {
-    types found;
-    const json::value root = parsed(schema);
-    const json::object* properties = properties_of(root);
-    if (properties != nullptr)
-        if (const json::value* rules = properties->if_contains(parameter))
-            note_types(*rules, found, 0);
+            for (const json::value& way : ways->get_array()) found |= types_in(way, depth + 1);
     return found;
 }
 
-bool allows(const types& allowed, const std::string& type) {
-    if (allowed.empty() || allowed.contains(type)) return true;
-    if (type == "integer") return allowed.contains("number");
-    return false;
+bool allows(std::uint8_t allowed, std::uint8_t type) {
+    if (allowed == 0 || (allowed & type) != 0) return true;
+    return type == integer_type && (allowed & number_type) != 0;
 }
 
 std::string_view trimmed_view(std::string_view text) {
@@ -114,9 +119,11 @@ std::string string_of(std::string_view text) {
 
 offered_tools::offered_tools(std::span<const tool_definition> tools) {
     if (tools.empty()) return;
-    std::vector<one_tool> made;
-    for (const tool_definition& tool : tools) made.push_back({tool.name, tool.parameters_json});
-    tools_ = std::make_shared<const std::vector<one_tool>>(std::move(made));
+    tools_by_name made;
+    // Of two tools of one name the first counts.
+    for (const tool_definition& tool : tools)
+        if (!made.contains(tool.name)) made.emplace(tool.name, read_schema(tool.parameters_json));
+    tools_ = std::make_shared<const tools_by_name>(std::move(made));
 }
 
 offered_tools offered_tools::any() {
@@ -125,11 +132,30 @@ offered_tools offered_tools::any() {
     return made;
 }
 
+offered_tools::one_tool offered_tools::read_schema(std::string_view schema) {
+    one_tool made;
+    const json::value root = parsed(schema);
+    const json::object* properties = properties_of(root);
+    if (properties == nullptr) return made;
+    for (const auto& [key, rules] : *properties) {
+        made.parameters.emplace_back(key);
+        made.allowed.emplace(key, types_in(rules, 0));
+    }
+    return made;
+}
+
 const offered_tools::one_tool* offered_tools::find(std::string_view name) const {
     if (!tools_) return nullptr;
-    const auto found = std::find_if(tools_->begin(), tools_->end(),
-                                    [&](const one_tool& tool) { return tool.name == name; });
-    return found == tools_->end() ? nullptr : &*found;
+    const auto found = tools_->find(name);
+    return found == tools_->end() ? nullptr : &found->second;
+}
+
+offered_tools::types offered_tools::types_of(std::string_view tool,
+                                             std::string_view parameter) const {
+    const one_tool* found = find(tool);
+    if (found == nullptr) return 0;
+    const auto allowed = found->allowed.find(parameter);
+    return allowed == found->allowed.end() ? types{0} : allowed->second;
 }
 
 bool offered_tools::has(std::string_view name) const {
@@ -137,33 +163,33 @@ bool offered_tools::has(std::string_view name) const {
 }
 
 bool offered_tools::is_text(std::string_view tool, std::string_view parameter) const {
-    const one_tool* found = find(tool);
-    return found != nullptr && types_of(found->schema, parameter) == types{"string"};
+    return types_of(tool, parameter) == string_type;
 }
 
 std::string offered_tools::json_of(std::string_view tool, std::string_view parameter,
                                    std::string_view written) const {
-    const one_tool* found = find(tool);
-    const types allowed = found == nullptr ? types() : types_of(found->schema, parameter);
+    const types allowed = types_of(tool, parameter);
     std::string_view bare = trimmed_view(written);
-    if (bare == "True" && allows(allowed, "boolean")) bare = "true";
-    if (bare == "False" && allows(allowed, "boolean")) bare = "false";
-    if (bare == "None" && allows(allowed, "null")) bare = "null";
+    if (bare == "True" && allows(allowed, boolean_type)) bare = "true";
+    if (bare == "False" && allows(allowed, boolean_type)) bare = "false";
+    if (bare == "None" && allows(allowed, null_type)) bare = "null";
     boost::system::error_code error;
     const json::value value = json::parse(bare, error);
     if (!error && allows(allowed, type_of(value)))
         if (std::string made = compact(bare); !made.empty()) return made;
+    // Some templates print lists and dicts as Python does.
+    const bool is_list = bare.starts_with('[') && allows(allowed, array_type);
+    const bool is_dict = bare.starts_with('{') && allows(allowed, object_type);
+    if (error && (is_list || is_dict))
+        if (std::string made = json_of_python(bare); !made.empty()) return made;
     return string_of(written);
 }
 
 std::optional<std::string> offered_tools::parameter_at(std::string_view tool,
                                                        std::size_t place) const {
     const one_tool* found = find(tool);
-    if (found == nullptr) return std::nullopt;
-    const json::value schema = parsed(found->schema);
-    const json::object* properties = properties_of(schema);
-    if (properties == nullptr || place >= properties->size()) return std::nullopt;
-    return std::string(std::next(properties->begin(), static_cast<std::ptrdiff_t>(place))->key());
+    if (found == nullptr || place >= found->parameters.size()) return std::nullopt;
+    return found->parameters[place];
 }
 
 }  // namespace semantic::engine

@@ -2,6 +2,9 @@
 // The tools that an answer may call, as far as its parser needs to know them. Immutable and cheap
 // to copy; safe from any thread.
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +20,7 @@ class offered_tools {
   public:
     /// No tools: nothing is a call.
     offered_tools() = default;
+    /// Reads each schema once: what a call costs does not depend on its tool's schema.
     explicit offered_tools(std::span<const tool_definition> tools);
     /// Tools that are not told: any name may be one.
     static offered_tools any();
@@ -29,21 +33,25 @@ class offered_tools {
     /// A parameter that can only be a string: what is written for it is one as it stands.
     bool is_text(std::string_view tool, std::string_view parameter) const;
     /// Returns: compact JSON for what was written without quotes: JSON of a type that the schema
-    /// allows, else a string.
+    /// allows, or a Python literal of such a type, else a string.
     std::string json_of(std::string_view tool, std::string_view parameter,
                         std::string_view written) const;
     /// The name of the parameter at a place, in the order of the schema; nothing if not told.
     std::optional<std::string> parameter_at(std::string_view tool, std::size_t place) const;
 
   private:
+    using types = std::uint8_t;  // of JSON schema, a bit each; 0: the schema does not say
     struct one_tool {
-        std::string name;
-        std::string schema;
+        std::vector<std::string> parameters;  // in the order of the schema
+        std::map<std::string, types, std::less<>> allowed;
     };
+    using tools_by_name = std::map<std::string, one_tool, std::less<>>;
+    static one_tool read_schema(std::string_view schema);
     const one_tool* find(std::string_view name) const;
+    types types_of(std::string_view tool, std::string_view parameter) const;
 
     bool any_ = false;
-    std::shared_ptr<const std::vector<one_tool>> tools_;
+    std::shared_ptr<const tools_by_name> tools_;
 };
 
 }  // namespace semantic::engine

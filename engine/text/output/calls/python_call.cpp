@@ -1,4 +1,5 @@
-// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code. Literals alone.
+// Calls as Python: f(city="Paris", days=[1, 2]), in a fence that says tool_code or, in LFM2's form,
+// in a list. Literals alone.
 
 #include <array>
 #include <cctype>
@@ -12,6 +13,7 @@ namespace semantic::engine {
 namespace {
 
 constexpr std::array<std::string_view, 1> fence_closers{"```"};
+constexpr std::array<std::string_view, 2> list_closers{"]", "<|tool_call_end|>"};
 constexpr std::size_t word_bytes_max = 512;  // of a name or a number
 constexpr char splat = '*';                  // the level of f(**{...})
 
@@ -31,7 +33,11 @@ std::string_view json_of_word(std::string_view word) {
 /// Writes what it reads as JSON, which goes through the same checks as everybody's.
 class python_reader final : public call_reader {
   public:
-    explicit python_reader(const offered_tools& tools) : tools_(tools) {}
+    enum class around { fence, list };
+
+    /// `awaits_list`: the bracket that opens the list has not been read yet.
+    python_reader(const offered_tools& tools, around calls, bool awaits_list)
+        : tools_(tools), around_(calls), awaits_list_(awaits_list) {}
 
     std::size_t read(std::string_view text) override {
         std::size_t at = 0;
@@ -41,10 +47,13 @@ class python_reader final : public call_reader {
         return at;
     }
 
-    std::span<const std::string_view> closers() const override { return fence_closers; }
+    std::span<const std::string_view> closers() const override {
+        if (around_ == around::list) return list_closers;
+        return fence_closers;
+    }
     std::unique_ptr<call_reader> next(char c) const override {
         if (!begins_name(c) && c != ',' && c != ';') return nullptr;
-        return std::make_unique<python_reader>(tools_);
+        return std::make_unique<python_reader>(tools_, around_, false);
     }
 
   private:
@@ -116,6 +125,11 @@ class python_reader final : public call_reader {
     // ---- the name
 
     void before_name(char c) {
+        if (awaits_list_) {
+            awaits_list_ = false;
+            // One call may stand without its list.
+            if (c == '[') return;
+        }
         if (begins_name(c)) {
             word_ = c;
             stage_ = stage::name;
@@ -351,6 +365,8 @@ class python_reader final : public call_reader {
     }
 
     const offered_tools tools_;
+    const around around_;
+    bool awaits_list_;
     stage stage_ = stage::before_name;
     json_stream json_;
     std::string levels_;  // what closes each bracket that is open
@@ -371,7 +387,24 @@ class python_reader final : public call_reader {
 }  // namespace
 
 std::unique_ptr<call_reader> read_tool_code_call(const offered_tools& tools, std::string_view) {
-    return std::make_unique<python_reader>(tools);
+    return std::make_unique<python_reader>(tools, python_reader::around::fence, false);
+}
+
+std::unique_ptr<call_reader> read_lfm2_call(const offered_tools& tools, std::string_view) {
+    return std::make_unique<python_reader>(tools, python_reader::around::list, true);
+}
+
+/// Reads the literal as the only argument of a call.
+std::string json_of_python(std::string_view literal) {
+    constexpr std::string_view head = "{\"x\":";
+    python_reader reader(offered_tools(), python_reader::around::fence, false);
+    reader.read("f(x=");
+    const bool is_all = reader.read(literal) == literal.size() &&
+                        reader.at() == call_reader::state::open && reader.read(")") == 1 &&
+                        reader.at() == call_reader::state::whole;
+    const std::string_view made = reader.arguments();
+    if (!is_all || !made.starts_with(head)) return {};
+    return std::string(made.substr(head.size(), made.size() - head.size() - 1));
 }
 
 }  // namespace semantic::engine

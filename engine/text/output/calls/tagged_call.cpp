@@ -1,7 +1,9 @@
-// Calls whose parameters stand between tags, without quotes: Qwen3-Coder's
-// <function=NAME><parameter=KEY>VALUE</parameter></function> and GLM's
-// NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>. What a value is, its tool's
-// schema says.
+// Calls whose parameters stand between tags, without quotes. The forms differ in their tags alone:
+// Qwen3-Coder's <function=NAME><parameter=KEY>VALUE</parameter></function>, which Seed-OSS has too,
+// GLM's NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>, MiniMax's and
+// DeepSeek's <invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>, MiniCPM's
+// <function name="NAME"><param name="KEY">VALUE</param></function>. The type of a value is the one
+// that its tool's schema says.
 
 #include <algorithm>
 #include <array>
@@ -14,33 +16,114 @@ namespace semantic::engine {
 
 namespace {
 
-constexpr std::string_view function_open = "<function=";
 constexpr std::size_t name_bytes_max = 256;
 
+using mark_span = std::span<const std::string_view>;
+
 struct tags {
-    std::string_view name_open;                   // in front of the name
-    std::span<const std::string_view> name_ends;  // the first of them ends the name
-    bool takes_name_end;                          // it is a tag of the name's own
+    std::string_view name_open;  // in front of the name
+    mark_span name_ends;         // the first of them ends the name
+    bool takes_name_end;         // it is a tag of the name's own
     std::string_view key_open;
     std::string_view key_close;
     std::string_view value_open;  // empty: the key's end is the value's beginning
+    bool has_attributes;          // between key_close and value_open; string="true" is one
     std::string_view value_close;
-    std::span<const std::string_view> ends;  // of the call
-    bool takes_line_breaks;                  // those at both ends of a value are the template's
-    std::span<const std::string_view> closers;
+    mark_span ends;          // of the call
+    bool takes_line_breaks;  // those at both ends of a value are the template's
+    mark_span closers;       // behind the end
+    mark_span all_closers;   // behind arguments that are JSON: the ends and the closers
 };
 
-constexpr std::array<std::string_view, 1> qwen_name_ends{">"};
-constexpr std::array<std::string_view, 2> qwen_ends{"</function>", "</tool_call>"};
-constexpr std::array<std::string_view, 2> qwen_closers{"</tool_call>", "</tool_response>"};
-constexpr tags qwen_tags{function_open,  qwen_name_ends, true, "<parameter=", ">", "",
-                         "</parameter>", qwen_ends,      true, qwen_closers};
+constexpr std::array<std::string_view, 1> tag_end{">"};
+constexpr std::array<std::string_view, 1> quoted_tag_end{"\">"};
+
+constexpr std::array<std::string_view, 3> qwen_closers{"</function>", "</tool_call>",
+                                                       "</tool_response>"};
+constexpr tags qwen_tags{.name_open = "<function=",
+                         .name_ends = tag_end,
+                         .takes_name_end = true,
+                         .key_open = "<parameter=",
+                         .key_close = ">",
+                         .value_open = {},
+                         .has_attributes = false,
+                         .value_close = "</parameter>",
+                         .ends = mark_span(qwen_closers).first(2),
+                         .takes_line_breaks = true,
+                         .closers = mark_span(qwen_closers).subspan(1),
+                         .all_closers = qwen_closers};
+
+constexpr std::array<std::string_view, 2> seed_closers{"</function>", "</seed:tool_call>"};
+constexpr tags seed_tags{.name_open = "<function=",
+                         .name_ends = tag_end,
+                         .takes_name_end = true,
+                         .key_open = "<parameter=",
+                         .key_close = ">",
+                         .value_open = {},
+                         .has_attributes = false,
+                         .value_close = "</parameter>",
+                         .ends = seed_closers,
+                         .takes_line_breaks = false,
+                         .closers = mark_span(seed_closers).subspan(1),
+                         .all_closers = seed_closers};
 
 constexpr std::array<std::string_view, 3> glm_name_ends{"\n", "<arg_key>", "</tool_call>"};
 constexpr std::array<std::string_view, 1> glm_ends{"</tool_call>"};
-constexpr tags glm_tags{
-    "",       glm_name_ends, false, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-    glm_ends, false,         {}};
+constexpr tags glm_tags{.name_open = {},
+                        .name_ends = glm_name_ends,
+                        .takes_name_end = false,
+                        .key_open = "<arg_key>",
+                        .key_close = "</arg_key>",
+                        .value_open = "<arg_value>",
+                        .has_attributes = false,
+                        .value_close = "</arg_value>",
+                        .ends = glm_ends,
+                        .takes_line_breaks = false,
+                        .closers = {},
+                        .all_closers = glm_ends};
+
+constexpr std::array<std::string_view, 2> minimax_closers{"</invoke>", "</minimax:tool_call>"};
+constexpr tags minimax_tags{.name_open = "<invoke name=\"",
+                            .name_ends = quoted_tag_end,
+                            .takes_name_end = true,
+                            .key_open = "<parameter name=\"",
+                            .key_close = "\">",
+                            .value_open = {},
+                            .has_attributes = false,
+                            .value_close = "</parameter>",
+                            .ends = minimax_closers,
+                            .takes_line_breaks = false,
+                            .closers = mark_span(minimax_closers).subspan(1),
+                            .all_closers = minimax_closers};
+
+constexpr std::array<std::string_view, 3> dsml_closers{
+    "</｜DSML｜invoke>", "</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"};
+constexpr tags dsml_tags{.name_open = "<｜DSML｜invoke name=\"",
+                         .name_ends = quoted_tag_end,
+                         .takes_name_end = true,
+                         .key_open = "<｜DSML｜parameter name=\"",
+                         .key_close = "\"",
+                         .value_open = ">",
+                         .has_attributes = true,
+                         .value_close = "</｜DSML｜parameter>",
+                         .ends = dsml_closers,
+                         .takes_line_breaks = false,
+                         .closers = mark_span(dsml_closers).subspan(1),
+                         .all_closers = dsml_closers};
+
+constexpr std::array<std::string_view, 1> minicpm_ends{"</function>"};
+constexpr tags minicpm_tags{.name_open = "<function name=\"",
+                            .name_ends = quoted_tag_end,
+                            .takes_name_end = true,
+                            .key_open = "<param name=\"",
+                            .key_close = "\">",
+                            .value_open = {},
+                            .has_attributes = false,
+                            .value_close = "</param>",
+                            .ends = minicpm_ends,
+                            .takes_line_breaks = false,
+                            .closers = {},
+                            .all_closers = minicpm_ends};
 
 class tagged_reader final : public call_reader {
   public:
@@ -54,14 +137,14 @@ class tagged_reader final : public call_reader {
         taken_ = 0;
         while (state_ == state::open && !inner_ && step()) {
         }
-        // What is left was in this text: nothing of it could have been said before.
-        const std::string left = held_.substr(taken_);
         if (inner_) {
+            // What is left was in this text: nothing of it could have been said before.
+            const std::string left = held_.substr(taken_);
             held_.clear();
             return text.size() - left.size() + read_inner(left);
         }
-        held_ = left;
-        return state_ == state::whole ? text.size() - left.size() : text.size();
+        held_.erase(0, taken_);
+        return state_ == state::whole ? text.size() - held_.size() : text.size();
     }
 
     /// Between two parameters the model may forget to close the call.
@@ -77,6 +160,7 @@ class tagged_reader final : public call_reader {
     }
 
     std::span<const std::string_view> closers() const override {
+        if (has_json_arguments_) return form_.all_closers;
         return inner_ ? inner_->closers() : form_.closers;
     }
 
@@ -91,7 +175,7 @@ class tagged_reader final : public call_reader {
         return read;
     }
     void take_inner() {
-        name_ = inner_->name();
+        if (name_.empty()) name_ = inner_->name();
         arguments_ += inner_->arguments().substr(arguments_.size());
         state_ = inner_->at();
     }
@@ -154,9 +238,15 @@ class tagged_reader final : public call_reader {
                 length = mark.size();
             }
         }
-        const std::string_view name = rest().substr(0, end);
-        const std::size_t size_max = name_bytes_max + (end == std::string_view::npos ? 16 : 0);
-        const bool is_odd = name.size() > size_max ||
+        std::string_view name = rest().substr(0, end);
+        // What ends the name may have begun.
+        if (end == std::string_view::npos) {
+            std::size_t begun = 0;
+            for (const std::string_view mark : form_.name_ends)
+                begun = std::max(begun, begun_mark(name, mark));
+            name.remove_suffix(begun);
+        }
+        const bool is_odd = name.size() > name_bytes_max ||
                             name.find_first_of("{}\"") != std::string_view::npos ||
                             (form_.takes_name_end && name.find('\n') != std::string_view::npos);
         if (is_odd) fail();
@@ -176,6 +266,13 @@ class tagged_reader final : public call_reader {
     bool between() {
         skip_space();
         if (rest().empty()) return false;
+        // Some models write the arguments as JSON behind the name.
+        if (rest().front() == '{' && arguments_ == "{") {
+            arguments_.clear();
+            inner_ = make_arguments_reader(name_);
+            has_json_arguments_ = true;
+            return false;
+        }
         met found = take(form_.key_open);
         if (found == met::yes) {
             stage_ = stage::key;
@@ -211,19 +308,33 @@ class tagged_reader final : public call_reader {
     }
 
     bool before_value() {
-        if (!form_.value_open.empty()) {
+        is_text_ = tools_.is_text(name_, key_);
+        if (form_.has_attributes) {
+            if (!read_attributes()) return false;
+        } else if (!form_.value_open.empty()) {
             skip_space();
             const met found = take(form_.value_open);
             if (found == met::no) fail();
             if (found != met::yes) return false;
         }
-        is_text_ = tools_.is_text(name_, key_);
         if (arguments_.size() > 1) arguments_ += ',';
         arguments_ += '"';
         for (const char c : key_) append_escaped(arguments_, c);
         arguments_ += is_text_ ? "\":\"" : "\":";
         at_value_start_ = true;
         stage_ = stage::value;
+        return true;
+    }
+
+    /// Models that say whether a value is a string are believed, whatever the schema says.
+    bool read_attributes() {
+        const std::size_t end = rest().find(form_.value_open);
+        const std::string_view attributes = rest().substr(0, end);
+        if (attributes.size() > name_bytes_max) fail();
+        if (state_ != state::open || end == std::string_view::npos) return false;
+        if (attributes.find("string=\"true\"") != std::string_view::npos) is_text_ = true;
+        if (attributes.find("string=\"false\"") != std::string_view::npos) is_text_ = false;
+        taken_ += end + form_.value_open.size();
         return true;
     }
 
@@ -287,18 +398,43 @@ class tagged_reader final : public call_reader {
     std::string key_;
     bool is_text_ = false;
     bool at_value_start_ = false;
-    std::unique_ptr<call_reader> inner_;
+    bool has_json_arguments_ = false;
+    std::unique_ptr<call_reader> inner_;  // of a call, or of arguments, that are JSON
 };
+
+std::unique_ptr<call_reader> read_tagged(const tags& form, const offered_tools& tools,
+                                         std::string_view opener) {
+    const bool behind_name_open = !form.name_open.empty() && opener == form.name_open;
+    return std::make_unique<tagged_reader>(form, tools, behind_name_open);
+}
 
 }  // namespace
 
 std::unique_ptr<call_reader> read_qwen_xml_call(const offered_tools& tools,
                                                 std::string_view opener) {
-    return std::make_unique<tagged_reader>(qwen_tags, tools, opener == function_open);
+    return read_tagged(qwen_tags, tools, opener);
 }
 
-std::unique_ptr<call_reader> read_glm_call(const offered_tools& tools, std::string_view) {
-    return std::make_unique<tagged_reader>(glm_tags, tools, false);
+std::unique_ptr<call_reader> read_glm_call(const offered_tools& tools, std::string_view opener) {
+    return read_tagged(glm_tags, tools, opener);
+}
+
+std::unique_ptr<call_reader> read_seed_call(const offered_tools& tools, std::string_view opener) {
+    return read_tagged(seed_tags, tools, opener);
+}
+
+std::unique_ptr<call_reader> read_minimax_call(const offered_tools& tools,
+                                               std::string_view opener) {
+    return read_tagged(minimax_tags, tools, opener);
+}
+
+std::unique_ptr<call_reader> read_dsml_call(const offered_tools& tools, std::string_view opener) {
+    return read_tagged(dsml_tags, tools, opener);
+}
+
+std::unique_ptr<call_reader> read_minicpm_call(const offered_tools& tools,
+                                               std::string_view opener) {
+    return read_tagged(minicpm_tags, tools, opener);
 }
 
 }  // namespace semantic::engine
