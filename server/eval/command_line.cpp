@@ -2,6 +2,8 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -24,14 +26,10 @@ std::string& embedded_model() {
     return directory;
 }
 
-bool holds_weights(const std::filesystem::path& folder) {
-    std::error_code ec;
-    for (const auto& each : std::filesystem::directory_iterator(folder, ec)) {
-        const std::string ending = each.path().extension().string();
-        if (ending == ".safetensors" || ending == ".gguf") return true;
-    }
-    return false;
-}
+// A folder with one of them has the model's words, with or without weights.
+constexpr std::array tokenizer_files{"tokenizer.json"};
+constexpr std::array template_files{"tokenizer_config.json", "chat_template.jinja",
+                                    "chat_template.json"};
 
 }  // namespace
 
@@ -100,15 +98,18 @@ server::found_model options::model() const {
 
 std::string options::model_directory() const { return model().path; }
 
-std::string options::words_directory() const {
-    if (values_.count("model") != 0) {
-        const std::filesystem::path named = get<std::string>("model");
+std::string options::words_directory(std::span<const char* const> files) const {
+    if (values_.count("model") == 0) return model_directory();
+    const std::filesystem::path named = get<std::string>("model");
+    const auto has = [&](const char* file) {
         std::error_code ec;
-        for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"})
-            if (!holds_weights(named) && std::filesystem::exists(named / file, ec))
-                return named.string();
-    }
-    return model_directory();
+        return std::filesystem::exists(named / file, ec);
+    };
+    if (std::ranges::any_of(files, has)) return named.string();
+    const auto found = server::find_model(named.string(), server::model_places::of_environment());
+    // A template that is named needs no file of the model's.
+    if (!found && has(tokenizer_files[0])) return named.string();
+    return take(found).path;
 }
 
 engine::tokenizer options::tokenizer() const {
@@ -117,13 +118,14 @@ engine::tokenizer options::tokenizer() const {
     if (!pre.empty() && !engine::tokenizer::is_gguf_pre(pre))
         throw bad_input("--tokenizer-pre '" + pre +
                         "' must be auto or one of: " + engine::tokenizer::gguf_pres());
-    return take(engine::tokenizer::load(words_directory(), pre));
+    return take(engine::tokenizer::load(words_directory(tokenizer_files), pre));
 }
 
 engine::chat_template options::chat_rules() const {
     const auto& family = get<std::string>("chat-template");
-    if (family == "auto") return take(engine::chat_template::load(words_directory()));
-    auto rules = engine::chat_template::load(words_directory(), family);
+    const std::string directory = words_directory(template_files);
+    if (family == "auto") return take(engine::chat_template::load(directory));
+    auto rules = engine::chat_template::load(directory, family);
     if (!rules) throw bad_input("--chat-template: " + rules.error().what);
     return std::move(*rules);
 }

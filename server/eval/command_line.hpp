@@ -69,8 +69,8 @@ class options {
     /// What --model names, or the embedded model. Blocks. Throws bad_input.
     server::found_model model() const;
     std::string model_directory() const;
-    /// Where the model's tokenizer and template are: a folder that has them and no weights will do.
-    std::string words_directory() const;
+    /// The folder that --model names, where it has one of the files; else model_directory().
+    std::string words_directory(std::span<const char* const> files) const;
     /// The model's; a GGUF's as --tokenizer-pre says. Throws bad_input.
     engine::tokenizer tokenizer() const;
     /// The model's, or the one that --chat-template names. Throws bad_input.
