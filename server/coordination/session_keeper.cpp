@@ -1,6 +1,9 @@
 #include "server/coordination/session_keeper.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -25,6 +28,10 @@ std::string part_name(const std::string& id, const std::string& part) {
     return std::string(part_head) + id + ":" + part;
 }
 
+std::string session_of_part(const std::string& name) {
+    return name.substr(part_head.size(), name.rfind(':') - part_head.size());
+}
+
 protocol::result<void> as_protocol(const storage::result<void>& done) {
     if (done) return {};
     if (!protocol::is_public(done.error()))
@@ -38,12 +45,10 @@ void erase_orphans(const session_registry& sessions, engine::engine& engine,
                    const storage::record_names& all) {
     for (const storage::record_name& each : all.whole) {
         if (!each.name.starts_with(part_head)) continue;
-        const std::size_t end = each.name.rfind(':');
-        const std::string id = each.name.substr(part_head.size(), end - part_head.size());
-        const auto keeping = sessions.keeping(each.tenant, id).parts;
+        const auto keeping = sessions.keeping(each.tenant, session_of_part(each.name)).parts;
         if (keeping != nullptr) {
             std::lock_guard one_at_a_time(keeping->mutex);
-            if (keeping->stored.contains(each.name.substr(end + 1))) continue;
+            if (keeping->stored.contains(each.name.substr(each.name.rfind(':') + 1))) continue;
         }
         // One that stays is tried again with the next start.
         (void)engine.erase_record(each.tenant, each.name);
@@ -79,10 +84,33 @@ std::set<std::string> parts_of(const protocol::coordination::kept_head& head) {
     return names;
 }
 
+/// Sessions, with their parts, and runs: by what they take, the shortest first.
+std::vector<const storage::record_name*> loaded_in_order(const storage::record_names& all) {
+    std::map<std::pair<storage::tenant_id, std::string>, std::uint64_t> part_bytes;
+    for (const storage::record_name& each : all.whole)
+        if (each.name.starts_with(part_head))
+            part_bytes[{each.tenant, session_of_part(each.name)}] += each.file_bytes;
+    std::vector<std::pair<std::uint64_t, const storage::record_name*>> sized;
+    for (const storage::record_name& each : all.whole) {
+        const bool is_session = each.name.starts_with(record_head);
+        if (!is_session && !each.name.starts_with(run_head)) continue;
+        std::uint64_t bytes = each.file_bytes;
+        if (is_session) {
+            const auto parts = part_bytes.find({each.tenant, each.name.substr(record_head.size())});
+            if (parts != part_bytes.end()) bytes += parts->second;
+        }
+        sized.emplace_back(bytes, &each);
+    }
+    std::ranges::stable_sort(sized, {},
+                             &std::pair<std::uint64_t, const storage::record_name*>::first);
+    std::vector<const storage::record_name*> ordered;
+    for (const auto& [bytes, each] : sized) ordered.push_back(each);
+    return ordered;
+}
+
 protocol::result<void> load_one(session_registry& sessions, run_registry& runs,
                                 engine::engine& engine, const storage::record_name& which) {
     const bool is_session = which.name.starts_with(record_head);
-    if (!is_session && !which.name.starts_with(run_head)) return {};
     const auto record = engine.read_record(which.tenant, which.name);
     if (!record) return protocol::from_storage(record.error());
     if (!is_session) return runs.load(which.tenant, record->bytes);
@@ -161,10 +189,22 @@ std::vector<std::string> load_sessions(session_registry& sessions, run_registry&
     const storage::record_names all = engine.record_names(heads);
     std::vector<std::string> faults;
     for (const storage::failure& each : all.damaged) faults.push_back(each.what);
-    // One after the other: no more than one record's bytes are in memory at once.
-    for (const storage::record_name& each : all.whole)
-        if (auto loaded = load_one(sessions, runs, engine, each); !loaded)
-            faults.push_back(each.name + ": " + loaded.error().what);
+    std::set<storage::tenant_id> full;  // whose sessions take as much as they may
+    // One after the other, the short ones first: no more than one record's bytes are in memory at
+    // once, and behind one that has no place anymore none is read.
+    for (const storage::record_name* each : loaded_in_order(all)) {
+        const bool is_session = each->name.starts_with(record_head);
+        if (is_session && full.contains(each->tenant)) {
+            faults.push_back(each->name + ": there is no place for it");
+            continue;
+        }
+        auto loaded = load_one(sessions, runs, engine, *each);
+        if (loaded) continue;
+        faults.push_back(each->name + ": " + loaded.error().what);
+        const protocol::errc code = loaded.error().code;
+        const bool is_full = code == protocol::errc::conflict || code == protocol::errc::overloaded;
+        if (is_session && is_full) full.insert(each->tenant);
+    }
     if (faults.empty()) erase_orphans(sessions, engine, all);
     return faults;
 }

@@ -295,8 +295,8 @@ record_names record_files::names(std::span<const std::string_view> heads) {
             std::uint64_t& left = shares[entry.tenant];
             if (entry.bytes > std::min(left, left_of_all)) {
                 found.damaged.push_back(
-                    {errc::out_of_space, directory_ + "/" + path +
-                                             ": its tenant's records are more than its share"});
+                    {errc::out_of_space,
+                     directory_ + "/" + path + ": its tenant's records are more than its share"});
                 continue;
             }
             left -= entry.bytes;
@@ -306,7 +306,7 @@ record_names record_files::names(std::span<const std::string_view> heads) {
         if (!name)
             found.damaged.push_back(name.error());
         else if (begins_with_any(name->name, heads))
-            found.whole.push_back(std::move(*name));
+            found.whole.push_back({name->tenant, std::move(name->name), entry.bytes});
     }
     return found;
 }

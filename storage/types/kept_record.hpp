@@ -2,6 +2,7 @@
 // A record of a higher layer that a tenant's directory keeps, such as a session of several agents.
 // Plain values.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct kept_record {
 struct record_name {
     tenant_id tenant;
     std::string name;
+    std::uint64_t file_bytes = 0;
 };
 struct record_names {
     std::vector<record_name> whole{};

@@ -148,7 +148,8 @@ class scripted_engine final : public engine::engine {
             return heads.empty();
         };
         for (const auto& [name, record] : kept)
-            if (is_wanted(record.name)) all.whole.push_back({record.tenant, record.name});
+            if (is_wanted(record.name))
+                all.whole.push_back({record.tenant, record.name, record.bytes.size()});
         return all;
     }
     storage::result<storage::kept_record> read_record(const storage::tenant_id& tenant,

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <span>
 
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -188,6 +189,32 @@ TEST(record_files, a_damaged_file_or_one_under_anothers_name_is_reported_and_the
     ASSERT_EQ(found.whole.size(), 1u);
     EXPECT_EQ(found.whole[0].name, "c");
     EXPECT_EQ(found.damaged.size(), 2u);
+}
+
+TEST(record_files, their_names_are_read_without_their_bytes_and_one_by_its_name) {
+    temp_dir dir;
+    kept in(posix_file_system(), dir.path());
+    const std::string long_name(10'000, 'n');
+    ASSERT_TRUE(in.records.write({nobody_else, "a", std::string(20'000, 'x')}));
+    ASSERT_TRUE(in.records.write({another, long_name, "y"}));
+    const record_names all = in.records.names();
+    EXPECT_TRUE(all.damaged.empty());
+    ASSERT_EQ(all.whole.size(), 2u);
+    for (const record_name& each : all.whole) {
+        const auto record = in.records.read(each.tenant, each.name);
+        ASSERT_TRUE(record);
+        EXPECT_EQ(record->bytes.size(), each.name == "a" ? 20'000u : 1u);
+        EXPECT_GT(each.file_bytes, record->bytes.size() + record->name.size());
+    }
+    EXPECT_EQ(in.records.read(another, "a").error().code, errc::not_found);
+    // What is wrong with the bytes of one is found when it is read.
+    const std::string path = dir.path() + "/" + record_path(nobody_else, "a");
+    auto file = posix_file_system().append(path);
+    ASSERT_TRUE(file);
+    ASSERT_TRUE((*file)->write(std::as_bytes(std::span("z", 1))));
+    file->reset();
+    EXPECT_EQ(in.records.names().whole.size(), 2u);
+    EXPECT_EQ(in.records.read(nobody_else, "a").error().code, errc::corrupt);
 }
 
 TEST(record_files, a_power_cut_at_any_moment_leaves_the_earlier_record_or_the_new_one) {
