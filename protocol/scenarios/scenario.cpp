@@ -26,6 +26,10 @@ bool is_word(char c) {
            c == '-';
 }
 
+std::string too_many_nodes() {
+    return "a scenario may have " + std::to_string(scenario_nodes_max) + " keys, values and lists";
+}
+
 /// Counts what a file has, before anything of it is put together. An alias costs its few bytes each
 /// time that it stands for something large.
 class node_counter final : public YAML::EventHandler {
@@ -57,10 +61,7 @@ class node_counter final : public YAML::EventHandler {
 
     void count(const YAML::Mark& at, YAML::anchor_t anchor) {
         if (anchor != YAML::NullAnchor) throw YAML::ParserException(at, no_aliases);
-        if (++nodes_ > scenario_nodes_max)
-            throw YAML::ParserException(at, "a scenario may have " +
-                                                std::to_string(scenario_nodes_max) +
-                                                " keys, values and lists");
+        if (++nodes_ > scenario_nodes_max) throw YAML::ParserException(at, too_many_nodes());
     }
     void enter(const YAML::Mark& at, YAML::anchor_t anchor) {
         count(at, anchor);
@@ -361,6 +362,10 @@ result<scenario> parse_scenario(std::string_view yaml) {
     if (yaml.size() > scenario_bytes_max)
         return fail(errc::body_too_large,
                     "a scenario may have " + std::to_string(scenario_bytes_max) + " bytes");
+    // The parser looks at all that may begin a list or a map before it tells of the first.
+    const auto begins = std::ranges::count(yaml, '[') + std::ranges::count(yaml, '{');
+    if (static_cast<std::size_t>(begins) > scenario_nodes_max)
+        return fail(errc::bad_value, "line 1: " + too_many_nodes());
     std::optional<failure> fault;
     try {
         const std::string text(yaml);

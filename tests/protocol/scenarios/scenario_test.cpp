@@ -265,6 +265,11 @@ TEST(scenario, what_is_counted_is_counted_before_it_is_put_together) {
     EXPECT_NE(nodes(scenario_nodes_max).error().what.find("missing"), std::string::npos);
     EXPECT_NE(nodes(scenario_nodes_max + 1).error().what.find("may have 20000 keys"),
               std::string::npos);
+    const auto brackets = [](std::size_t count) {
+        return parse_scenario("id: '" + std::string(count, '[') + "'\n").error().what;
+    };
+    EXPECT_EQ(brackets(scenario_nodes_max).find("may have 20000 keys"), std::string::npos);
+    EXPECT_NE(brackets(scenario_nodes_max + 1).find("may have 20000 keys"), std::string::npos);
 }
 
 TEST(scenario, anchors_and_aliases_are_refused_whatever_they_stand_for) {
