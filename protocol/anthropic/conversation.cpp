@@ -304,14 +304,24 @@ class message_reader {
     std::vector<engine::message> messages_;
 };
 
+message_kind kind_of(const json_cursor& message) {
+    const auto field = message.find("role");
+    const boost::json::value role = field ? field->value() : boost::json::value();
+    if (role == "assistant") return message_kind::of_assistant;
+    if (role == "system") return message_kind::of_system;
+    return message_kind::of_user;
+}
+
 std::vector<engine::message> parse_message_list(const json_cursor& root,
                                                 const messages_limits& limits,
                                                 left_out_names& left_out) {
     const json_cursor list = root.at("messages");
     const std::size_t count = parse_count(list, limits.messages_max);
     if (count == 0) list.fail(errc::bad_value, "at least one message is required");
+    const std::size_t newest =
+        newest_position(count, [&](std::size_t index) { return kind_of(list.item(index)); });
     message_reader reader(limits, left_out);
-    for (std::size_t i = 0; i < count && list.ok(); ++i) reader.add(list.item(i), i + 1 == count);
+    for (std::size_t i = 0; i < count && list.ok(); ++i) reader.add(list.item(i), i >= newest);
     return reader.take();
 }
 

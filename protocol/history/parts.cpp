@@ -60,10 +60,15 @@ json::value readable(const json::value& value) {
 }
 
 json::object readable_members_of(const json::value& item) {
-    json::value made = readable(item);
-    if (!made.is_object()) return {};
-    for (const std::string_view name : names_of_items) made.get_object().erase(name);
-    return std::move(made.get_object());
+    json::object made;
+    const json::object* object = item.if_object();
+    if (object == nullptr) return made;
+    for (const auto& [key, member] : *object) {
+        const std::string_view name(key.data(), key.size());
+        const bool is_name = std::ranges::find(names_of_items, name) != names_of_items.end();
+        if (!is_name && !is_opaque(name, member)) made.emplace(key, readable(member));
+    }
+    return made;
 }
 
 }  // namespace
@@ -72,6 +77,21 @@ void left_out_names::add(std::string_view name) {
     const std::string_view kept = cut_name(name);
     if (names_.size() == names_max || std::ranges::find(names_, kept) != names_.end()) return;
     names_.emplace_back(kept);
+}
+
+std::size_t newest_position(std::size_t count,
+                            const std::function<message_kind(std::size_t)>& kind_at) {
+    if (count == 0) return 0;
+    std::size_t newest = count - 1;
+    if (newest > 0 && kind_at(newest) == message_kind::of_assistant) --newest;
+    while (newest > 0 && kind_at(newest) == message_kind::of_system) --newest;
+    // Behind an answer that is done there are system texts alone.
+    if (kind_at(newest) == message_kind::of_assistant) return std::min(newest + 1, count - 1);
+    const auto is_result = [&](std::size_t index) {
+        return kind_at(index) == message_kind::result;
+    };
+    while (newest > 0 && is_result(newest) && is_result(newest - 1)) --newest;
+    return newest;
 }
 
 std::string_view medium_of(std::string_view type) noexcept {

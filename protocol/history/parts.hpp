@@ -6,6 +6,7 @@
 #include <boost/json/value.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,14 @@ struct history_position {
     left_out_names& left_out;
     bool is_newest = false;
 };
+
+/// Whose a message or item is, as far as it matters to which of them is the newest.
+enum class message_kind { of_user, of_assistant, of_system, result };
+/// The first of the `count` messages that are to be answered: the last one of a user, or all
+/// results that stand at the end. System texts may stand behind it, and what the answer begins
+/// with.
+std::size_t newest_position(std::size_t count,
+                            const std::function<message_kind(std::size_t)>& kind_at);
 
 /// "image", "audio", "video", "file": what a part of this type shows that is no text. Empty: it is
 /// of another type.

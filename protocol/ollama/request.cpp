@@ -97,17 +97,13 @@ engine::message parse_message(const json_cursor& wire, open_calls& calls,
     return {from, {engine::text_part{with_images(string_at(wire, "content"), wire, position)}}};
 }
 
-/// The first of the messages that are to be answered: the last one, or all results that stand at
-/// the end. What an answer begins with stands behind it.
-std::size_t newest_of(const json_cursor& list, std::size_t count) {
-    const auto has_role = [&](std::size_t index, std::string_view wanted) {
-        auto role = list.item(index).find("role");
-        return role && role->value() == json::string_view(wanted);
-    };
-    std::size_t newest = count == 0 ? 0 : count - 1;
-    if (newest > 0 && has_role(newest, "assistant")) --newest;
-    while (newest > 0 && has_role(newest, "tool") && has_role(newest - 1, "tool")) --newest;
-    return newest;
+message_kind kind_of(const json_cursor& message) {
+    const auto field = message.find("role");
+    const json::value role = field ? field->value() : json::value();
+    if (role == "tool") return message_kind::result;
+    if (role == "assistant") return message_kind::of_assistant;
+    if (role == "system") return message_kind::of_system;
+    return message_kind::of_user;
 }
 
 /// `format`: "json", a schema, or nothing.
@@ -175,7 +171,8 @@ ollama_request read_chat(const json_cursor& root, const ollama_limits& limits) {
     request.is_empty = count == 0;
     open_calls calls;
     left_out_names left_out;
-    const std::size_t newest = list ? newest_of(*list, count) : 0;
+    const std::size_t newest =
+        newest_position(count, [&](std::size_t index) { return kind_of(list->item(index)); });
     for (std::size_t i = 0; i < count && list->ok(); ++i)
         request.chat.messages.push_back(
             parse_message(list->item(i), calls, {left_out, i >= newest}, limits));

@@ -176,23 +176,16 @@ engine::message message_reader::read(const json_cursor& wire, bool is_newest) {
         return {engine::role::system, {engine::text_part{joined(texts)}}};
     engine::message message{engine::role::user, {}};
     for (std::string& text : texts) message.parts.push_back(engine::text_part{std::move(text)});
-    if (message.parts.empty()) message.parts.push_back(engine::text_part{});
     return message;
 }
 
-/// The first of the messages that are to be answered: the last one, or all results that stand at
-/// the end. What an answer begins with stands behind it.
-std::size_t newest_of(const json_cursor& list, std::size_t count) {
-    const auto is_from = [&](std::size_t index, std::initializer_list<const char*> roles) {
-        auto role = list.item(index).find("role");
-        return role &&
-               std::ranges::any_of(roles, [&](const char* each) { return role->value() == each; });
-    };
-    const auto is_result = [&](std::size_t index) { return is_from(index, {"tool", "function"}); };
-    std::size_t newest = count == 0 ? 0 : count - 1;
-    if (newest > 0 && is_from(newest, {"assistant"})) --newest;
-    while (newest > 0 && is_result(newest) && is_result(newest - 1)) --newest;
-    return newest;
+message_kind kind_of(const json_cursor& message) {
+    const auto field = message.find("role");
+    const boost::json::value role = field ? field->value() : boost::json::value();
+    if (role == "tool" || role == "function") return message_kind::result;
+    if (role == "assistant") return message_kind::of_assistant;
+    if (role == "system" || role == "developer") return message_kind::of_system;
+    return message_kind::of_user;
 }
 
 std::vector<engine::message> parse_message_list(const json_cursor& root, const chat_limits& limits,
@@ -200,7 +193,8 @@ std::vector<engine::message> parse_message_list(const json_cursor& root, const c
     const json_cursor list = root.at("messages");
     const std::size_t count = parse_count(list, limits.messages_max);
     if (count == 0) list.fail(errc::bad_value, "at least one message is required");
-    const std::size_t newest = newest_of(list, count);
+    const std::size_t newest =
+        newest_position(count, [&](std::size_t index) { return kind_of(list.item(index)); });
     std::vector<engine::message> messages;
     messages.reserve(count);
     message_reader reader(limits, left_out);

@@ -197,7 +197,6 @@ class conversation_builder {
         opens_ = false;
         if (from == role::user) chat_.messages.push_back({role::user, {}});
         auto& parts = from == role::user ? chat_.messages.back().parts : said().parts;
-        if (texts.empty()) texts.emplace_back();
         for (std::string& text : texts) parts.push_back(engine::text_part{std::move(text)});
     }
     void add_reasoning(const json_cursor& item) {
@@ -269,17 +268,14 @@ std::string text_arguments(std::string_view text) { return to_text(json::object{
 
 namespace {
 
-bool is_output(const json_cursor& item) {
-    auto type = item.find("type");
-    return type && type->value().is_string() && type->as_string().ends_with("_output");
-}
-
-/// The first of the items that are to be answered: the last one, or all outputs at the end.
-std::size_t newest_of(const json_cursor& input, std::size_t count) {
-    std::size_t newest = count == 0 ? 0 : count - 1;
-    while (newest > 0 && is_output(input.item(newest)) && is_output(input.item(newest - 1)))
-        --newest;
-    return newest;
+message_kind kind_of(const json_cursor& item) {
+    const auto type = item.find("type");
+    const bool has_type = type && type->value().is_string();
+    if (has_type && type->as_string().ends_with("_output")) return message_kind::result;
+    const auto field = item.find("role");
+    const json::value role = field ? field->value() : json::value();
+    if (role == "system" || role == "developer") return message_kind::of_system;
+    return message_kind::of_user;
 }
 
 }  // namespace
@@ -310,7 +306,8 @@ read_input parse_input(const json_cursor& root, const input_context& context,
         chat.check_length(*input);
     } else if (input) {
         const std::size_t count = parse_count(*input, limits.items_max);
-        const std::size_t newest = newest_of(*input, count);
+        const std::size_t newest =
+            newest_position(count, [&](std::size_t index) { return kind_of(input->item(index)); });
         for (std::size_t i = 0; i < count && input->ok(); ++i) {
             if (i == newest) chat.begin_newest();
             chat.add(input->item(i));

@@ -243,12 +243,6 @@ const language& call_texts() {
          "<|tool_call>call:ping{a:<|\"|>$<|\"|>}<tool_call|>",
          "```tool_code\nget_weather(city=\"$\", days=#)\n```",
          "get_weather(",
-         "<|tool_call_start|>[ping(a=$)]<|tool_call_end|>",
-         "<|tool_calls_section_begin|><|tool_call_begin|>functions.ping:#"
-         "<|tool_call_argument_begin|>{~}",
-         "<invoke name=\"ping\"><parameter name=\"a\">$</parameter>",
-         "<TOOLCALL>[{\"name\": \"ping\", \"arguments\": {~}}]</TOOLCALL>",
-         "<|function_call|>{\"name\": \"ping\", \"arguments\": {~}}",
          "[[[[",
          "{\"a\":{\"b\":",
          "\\\"\\\\u00e9",

@@ -1,6 +1,7 @@
 #include "tests/cost/parsers.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -162,8 +163,7 @@ void add_templates(std::vector<parser>& all) {
                  if (!parsed) return;
                  const auto messages = flatten(parsed->chat);
                  if (!messages) return;
-                 bool hit_limit = false;
-                 (void)own->render_marked({*messages, parsed->chat.tools, {}}, hit_limit);
+                 (void)own->render_marked({*messages, parsed->chat.tools, {}});
              }});
     }
 }
@@ -207,8 +207,7 @@ void add_requests(std::vector<parser>& all) {
     add("choice pattern", expressions(), [](auto pattern) {
         static const std::string said(20'000, 'a');
         const auto made = wire::scenarios::choice_pattern::compile(pattern);
-        semantic::storage::work_budget budget;
-        return made ? made->last_choice(said, budget) : std::string();
+        return made ? made->last_choice(said) : std::string();
     });
     add("live message", native_bodies(), [](auto b) {
         wire::live::dialogue client;
@@ -243,8 +242,17 @@ std::vector<parser> parsers() {
              for (std::size_t at = 0; at < said.size(); at += 4)
                  (void)matcher.push(said.substr(at, 4));
          }}};
-    for (const call_format format : call_formats())
-        all.push_back({"calls, " + std::string(name_of(format)), &call_texts(), calls(format)});
+    constexpr std::array formats{std::pair{"calls, hermes", call_format::hermes},
+                                 std::pair{"calls, qwen", call_format::qwen_xml},
+                                 std::pair{"calls, glm", call_format::glm},
+                                 std::pair{"calls, llama3", call_format::llama3},
+                                 std::pair{"calls, mistral", call_format::mistral},
+                                 std::pair{"calls, deepseek", call_format::deepseek},
+                                 std::pair{"calls, harmony", call_format::harmony},
+                                 std::pair{"calls, functiongemma", call_format::function_gemma},
+                                 std::pair{"calls, gemma4", call_format::gemma4},
+                                 std::pair{"calls, tool_code", call_format::tool_code}};
+    for (const auto& [name, format] : formats) all.push_back({name, &call_texts(), calls(format)});
     add_requests(all);
     add_templates(all);
     return all;

@@ -161,6 +161,25 @@ TEST(histories, a_picture_is_refused_in_the_newest_message_and_told_by_a_line_be
               "user: [See\n[image left out]\n[image left out]]\nuser: [Go on.]\n");
 }
 
+TEST(histories, system_texts_behind_a_message_leave_it_the_newest) {
+    const std::string no_image = "Could not process image: this model takes text only";
+    const std::string block = R"({"role":"user","content":[{"type":"image","source":{}}]})";
+    const std::string part = R"({"role":"user","content":[{"type":"image_url"}]})";
+    const std::string item = R"({"role":"user","content":[{"type":"input_image"}]})";
+    const std::string images = R"({"role":"user","content":"","images":["AA=="]})";
+    const std::string system = R"(,{"role":"system","content":"Plan mode is on."})";
+    const std::string said = R"(,{"role":"assistant","content":"Yes."})";
+    for (const std::string& behind : {system, system + system}) {
+        EXPECT_EQ(message(block + behind), "messages.0.content.0: " + no_image);
+        EXPECT_EQ(chat(part + behind), "messages.0.content.0: " + no_image);
+        EXPECT_EQ(response(item + behind), "input.0.content.0: " + no_image);
+        EXPECT_EQ(ollama_chat(images + behind), "messages.0.images: " + no_image);
+        for (const std::string& told : {message(block + said + behind), chat(part + said + behind),
+                                        ollama_chat(images + said + behind)})
+            EXPECT_TRUE(told.starts_with("user: [[image left out]]\nassistant: [Yes.]")) << told;
+    }
+}
+
 TEST(histories, parts_of_unknown_types_are_left_out_unless_the_newest_message_has_no_other) {
     const std::string unknown = R"({"type":"hologram","x":1})";
     const std::string only = R"({"role":"user","content":[)" + unknown + "]}";
