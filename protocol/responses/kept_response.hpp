@@ -51,7 +51,7 @@ std::string named_items_text(const boost::json::value& input, const referenced_i
                              id_maker& ids, storage::work_budget* budget);
 /// The items of one list behind those of another; both are texts of JSON arrays.
 std::string joined_items(std::string first, std::string_view second);
-/// What the response said, as a list: without a call that its end has cut.
+/// What the response said, as a list; a call that its end has cut is in it, as clients have it.
 std::string said_items_text(const boost::json::object& response);
 /// All that was asked and said, the oldest response first, as a list. Errors: bad_value, when one
 /// cannot be read.
