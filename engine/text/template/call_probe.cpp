@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/text/output/output_parser.hpp"
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 namespace semantic::engine {
 

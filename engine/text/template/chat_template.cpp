@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/text/template/fit/conversation_fit.hpp"
+#include "engine/text/template/conversation_fit.hpp"
+#include "engine/text/template/family_choice.hpp"
 #include "engine/text/template/own_template.hpp"
-#include "engine/text/template/source/family_choice.hpp"
 #include "engine/text/template/source/template_source.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"

@@ -11,7 +11,7 @@
 
 #include "engine/text/jinja/values/marked_text.hpp"
 #include "engine/text/output/answer_format.hpp"
-#include "engine/text/template/fit/template_shape.hpp"
+#include "engine/text/template/probe/template_shape.hpp"
 #include "engine/types/conversation.hpp"
 #include "storage/types/errc.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "engine/text/jinja/values/parse_json.hpp"
 #include "engine/text/template/call_probe.hpp"
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 #include "engine/text/template/sampled_turn_places.hpp"
 #include "engine/text/template/template_parts.hpp"
 

@@ -5,9 +5,9 @@
 
 #include "engine/text/jinja/values/parse_json.hpp"
 #include "engine/text/output/json_text.hpp"
+#include "engine/text/template/schema/typescript_type.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "engine/text/template/template_parts.hpp"
-#include "engine/text/template/typescript_type.hpp"
 
 namespace semantic::engine {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 namespace semantic::engine {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/text/template/own_template.hpp"
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 namespace semantic::engine {
 namespace {

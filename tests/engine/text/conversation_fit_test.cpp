@@ -1,6 +1,6 @@
 // Histories that a template has no place for: they are told in the nearest shape that it renders.
 
-#include "engine/text/template/fit/conversation_fit.hpp"
+#include "engine/text/template/conversation_fit.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

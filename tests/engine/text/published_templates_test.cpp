@@ -13,7 +13,7 @@
 #include "engine/text/template/call_probe.hpp"
 #include "engine/text/template/chat_template.hpp"
 #include "engine/text/template/own_template.hpp"
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "tests/engine/text/family_sources.hpp"
 #include "tests/engine/text/golden_files.hpp"

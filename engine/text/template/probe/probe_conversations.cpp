@@ -1,4 +1,4 @@
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 #include <string>
 

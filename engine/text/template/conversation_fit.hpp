@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/text/template/fit/template_shape.hpp"
+#include "engine/text/template/probe/template_shape.hpp"
 #include "engine/text/template/template_families.hpp"
 #include "storage/types/errc.hpp"
 

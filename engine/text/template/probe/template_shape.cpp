@@ -1,8 +1,8 @@
-#include "engine/text/template/fit/template_shape.hpp"
+#include "engine/text/template/probe/template_shape.hpp"
 
 #include <initializer_list>
 
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 namespace semantic::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/text/template/fit/conversation_fit.hpp"
+#include "engine/text/template/conversation_fit.hpp"
 
 #include <algorithm>
 #include <array>

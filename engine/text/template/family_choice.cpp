@@ -1,10 +1,10 @@
-#include "engine/text/template/source/family_choice.hpp"
+#include "engine/text/template/family_choice.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
 
-#include "engine/text/template/probe_conversations.hpp"
+#include "engine/text/template/probe/probe_conversations.hpp"
 
 namespace semantic::engine {
 

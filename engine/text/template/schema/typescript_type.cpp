@@ -1,4 +1,4 @@
-#include "engine/text/template/typescript_type.hpp"
+#include "engine/text/template/schema/typescript_type.hpp"
 
 #include <algorithm>
 #include <limits>
