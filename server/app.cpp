@@ -30,6 +30,8 @@ using clock = std::chrono::steady_clock;
 
 // Of each kind of work one thread is never one tenant's; compute has its own threads.
 constexpr std::size_t worker_count = 3;
+// A long job has a tenth of a core beside a thread that makes answers.
+constexpr int long_job_niceness = 10;
 // Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
 constexpr std::size_t transfer_count = 3;
 // For the last bytes of cut answers to leave after the engine has ended them.
@@ -74,7 +76,7 @@ app::app(app_options options)
     : options_(std::move(options)),
       context_(options_.settings.io_threads),
       short_jobs_(worker_count, worker_count - 1),
-      long_jobs_(worker_count, worker_count - 1),
+      long_jobs_(worker_count, worker_count - 1, long_job_niceness),
       transfers_(transfer_count, transfer_count - 1),
       slots_(options_.limits, needs_key(options_.settings)),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),

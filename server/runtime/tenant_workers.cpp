@@ -1,9 +1,11 @@
 #include "server/runtime/tenant_workers.hpp"
 
+#include <sys/resource.h>
+
 namespace semantic::server {
 
-tenant_workers::tenant_workers(std::size_t thread_count, std::size_t tenant_max)
-    : tenant_max_(tenant_max) {
+tenant_workers::tenant_workers(std::size_t thread_count, std::size_t tenant_max, int niceness)
+    : tenant_max_(tenant_max), niceness_(niceness) {
     threads_.reserve(thread_count);
     try {
         while (threads_.size() < thread_count) threads_.emplace_back([this] { serve(); });
@@ -53,6 +55,7 @@ void tenant_workers::post(const std::string& tenant, job work) {
 }
 
 void tenant_workers::serve() {
+    if (niceness_ != 0) setpriority(PRIO_PROCESS, 0, niceness_);  // of this thread alone
     std::unique_lock lock(mutex_);
     for (;;) {
         has_work_.wait(lock, [this] {

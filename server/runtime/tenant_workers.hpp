@@ -26,9 +26,10 @@ namespace semantic::server {
 
 class tenant_workers {
   public:
-    /// `tenant_max`: threads of one tenant at once, 1 to `thread_count`. Throws std::system_error
-    /// where a thread is refused; none is left then.
-    tenant_workers(std::size_t thread_count, std::size_t tenant_max);
+    /// `tenant_max`: threads of one tenant at once, 1 to `thread_count`. `niceness`: of the
+    /// threads, so that long work leaves the processor to answers that are being made. Throws
+    /// std::system_error where a thread is refused; none is left then.
+    tenant_workers(std::size_t thread_count, std::size_t tenant_max, int niceness = 0);
     /// Waits for what runs; what has not begun is dropped.
     ~tenant_workers();
     tenant_workers(const tenant_workers&) = delete;
@@ -82,6 +83,7 @@ class tenant_workers {
 
     boost::asio::execution_context context_;  // for Asio's bookkeeping alone
     const std::size_t tenant_max_;
+    const int niceness_;
     std::mutex mutex_;  // guards what follows
     std::condition_variable has_work_;
     queues queues_;                      // of tenants that have work here

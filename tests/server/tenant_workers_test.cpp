@@ -11,6 +11,7 @@
 #include <atomic>
 #include <future>
 #include <latch>
+#include <sys/resource.h>
 
 #include "server/runtime/workers.hpp"
 #include "tests/server/test_server.hpp"
@@ -22,6 +23,18 @@ using namespace std::chrono_literals;
 using tests::http_client;
 using tests::http_reply;
 using tests::post;
+
+TEST(tenant_workers, threads_of_long_jobs_leave_the_processor_to_others) {
+    const int own = getpriority(PRIO_PROCESS, 0);
+    for (const int niceness : {0, 10}) {
+        tenant_workers workers(2, 1, niceness);
+        std::promise<int> seen;
+        net::post(workers.get_executor("any"),
+                  [&] { seen.set_value(getpriority(PRIO_PROCESS, 0)); });
+        EXPECT_EQ(seen.get_future().get(), niceness == 0 ? own : niceness);
+    }
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), own) << "of this thread";
+}
 
 TEST(tenant_workers, one_tenants_long_jobs_hold_up_no_other_tenants) {
     tenant_workers workers(3, 2);
