@@ -4,7 +4,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/strand.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -32,6 +31,8 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t worker_count = 3;
 // A long job has a tenth of a core beside a thread that makes answers.
 constexpr int long_job_niceness = 10;
+// Each may take as much memory as several bodies.
+constexpr std::size_t large_job_count = 2;
 // Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
 constexpr std::size_t transfer_count = 3;
 // For the last bytes of cut answers to leave after the engine has ended them.
@@ -77,6 +78,7 @@ app::app(app_options options)
       context_(options_.settings.io_threads),
       short_jobs_(worker_count, worker_count - 1),
       long_jobs_(worker_count, worker_count - 1, long_job_niceness),
+      large_jobs_(large_job_count, 1, long_job_niceness),
       transfers_(transfer_count, transfer_count - 1),
       slots_(options_.limits, needs_key(options_.settings)),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
@@ -102,9 +104,9 @@ app::app(app_options options)
                 probe_,
                 stopping_,
                 own_workers(),
-                net::make_strand(long_jobs_.get_executor("server")),
                 short_jobs_,
                 long_jobs_,
+                large_jobs_,
                 transfers_,
                 slots_,
                 sockets_,
@@ -146,6 +148,7 @@ app::~app() {
     switcher_.join();
     short_jobs_.join();
     long_jobs_.join();
+    large_jobs_.join();
     transfers_.join();
     context_.destroy_waiting();
 }

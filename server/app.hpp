@@ -116,6 +116,7 @@ class app {
     context context_;
     tenant_workers short_jobs_;  // parses, looks at what is kept; the drain
     tenant_workers long_jobs_;   // what takes longer, so that short jobs need not wait for it
+    tenant_workers large_jobs_;  // what takes memory, too: of a tenant's one at a time
     tenant_workers transfers_;   // agents' files on their way out
     shared_slots slots_;
     socket_checks sockets_;

@@ -33,6 +33,7 @@ struct session_client {
     storage::tenant_id tenant;
     std::string request_id;                  // for the log
     engine_lease engine;                     // of the request
+    boost::asio::any_io_executor workers;    // where its long work runs
     std::shared_ptr<key_account> account{};  // that pays; or null
 };
 

@@ -179,7 +179,7 @@ net::awaitable<protocol::result<std::string>> scenario_run::run() {
         if (!done) co_return done.error();
     }
     auto state = [&] { return state_of(of_.with, of_.tenant, *what_); };
-    const scenarios::run_state over = co_await run_on(of_.with.workers, state);
+    const scenarios::run_state over = co_await run_on(of_.workers, state);
     if (!over.came)
         co_return fail(errc::conflict, "a session of the run was deleted before its end");
     co_return scenarios::run_complete_event(what_->id, *over.came);
@@ -204,7 +204,7 @@ net::awaitable<protocol::result<void>> scenario_run::take(const scenarios::phase
     auto begun = session_of(which);
     if (!begun) {
         auto open = [&] { return opened(which); };
-        auto made = co_await run_on(of_.with.workers, open);
+        auto made = co_await run_on(of_.workers, open);
         if (!made) co_return made.error();
         begun = std::move(*made);
     }
@@ -252,7 +252,7 @@ net::awaitable<protocol::result<void>> scenario_run::erase_memories(const sessio
         if (!co_await become_idle(of_.link, is_idle))
             co_return fail(errc::conflict, "an agent of the run works");
         auto erase = [&] { return of_.engine->erase(agent); };
-        auto erased = co_await run_on(of_.with.workers, erase);
+        auto erased = co_await run_on(of_.workers, erase);
         if (!erased && erased.error().code != storage::errc::not_found)
             co_return protocol::from_storage(erased.error());
     }

@@ -181,7 +181,7 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
     if (!send_) co_return protocol::result<void>();
     // Whoever is told of the turn finds it there after a restart.
     auto keep = [&] { return keep_session(sessions_, *of_.engine, of_.tenant, id_); };
-    auto kept = co_await run_on(of_.with.workers, keep);
+    auto kept = co_await run_on(of_.workers, keep);
     if (!kept) co_return kept.error();
     // The turn was taken, whether or not its client is still there to hear of it.
     co_await send_(std::move(*event));

@@ -61,7 +61,7 @@ net::awaitable<protocol::result<void>> keep(const services& with, const request&
                                             const storage::tenant_id& tenant,
                                             const std::string& id) {
     auto work = [&] { return keep_session(with.sessions, *incoming.engine, tenant, id); };
-    co_return co_await run_on(with.workers, work);
+    co_return co_await run_on(choose_workers(with, incoming, job_length::long_job), work);
 }
 
 /// The reply to what has changed the session, or did before, when that lasts.
@@ -93,8 +93,13 @@ net::awaitable<reply> once(const services& with, const request& incoming, const 
 }
 
 session_client client_of(const answer_context& of) {
-    return {of.with,        of.client,          tenant_of(of.incoming),
-            of.incoming.id, of.incoming.engine, account_of(of.incoming)};
+    return {of.with,
+            of.client,
+            tenant_of(of.incoming),
+            of.incoming.id,
+            of.incoming.engine,
+            choose_workers(of.with, of.incoming, job_length::long_job),
+            account_of(of.incoming)};
 }
 
 /// What is asked of a session, and what its reply is made of.
@@ -289,7 +294,8 @@ std::vector<std::string> session_statuses(const services& with, const storage::t
 net::awaitable<reply> get_sessions(const services& with, const request& incoming, client_link&) {
     const storage::tenant_id tenant = tenant_of(incoming);
     auto make = [&] { return coordination::sessions_body(session_statuses(with, tenant)); };
-    co_return json_response(co_await run_on(with.workers, make));
+    co_return json_response(
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
 }
 
 response get_session(const services& with, const request& incoming) {
@@ -319,7 +325,7 @@ net::awaitable<reply> get_session_messages(const services& with, const request& 
             from += lines->size();
         }
     };
-    auto body = co_await run_on(with.workers, make);
+    auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), make);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(std::move(*body));
 }
@@ -332,7 +338,7 @@ net::awaitable<reply> get_session_votes(const services& with, const request& inc
         if (!now) return now.error();
         return coordination::votes_body(*now);
     };
-    auto body = co_await run_on(with.workers, make);
+    auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), make);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(std::move(*body));
 }
@@ -401,7 +407,7 @@ net::awaitable<reply> post_sessions(const services& with, const request& incomin
             with.sessions.remove(std::move(*taken));
             return true;
         };
-        co_await run_on(with.workers, undo);
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), undo);
         co_return error_response(incoming, kept.error());
     }
     response created = json_response(std::move(prepared->body));
@@ -436,7 +442,7 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
         auto erased = erase_all(*incoming.engine, agents);
         return erased ? drop_session(with.sessions, *incoming.engine, tenant, id) : erased;
     };
-    auto erased = co_await run_on(with.workers, erase);
+    auto erased = co_await run_on(choose_workers(with, incoming, job_length::long_job), erase);
     if (!erased) {
         { const auto stays = std::move(*taken); }
         // Some of its record may be gone.
@@ -447,7 +453,7 @@ net::awaitable<reply> delete_session(const services& with, const request& incomi
         gone = nullptr;
         return true;
     };
-    co_await run_on(with.workers, std::move(destroy));
+    co_await run_on(choose_workers(with, incoming, job_length::long_job), std::move(destroy));
     co_return no_content();
 }
 
@@ -504,7 +510,7 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
                 found.push_back(info.id);
         return found;
     };
-    const auto agents = co_await run_on(with.workers, find);
+    const auto agents = co_await run_on(choose_workers(with, incoming, job_length::long_job), find);
     auto is_idle = [&] {
         return std::ranges::none_of(agents, [&](const storage::agent_id& each) {
             auto info = incoming.engine->inspect(each);
@@ -522,7 +528,7 @@ net::awaitable<reply> delete_prefix_caches(const services& with, const request& 
         }
         return erase_all(*incoming.engine, agents);
     };
-    auto erased = co_await run_on(with.workers, erase);
+    auto erased = co_await run_on(choose_workers(with, incoming, job_length::long_job), erase);
     if (!erased) co_return error_response(incoming, erased.error());
     co_return no_content();
 }

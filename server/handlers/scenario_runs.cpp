@@ -50,7 +50,7 @@ net::awaitable<protocol::result<scenarios::scenario>> wanted_scenario(
             if (each.id == incoming.parameter) return std::move(each);
         return fail(errc::not_found, "Scenario " + incoming.parameter + " not found");
     };
-    co_return co_await run_on(with.workers, find);
+    co_return co_await run_on(choose_workers(with, incoming, job_length::long_job), find);
 }
 
 /// Takes what is left of the run. Requires: `driven` is this one.
@@ -62,8 +62,13 @@ net::awaitable<reply> drive(const answer_context& of, const run_registry::driven
         if (driven.is_stopped()) co_return false;
         co_return co_await writer.write(events);
     };
-    const session_client asker{of.with,        of.client,          tenant_of(of.incoming),
-                               of.incoming.id, of.incoming.engine, account_of(of.incoming)};
+    const session_client asker{of.with,
+                               of.client,
+                               tenant_of(of.incoming),
+                               of.incoming.id,
+                               of.incoming.engine,
+                               choose_workers(of.with, of.incoming, job_length::long_job),
+                               account_of(of.incoming)};
     scenario_run run(asker, what, wanted.what, wanted.how, send);
     auto last = co_await run.run();
     if (of.client.is_gone()) co_return std::nullopt;
@@ -108,7 +113,8 @@ net::awaitable<reply> post_scenario_run(const services& with, const request& inc
     auto driven = with.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
     auto keep = [&] { return keep_run(*incoming.engine, tenant, *known); };
-    if (auto kept = co_await run_on(with.workers, keep); !kept) {
+    if (auto kept = co_await run_on(choose_workers(with, incoming, job_length::long_job), keep);
+        !kept) {
         with.runs.remove(std::move(*driven));
         co_return error_response(incoming, kept.error());
     }
@@ -130,7 +136,8 @@ net::awaitable<reply> get_runs(const services& with, const request& incoming, cl
         for (const auto& each : with.runs.all(tenant)) all.push_back(state_of(with, tenant, *each));
         return scenarios::runs_body(all);
     };
-    co_return json_response(co_await run_on(with.workers, make));
+    co_return json_response(
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
 }
 
 net::awaitable<reply> get_run(const services& with, const request& incoming, client_link&) {
@@ -138,7 +145,8 @@ net::awaitable<reply> get_run(const services& with, const request& incoming, cli
     auto found = with.runs.find(tenant, incoming.parameter);
     if (!found) co_return error_response(incoming, found.error());
     auto make = [&] { return scenarios::run_body(state_of(with, tenant, **found)); };
-    co_return json_response(co_await run_on(with.workers, make));
+    co_return json_response(
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
 }
 
 net::awaitable<reply> post_run_resume(const services& with, const request& incoming,
@@ -148,7 +156,7 @@ net::awaitable<reply> post_run_resume(const services& with, const request& incom
     if (!found) co_return error_response(incoming, found.error());
     const run_registry::known_run known = *found;
     auto parse = [&] { return parse_wanted(known->request, with); };
-    auto wanted = co_await run_on(with.workers, parse);
+    auto wanted = co_await run_on(choose_workers(with, incoming, job_length::long_job), parse);
     if (!wanted) co_return error_response(incoming, wanted.error());
     auto driven = with.runs.begin(tenant, known->id);
     if (!driven) co_return error_response(incoming, driven.error());
@@ -174,7 +182,7 @@ net::awaitable<reply> delete_run(const services& with, const request& incoming, 
     auto driven = with.runs.begin(tenant, incoming.parameter);
     if (!driven) co_return error_response(incoming, driven.error());
     auto drop = [&] { return drop_run(*incoming.engine, tenant, incoming.parameter); };
-    auto dropped = co_await run_on(with.workers, drop);
+    auto dropped = co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, dropped.error());
     with.runs.remove(std::move(*driven));
     response empty;

@@ -15,6 +15,7 @@ std::string tenant_of(const request& incoming) { return incoming.credential.valu
 
 boost::asio::any_io_executor choose_workers(const services& with, const request& incoming,
                                             job_length length) {
+    if (length == job_length::large_job) return with.large_jobs.get_executor(tenant_of(incoming));
     const bool is_long = length == job_length::long_job || incoming.body.size() > long_body_bytes;
     return (is_long ? with.long_jobs : with.short_jobs).get_executor(tenant_of(incoming));
 }

@@ -9,8 +9,9 @@
 namespace semantic::server {
 
 enum class job_length {
-    by_body,   // long where the body is
-    long_job,  // whatever the body: files are written, all of a tenant's memories are looked at
+    by_body,    // long where the body is
+    long_job,   // whatever the body: files are written, all of a tenant's memories are looked at
+    large_job,  // takes as much memory as several bodies: of a tenant's one at a time
 };
 
 /// The queue of the request's tenant, among its short jobs or, on threads of their own, its long

@@ -50,12 +50,10 @@ struct services {
     // For work of more than a millisecond that is no engine request, and that no tenant asks for;
     // else see choose_workers().
     boost::asio::any_io_executor workers;
-    /// One piece of work at a time, on a worker: what clients may ask for often, takes long and is
-    /// no answer, so that it never has all workers.
-    boost::asio::any_io_executor one_worker;
     tenant_workers& short_jobs;
     tenant_workers& long_jobs;
-    tenant_workers& transfers;  // for agents' files, which wait for their client
+    tenant_workers& large_jobs;  // of a tenant's one at a time: they take memory
+    tenant_workers& transfers;   // for agents' files, which wait for their client
     shared_slots& slots;
     socket_checks& sockets;
     turns_in_flight& turns;

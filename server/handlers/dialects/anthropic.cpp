@@ -149,7 +149,10 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
             incoming.body, limits_of(with),
             [&thread](const std::string& id) { return thread.tools_of(id); });
     };
-    // One after the other: each may take as much memory as its body has bytes, several times.
+    // Of a tenant's long ones one after the other: each may take as much memory as its body has
+    // bytes, several times.
+    const job_length length =
+        incoming.body.size() > parse_here_bytes_max ? job_length::large_job : job_length::by_body;
     auto count = [&]() -> protocol::result<int> {
         const auto parsed = parse();
         if (!parsed) return parsed.error();
@@ -158,7 +161,8 @@ net::awaitable<reply> post_count_tokens(const services& with, const request& inc
         if (!tokens) return public_fault(incoming, tokens.error());
         return *tokens;
     };
-    const auto tokens = co_await run_on(with.one_worker, count);
+    const auto tokens =
+        co_await run_on(choose_workers(with, incoming, length), count, incoming.gone);
     if (incoming.drop_body) incoming.drop_body();
     if (!tokens) co_return error_response(incoming, tokens.error());
     co_return json_response(anthropic::count_tokens_body(*tokens));

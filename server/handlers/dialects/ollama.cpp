@@ -44,13 +44,14 @@ ollama::listed_model listed(const described_model& model) {
             .vocabulary = info.vocabulary};
 }
 
-net::awaitable<std::vector<ollama::listed_model>> list_models(const services& with) {
+net::awaitable<std::vector<ollama::listed_model>> list_models(const services& with,
+                                                              const request& incoming) {
     auto read = [&] {
         std::vector<ollama::listed_model> all;
         for (const described_model& each : describe_models(with)) all.push_back(listed(each));
         return all;
     };
-    co_return co_await run_on(with.workers, read);
+    co_return co_await run_on(choose_workers(with, incoming), read);
 }
 
 response reply_with(const request& to, protocol::result<std::string> body) {
@@ -98,13 +99,13 @@ net::awaitable<reply> post_ollama_generate(const services& with, const request& 
 
 net::awaitable<reply> get_ollama_tags(const services& with, const request& incoming, client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    co_return json_response(ollama::tags_body(co_await list_models(with)));
+    co_return json_response(ollama::tags_body(co_await list_models(with, incoming)));
 }
 
 net::awaitable<reply> get_ollama_running(const services& with, const request& incoming,
                                          client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
-    co_return json_response(ollama::running_body(co_await list_models(with)));
+    co_return json_response(ollama::running_body(co_await list_models(with, incoming)));
 }
 
 net::awaitable<reply> post_ollama_show(const services& with, const request& incoming,
@@ -113,7 +114,7 @@ net::awaitable<reply> post_ollama_show(const services& with, const request& inco
     auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
     auto name = co_await parse_body(with, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
-    const auto models = co_await list_models(with);
+    const auto models = co_await list_models(with, incoming);
     co_return reply_with(incoming, ollama::show_body(models, *name));
 }
 
@@ -123,7 +124,7 @@ net::awaitable<reply> post_ollama_pull(const services& with, const request& inco
     auto parse = [&] { return ollama::parse_model_name(incoming.body, limits_of(with)); };
     auto name = co_await parse_body(with, incoming, parse);
     if (!name) co_return error_response(incoming, name.error());
-    const auto models = co_await list_models(with);
+    const auto models = co_await list_models(with, incoming);
     if (ollama::find(models, *name) == nullptr) {
         protocol::failure none = ollama::no_model(*name);
         none.what += "; this server fetches no models, it lists those in its models-dir";

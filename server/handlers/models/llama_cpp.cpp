@@ -4,6 +4,7 @@
 
 #include "protocol/llama_cpp.hpp"
 #include "server/handlers/models/models.hpp"
+#include "server/http/request_workers.hpp"
 #include "server/runtime/version.hpp"
 #include "server/runtime/workers.hpp"
 
@@ -13,20 +14,20 @@ namespace {
 
 using reply = std::optional<response>;
 
-net::awaitable<protocol::model_card> loaded_card(const services& with) {
+net::awaitable<protocol::model_card> loaded_card(const services& with, const request& incoming) {
     auto read = [&] { return describe_models(with).front().card; };  // what runs comes first
-    co_return co_await run_on(with.workers, read);
+    co_return co_await run_on(choose_workers(with, incoming), read);
 }
 
 }  // namespace
 
-net::awaitable<reply> get_props(const services& with, const request&, client_link&) {
-    const protocol::model_card loaded = co_await loaded_card(with);
+net::awaitable<reply> get_props(const services& with, const request& incoming, client_link&) {
+    const protocol::model_card loaded = co_await loaded_card(with, incoming);
     co_return json_response(protocol::props_body(loaded, with.settings.max_batch, server_version));
 }
 
 net::awaitable<reply> get_slots(const services& with, const request& incoming, client_link&) {
-    const protocol::model_card loaded = co_await loaded_card(with);
+    const protocol::model_card loaded = co_await loaded_card(with, incoming);
     const auto running = incoming.engine->probe().running.load();
     const int slots = with.settings.max_batch;
     co_return json_response(protocol::slots_body(

@@ -7,6 +7,7 @@
 #include "protocol/models.hpp"
 #include "protocol/wire/public_text.hpp"
 #include "server/http/middleware.hpp"
+#include "server/http/request_workers.hpp"
 #include "server/runtime/workers.hpp"
 
 namespace semantic::server {
@@ -102,14 +103,14 @@ net::awaitable<reply> get_models(const services& with, const request& incoming, 
     protocol::models_query query{incoming.query("limit"), incoming.query("after_id"),
                                  incoming.query("before_id"), incoming.query("client_version")};
     auto read = [&] { return cards(with); };
-    const auto all = co_await run_on(with.workers, read);
+    const auto all = co_await run_on(choose_workers(with, incoming), read);
     co_return reply_with(incoming, protocol::models_body(all, query));
 }
 
 net::awaitable<reply> get_model(const services& with, const request& incoming, client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
     auto read = [&] { return cards(with); };
-    const auto all = co_await run_on(with.workers, read);
+    const auto all = co_await run_on(choose_workers(with, incoming), read);
     co_return reply_with(incoming, protocol::model_body(all, incoming.parameter));
 }
 

@@ -125,7 +125,8 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
         return parsed;
     };
     if (!is_long) co_return finish(read());
-    auto parsed = co_await run_on(with.workers, read);
+    auto parsed =
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), read, incoming.gone);
     co_return finish(std::move(parsed));
 }
 

@@ -37,10 +37,10 @@ net::awaitable<protocol::result<protocol::responses::response_request>> parse_as
 /// Runs `read`, which reads texts of JSON of so many bytes: here where they are short, else where
 /// it keeps nobody waiting but those who read such texts too.
 template <class Read>
-net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& with, std::size_t bytes,
-                                                      Read read) {
+net::awaitable<std::invoke_result_t<Read&>> read_kept(const services& with, const request& incoming,
+                                                      std::size_t bytes, Read read) {
     if (bytes <= parse_here_bytes_max) co_return read();
-    co_return co_await run_on(with.one_worker, read);
+    co_return co_await run_on(choose_workers(with, incoming, job_length::large_job), read);
 }
 
 /// What a reply of so many bytes holds until it is sent. Errors: overloaded, when clients that read
@@ -54,7 +54,7 @@ net::awaitable<std::optional<response>> reply_with_kept(const services& with,
                                                         Read read) {
     auto share = co_await take_reply_share(with, bytes);
     if (!share) co_return error_response(incoming, share.error());
-    protocol::result<std::string> body = co_await read_kept(with, bytes, read);
+    protocol::result<std::string> body = co_await read_kept(with, incoming, bytes, read);
     if (!body) co_return error_response(incoming, body.error());
     response reply = json_response(std::move(*body));
     reply.share = std::move(*share);
@@ -100,7 +100,8 @@ class response_keeping final : public before_end {
         auto keep = [this] {
             return keep_as_it_stands(with_, incoming_, question_, made_.response());
         };
-        const storage::result<void> kept = co_await run_on(with_.workers, keep);
+        const storage::result<void> kept =
+            co_await run_on(choose_workers(with_, incoming_, job_length::long_job), keep);
         if (kept) co_return;
         log_event(log_level::warning, incoming_.who(), "response not kept: " + kept.error().what);
         last = made_.not_kept(std::move(last));

@@ -140,7 +140,8 @@ class job_keeping final : public before_end {
     explicit job_keeping(background_job& job) : job_(job) {}
     net::awaitable<void> run(std::string& last) override {
         auto keep_now = [this] { return keep(job_); };
-        const storage::result<void> kept = co_await run_on(job_.with.workers, keep_now);
+        const storage::result<void> kept = co_await run_on(
+            choose_workers(job_.with, job_.incoming, job_length::long_job), keep_now);
         if (kept) co_return;
         log_event(log_level::warning, job_.incoming.who(),
                   "response not kept: " + kept.error().what);
@@ -241,7 +242,8 @@ net::awaitable<reply> answer_in_background(const services& with, const request& 
     run_sink(*job->run, job->stream).show(job->stream.on_queued());
     // What a restart would find of it.
     auto keep_now = [&] { return keep(*job); };
-    const storage::result<void> kept = co_await run_on(with.workers, keep_now);
+    const storage::result<void> kept =
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), keep_now);
     if (!kept) {
         ending at_once(*job);
         with.responses.background.remove(tenant_of(incoming), id);

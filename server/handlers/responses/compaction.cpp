@@ -58,7 +58,7 @@ net::awaitable<reply> post_compact(const services& with, const request& incoming
     if (auto refused = refuse_other_model(with, incoming, parsed->model)) co_return refused;
 
     auto gather = [&] { return users_messages(with, incoming, *parsed); };
-    auto messages = co_await run_on(with.workers, gather);
+    auto messages = co_await run_on(choose_workers(with, incoming, job_length::large_job), gather);
     if (!messages) co_return error_response(incoming, messages.error());
     protocol::id_maker ids(random_bits);
     parsed->max_tokens = std::min(parsed->max_tokens, responses::summary_tokens_max);

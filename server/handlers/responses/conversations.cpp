@@ -37,7 +37,7 @@ response not_found(const request& incoming, const std::string& id) {
 template <class Parse>
 net::awaitable<std::invoke_result_t<Parse&>> parse(const services& with, const request& incoming,
                                                    Parse read) {
-    auto parsed = co_await read_kept(with, incoming.body.size(), read);
+    auto parsed = co_await read_kept(with, incoming, incoming.body.size(), read);
     if (incoming.drop_body) incoming.drop_body();
     co_return parsed;
 }
@@ -52,7 +52,7 @@ net::awaitable<reply> change(const services& with, const request& incoming, std:
         if (!changed) return changed.error();
         return answer(**changed);
     };
-    const auto body = co_await run_on(with.workers, write);
+    const auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), write);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(*body);
 }
@@ -78,7 +78,7 @@ net::awaitable<reply> post_conversations(const services& with, const request& in
         if (!kept) return protocol::from_storage(kept.error());
         return body;
     };
-    const auto body = co_await run_on(with.workers, write);
+    const auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), write);
     if (!body) co_return error_response(incoming, body.error());
     co_return json_response(*body);
 }
@@ -109,7 +109,8 @@ net::awaitable<reply> delete_conversation(const services& with, const request& i
         return drop_conversation(with.responses.conversations, *incoming.engine,
                                  tenant_of(incoming), incoming.parameter);
     };
-    const storage::result<bool> dropped = co_await run_on(with.workers, drop);
+    const storage::result<bool> dropped =
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped) co_return not_found(incoming, incoming.parameter);
     co_return json_response(responses::deleted_conversation_body(incoming.parameter));

@@ -120,7 +120,8 @@ net::awaitable<reply> delete_response(const services& with, const request& incom
     auto drop = [&] {
         return drop_response(with.responses.stored, *incoming.engine, tenant, incoming.parameter);
     };
-    const storage::result<bool> dropped = co_await run_on(with.workers, drop);
+    const storage::result<bool> dropped =
+        co_await run_on(choose_workers(with, incoming, job_length::long_job), drop);
     if (!dropped) co_return error_response(incoming, public_fault(incoming, dropped.error()));
     if (!*dropped && !run) co_return not_found(incoming);
     co_return json_response(responses::deleted_body(incoming.parameter));
@@ -138,7 +139,7 @@ net::awaitable<reply> post_response_cancel(const services& with, const request& 
     if (!kept) co_return not_found(incoming);
     // Once more, of one that has ended: it is as it is.
     auto look = [&] { return responses::was_in_background(*kept); };
-    const bool was_in_background = co_await read_kept(with, kept->body.size(), look);
+    const bool was_in_background = co_await read_kept(with, incoming, kept->body.size(), look);
     if (was_in_background) co_return json_response(kept->body);
     co_return error_response(
         incoming,

@@ -195,7 +195,7 @@ class response_socket::keeping final : public before_end {
             socket_.remember(one_, question_, made_.response());
             return true;
         };
-        co_await run_on(socket_.with_.workers, remember);
+        co_await run_on(choose_workers(socket_.with_, one_, job_length::long_job), remember);
     }
 
   private:
@@ -329,7 +329,7 @@ net::awaitable<void> response_socket::answer(request& one) {
         co_return leave();
     }
     auto look = [&] { return responses::read_socket_message(one.body); };
-    const auto message = co_await run_on(with_.workers, look);
+    const auto message = co_await run_on(choose_workers(with_, one), look);
     if (message && message->type == "response.processed") co_return;  // a client has read one
     lane_ = message ? message->lane : "";
     has_begun_ = false;
@@ -362,7 +362,7 @@ net::awaitable<reply> response_socket::create(request& one, const route_match& m
 
 net::awaitable<reply> response_socket::steer(request& one) {
     auto hand_back = [&] { return responses::steer_failed(one.body); };
-    auto handed_back = co_await run_on(with_.workers, hand_back);
+    auto handed_back = co_await run_on(choose_workers(with_, one), hand_back);
     one.drop_body();
     if (!handed_back) co_return error_response(one, handed_back.error());
     co_await send(std::move(*handed_back));
@@ -372,7 +372,7 @@ net::awaitable<reply> response_socket::steer(request& one) {
 net::awaitable<reply> response_socket::take_model(request& one) {
     const route_match match = match_route(with_.routes, one.method, one.path);
     auto look = [&] { return protocol::named_model(one.body); };
-    const auto name = co_await read_kept(with_, one.body.size(), look);
+    const auto name = co_await read_kept(with_, one, one.body.size(), look);
     const auto model = name ? with_.models.list().find(*name) : std::nullopt;
     if (may_wait(with_, match)) {
         if (!body_share_.set_aside())
