@@ -82,7 +82,10 @@ app::app(app_options options)
       transfers_(transfer_count, transfer_count - 1),
       slots_(options_.limits, needs_key(options_.settings)),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
-              options_.limits.body_bytes_free),
+              options_.limits.body_bytes_free,
+              shared_slots::share(
+                  options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),
+                  needs_key(options_.settings))),
       replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       coordination_(session_bounds::for_memory(options_.settings.memory_limit_mb << 20)),

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "server/runtime/tokens.hpp"
@@ -10,12 +11,26 @@
 namespace semantic::server {
 
 bool body_room::fits(const share& one) const {
-    return line_.front() == &one || held_ - one.held_ + one.wanted_ <= bytes_max_;
+    if (line_.front() == &one) return true;
+    if (held_ - one.held_ + one.wanted_ > bytes_max_) return false;
+    const auto own = by_tenant_.find(one.tenant_);
+    const std::size_t others = own == by_tenant_.end() ? 0 : own->second.held - one.held_;
+    if (others + one.wanted_ <= tenant_max_) return true;
+    const auto first = std::ranges::find(line_, one.tenant_, &share::tenant_);
+    return *first == &one;
+}
+
+void body_room::count(const share& one, std::ptrdiff_t held, std::ptrdiff_t aside) {
+    const auto own = by_tenant_.try_emplace(one.tenant_).first;
+    for (std::size_t* each : {&held_, &own->second.held}) *each += static_cast<std::size_t>(held);
+    for (std::size_t* each : {&aside_, &own->second.aside})
+        *each += static_cast<std::size_t>(aside);
+    if (own->second.held == 0) by_tenant_.erase(own);
 }
 
 bool body_room::give(share& one) {
     if (!fits(one)) return false;
-    held_ += one.wanted_ - one.held_;
+    count(one, static_cast<std::ptrdiff_t>(one.wanted_ - one.held_), 0);
     one.held_ = std::exchange(one.wanted_, 0);
     return true;
 }
@@ -49,8 +64,11 @@ net::awaitable<bool> body_room::share::grow_to(std::size_t bytes,
 bool body_room::share::set_aside() {
     if (!is_in_line_) return true;
     std::lock_guard lock(all_.mutex_);
-    if (all_.aside_ + held_ > all_.bytes_max_ / 2) return false;
-    all_.aside_ += held_;
+    const auto own = all_.by_tenant_.find(tenant_);
+    const std::size_t others = own == all_.by_tenant_.end() ? 0 : own->second.aside;
+    if (all_.aside_ + held_ > all_.bytes_max_ / 2 || others + held_ > all_.tenant_max_ / 2)
+        return false;
+    all_.count(*this, 0, static_cast<std::ptrdiff_t>(held_));
     all_.line_.erase(place_);
     is_in_line_ = false;
     is_aside_ = true;
@@ -62,8 +80,8 @@ void body_room::share::free() {
     if (!is_in_line_ && !is_aside_) return;
     std::lock_guard lock(all_.mutex_);
     if (is_in_line_) all_.line_.erase(place_);
-    if (is_aside_) all_.aside_ -= held_;
-    all_.held_ -= std::exchange(held_, 0);
+    const auto held = static_cast<std::ptrdiff_t>(std::exchange(held_, 0));
+    all_.count(*this, -held, is_aside_ ? -held : 0);
     is_in_line_ = is_aside_ = false;
     all_.give_all();
 }

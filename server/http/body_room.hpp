@@ -8,17 +8,24 @@
 
 #include <chrono>
 #include <cstddef>
+#include <limits>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
 namespace semantic::server {
 
 class body_room {
   public:
     /// `each_free`: bytes of every body that are not counted, so that small ones never wait.
-    body_room(std::size_t bytes_max, std::size_t each_free)
-        : bytes_max_(bytes_max), each_free_(each_free) {}
+    /// `tenant_max`: what the bodies of one tenant may have together, and, likewise, of what bodies
+    /// that were set aside may have.
+    body_room(std::size_t bytes_max, std::size_t each_free,
+              std::size_t tenant_max = std::numeric_limits<std::size_t>::max())
+        : bytes_max_(bytes_max), each_free_(each_free), tenant_max_(tenant_max) {}
     body_room(const body_room&) = delete;
     body_room& operator=(const body_room&) = delete;
 
@@ -30,9 +37,12 @@ class body_room {
         share(const share&) = delete;
         share& operator=(const share&) = delete;
 
+        /// Whose body it is. Requires: the body has no bytes yet.
+        void set_tenant(std::string tenant) { tenant_ = std::move(tenant); }
         /// Waits until the body may have `bytes` in all. The body that came first never waits, so
-        /// that bodies which need more room than there is do not wait for each other. Returns:
-        /// false when it is not so before `until`.
+        /// that bodies which need more room than there is do not wait for each other; nor does the
+        /// first of a tenant's for others of its own. Returns: false when it is not so before
+        /// `until`.
         boost::asio::awaitable<bool> grow_to(std::size_t bytes,
                                              std::chrono::steady_clock::time_point until);
         /// Whether others may have to wait for this body.
@@ -47,6 +57,7 @@ class body_room {
       private:
         friend body_room;
         body_room& all_;
+        std::string tenant_;
         std::list<share*>::iterator place_{};  // where is_in_line_
         bool is_in_line_ = false;
         bool is_aside_ = false;
@@ -66,10 +77,19 @@ class body_room {
     void give_all();
 
     const std::size_t bytes_max_;
+    struct tenant_bytes {
+        std::size_t held = 0;
+        std::size_t aside = 0;  // part of held
+    };
+    /// Changes what the body's tenant and all have. Requires: the mutex is held.
+    void count(const share& one, std::ptrdiff_t held, std::ptrdiff_t aside);
+
     const std::size_t each_free_;
+    const std::size_t tenant_max_;
     std::mutex mutex_;
     std::size_t held_ = 0;
-    std::size_t aside_ = 0;   // part of held_
+    std::size_t aside_ = 0;  // part of held_
+    std::map<std::string, tenant_bytes> by_tenant_;
     std::list<share*> line_;  // counted bodies, in the order in which they came to be
 };
 

@@ -105,6 +105,44 @@ TEST_F(rooms, a_body_that_waits_stands_in_nobodys_way_and_half_of_the_room_may_w
     EXPECT_EQ(*ask(b, 100), state::has_it) << "and nothing is lost";
 }
 
+TEST_F(rooms, one_tenants_bodies_never_have_all_and_its_first_never_waits_for_its_own_share) {
+    body_room shared(100, 10, 75);
+    body_room::share a(shared), b(shared), c(shared), other(shared);
+    for (body_room::share* each : {&a, &b, &c}) each->set_tenant("a");
+    other.set_tenant("b");
+    EXPECT_EQ(*ask(a, 40), state::has_it);
+    EXPECT_EQ(*ask(b, 35), state::has_it);
+    state* more = ask(c, 11);
+    EXPECT_EQ(*more, state::waits) << "there is room, and not for this tenant";
+    EXPECT_EQ(*ask(other, 25), state::has_it);
+    a.free();
+    run();
+    EXPECT_EQ(*more, state::has_it);
+    b.free();
+    c.free();
+    EXPECT_EQ(*ask(a, 75), state::has_it) << "behind another's, in its whole share";
+    other.free();
+    body_room::share first(shared), second(shared);
+    a.free();
+    first.set_tenant("b");
+    second.set_tenant("a");
+    EXPECT_EQ(*ask(first, 11), state::has_it);
+    EXPECT_EQ(*ask(second, 89), state::has_it) << "it is the tenant's first";
+}
+
+TEST_F(rooms, one_tenants_bodies_that_wait_never_have_all_that_may_wait) {
+    body_room shared(100, 10, 75);
+    body_room::share a(shared), b(shared), other(shared);
+    for (body_room::share* each : {&a, &b}) each->set_tenant("a");
+    other.set_tenant("b");
+    EXPECT_EQ(*ask(a, 37), state::has_it);
+    EXPECT_TRUE(a.set_aside());
+    EXPECT_EQ(*ask(b, 11), state::has_it);
+    EXPECT_FALSE(b.set_aside());
+    EXPECT_EQ(*ask(other, 13), state::has_it);
+    EXPECT_TRUE(other.set_aside());
+}
+
 app_options two_bodies_of_a_mib() {
     app_options options = test_server::default_options();
     options.settings.body_limit_mb = 1;
@@ -124,6 +162,26 @@ TEST(body_limits, bodies_beyond_the_room_are_read_when_others_are_gone) {
     http_client small(server.port());
     EXPECT_EQ(small.request(post("/v1/messages", message_body(false))).status, 200);
     for (http_client& one : half) one.send(whole.substr(whole.size() - 1));
+    for (http_client& one : half) EXPECT_EQ(one.read_reply().status, 200);
+}
+
+TEST(body_limits, one_keys_half_read_bodies_keep_no_other_keys_out) {
+    app_options options = two_bodies_of_a_mib();
+    options.limits.bodies_at_once = 4;
+    options.settings.api_keys = {"k1", "k2"};
+    test_server server(std::move(options));
+    server.ready().engine().on_submit = answer_with({"x"});
+    const auto whole = [](const std::string& key) {
+        return post("/v1/messages", message_body(false, std::string(large, 'x')),
+                    "x-api-key: " + key + "\r\n");
+    };
+    const std::string greedy = whole("k1");
+    std::deque<http_client> half;
+    for (int i = 0; i < 6; ++i)
+        half.emplace_back(server.port()).send(greedy.substr(0, greedy.size() - 1));
+    http_client other(server.port());
+    EXPECT_EQ(other.request(whole("k2")).status, 200) << "it is waited for 5 s";
+    for (http_client& one : half) one.send(greedy.substr(greedy.size() - 1));
     for (http_client& one : half) EXPECT_EQ(one.read_reply().status, 200);
 }
 

@@ -113,6 +113,7 @@ class response_socket final : public client_link,
           answered_(socket_->executor()) {
         handshake_.engine = {};
         handshake_.method = "POST";
+        body_share_.set_tenant(handshake_.credential.value_or(""));
         handshake_.gone = nullptr;  // of a connection that is this socket's now
     }
 

@@ -287,6 +287,7 @@ std::optional<response> exchange::refuse_upload() {
 
 net::awaitable<bool> exchange::read_body() {
     if (!has_body(parser_) && parser_.is_done()) co_return true;
+    room_.set_tenant(incoming_.credential.value_or(""));
     // Holds for chunked bodies, whose length nobody announced.
     parser_.body_limit(body_bytes_max(with_, match_));
     if (!co_await allow_body()) co_return false;
