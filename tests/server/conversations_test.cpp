@@ -166,7 +166,7 @@ TEST_F(conversation_api, goes_on_behind_an_answer_that_its_limit_cut_in_a_call) 
         server_.engine().on_submit = answer_with({"Hello"});
         const http_reply next = ask(id);
         EXPECT_EQ(next.status, 200) << next.body;
-        EXPECT_EQ(items_in(id), 4u) << "the half call is none of them";
+        EXPECT_EQ(items_in(id), 5u) << "the half call is one of them";
     }
 }
 
@@ -188,7 +188,7 @@ TEST_F(conversation_api, stays_whole_when_what_it_refers_to_is_deleted) {
     EXPECT_EQ(std::get<engine::text_part>(wanted.chat.messages[0].parts[0]).text, "Before.");
 }
 
-// Goal: what is long is read where it keeps nobody waiting, one client's after the other's.
+// Goal: what is long is read beside the thread that serves everybody, one key's after another.
 TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_everybody) {
     const std::string text(100'000, 'x');
     const std::string id = make(R"({"items":[{"role":"user","content":")" + text + R"("}]})");
@@ -203,7 +203,7 @@ TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_every
         return storage::result<int>(1);
     };
     http_client counting(server_.port());
-    counting.send(post("/v1/messages/count_tokens", message_body(false)));
+    counting.send(post("/v1/messages/count_tokens", message_body(false, text)));
     for (int i = 0; i < 2000 && !is_counting; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::deque<http_client> readers;
@@ -212,7 +212,7 @@ TEST_F(conversation_api, long_items_are_read_beside_the_thread_that_serves_every
     EXPECT_FALSE(readers[0].has_input(100));
     EXPECT_FALSE(readers[1].has_input(0));
     EXPECT_EQ(send("GET", "/health/live").status, 200);
-    EXPECT_EQ(ask(make()).status, 200) << "the other worker is free";
+    EXPECT_EQ(ask(make()).status, 200) << "others are not in its way";
     may_count = true;
     for (http_client& each : readers) EXPECT_EQ(each.read_reply().status, 200);
     EXPECT_EQ(counting.read_reply().status, 200);

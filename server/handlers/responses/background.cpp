@@ -102,6 +102,7 @@ struct background_job {
           stream(reply_options_of(parsed, std::move(id)), ids) {
         incoming.body.clear();
         incoming.drop_body = {};
+        incoming.gone = nullptr;  // it goes on when its client has left
     }
     const services& with;
     request incoming;
