@@ -138,10 +138,14 @@ std::string named_tool(const json_cursor& named, const response_request& request
     return request.names.only_flat_of(name).value_or(name);
 }
 
+bool is_namespace(const json_cursor& named) {
+    auto type = named.find("type");
+    return type && type->value() == "namespace";
+}
+
 /// The tools that an entry of a choice names: one, or all of a namespace.
 std::vector<std::string> named_tools(const json_cursor& named, const response_request& request) {
-    auto type = named.find("type");
-    if (!type || type->as_string() != "namespace") return {named_tool(named, request)};
+    if (!is_namespace(named)) return {named_tool(named, request)};
     return request.names.flat_names_in(string_at(named, "name"));
 }
 
@@ -161,18 +165,19 @@ void parse_allowed(const json_cursor& choice, const response_limits& limits, boo
                    response_request& request) {
     const tool_use use = parse_mode(choice.at("mode"));
     const json_cursor list = choice.at("tools");
+    std::set<std::string> known;
+    for (const engine::tool_definition& tool : request.chat.tools) known.insert(tool.name);
     std::set<std::string> allowed;
+    std::set<std::string> spaces;
     const std::size_t count = parse_count(list, limits.tools_max);
     for (std::size_t i = 0; i < count; ++i) {
         const json_cursor tool = list.item(i);
+        const std::string name = string_at(tool, "name");
+        if (is_namespace(tool) && !spaces.insert(name).second) continue;
         const std::vector<std::string> names = named_tools(tool, request);
-        const auto is_known = [&](const std::string& name) {
-            return std::ranges::find(request.chat.tools, name, &engine::tool_definition::name) !=
-                   request.chat.tools.end();
-        };
+        const auto is_known = [&](const std::string& each) { return known.contains(each); };
         if (names.empty() || !std::ranges::all_of(names, is_known))
-            tool.at("name").fail(errc::bad_value,
-                                 "there is no tool " + quoted(string_at(tool, "name")));
+            tool.at("name").fail(errc::bad_value, "there is no tool " + quoted(name));
         allowed.insert(names.begin(), names.end());
     }
     set_tool_use(request, use, several, std::nullopt, choice);

@@ -25,8 +25,9 @@ std::optional<std::string> tool_names::add(const std::string& space, const std::
     if (flat_by_names_.contains(names)) return std::nullopt;
     const std::string whole = joined(space, name);
     std::string flat = whole.substr(0, flat_bytes_max);
-    for (std::size_t number = 2; !taken_.insert(flat).second; ++number) {
-        const std::string tail = "_" + std::to_string(number);
+    std::size_t& number = next_number_.emplace(flat, 2).first->second;
+    while (!taken_.insert(flat).second) {
+        const std::string tail = "_" + std::to_string(number++);
         flat = whole.substr(0, flat_bytes_max - tail.size()) + tail;
     }
     by_flat_.emplace(flat, spaced_name{space, name});

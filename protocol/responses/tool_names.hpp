@@ -43,6 +43,7 @@ class tool_names {
     std::map<std::string, spaced_name, std::less<>> by_flat_;
     std::map<std::pair<std::string, std::string>, std::string> flat_by_names_;
     std::set<std::string> taken_;
+    std::map<std::string, std::size_t> next_number_;  // of a flat name that was taken
 };
 
 }  // namespace semantic::protocol::responses

@@ -54,6 +54,19 @@ TEST(tool_names, a_namespaces_tools_are_shown_under_names_that_no_other_has) {
     EXPECT_NE(cut[0], cut[1]);
 }
 
+TEST(tool_names, names_that_all_collide_are_numbered_in_time_that_grows_with_their_number) {
+    tool_names names;
+    constexpr int count = 20'000;
+    for (int i = 0; i < count; ++i) {
+        // The same flat name of each: what no name may have is "_" in it.
+        std::string marks;
+        for (int bit = 0; bit < 15; ++bit) marks += (i >> bit) % 2 == 0 ? '!' : '?';
+        ASSERT_TRUE(names.add(marks, "f"));
+    }
+    EXPECT_EQ(names.flat_of(std::string(15, '!'), "f"), std::string(17, '_') + "f");
+    EXPECT_FALSE(names.add(std::string(15, '!'), "f"));
+}
+
 TEST(tool_names, what_is_wrong_in_a_namespace_is_named_by_its_place) {
     EXPECT_EQ(asked(space("a", function("f") + "," + function("f"))).error().path,
               "tools.0.tools.1.name");
