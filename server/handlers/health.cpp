@@ -3,6 +3,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include <chrono>
+#include <mutex>
+
 #include "protocol/wire/json.hpp"
 #include "protocol/wire/public_text.hpp"
 #include "server/dashboard/dashboard.hpp"
@@ -55,6 +58,33 @@ json::object unready(const services& with, const slot_state& now) {
     return body;
 }
 
+/// What the pool holds. That takes as long as there are agents, and everybody may ask, without a
+/// key and as often as they like: it is looked at so seldom that it takes a fiftieth of the time.
+class recent_pool {
+  public:
+    engine::pool_usage look(const engine::engine& engine) {
+        constexpr int rest = 50;  // times as long as a look takes
+        using clock = std::chrono::steady_clock;
+        std::lock_guard lock(mutex_);
+        const clock::time_point begin = clock::now();
+        if (engine_ == &engine && begin - looked_ < rest * took_) return usage_;
+        usage_ = engine.pool();
+        engine_ = &engine;
+        looked_ = clock::now();
+        took_ = looked_ - begin;
+        return usage_;
+    }
+
+  private:
+    std::mutex mutex_;  // guards what follows
+    const engine::engine* engine_ = nullptr;
+    engine::pool_usage usage_;
+    std::chrono::steady_clock::time_point looked_{};
+    std::chrono::steady_clock::duration took_{};
+};
+
+recent_pool pool_of_late;
+
 struct readiness {
     bool ready = false;
     json::object body;  // "status" says in one word why, or that it is
@@ -70,7 +100,7 @@ readiness readiness_of(const services& with) {
         return {with.queue != nullptr, std::move(body)};
     }
     if (now.phase != slot_phase::ready || !engine) return {false, unready(with, now)};
-    engine::pool_usage pool = engine->pool();
+    const engine::pool_usage pool = pool_of_late.look(*engine);
     std::int64_t running = engine->probe().running.load();
     if (is_pool_exhausted(pool, running))
         return {false,

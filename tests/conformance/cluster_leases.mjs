@@ -154,6 +154,35 @@ await main(
       });
     },
 
+    async 'who writes to Redis sends no client, and no key, to an address of his own'() {
+      await with_nodes(2, 'redirect', async ([a, b]) => {
+        const start = [user('I am the wolf.')];
+        const go_on = await stop_in_an_answer(a, 'wolf', start);
+        const [, name] = /\r\n(semantic:lease:.*)\r\n/.exec(await redis.command('KEYS', 'semantic:lease:*'));
+        const own = /\$\d+\r\n(.*)\r\n\+OK/s.exec(await redis.command('GET', name))[1];
+        assert.ok(own.endsWith(` ${a.url}`), own);
+        const stranger = 'http://203.0.113.66:8001';
+        for (const forged of [
+          `${'c'.repeat(32)} ${stranger}`,
+          own.replace(a.url, stranger),
+          `${'c'.repeat(32)}${own.slice(32)}`,
+        ]) {
+          await redis.command('SET', name, forged);
+          const body = { max_tokens: 4, messages: start };
+          const answer = await post(b, '/v1/messages', 'wolf', body, { redirect: 'manual' });
+          assert.equal(answer.status, 200, forged); // as where there is no Redis
+          await answer.text();
+        }
+        await redis.command('SET', name, own, 'PX', '60000');
+        const more = { max_tokens: 4, messages: start };
+        const sent = await post(b, '/v1/messages', 'wolf', more, { redirect: 'manual' });
+        assert.equal(sent.headers.get('location'), `${a.url}/v1/messages`);
+        assert.match(b.output.err + b.output.out, /no server on this object store has signed/);
+        await sent.text();
+        await go_on();
+      });
+    },
+
     async 'nginx passes a request on to the node that is at work on its agent'() {
       await with_nodes(3, 'redirect', async (nodes) => {
         const front = await proxy(nodes, { cluster: true });

@@ -37,6 +37,17 @@ export class Redis {
     });
   }
 
+  /** Resolves with the reply as it comes. */
+  command(...words) {
+    const bulks = words.map((each) => `$${Buffer.byteLength(each)}\r\n${each}\r\n`).join('');
+    return new Promise((resolve, reject) => {
+      const socket = connect(this.port, '127.0.0.1');
+      let reply = '';
+      socket.setEncoding('utf8').on('error', reject);
+      socket.on('data', (text) => (reply += text)).on('close', () => resolve(reply));
+      socket.write(`*${words.length}\r\n${bulks}*1\r\n$4\r\nQUIT\r\n`);
+    });
+  }
   /** From then on it is silent. */
   pause() {
     this.child.kill('SIGSTOP');
