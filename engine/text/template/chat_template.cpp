@@ -237,6 +237,10 @@ void chat_template::find_shapes() {
     });
     // A model's own template gets a turn's calls also where the turn comes as it was sampled.
     if (own_ != nullptr) shapes_.renders.sampled_parallel_calls = shapes_.renders.parallel_calls;
+    // Tools that are told as text ask for calls in the Hermes form: those of earlier turns are told
+    // so too, where the template has another form.
+    const bool has_other_form = own_ != nullptr && own_->answers().calls != call_format::hermes;
+    if (!shapes_.renders.tools && has_other_form) shapes_.renders.tool_calls = false;
 }
 
 /// Errors: bad_value for what the template would leave out without a word.
@@ -344,7 +348,7 @@ answer_format chat_template::answers() const {
         own_ != nullptr ? own_->answers() : find_template_family(family_)->answers;
     if (for_tools_) found.calls = for_tools_->answers().calls;
     const bool tells_tools = for_tools_ ? for_tools_->shape().tools : shape().tools;
-    if (found.calls == call_format::none && !tells_tools) found.calls = call_format::hermes;
+    if (!tells_tools) found.calls = call_format::hermes;
     return found;
 }
 

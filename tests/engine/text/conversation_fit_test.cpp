@@ -243,6 +243,21 @@ TEST(conversation_fit, calls_results_and_tools_are_told_as_text_where_there_are_
     EXPECT_EQ(own(bare).answers().calls, call_format::hermes);
 }
 
+TEST(conversation_fit, calls_are_told_and_read_in_the_form_that_tools_as_text_ask_for) {
+    // Has a form of calls of its own and leaves tools out.
+    const std::string toolless =
+        "{%- for m in messages %}{{- '[' + m.role + ']' + m.content }}{%- for c in m.tool_calls %}"
+        "{{- '[TOOL_CALLS]' + c.function.name + '[ARGS]' + c.function.arguments | tojson }}"
+        "{%- endfor %}{%- endfor %}{%- if add_generation_prompt %}{{- '[assistant]' }}{%- endif %}";
+    EXPECT_EQ(own(toolless).answers().calls, call_format::hermes);
+    conversation chat =
+        chat_of({user("Hi"), {role::assistant, {call("1")}}, result("1", "seven"), user("Go")});
+    EXPECT_THAT(rendered(own(toolless), chat), HasSubstr("[TOOL_CALLS]look[ARGS]"));
+    chat.tools = {look};
+    EXPECT_THAT(rendered(own(toolless), chat), HasSubstr("[assistant]<tool_call>\n{\"name\""));
+    EXPECT_THAT(rendered(own(toolless), chat), Not(HasSubstr("[TOOL_CALLS]")));
+}
+
 TEST(conversation_fit, a_result_without_a_call_is_told_as_text_where_it_has_no_place) {
     for (const char* name : {"harmony", "gemma3"})
         EXPECT_THAT(rendered(family(name), chat_of({user("Hi"), assistant("b"), result("1", "x")})),
