@@ -302,6 +302,8 @@ TEST(published_templates, each_has_the_form_of_calls_that_the_table_names) {
             boost::json::object{{"chat_template", source}, {"eos_token", "</s>"}});
         const auto native = chat_template::load(model.path());
         ASSERT_TRUE(native) << name;
+        // Tools that are told as text ask for another form.
+        if (!native->shape().tools) continue;
         EXPECT_EQ(native->answers().calls, own->answers().calls) << name;
     }
     if (found == 0) GTEST_SKIP() << no_templates;
@@ -322,13 +324,15 @@ TEST(published_templates, calls_that_a_template_writes_are_read_back_in_its_form
         bool is_written = false;
         for (const int count : {1, 2}) {
             const conversation chat = calling(count);
-            const auto text = own->render(chat);
-            // What takes one call a message raises; some leave calls to the model's own text.
-            if (!text) continue;
-            const rendered_calls made{chat, *text, own->turn_begin()};
+            std::vector<std::string> changes;
+            const auto text = own->render_marked(chat, {}, &changes);
+            // What takes one call a message gets them so; some leave calls to the model's own text.
+            if (!text || !changes.empty()) continue;
+            const rendered_calls made{chat, text->bytes(), own->turn_begin()};
             if (!writes_calls(made)) continue;
             is_written = true;
-            EXPECT_TRUE(reads_back(own->answers().calls, made)) << path.filename() << "\n" << *text;
+            EXPECT_TRUE(reads_back(own->answers().calls, made)) << path.filename() << "\n"
+                                                                << text->bytes();
         }
         EXPECT_EQ(is_written, row->at("writes_calls").as_bool()) << path.filename();
         round_trips += is_written ? 1 : 0;
