@@ -231,9 +231,9 @@ net::awaitable<protocol::result<void>> session_driver::round() {
     auto side_by_side = with([&](const room& in) { return begin_side_by_side(in); });
     if (!side_by_side) co_return side_by_side.error();
     const std::size_t count = side_by_side->size();
+    const last_check are_all = [&](const session&) { return taken_.reports.size() == count; };
     for (open_turn& each : *side_by_side) {
-        auto done =
-            co_await finish(each, [&](const session&) { return taken_.reports.size() == count; });
+        auto done = co_await finish(each, are_all);
         if (!done) co_return done.error();
     }
     if (count > 0) co_return protocol::result<void>();
