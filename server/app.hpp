@@ -31,9 +31,9 @@
 #include "server/responses/response_registry.hpp"
 #include "server/runtime/metrics.hpp"
 #include "server/runtime/task_group.hpp"
-#include "server/runtime/tenant_workers.hpp"
 #include "server/service/service_manager.hpp"
 #include "server/usage/key_accounts.hpp"
+#include "server/workers/tenant_workers.hpp"
 #include "storage/objects/redis/node_news.hpp"
 
 namespace semantic::server {

@@ -43,7 +43,11 @@ export function first_agent() {
 export function first_session() {
   const agents = ['Ada', 'Bob'].map((display_name) => ({ display_name }));
   return [
-    h('p', { class: 'hint' }, 'No session of several agents yet. This makes one, whose agents …/{id}/turn asks to speak:'),
+    h(
+      'p',
+      { class: 'hint' },
+      'No session of several agents yet. This makes one; POST …/{id}/turn has an agent speak:',
+    ),
     shell(curl('/v1/coordination/sessions', { agents })),
   ];
 }

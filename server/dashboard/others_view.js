@@ -105,7 +105,9 @@ export class SessionsView {
 }
 
 function run_of(run) {
-  const phases = run.phases.map((phase) => `${phase.phase}: ${phase.status}, ${several(phase.turns, 'turn')}`);
+  const phases = run.phases.map(
+    ({ phase, status, turns }) => `${phase}: ${status}, ${several(turns, 'turn')}`,
+  );
   return h(
     'div',
     { class: 'run' },

@@ -1,12 +1,13 @@
 #include "storage/objects/s3_signature.hpp"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
 
-#include "storage/objects/hmac.hpp"
 #include "storage/types/assert.hpp"
 #include "storage/types/hex.hpp"
 
@@ -36,6 +37,20 @@ std::string trimmed(std::string_view value) {
 }
 
 }  // namespace
+
+std::string hmac_sha256(std::string_view key, std::string_view text) {
+    std::array<unsigned char, sha256_bytes> mac{};
+    unsigned size = 0;
+    const auto* done =
+        HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+             reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &size);
+    ASSERT(done != nullptr && size == mac.size());
+    return {reinterpret_cast<const char*>(mac.data()), mac.size()};
+}
+
+bool is_same_mac(std::string_view a, std::string_view b) {
+    return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 std::string percent_encode(std::string_view text, bool keeps_slashes) {
     std::string out;

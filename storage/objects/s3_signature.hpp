@@ -11,6 +11,12 @@
 
 namespace semantic::storage {
 
+/// HMAC-SHA256 (RFC 2104), of which signatures are made here and in redis/redis_seal. Returns: 32
+/// bytes.
+std::string hmac_sha256(std::string_view key, std::string_view text);
+/// Compares in a time that says nothing of where the two differ.
+bool is_same_mac(std::string_view a, std::string_view b);
+
 /// Never part of a message or a log.
 struct s3_credentials {
     std::string access_key;

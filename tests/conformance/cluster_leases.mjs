@@ -158,7 +158,8 @@ await main(
       await with_nodes(2, 'redirect', async ([a, b]) => {
         const start = [user('I am the wolf.')];
         const go_on = await stop_in_an_answer(a, 'wolf', start);
-        const [, name] = /\r\n(semantic:lease:.*)\r\n/.exec(await redis.command('KEYS', 'semantic:lease:*'));
+        const names = await redis.command('KEYS', 'semantic:lease:*');
+        const [, name] = /\r\n(semantic:lease:.*)\r\n/.exec(names);
         const own = /\$\d+\r\n(.*)\r\n\+OK/s.exec(await redis.command('GET', name))[1];
         assert.ok(own.endsWith(` ${a.url}`), own);
         const stranger = 'http://203.0.113.66:8001';

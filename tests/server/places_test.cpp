@@ -175,6 +175,30 @@ TEST(places, where_there_are_keys_who_has_none_keeps_nobody_out_by_asking_now_an
     EXPECT_EQ(client.request(get("/v1/models", "x-api-key: k1\r\n")).status, 200);
 }
 
+TEST(agents_api_limits, one_key_never_has_all_places_for_uploads) {
+    app_options options = test_server::default_options();
+    options.settings.api_keys = {"k1", "k2"};
+    options.limits.uploads_max = 4;
+    test_server server(std::move(options));
+    server.ready();
+    const auto begin = [](http_client& client, const std::string& key) {
+        client.send(
+            "PUT /v1/agents/a/cache HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n"
+            "expect: 100-continue\r\nx-api-key: " +
+            key + "\r\n\r\n");
+        return client.read_head().status;
+    };
+    std::vector<std::unique_ptr<http_client>> greedy;
+    for (int i = 0; i < 3; ++i) {
+        greedy.push_back(std::make_unique<http_client>(server.port()));
+        EXPECT_EQ(begin(*greedy.back(), "k1"), 100);
+    }
+    http_client fourth(server.port()), other(server.port()), last(server.port());
+    EXPECT_EQ(begin(fourth, "k1"), 503);
+    EXPECT_EQ(begin(other, "k2"), 100);
+    EXPECT_EQ(begin(last, "k2"), 503) << "all are taken";
+}
+
 TEST(places, a_new_connection_has_the_headers_time_for_its_first_byte) {
     app_options options = test_server::default_options();
     options.limits.header = std::chrono::milliseconds(100);

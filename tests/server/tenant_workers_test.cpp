@@ -1,6 +1,6 @@
 // Threads for long work: fair between tenants.
 
-#include "server/runtime/tenant_workers.hpp"
+#include "server/workers/tenant_workers.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -82,10 +82,11 @@ TEST(tenant_workers, tenants_that_wait_are_served_in_turn) {
 TEST(tenant_workers, what_has_not_begun_is_dropped_at_the_end) {
     auto held = std::make_shared<int>(0);
     std::atomic<int> done{0};
+    std::latch may_end(1);
+    std::thread ends;
     {
         tenant_workers workers(1, 1);
         std::promise<void> begun;
-        std::latch may_end(1);
         net::post(workers.get_executor("a"), [&] {
             begun.set_value();
             may_end.wait();
@@ -93,14 +94,13 @@ TEST(tenant_workers, what_has_not_begun_is_dropped_at_the_end) {
         });
         begun.get_future().wait();
         for (int i = 0; i < 5; ++i) net::post(workers.get_executor("a"), [&done, held] { ++done; });
-        std::thread ends([&] {
+        ends = std::thread([&] {
             std::this_thread::sleep_for(20ms);
             may_end.count_down();
         });
-        ends.detach();
-        std::this_thread::sleep_for(5ms);
         // The destructor begins while the first job runs.
     }
+    ends.join();
     EXPECT_GE(done, 1);
     EXPECT_EQ(held.use_count(), 1);
 }

@@ -15,11 +15,11 @@
 #include "server/http/client_link.hpp"
 #include "server/http/event_sink.hpp"
 #include "server/http/request.hpp"
-#include "server/http/request_workers.hpp"
 #include "server/http/response.hpp"
 #include "server/http/services.hpp"
 #include "server/runtime/tokens.hpp"
 #include "server/runtime/workers.hpp"
+#include "server/workers/request_workers.hpp"
 
 namespace semantic::server {
 

@@ -4,9 +4,9 @@
 
 #include "protocol/llama_cpp.hpp"
 #include "server/handlers/models/models.hpp"
-#include "server/http/request_workers.hpp"
 #include "server/runtime/version.hpp"
 #include "server/runtime/workers.hpp"
+#include "server/workers/request_workers.hpp"
 
 namespace semantic::server {
 

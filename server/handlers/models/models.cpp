@@ -7,8 +7,8 @@
 #include "protocol/models.hpp"
 #include "protocol/wire/public_text.hpp"
 #include "server/http/middleware.hpp"
-#include "server/http/request_workers.hpp"
 #include "server/runtime/workers.hpp"
+#include "server/workers/request_workers.hpp"
 
 namespace semantic::server {
 

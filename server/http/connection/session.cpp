@@ -16,7 +16,6 @@
 #include "server/http/connection/connection.hpp"
 #include "server/http/connection/header_rules.hpp"
 #include "server/http/middleware.hpp"
-#include "server/http/request_workers.hpp"
 #include "server/http/shared_slots.hpp"
 #include "server/http/spool_file.hpp"
 #include "server/runtime/deadline.hpp"
@@ -24,6 +23,7 @@
 #include "server/runtime/memory.hpp"
 #include "server/runtime/workers.hpp"
 #include "server/usage/key_account.hpp"
+#include "server/workers/request_workers.hpp"
 
 namespace semantic::server {
 

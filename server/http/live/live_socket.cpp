@@ -20,8 +20,8 @@
 #include "server/http/shared_slots.hpp"
 #include "server/live/live_hub.hpp"
 #include "server/live/socket_checks.hpp"
-#include "server/runtime/tenant_workers.hpp"
 #include "server/runtime/tokens.hpp"
+#include "server/workers/tenant_workers.hpp"
 
 namespace semantic::server {
 

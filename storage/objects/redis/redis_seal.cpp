@@ -3,7 +3,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "storage/objects/hmac.hpp"
+#include "storage/objects/s3_signature.hpp"
 #include "storage/types/hex.hpp"
 
 namespace semantic::storage {

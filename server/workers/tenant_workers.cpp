@@ -1,4 +1,4 @@
-#include "server/runtime/tenant_workers.hpp"
+#include "server/workers/tenant_workers.hpp"
 
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
-#include "server/http/request_workers.hpp"
+#include "server/workers/request_workers.hpp"
 
-#include "server/runtime/tenant_workers.hpp"
+#include "server/workers/tenant_workers.hpp"
 
 namespace semantic::server {
 
