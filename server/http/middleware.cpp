@@ -8,6 +8,7 @@
 #include "server/config/option_values.hpp"
 #include "server/http/cors.hpp"
 #include "server/http/hosts.hpp"
+#include "server/http/shared_slots.hpp"
 #include "server/log/log_line.hpp"
 #include "server/runtime/logging.hpp"
 #include "server/usage/key_accounts.hpp"
@@ -163,7 +164,13 @@ std::optional<response> take_place(const services& with, request& incoming,
         incoming.dialect, account->left(std::chrono::steady_clock::now()),
         std::chrono::system_clock::now());
     if (reached) return error_response(incoming, protocol::refusal(*reached));
-    incoming.place = std::make_shared<key_place>(account);
+    auto place = std::make_shared<key_place>(account);
+    const auto all = static_cast<std::size_t>(with.settings.max_batch + with.settings.max_queued);
+    if (account->running() > shared_slots::share(all, needs_key(with.settings)))
+        return error_response(incoming, fail(errc::overloaded,
+                                             "this key has as many requests running and waiting "
+                                             "as one key may"));
+    incoming.place = std::move(place);
     return std::nullopt;
 }
 

@@ -36,6 +36,11 @@ class key_account {
     /// Takes a request and a place, or says which limit is reached and when there may be room.
     std::optional<protocol::limit_reached> begin(time_point now);
     void end();
+    /// Requests that have begun and not ended.
+    std::uint64_t running() const {
+        std::lock_guard lock(mutex_);
+        return used_.running;
+    }
     /// Prompt tokens of a request that has begun.
     void count_prompt(std::uint64_t computed, std::uint64_t reused, time_point now);
     void count_output(std::uint64_t tokens, time_point now);

@@ -173,6 +173,33 @@ TEST(limits_of_key, metrics_are_for_whom_the_operator_says) {
     EXPECT_EQ(refuse_reader(settings, far)->status, 403) << "a proxy asks for somebody else";
 }
 
+TEST(limits_of_key, one_keys_requests_never_have_the_whole_queue) {
+    app_options options = with_keys(0, 0, 0);
+    options.settings.max_batch = 3;
+    options.settings.max_queued = 5;
+    test_server server(std::move(options));
+    server.ready();
+    const auto text = [](const std::string& key) {
+        return post("/v1/messages", message_body(false), "x-api-key: " + key + "\r\n");
+    };
+    std::vector<std::unique_ptr<http_client>> greedy;
+    for (int i = 0; i < 6; ++i) {
+        greedy.push_back(std::make_unique<http_client>(server.port()));
+        greedy.back()->send(text("k1"));
+    }
+    ASSERT_GT(server.engine().wait_for_request(6), 0u);
+    const http_reply refused = ask(server, "k1", "/v1/messages");
+    EXPECT_EQ(refused.status, 529);
+    EXPECT_NE(refused.body.find("as many requests"), std::string::npos) << refused.body;
+    EXPECT_EQ(ask(server, "k1", "/v1/chat/completions").status, 503);
+    server.engine().on_submit = tests::answer_with({"x"});
+    EXPECT_EQ(ask(server, "k2", "/v1/messages").status, 200);
+    server.engine().admit(server.engine().wait_for_request(1));
+    server.engine().finish(server.engine().wait_for_request(1));
+    EXPECT_EQ(greedy.front()->read_reply().status, 200);
+    EXPECT_EQ(ask(server, "k1", "/v1/messages").status, 200);
+}
+
 TEST(limits_of_key, the_key_file_and_the_log_level_are_read_again_and_faults_change_nothing) {
     app_options options = with_keys(0, 0, 0);
     config fresh;
