@@ -226,12 +226,6 @@ std::string created_body(const session& s) {
 
 std::string status_body(const session& s) { return to_text(status_object(s)); }
 
-std::string sessions_body(std::span<const std::string> statuses) {
-    std::string body = "{\"sessions\":[";
-    for (std::size_t i = 0; i < statuses.size(); ++i) body += (i == 0 ? "" : ",") + statuses[i];
-    return body + "]}";
-}
-
 messages_body::messages_body(session names, int viewer)
     : names_(std::move(names)),
       viewer_(viewer),

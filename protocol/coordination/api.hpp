@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/types/generation.hpp"
@@ -66,14 +67,16 @@ struct turn_report {
 
 std::string created_body(const session& s);
 std::string status_body(const session& s);
-/// `statuses`: status_body() of each.
-std::string sessions_body(std::span<const std::string> statuses);
 /// The transcript of a session that may be long, made of its lines some at a time.
 class messages_body {
   public:
     /// `names`: the session, which needs no lines. `viewer`: nobody for what anybody may see.
     messages_body(session names, int viewer);
     void add(std::span<const line> lines);
+    /// What was made since take(), and its length.
+    std::string take() { return std::exchange(body_, std::string()); }
+    std::size_t bytes() const noexcept { return body_.size(); }
+    /// The same with the end of the body.
     std::string finish();
 
   private:

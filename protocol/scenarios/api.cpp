@@ -115,10 +115,4 @@ std::string run_stopped_event(std::string_view run_id) {
 
 std::string run_body(const run_state& of) { return to_text(run_object(of)); }
 
-std::string runs_body(std::span<const run_state> all) {
-    json::array runs;
-    for (const run_state& each : all) runs.push_back(run_object(each));
-    return to_text(json::object{{"runs", std::move(runs)}});
-}
-
 }  // namespace semantic::protocol::scenarios

@@ -52,6 +52,5 @@ struct run_state {
     std::optional<run_result> came{};  // once they are, and it was read
 };
 std::string run_body(const run_state& of);
-std::string runs_body(std::span<const run_state> all);
 
 }  // namespace semantic::protocol::scenarios

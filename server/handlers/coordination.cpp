@@ -11,6 +11,7 @@
 #include "server/coordination/session_keeper.hpp"
 #include "server/coordination/session_registry.hpp"
 #include "server/handlers/answer/answer.hpp"
+#include "server/handlers/answer/piecewise_reply.hpp"
 #include "server/http/sse_writer.hpp"
 #include "storage/files/checksum.hpp"
 
@@ -291,11 +292,30 @@ std::vector<std::string> session_statuses(const services& with, const storage::t
     return statuses;
 }
 
-net::awaitable<reply> get_sessions(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> get_sessions(const services& with, const request& incoming,
+                                   client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto make = [&] { return coordination::sessions_body(session_statuses(with, tenant)); };
-    co_return json_response(
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
+    const std::vector<std::string> ids = with.sessions.ids(tenant);
+    std::size_t shown = 0;
+    bool is_first = true;
+    bool has_shown = false;
+    auto next = [&]() -> text {
+        std::string piece = std::exchange(is_first, false) ? "{\"sessions\":[" : "";
+        if (shown > ids.size()) return std::string();
+        for (; shown < ids.size() && piece.size() < reply_piece_bytes; ++shown) {
+            const auto status = with.sessions.status(tenant, ids[shown]);
+            if (!status) continue;  // it was deleted meanwhile
+            if (std::exchange(has_shown, true)) piece += ',';
+            piece += **status;
+        }
+        if (shown == ids.size()) {
+            ++shown;
+            piece += "]}";
+        }
+        return piece;
+    };
+    const answer_context context{with, incoming, client};
+    co_return co_await send_in_pieces(context, next);
 }
 
 response get_session(const services& with, const request& incoming) {
@@ -305,29 +325,39 @@ response get_session(const services& with, const request& incoming) {
 }
 
 net::awaitable<reply> get_session_messages(const services& with, const request& incoming,
-                                           client_link&) {
+                                           client_link& client) {
     const auto viewer = incoming.query("agent_id");
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto make = [&]() -> text {
+    std::optional<coordination::messages_body> body;
+    std::size_t from = 0;
+    bool is_over = false;
+    const auto begin = [&]() -> protocol::result<void> {
         auto names = with.sessions.look(tenant, incoming.parameter, coordination::without_lines);
         if (!names) return names.error();
         const int agent = viewer ? names->find(*viewer) : coordination::nobody;
         if (viewer && agent == coordination::nobody)
             return fail(errc::not_found,
                         "agent_id: no agent " + *viewer + " in session " + names->id);
-        coordination::messages_body body(std::move(*names), agent);
+        body.emplace(std::move(*names), agent);
+        return {};
+    };
+    auto next = [&]() -> text {
+        if (is_over) return std::string();
+        if (!body)
+            if (auto begun = begin(); !begun) return begun.error();
         // Some at a time: whoever takes a turn waits for so many.
-        for (std::size_t from = 0;;) {
+        while (body->bytes() < reply_piece_bytes) {
             auto lines = with.sessions.lines(tenant, incoming.parameter, from);
             if (!lines) return lines.error();
-            if (lines->empty()) return body.finish();
-            body.add(*lines);
+            is_over = lines->empty();
+            if (is_over) return body->finish();
+            body->add(*lines);
             from += lines->size();
         }
+        return body->take();
     };
-    auto body = co_await run_on(choose_workers(with, incoming, job_length::long_job), make);
-    if (!body) co_return error_response(incoming, body.error());
-    co_return json_response(std::move(*body));
+    const answer_context context{with, incoming, client};
+    co_return co_await send_in_pieces(context, next);
 }
 
 net::awaitable<reply> get_session_votes(const services& with, const request& incoming,

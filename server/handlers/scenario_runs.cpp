@@ -9,6 +9,7 @@
 #include "server/coordination/scenario_run.hpp"
 #include "server/coordination/session_keeper.hpp"
 #include "server/handlers/answer/answer.hpp"
+#include "server/handlers/answer/piecewise_reply.hpp"
 #include "server/http/sse_writer.hpp"
 
 namespace semantic::server {
@@ -129,15 +130,24 @@ std::vector<std::string> run_states(const services& with, const storage::tenant_
     return states;
 }
 
-net::awaitable<reply> get_runs(const services& with, const request& incoming, client_link&) {
+net::awaitable<reply> get_runs(const services& with, const request& incoming, client_link& client) {
     const storage::tenant_id tenant = tenant_of(incoming);
-    auto make = [&] {
-        std::vector<scenarios::run_state> all;
-        for (const auto& each : with.runs.all(tenant)) all.push_back(state_of(with, tenant, *each));
-        return scenarios::runs_body(all);
+    const auto runs = with.runs.all(tenant);
+    std::size_t shown = 0;
+    auto next = [&]() -> protocol::result<std::string> {
+        std::string piece = shown == 0 ? "{\"runs\":[" : "";
+        if (shown > runs.size()) return std::string();
+        for (; shown < runs.size() && piece.size() < reply_piece_bytes; ++shown)
+            piece +=
+                (shown > 0 ? "," : "") + scenarios::run_body(state_of(with, tenant, *runs[shown]));
+        if (shown == runs.size()) {
+            ++shown;
+            piece += "]}";
+        }
+        return piece;
     };
-    co_return json_response(
-        co_await run_on(choose_workers(with, incoming, job_length::long_job), make));
+    const answer_context context{with, incoming, client};
+    co_return co_await send_in_pieces(context, next);
 }
 
 net::awaitable<reply> get_run(const services& with, const request& incoming, client_link&) {

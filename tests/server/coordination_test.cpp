@@ -267,6 +267,31 @@ TEST_F(coordination_api, all_messages_of_a_long_session_are_shown) {
     EXPECT_EQ(status.at("agent_states").at(0).at("message_count"), 4);
 }
 
+TEST_F(coordination_api, a_transcript_of_any_length_is_sent_piece_by_piece) {
+    const std::string session = opened();
+    const std::string text(4'000, 'x');
+    constexpr int count = 200;
+    for (int i = 0; i < count; ++i)
+        ASSERT_EQ(send_to(session + "/whisper",
+                          R"({"from_agent_id":"a","to_agent_id":"b","content":")" + text + R"("})")
+                      .status,
+                  200);
+    const http_reply reply = send("GET", session + "/messages?agent_id=a");
+    EXPECT_EQ(reply.fields.count("content-length"), 0u);
+    const auto messages = json::parse(reply.body).at("messages").as_array();
+    ASSERT_EQ(messages.size(), std::size_t{count});
+    EXPECT_EQ(messages[count - 1].at("content").as_string().size(), text.size());
+}
+
+TEST_F(coordination_api, many_sessions_are_listed_whole) {
+    EXPECT_EQ(send("GET", "/sessions").body, R"({"sessions":[]})");
+    EXPECT_EQ(send("GET", "/runs").body, R"({"runs":[]})");
+    constexpr std::size_t count = 900;
+    for (std::size_t i = 0; i < count; ++i) opened();
+    const auto listed = json::parse(send("GET", "/sessions").body).at("sessions").as_array();
+    EXPECT_EQ(listed.size(), count);
+}
+
 struct metered_coordination : coordination_api {
     metered_coordination()
         : coordination_api(with_settings([](config& all) { all.requests_per_minute = 2; })) {}
