@@ -202,18 +202,15 @@ TEST(only_reads, what_comes_behind_has_the_tokens_that_it_has_when_nothing_was_r
     temp_dir dir;
     auto engine = load(options_in(dir.path()));
     const std::string line = "My dog is called Bis";
-    for (const std::string& more : {"\nI was born in Perth.", "cuit.", "...", " ", "\n\n  x"}) {
-        static int number = 0;
-        const std::string ahead = "ahead" + std::to_string(++number);
-        const std::string fresh = "fresh" + std::to_string(number);
-        auto cold = run(*engine, ask(fresh, chat_of({line + more}), 1));
-        ASSERT_TRUE(engine->erase(id_of(fresh)));
-        run(*engine, reading(ask(ahead, chat_of({line}))));
-        auto warm = run(*engine, ask(ahead, chat_of({line + more}), 1));
-        EXPECT_EQ(warm->usage.prompt_tokens, cold->usage.prompt_tokens) << more;
-        EXPECT_EQ(warm->text, cold->text);
-        EXPECT_GT(warm->usage.reused_tokens, 0);
-        ASSERT_TRUE(engine->erase(id_of(ahead)));
+    for (const char* more : {"\nI was born in Perth.", "cuit.", "...", " ", "\n\n  x"}) {
+        auto fresh = run(*engine, ask("fresh", chat_of({line + more}), 1));
+        ASSERT_TRUE(engine->erase(id_of("fresh")));
+        run(*engine, reading(ask("ahead", chat_of({line}))));
+        auto ahead = run(*engine, ask("ahead", chat_of({line + more}), 1));
+        EXPECT_EQ(ahead->usage.prompt_tokens, fresh->usage.prompt_tokens) << more;
+        EXPECT_EQ(ahead->text, fresh->text);
+        EXPECT_GT(ahead->usage.reused_tokens, 0);
+        ASSERT_TRUE(engine->erase(id_of("ahead")));
     }
 }
 
