@@ -133,7 +133,8 @@ void fitter::place_opening_system_texts() {
     const auto end = std::find_if(messages.begin(), messages.end(),
                                   [](const auto& each) { return each.from != role::system; });
     const auto count = end - messages.begin();
-    if (count == 0 || (can_.system_text && (count == 1 || can_.several_system_texts))) return;
+    const bool has_place = can_.system_text && (can_.system_text_alone || end != messages.end());
+    if (count == 0 || (has_place && (count == 1 || can_.several_system_texts))) return;
     std::string text;
     for (auto each = messages.begin(); each != end; ++each) {
         if (each != messages.begin()) text += between_messages;
@@ -141,7 +142,7 @@ void fitter::place_opening_system_texts() {
     }
     if (count > 1) note(fit_name::system_texts_joined);
     messages.erase(messages.begin(), end);
-    if (can_.system_text) {
+    if (has_place) {
         messages.insert(messages.begin(), message_saying(role::system, std::move(text)));
         return;
     }
@@ -234,6 +235,8 @@ bool fitter::join_to_last(const template_message& next) {
     }
     if (last.from != role::assistant || next.from != role::assistant || can_.assistants_in_a_row)
         return false;
+    // A text beside calls would be left out.
+    if (!can_.text_with_call && last.calls.empty() != next.calls.empty()) return false;
     forget_sampled(last);
     if (!next.content.empty()) append_text(last, between_messages, next.content);
     if (!last.thinking.empty() && !next.thinking.empty()) last.thinking += between_messages;
@@ -343,7 +346,7 @@ std::vector<template_shape> shapes_to_try(const template_shape& native) {
     template_shape shape = native;
     std::vector<template_shape> shapes{shape};
     // Turns alternate, each call has its result behind it, and nothing stands in an odd place.
-    shape.several_system_texts = shape.later_system_text = false;
+    shape.several_system_texts = shape.later_system_text = shape.system_text_alone = false;
     shape.users_in_a_row = shape.assistants_in_a_row = shape.assistant_first = false;
     shape.user_after_result = shape.stray_results = shape.parallel_calls = false;
     shape.any_call_id = shape.text_with_reasoned_call = shape.sampled_parallel_calls = false;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 #include <stdexcept>
 
 #include "engine/text/template/template_probe.hpp"
@@ -118,6 +119,9 @@ TEST(conversation_fit, system_texts_at_the_start_are_joined_where_there_is_one_p
     EXPECT_EQ(rendered(own(strict), chat_of({system("A"), system("B"), user("Hi")}), &changes),
               "[system]A\n\nB[user]Hi[assistant]");
     EXPECT_THAT(changes, ElementsAre("system_texts_joined"));
+    EXPECT_EQ(rendered(family("gemma3"), chat_of({system("A")}), &changes),
+              "<bos><start_of_turn>user\nA<end_of_turn>\n<start_of_turn>model\n");
+    EXPECT_THAT(changes, ElementsAre("system_text_in_user_turn"));
 }
 
 TEST(conversation_fit, messages_of_a_role_in_a_row_are_joined_where_roles_alternate) {
@@ -328,6 +332,78 @@ TEST(conversation_fit, a_longer_conversation_goes_on_where_the_shorter_one_ended
     }
 }
 
+/// Messages of all kinds in any order, each with a text of its own; calls and results that belong
+/// together, and such that do not.
+std::vector<message> random_history(std::mt19937& random) {
+    const auto below = [&](unsigned end) { return random() % end; };
+    std::vector<message> all;
+    std::vector<std::string> open;
+    int texts = 0;
+    const auto text = [&] { return "text-" + std::to_string(texts++) + "."; };
+    const auto length = 1 + below(12);
+    while (all.size() < length) {
+        switch (below(6)) {
+            case 0:
+                all.push_back(system(text()));
+                break;
+            case 1:
+            case 2:
+                all.push_back(user(text()));
+                break;
+            case 3:
+                all.push_back(assistant(text()));
+                break;
+            case 4: {
+                message called{role::assistant, {}};
+                for (auto calls = 1 + below(3); calls > 0; --calls) {
+                    open.push_back("call_" + text());
+                    called.parts.push_back(call(open.back()));
+                }
+                all.push_back(called);
+                break;
+            }
+            default:
+                if (open.empty() || below(5) == 0) {
+                    all.push_back(result("other", text()));
+                } else {
+                    all.push_back(result(open.front(), text()));
+                    open.erase(open.begin());
+                }
+        }
+    }
+    return all;
+}
+
+std::vector<std::string> texts_of(const std::vector<message>& messages) {
+    std::vector<std::string> texts;
+    for (const message& one : messages) {
+        for (const content_part& part : one.parts) {
+            if (const auto* said = std::get_if<text_part>(&part)) texts.push_back(said->text);
+            if (const auto* found = std::get_if<tool_result_part>(&part))
+                texts.push_back(found->text);
+            if (const auto* called = std::get_if<tool_call_part>(&part))
+                texts.push_back(called->arguments_json.substr(7, called->id.size()));
+        }
+    }
+    return texts;
+}
+
+TEST(conversation_fit, no_history_is_refused_and_nothing_of_it_is_left_out) {
+    std::mt19937 random(20261129);
+    const std::vector<chat_template> all{own(strict),        own(bare),        family("harmony"),
+                                         family("gemma3"),   family("llama3"), family("chatml"),
+                                         family("llama3.0"), family("qwen3"),  family("deepseek2")};
+    for (int i = 0; i < 300; ++i) {
+        conversation chat = chat_of(random_history(random));
+        if (i % 2 == 0) chat.tools = {look};
+        for (const chat_template& by : all) {
+            const std::string got = rendered(by, chat);
+            for (const std::string& text : texts_of(chat.messages))
+                ASSERT_THAT(got, HasSubstr(text)) << by.family() << " " << i;
+        }
+    }
+}
+
 TEST(conversation_fit, what_a_template_renders_is_not_touched) {
     names changes{"old"};
     const conversation chat = chat_of({system("A"), user("Hi"), assistant("Yes"), system("B"),
@@ -350,6 +426,7 @@ TEST(conversation_fit, shapes_are_found_by_trying) {
     expected.sampled_parallel_calls = false;
     EXPECT_EQ(shape, expected);
     EXPECT_EQ(family("chatml").shape(), template_shape());
+    EXPECT_FALSE(family("llama3").shape().text_with_call);
 }
 
 TEST(conversation_fit, abilities_are_what_requests_find) {

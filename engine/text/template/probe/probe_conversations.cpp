@@ -30,6 +30,12 @@ conversation with_system_text() {
     return chat;
 }
 
+conversation with_system_text_alone() {
+    conversation chat;
+    chat.system = instructed;
+    return chat;
+}
+
 conversation with_two_system_texts() {
     conversation chat = with_system_text();
     chat.messages.insert(chat.messages.begin(), said(role::system, added));
@@ -107,6 +113,13 @@ conversation with_long_call_id() {
     conversation chat = with_tool();
     chat.messages.push_back({role::assistant, {call_of(long_id, argument)}});
     chat.messages.push_back({role::tool, {tool_result_part{long_id, returned}}});
+    return chat;
+}
+
+conversation with_text_and_call() {
+    conversation chat = with_call();
+    auto& parts = chat.messages[1].parts;
+    parts.insert(parts.begin(), text_part{answered});
     return chat;
 }
 

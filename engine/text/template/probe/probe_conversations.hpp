@@ -16,6 +16,7 @@ constexpr const char* returned = "probe-returned-71c3";
 
 conversation question();
 conversation with_system_text();
+conversation with_system_text_alone();
 /// Both at the start.
 conversation with_two_system_texts();
 /// A system text behind an answer, and another question.
@@ -37,6 +38,7 @@ conversation with_unanswered_call();
 conversation with_two_calls();
 /// A call whose id is as long as other servers' are.
 conversation with_long_call_id();
+conversation with_text_and_call();
 /// Reasoning, a text and a call in one message.
 conversation with_reasoned_call();
 /// The user goes on after a result.

@@ -56,6 +56,7 @@ void find_places_of_messages(prober& tried) {
     using namespace probe;
     using can = template_shape;
     tried.find(&can::system_text, with_system_text(), {instructed, asked});
+    tried.find(&can::system_text_alone, with_system_text_alone(), {instructed});
     tried.find(&can::several_system_texts, with_two_system_texts(), {instructed, added, asked});
     tried.find(&can::later_system_text, with_later_system_text(), {instructed, added});
     if (tried.renders(&can::system_text) && tried.renders(&can::later_system_text))
@@ -83,6 +84,8 @@ void find_places_of_tools(prober& tried) {
     if (!tried.renders(&can::tool_calls)) return;
     tried.find_with_or_without_tools(&can::tool_results, with_call(), {returned});
     tried.find_with_or_without_tools(&can::parallel_calls, with_two_calls(), {argument, added});
+    tried.find_with_or_without_tools(&can::text_with_call, with_text_and_call(),
+                                     {argument, answered});
     tried.find_with_or_without_tools(&can::text_with_reasoned_call, with_reasoned_call(),
                                      {argument});
     if (!tried.renders(&can::tool_results)) return;
@@ -98,6 +101,8 @@ template_shapes find_template_shapes(const shape_trial& render) {
     find_places_of_messages(tried);
     find_places_of_tools(tried);
     template_shapes found = tried.take();
+    // Models answer with both, and their own answers are not told otherwise.
+    found.leaves_out.text_with_call = true;
     // Results are told with their calls.
     if (!found.renders.tool_calls) found.renders.tool_results = false;
     if (!found.leaves_out.tool_calls) found.leaves_out.tool_results = false;

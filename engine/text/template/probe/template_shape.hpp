@@ -12,6 +12,7 @@ namespace semantic::engine {
 /// What conversations may have. False: the template has no place for it.
 struct template_shape {
     bool system_text = true;           // at the start
+    bool system_text_alone = true;     // without any other message
     bool several_system_texts = true;  // at the start
     bool later_system_text = true;
     bool users_in_a_row = true;
@@ -24,6 +25,7 @@ struct template_shape {
     bool tool_results = true;    // after their calls
     bool stray_results = true;   // without a call
     bool any_call_id = true;     // false: nine letters and digits
+    bool text_with_call = true;
     bool text_with_reasoned_call = true;
     /// Of calls whose turn comes as the model wrote it, several in one message.
     bool sampled_parallel_calls = true;
