@@ -543,6 +543,8 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!pool) return pool.error();
     if (auto made = storage::posix_file_system().make_directory(options.cache_directory); !made)
         return made.error();
+    // Also so that other nodes hear of this one while it reads them: what it says is signed.
+    if (auto ok = engine_sharing::agree(options); !ok) return ok.error();
 
     auto arena = std::make_unique<compute_arena>(options.compute_threads);
     auto [words, model] = load_model(options, *config, **kernels, *form, *arena, progress);
@@ -562,7 +564,6 @@ storage::result<std::unique_ptr<engine>> load_engine(
     if (!model) return model.error();
 
     report("scanning caches", 0.95);
-    if (auto ok = engine_sharing::agree(options); !ok) return ok.error();
     const storage::block_hash fingerprint =
         fingerprint_of(options, *chat, **model, (*pool)->layout(), chosen->keys);
     auto store =
