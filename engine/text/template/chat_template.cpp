@@ -278,7 +278,9 @@ result<marked_text> chat_template::render_messages(const conversation& chat,
     auto as_sent = left_out ? tried(*messages, chat.tools) : result<marked_text>(left_out.error());
     if (as_sent || hit_limit) return as_sent;
     for (const template_shape& shape : shapes_to_try(shapes_.renders)) {
-        auto fitted = fit_conversation(*messages, chat.tools, shape);
+        // Tools that are told as text ask for calls in the Hermes form.
+        const call_format calls = shape.tools ? answers().calls : call_format::hermes;
+        auto fitted = fit_conversation(*messages, chat.tools, shape, calls);
         if (!fitted) return fitted.error();
         if (fitted->changes.empty()) continue;
         auto made = tried(fitted->messages, fitted->tools);

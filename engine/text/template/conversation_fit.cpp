@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "engine/text/output/calls/call_text.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {
@@ -47,17 +48,11 @@ void forget_sampled(template_message& from) {
     from.as_sampled_content = {};
 }
 
-std::string call_text(const tool_call_part& call) {
-    marked_text out;
-    append_hermes_call(out, call);
-    return out.bytes();
-}
-
 class fitter {
   public:
     fitter(std::vector<template_message> messages, std::vector<tool_definition> tools,
-           const template_shape& can)
-        : fitted_{std::move(messages), std::move(tools)}, can_(can) {}
+           const template_shape& can, call_format calls)
+        : fitted_{std::move(messages), std::move(tools)}, can_(can), calls_(calls) {}
 
     result<fitted_conversation> fit() {
         if (!can_.thinking) leave_thinking_out();
@@ -105,6 +100,7 @@ class fitter {
 
     fitted_conversation fitted_;
     const template_shape& can_;
+    const call_format calls_;
     std::string pending_;  // system text for the next turn of the user
 };
 
@@ -183,8 +179,9 @@ void fitter::place_later_system_texts() {
 void fitter::tell_calls_as_text() {
     if (can_.tool_calls) return;
     for (template_message& one : fitted_.messages) {
-        for (const tool_call_part& call : one.calls) append_text(one, "\n", call_text(call));
-        if (!one.calls.empty()) note(fit_name::calls_as_text);
+        if (one.calls.empty()) continue;
+        append_text(one, "\n", text_of_calls(calls_, one.calls));
+        note(fit_name::calls_as_text);
         one.calls.clear();
     }
 }
@@ -338,8 +335,8 @@ bool is_letter_or_digit(char c) {
 
 result<fitted_conversation> fit_conversation(std::vector<template_message> messages,
                                              std::vector<tool_definition> tools,
-                                             const template_shape& can) {
-    return fitter(std::move(messages), std::move(tools), can).fit();
+                                             const template_shape& can, call_format calls) {
+    return fitter(std::move(messages), std::move(tools), can, calls).fit();
 }
 
 std::vector<template_shape> shapes_to_try(const template_shape& native) {

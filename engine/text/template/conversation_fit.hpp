@@ -38,11 +38,12 @@ struct fitted_conversation {
     std::vector<std::string> changes{};  // each of fit_name once, in the order they were made
 };
 
-/// Mends what `can` says that the template does not render. Nothing else changes. Errors: bad_value
-/// for a tool that cannot be told as text.
+/// Mends what `can` says that the template does not render. Nothing else changes. `calls`: the form
+/// in which calls are told as text. Errors: bad_value for a tool that cannot be told as text.
 storage::result<fitted_conversation> fit_conversation(std::vector<template_message> messages,
                                                       std::vector<tool_definition> tools,
-                                                      const template_shape& can);
+                                                      const template_shape& can,
+                                                      call_format calls = call_format::hermes);
 
 /// The shapes to try for a conversation that a template does not render as it stands, the nearest
 /// first. `native`: what the template renders.

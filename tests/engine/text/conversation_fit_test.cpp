@@ -404,6 +404,27 @@ TEST(conversation_fit, no_history_is_refused_and_nothing_of_it_is_left_out) {
     }
 }
 
+TEST(conversation_fit, calls_are_told_as_the_model_writes_them_where_its_template_leaves_them_out) {
+    // As LFM2's does.
+    const chat_template lfm2 = own(
+        "{% if tools %}<|im_start|>system\nList of tools: <|tool_list_start|>[{{ tools | tojson }}]"
+        "<|im_end|>\n{% endif %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + "
+        "m.content"
+        " + '<|im_end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}");
+    EXPECT_EQ(lfm2.answers().calls, call_format::lfm2);
+    conversation chat = chat_of({user("Hi"),
+                                 {role::assistant, {call("1"), call("2")}},
+                                 result("1", "seven"),
+                                 result("2", "eight")});
+    chat.tools = {look};
+    names changes;
+    EXPECT_THAT(rendered(lfm2, chat, &changes),
+                HasSubstr("<|im_start|>assistant\n<|tool_call_start|>[look(at=\"1\"), "
+                          "look(at=\"2\")]<|tool_call_end|><|im_end|>"));
+    EXPECT_THAT(changes, Contains("calls_as_text"));
+}
+
 TEST(conversation_fit, what_a_template_renders_is_not_touched) {
     names changes{"old"};
     const conversation chat = chat_of({system("A"), user("Hi"), assistant("Yes"), system("B"),
