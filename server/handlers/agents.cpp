@@ -246,7 +246,9 @@ net::awaitable<reply> delete_agent(const services& with, const request& incoming
         co_return error_response(
             incoming, fail(errc::bad_value, "branches: must be true or false", "branches"));
     const std::optional<std::string> model = incoming.query("model");
-    auto found = agents_to_delete(incoming, deletes_branches == "true" && !model);
+    // All of the client's agents are looked at.
+    auto find = [&] { return agents_to_delete(incoming, deletes_branches == "true" && !model); };
+    auto found = co_await run_on(choose_workers(with, incoming), find);
     if (!found) co_return error_response(incoming, found.error());
     if (model && models_meant(found->back(), *model).empty())
         co_return error_response(incoming, agents::no_memory_of(found->back().id, *model));
