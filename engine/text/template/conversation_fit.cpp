@@ -13,10 +13,10 @@ using storage::result;
 
 namespace {
 
-// What no template writes stands under a heading, so that the model knows who says it.
+// A system text in another's turn stands under a heading, so that the model knows who says it.
 constexpr std::string_view system_heading = "[System]\n";
-constexpr std::string_view user_heading = "[User]\n";
 constexpr std::string_view opening_words = "[Start of the conversation]";
+constexpr std::string_view answer_words = "Done.";
 constexpr std::string_view between_messages = "\n\n";
 
 void append_text(template_message& to, std::string_view separator, std::string_view text) {
@@ -65,7 +65,7 @@ class fitter {
         if (!can_.text_with_reasoned_call) join_texts_to_reasoning();
         join_messages();
         if (!can_.parallel_calls) split_calls();
-        if (!can_.user_after_result) join_texts_to_results();
+        if (!can_.user_after_result) answer_results();
         if (!can_.any_call_id) rename_call_ids();
         if (!can_.assistant_first) open_with_user();
         return std::move(fitted_);
@@ -94,7 +94,7 @@ class fitter {
     void join_messages();
     bool join_to_last(const template_message& next);
     void split_calls();
-    void join_texts_to_results();
+    void answer_results();
     void rename_call_ids();
     void open_with_user();
 
@@ -290,18 +290,17 @@ void fitter::split_calls() {
     }
 }
 
-void fitter::join_texts_to_results() {
+/// The user breaks in after a result. A short answer goes between, so that the text stays the
+/// user's: in the result's turn nobody could tell it from what a tool has found.
+void fitter::answer_results() {
     for (template_message& one : take_messages()) {
         const bool follows_result =
             !fitted_.messages.empty() && fitted_.messages.back().from == role::tool;
-        if (one.from != role::user || !follows_result) {
-            fitted_.messages.push_back(std::move(one));
-            continue;
+        if (one.from == role::user && follows_result) {
+            fitted_.messages.push_back(message_saying(role::assistant, std::string(answer_words)));
+            note(fit_name::answer_added);
         }
-        const bool has_heading = one.content.starts_with(system_heading);
-        append_text(fitted_.messages.back(), between_messages,
-                    (has_heading ? "" : std::string(user_heading)) + one.content);
-        note(fit_name::messages_joined);
+        fitted_.messages.push_back(std::move(one));
     }
 }
 

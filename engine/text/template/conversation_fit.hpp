@@ -23,6 +23,7 @@ constexpr std::string_view system_text_in_user_turn = "system_text_in_user_turn"
 constexpr std::string_view later_system_text_in_user_turn = "later_system_text_in_user_turn";
 constexpr std::string_view messages_joined = "messages_joined";
 constexpr std::string_view opening_user_turn_added = "opening_user_turn_added";
+constexpr std::string_view answer_added = "answer_added";
 constexpr std::string_view calls_split = "calls_split";
 constexpr std::string_view calls_as_text = "calls_as_text";
 constexpr std::string_view results_as_text = "results_as_text";

@@ -110,8 +110,8 @@ TEST(conversation_fit, a_system_text_between_a_call_and_its_result_comes_after_t
     EXPECT_EQ(
         rendered(own(strict), chat_of({user("Hi"), called, system("B"), result("abcdefgh1", "7"),
                                        assistant("Seven"), user("Go")})),
-        "[user]Hi[assistant][CALL abcdefgh1]look{\"at\": \"abcdefgh1\"}[tool]7\n\n[System]\n"
-        "B[OF abcdefgh1][assistant]Seven[user]Go[assistant]");
+        "[user]Hi[assistant][CALL abcdefgh1]look{\"at\": \"abcdefgh1\"}[tool]7[OF abcdefgh1]"
+        "[assistant]Done.[user][System]\nB[assistant]Seven[user]Go[assistant]");
 }
 
 TEST(conversation_fit, system_texts_at_the_start_are_joined_where_there_is_one_place) {
@@ -135,11 +135,13 @@ TEST(conversation_fit, messages_of_a_role_in_a_row_are_joined_where_roles_altern
     EXPECT_THAT(rendered(family("chatml"), chat), HasSubstr("user\nA<|im_end|>\n<|im_start|>user"));
 }
 
-TEST(conversation_fit, a_users_text_after_a_result_is_told_with_it_where_it_has_no_place) {
+TEST(conversation_fit, a_users_text_after_a_result_stays_the_users_where_it_has_no_place) {
     const message called{role::assistant, {call("abcdefgh1")}};
     const message stop{role::user, {tool_result_part{"abcdefgh1", "7"}, text_part{"Stop."}}};
-    EXPECT_THAT(rendered(own(strict), chat_of({user("Hi"), called, stop})),
-                HasSubstr("[tool]7\n\n[User]\nStop.[OF abcdefgh1][assistant]"));
+    names changes;
+    EXPECT_THAT(rendered(own(strict), chat_of({user("Hi"), called, stop}), &changes),
+                HasSubstr("[tool]7[OF abcdefgh1][assistant]Done.[user]Stop.[assistant]"));
+    EXPECT_THAT(changes, ElementsAre("answer_added"));
 }
 
 TEST(conversation_fit, a_conversation_may_begin_with_the_assistant) {
@@ -169,7 +171,7 @@ TEST(conversation_fit, several_calls_of_a_message_come_each_with_its_result) {
     EXPECT_THAT(rendered(own(strict), chat, &changes),
                 HasSubstr("[assistant]I look.[CALL abcdefgh1]look{\"at\": \"abcdefgh1\"}[tool]one"
                           "[OF abcdefgh1][assistant][CALL abcdefgh2]ask{\"at\": \"abcdefgh2\"}"
-                          "[tool]two\n\n[User]\nGo[OF abcdefgh2]"));
+                          "[tool]two[OF abcdefgh2][assistant]Done.[user]Go[assistant]"));
     EXPECT_THAT(changes, Contains("calls_split"));
     EXPECT_THAT(rendered(family("harmony"), chat),
                 HasSubstr("to=functions.look<|channel|>commentary json<|message|>"
