@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view system_heading = "[System]\n";
 constexpr std::string_view opening_words = "[Start of the conversation]";
 constexpr std::string_view answer_words = "Done.";
+constexpr std::string_view no_result_words = "[No result]";
 constexpr std::string_view between_messages = "\n\n";
 
 void append_text(template_message& to, std::string_view separator, std::string_view text) {
@@ -64,6 +65,7 @@ class fitter {
         tell_results_as_text();
         if (!can_.text_with_reasoned_call) join_texts_to_reasoning();
         join_messages();
+        if (!can_.unanswered_calls) add_results();
         if (!can_.parallel_calls) split_calls();
         if (!can_.user_after_result) answer_results();
         if (!can_.any_call_id) rename_call_ids();
@@ -93,6 +95,7 @@ class fitter {
     void join_texts_to_reasoning();
     void join_messages();
     bool join_to_last(const template_message& next);
+    void add_results();
     void split_calls();
     void answer_results();
     void rename_call_ids();
@@ -251,6 +254,27 @@ void fitter::join_messages() {
     }
 }
 
+/// Calls that were broken off get a result, unless they are the last that was said.
+void fitter::add_results() {
+    std::vector<std::string> open;  // ids of calls without a result
+    for (template_message& one : take_messages()) {
+        if (one.from == role::tool) {
+            const auto own = std::find(open.begin(), open.end(), one.call_id);
+            if (!open.empty()) open.erase(own == open.end() ? open.begin() : own);
+        } else {
+            for (std::string& id : open) {
+                fitted_.messages.push_back(
+                    message_saying(role::tool, std::string(no_result_words)));
+                fitted_.messages.back().call_id = std::move(id);
+                note(fit_name::results_added);
+            }
+            open.clear();
+        }
+        for (const tool_call_part& call : one.calls) open.push_back(call.id);
+        fitted_.messages.push_back(std::move(one));
+    }
+}
+
 /// Each call with its result behind it. Results are found by their ids, or, where they have others,
 /// by their order.
 void fitter::split_calls() {
@@ -345,6 +369,7 @@ std::vector<template_shape> shapes_to_try(const template_shape& native) {
     shape.several_system_texts = shape.later_system_text = shape.system_text_alone = false;
     shape.users_in_a_row = shape.assistants_in_a_row = shape.assistant_first = false;
     shape.user_after_result = shape.stray_results = shape.parallel_calls = false;
+    shape.unanswered_calls = false;
     shape.any_call_id = shape.text_with_reasoned_call = shape.sampled_parallel_calls = false;
     shapes.push_back(shape);
     shape.tool_calls = shape.tool_results = false;

@@ -25,6 +25,7 @@ constexpr std::string_view messages_joined = "messages_joined";
 constexpr std::string_view opening_user_turn_added = "opening_user_turn_added";
 constexpr std::string_view answer_added = "answer_added";
 constexpr std::string_view calls_split = "calls_split";
+constexpr std::string_view results_added = "results_added";
 constexpr std::string_view calls_as_text = "calls_as_text";
 constexpr std::string_view results_as_text = "results_as_text";
 constexpr std::string_view tools_as_text = "tools_as_text";

@@ -193,6 +193,20 @@ TEST(conversation_fit, several_calls_of_a_message_come_each_with_its_result) {
     EXPECT_THAT(text, HasSubstr("\"three\""));
 }
 
+TEST(conversation_fit, calls_that_were_broken_off_get_a_result_where_they_need_one) {
+    names changes;
+    EXPECT_THAT(rendered(own(strict),
+                         chat_of({user("Hi"), {role::assistant, {call("abcdefgh1")}}, user("No")}),
+                         &changes),
+                HasSubstr("[tool][No result][OF abcdefgh1][assistant]Done.[user]No[assistant]"));
+    EXPECT_THAT(changes, ElementsAre("results_added", "answer_added"));
+    EXPECT_THAT(rendered(own(strict), chat_of({user("Hi"),
+                                               {role::assistant, {call("abcdefgh1"), call("b")}},
+                                               result("b", "two"),
+                                               user("No")})),
+                HasSubstr("[tool][No result][OF abcdefgh1][assistant][CALL"));
+}
+
 TEST(conversation_fit, calls_that_the_model_wrote_in_one_turn_stay_in_it) {
     conversation chat = chat_of({user("Hi"),
                                  {role::assistant, {call("1"), call("2")}},
@@ -446,7 +460,7 @@ TEST(conversation_fit, shapes_are_found_by_trying) {
     expected.several_system_texts = expected.later_system_text = false;
     expected.users_in_a_row = expected.assistants_in_a_row = expected.assistant_first = false;
     expected.user_after_result = expected.parallel_calls = expected.any_call_id = false;
-    expected.sampled_parallel_calls = false;
+    expected.sampled_parallel_calls = expected.unanswered_calls = false;
     EXPECT_EQ(shape, expected);
     EXPECT_EQ(family("chatml").shape(), template_shape());
     EXPECT_FALSE(family("llama3").shape().text_with_call);

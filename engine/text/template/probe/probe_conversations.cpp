@@ -95,7 +95,6 @@ conversation with_call() {
 
 conversation with_unanswered_call() {
     conversation chat = with_call();
-    chat.tools.clear();
     chat.messages.back() = said(role::user, added);
     return chat;
 }

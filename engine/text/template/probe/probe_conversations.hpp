@@ -32,7 +32,7 @@ conversation answer_first();
 conversation with_tool();
 /// The tool's call and its result.
 conversation with_call();
-/// A call, and another question in place of its result, without tools.
+/// A call, and another question in place of its result.
 conversation with_unanswered_call();
 /// Two calls in one message, and their results.
 conversation with_two_calls();

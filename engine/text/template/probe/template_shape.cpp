@@ -52,6 +52,11 @@ class prober {
     template_shapes found_;
 };
 
+conversation without_tools(conversation chat) {
+    chat.tools.clear();
+    return chat;
+}
+
 void find_places_of_messages(prober& tried) {
     using namespace probe;
     using can = template_shape;
@@ -74,7 +79,7 @@ void find_places_of_tools(prober& tried) {
     tried.find_with_or_without_tools(&can::tool_calls, with_call(), {argument});
     // Templates that raise over results may leave out calls.
     if (!tried.renders(&can::tool_calls))
-        tried.find_left_out(&can::tool_calls, with_unanswered_call(), {argument});
+        tried.find_left_out(&can::tool_calls, without_tools(with_unanswered_call()), {argument});
     tried.find(&can::stray_results, with_stray_result(), {returned});
     if (tried.renders(&can::tools) && tried.renders(&can::assistant_first)) {
         conversation offered = answer_first();
@@ -88,6 +93,8 @@ void find_places_of_tools(prober& tried) {
                                      {argument, answered});
     tried.find_with_or_without_tools(&can::text_with_reasoned_call, with_reasoned_call(),
                                      {argument});
+    tried.find_with_or_without_tools(&can::unanswered_calls, with_unanswered_call(),
+                                     {argument, added});
     if (!tried.renders(&can::tool_results)) return;
     tried.find_with_or_without_tools(&can::user_after_result, with_question_after_result(),
                                      {returned, added});

@@ -21,10 +21,11 @@ struct template_shape {
     bool user_after_result = true;
     bool tools = true;
     bool tool_calls = true;
-    bool parallel_calls = true;  // several in one message
-    bool tool_results = true;    // after their calls
-    bool stray_results = true;   // without a call
-    bool any_call_id = true;     // false: nine letters and digits
+    bool parallel_calls = true;    // several in one message
+    bool unanswered_calls = true;  // without a result, and the user goes on
+    bool tool_results = true;      // after their calls
+    bool stray_results = true;     // without a call
+    bool any_call_id = true;       // false: nine letters and digits
     bool text_with_call = true;
     bool text_with_reasoned_call = true;
     /// Of calls whose turn comes as the model wrote it, several in one message.
