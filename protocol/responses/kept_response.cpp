@@ -57,12 +57,18 @@ failure unreadable(std::string_view what) {
 }
 
 /// What parsing a text of JSON takes at most: a value takes so much beside its own bytes, and none
-/// is without one of these characters.
+/// is without one of these characters, outside of strings, before it.
 std::size_t parsing_bytes(std::string_view text) {
     constexpr std::size_t of_value = 48;
-    const auto begins = [](char c) { return c == ',' || c == ':' || c == '[' || c == '{'; };
-    return text.size() +
-           of_value * static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins));
+    std::size_t bytes = text.size() + of_value;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (c == '"') in_string = !in_string;
+        if (in_string && c == '\\') ++i;
+        if (!in_string && (c == ',' || c == ':' || c == '[' || c == '{')) bytes += of_value;
+    }
+    return bytes;
 }
 
 // Text that is parsed in the time of one step of a budget.

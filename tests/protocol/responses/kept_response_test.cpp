@@ -169,6 +169,18 @@ TEST(kept_response, what_is_read_is_paid_for_as_long_as_it_is) {
                  storage::work_limit_exceeded);
 }
 
+TEST(kept_response, text_that_looks_like_json_is_paid_for_as_the_text_that_it_is) {
+    const std::string text =
+        R"([{"id":"a","content":"{\"[{\\\",:,[{)" + std::string(100'000, '[') + R"("},{"id":"b"}])";
+    const kept_response one = kept(text, "[]");
+    storage::work_budget budget;
+    int items = 0;
+    EXPECT_TRUE(read_items(
+        one, [&](const json::value&) { ++items; }, &budget));
+    EXPECT_EQ(items, 2);
+    EXPECT_LT(budget.bytes_peak(), text.size() + 1'000);
+}
+
 TEST(kept_response, one_that_a_stop_broke_off_has_failed_and_can_be_followed) {
     for (const char* status : {"queued", "in_progress"}) {
         kept_response one;
