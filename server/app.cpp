@@ -89,6 +89,7 @@ app::app(app_options options)
       replies_(options_.settings.body_limit_mb << 20, options_.limits.body_bytes_free),
       waking_(context_.get_executor()),
       coordination_(session_bounds::for_memory(options_.settings.memory_limit_mb << 20)),
+      responses_(choose_response_bytes(options_.settings.memory_limit_mb << 20)),
       live_(context_.get_executor(), options_.feed, long_jobs_.get_executor("server")),
       kv_(options_.kv_events),
       accounts_({options_.settings.requests_per_minute, options_.settings.tokens_per_minute,

@@ -26,6 +26,9 @@ namespace semantic::server {
 /// Of each kind together, how many, and what one takes beside its texts.
 inline constexpr std::size_t responses_bytes_max = std::size_t{64} << 20;
 inline constexpr std::size_t responses_max = 16'384;
+/// The bytes of each kind in a process that may have so many: a sixteenth, and no more than
+/// responses_bytes_max. 0: there is no such limit.
+std::size_t choose_response_bytes(std::size_t memory_limit_bytes);
 inline constexpr std::size_t response_own_bytes = 512;
 inline constexpr std::size_t item_own_bytes = 128;
 
