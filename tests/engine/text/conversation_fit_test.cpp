@@ -119,9 +119,18 @@ TEST(conversation_fit, system_texts_at_the_start_are_joined_where_there_is_one_p
     EXPECT_EQ(rendered(own(strict), chat_of({system("A"), system("B"), user("Hi")}), &changes),
               "[system]A\n\nB[user]Hi[assistant]");
     EXPECT_THAT(changes, ElementsAre("system_texts_joined"));
-    EXPECT_EQ(rendered(family("gemma3"), chat_of({system("A")}), &changes),
-              "<bos><start_of_turn>user\nA<end_of_turn>\n<start_of_turn>model\n");
-    EXPECT_THAT(changes, ElementsAre("system_text_in_user_turn"));
+    EXPECT_EQ(rendered(own(bare), chat_of({system("A")})), "[user]A[assistant]");
+}
+
+// Where the tools stand in the first message of the user.
+TEST(conversation_fit, system_texts_at_the_start_are_joined_in_front_of_tools) {
+    names changes;
+    conversation chat = chat_of({system("A"), system("B"), user("Hi")});
+    EXPECT_THAT(rendered(family("llama3"), chat, &changes), HasSubstr("system<|end_header_id|>"));
+    EXPECT_THAT(changes, IsEmpty());
+    chat.tools = {look};
+    EXPECT_THAT(rendered(family("llama3"), chat, &changes), HasSubstr("A\n\nB<|eot_id|>"));
+    EXPECT_THAT(changes, ElementsAre("system_texts_joined"));
 }
 
 TEST(conversation_fit, messages_of_a_role_in_a_row_are_joined_where_roles_alternate) {
@@ -411,6 +420,8 @@ TEST(conversation_fit, no_history_is_refused_and_nothing_of_it_is_left_out) {
                                          family("llama3.0"), family("qwen3"),  family("deepseek2")};
     for (int i = 0; i < 300; ++i) {
         conversation chat = chat_of(random_history(random));
+        const auto is_system = [](const message& one) { return one.from == role::system; };
+        if (std::ranges::all_of(chat.messages, is_system)) chat.messages.push_back(user("Hi"));
         if (i % 2 == 0) chat.tools = {look};
         for (const chat_template& by : all) {
             const std::string got = rendered(by, chat);

@@ -81,11 +81,15 @@ void find_places_of_tools(prober& tried) {
     if (!tried.renders(&can::tool_calls))
         tried.find_left_out(&can::tool_calls, without_tools(with_unanswered_call()), {argument});
     tried.find(&can::stray_results, with_stray_result(), {returned});
-    if (tried.renders(&can::tools) && tried.renders(&can::assistant_first)) {
-        conversation offered = answer_first();
-        offered.tools = with_tool().tools;
-        tried.find(&can::assistant_first, offered, {answered, asked});
-    }
+    // Tools may stand where the first message of the user is.
+    const auto find_with_tools = [&](flag which, conversation chat, parts wanted) {
+        chat.tools = with_tool().tools;
+        if (tried.renders(&can::tools) && tried.renders(which)) tried.find(which, chat, wanted);
+    };
+    find_with_tools(&can::assistant_first, answer_first(), {answered, asked});
+    find_with_tools(&can::several_system_texts, with_two_system_texts(),
+                    {instructed, added, asked});
+    find_with_tools(&can::system_text_alone, with_system_text_alone(), {instructed});
     if (!tried.renders(&can::tool_calls)) return;
     tried.find_with_or_without_tools(&can::tool_results, with_call(), {returned});
     tried.find_with_or_without_tools(&can::parallel_calls, with_two_calls(), {argument, added});
@@ -110,6 +114,8 @@ template_shapes find_template_shapes(const shape_trial& render) {
     template_shapes found = tried.take();
     // Models answer with both, and their own answers are not told otherwise.
     found.leaves_out.text_with_call = true;
+    // As published templates have it: who asks nothing is answered nothing.
+    found.leaves_out.system_text_alone = true;
     // Results are told with their calls.
     if (!found.renders.tool_calls) found.renders.tool_results = false;
     if (!found.leaves_out.tool_calls) found.leaves_out.tool_results = false;
