@@ -148,14 +148,29 @@ std::string read_call_name(const json_cursor& call, std::size_t bytes_max) {
     return bounded_at(call, "name", bytes_max);
 }
 
+namespace {
+
+/// `json` without white space between its parts; numbers and escapes stay as they are spelled.
+std::string compacted(std::string_view json) {
+    std::string out;
+    bool in_string = false, is_escaped = false;
+    for (const char c : json) {
+        if (in_string || !is_white_space({&c, 1})) out += c;
+        if (c == '"' && !is_escaped) in_string = !in_string;
+        is_escaped = in_string && c == '\\' && !is_escaped;
+    }
+    return out;
+}
+
+}  // namespace
+
 std::string read_arguments(const json_cursor& field, const json_limits& limits) {
     const json::value& value = field.value();
     if (!value.is_string()) return value.is_null() ? "{}" : to_text(value);
     const std::string_view text = field.as_string();
     if (is_white_space(text)) return "{}";
     auto parsed = parse_json(text, limits);
-    if (parsed && parsed->is_object()) return to_text(*parsed);
-    return std::string(text);
+    return parsed && parsed->is_object() ? compacted(text) : std::string(text);
 }
 
 }  // namespace semantic::protocol

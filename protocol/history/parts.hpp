@@ -70,7 +70,8 @@ std::string readable_members(const boost::json::value& item);
 std::string read_call_name(const json_cursor& call, std::size_t bytes_max);
 
 /// An earlier call's arguments: a string or, as other servers have it, an object. Models cut them
-/// off and misspell them. Returns: compact JSON where they are an object, else the text as it is.
+/// off and misspell them. Returns: compact JSON where they are an object, with its numbers as they
+/// are spelled where it comes in a string, else the text as it is.
 std::string read_arguments(const json_cursor& field, const json_limits& limits);
 
 }  // namespace semantic::protocol

@@ -53,7 +53,9 @@ TEST(histories, arguments_that_are_no_object_stay_as_they_were_written) {
           row{R"({\"a\": \"He said \"hi\" and left\"})", R"({"a": "He said "hi" and left"})"},
           row{"path=a.txt", "path=a.txt"}, row{R"([\"a.txt\"])", R"(["a.txt"])"},
           row{R"({\"a\": \"b\nc\"})", "{\"a\": \"b\nc\"}"}, row{"null", "null"}, row{"7", "7"},
-          row{"  ", "{}"}, row{"", "{}"}, row{R"({\"a\": 1})", R"({"a":1})"}}) {
+          row{"  ", "{}"}, row{"", "{}"}, row{R"({\"a\": 1})", R"({"a":1})"},
+          row{R"( {\"a\" : [ 0.1000, 1e400 ], \"b \\\" c\": \"d  e\\\\\"} )",
+              R"({"a":[0.1000,1e400],"b \" c":"d  e\\"})"}}) {
         const std::string called =
             std::string("[call c w ") + one.arguments + "]\nuser: [Go on.]\n";
         EXPECT_EQ(chat(R"({"role":"assistant","tool_calls":[{"id":"c","type":"function",)"
