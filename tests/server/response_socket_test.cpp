@@ -115,12 +115,12 @@ TEST_F(response_socket_api, tools_in_namespaces_and_calls_without_an_end_are_tak
         answer_with({"<tool_call>\n{\"name\": \"mcp__n__add\", \"arguments\": {\"a\": 1}}\n"
                      "</tool_call>"});
     socket_client client(server_.port());
-    client.ask(
-        R"(,"tools":[{"type":"namespace","name":"mcp__n__","tools":[{"type":"function",)"
-        R"("name":"add","parameters":{"type":"object"}}]}],"input":[{"role":"user","content":"Hi"},)"
-        R"({"type":"function_call","call_id":"c","namespace":"mcp__n__","name":"add",)"
-        R"("arguments":"{\"a\": \"Once","status":"incomplete"},)"
-        R"({"type":"function_call_output","call_id":"c","output":"cut"}])");
+    client.ask(R"(,"tools":[{"type":"namespace","name":"mcp__n__","tools":[{"type":"function",)"
+               R"("name":"add","parameters":{"type":"object"}}]}],)"
+               R"("input":[{"role":"user","content":"Hi"},)"
+               R"({"type":"function_call","call_id":"c","namespace":"mcp__n__","name":"add",)"
+               R"("arguments":"{\"a\": \"Once","status":"incomplete"},)"
+               R"({"type":"function_call_output","call_id":"c","output":"cut"}])");
     const json::value last = client.read_to_end();
     ASSERT_EQ(last.at("type"), "response.completed") << last;
     const json::value& call = last.at("response").at("output").at(0);

@@ -38,8 +38,8 @@ TEST(conversations, its_items_are_what_a_response_is_asked_with) {
 
 TEST(conversations, an_item_that_no_response_could_be_asked_with_is_refused_by_its_place) {
     for (const char* body :
-         {R"({"items":[{"type":"function_call"}]})", R"({"items":[{"role":"robot"}]})", R"({"items":7})",
-          R"({"items":[7]})", R"({"metadata":[]})", "[]", "{"}) {
+         {R"({"items":[{"type":"function_call"}]})", R"({"items":[{"role":"robot"}]})",
+          R"({"items":7})", R"({"items":[7]})", R"({"metadata":[]})", "[]", "{"}) {
         const auto request = parse_conversation(body, {});
         EXPECT_FALSE(request) << body;
     }
