@@ -321,12 +321,13 @@ TEST(published_templates, calls_that_a_template_writes_are_read_back_in_its_form
             boost::json::object{{"chat_template", read_file(path)}, {"eos_token", "</s>"}});
         const auto own = chat_template::load(model.path(), own_template_family);
         ASSERT_TRUE(own) << path.filename();
-        bool is_written = false;
+        bool is_written = false, is_told_otherwise = false;
         for (const int count : {1, 2}) {
             const conversation chat = calling(count);
             std::vector<std::string> changes;
             const auto text = own->render_marked(chat, {}, &changes);
             // What takes one call a message gets them so; some leave calls to the model's own text.
+            is_told_otherwise = is_told_otherwise || !changes.empty();
             if (!text || !changes.empty()) continue;
             const rendered_calls made{chat, text->bytes(), own->turn_begin()};
             if (!writes_calls(made)) continue;
@@ -334,7 +335,10 @@ TEST(published_templates, calls_that_a_template_writes_are_read_back_in_its_form
             EXPECT_TRUE(reads_back(own->answers().calls, made)) << path.filename() << "\n"
                                                                 << text->bytes();
         }
-        EXPECT_EQ(is_written, row->at("writes_calls").as_bool()) << path.filename();
+        if (row->at("writes_calls").as_bool())
+            EXPECT_TRUE(is_written || is_told_otherwise) << path.filename();
+        else
+            EXPECT_FALSE(is_written) << path.filename();
         round_trips += is_written ? 1 : 0;
     }
     if (templates().empty()) GTEST_SKIP() << no_templates;

@@ -401,6 +401,11 @@ TEST(tool_calls, the_liberties_that_models_take_are_taken_as_calls) {
          "C(write_file {\"path\":\"7\",\"append\":true,\"odd\":\"1\"})"},
         {call_format::kimi, "<|tool_call_begin|>ping<|tool_call_argument_begin|>{}", "C(ping {})"},
         {call_format::lfm2, "<|tool_call_start|>ping()<|tool_call_end|>", "C(ping {})"},
+        {call_format::minicpm,
+         "<function name=\"write_file\"><param "
+         "name=\"path\"><![CDATA[a</param>]]b]]></param><param "
+         "name=\"content\"><![CDAT</param></function>",
+         "C(write_file {\"path\":\"a</param>]]b\",\"content\":\"<![CDAT\"})"},
         {call_format::granite, "<|tool_call|>{\"name\": \"ping\", \"arguments\": {}}",
          "C(ping {})"},
         {call_format::mistral, "[TOOL_CALLS]ping{}", "C(ping {})"},

@@ -290,7 +290,10 @@ inline void writer::write_invocation(std::string& to, const said& call, const ch
         to += "<" + mark + parameter + " name=\"" + std::string(key) + "\"";
         if (is_dsml) to += value.is_string() ? " string=\"true\"" : " string=\"false\"";
         to += ">";
-        if (value.is_string())
+        const bool is_section = format_ == call_format::minicpm && variant_ == 2;
+        if (value.is_string() && is_section)
+            to += "<![CDATA[" + std::string(value.get_string()) + "]]>";
+        else if (value.is_string())
             to += std::string(value.get_string());
         else if (format_ == call_format::minicpm)
             write_python(to, value);

@@ -2,8 +2,8 @@
 // Qwen3-Coder's <function=NAME><parameter=KEY>VALUE</parameter></function>, which Seed-OSS has too,
 // GLM's NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>, MiniMax's and
 // DeepSeek's <invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>, MiniCPM's
-// <function name="NAME"><param name="KEY">VALUE</param></function>. The type of a value is the one
-// that its tool's schema says.
+// <function name="NAME"><param name="KEY">VALUE</param></function>, whose values may be CDATA. The
+// type of a value is the one that its tool's schema says.
 
 #include <algorithm>
 #include <array>
@@ -29,10 +29,11 @@ struct tags {
     std::string_view value_open;  // empty: the key's end is the value's beginning
     bool has_attributes;          // between key_close and value_open; string="true" is one
     std::string_view value_close;
-    mark_span ends;          // of the call
-    bool takes_line_breaks;  // those at both ends of a value are the template's
-    mark_span closers;       // behind the end
-    mark_span all_closers;   // behind arguments that are JSON: the ends and the closers
+    std::string_view section_close;  // of a value between <![CDATA[ and this; empty: there is none
+    mark_span ends;                  // of the call
+    bool takes_line_breaks;          // those at both ends of a value are the template's
+    mark_span closers;               // behind the end
+    mark_span all_closers;           // behind arguments that are JSON: the ends and the closers
 };
 
 constexpr std::array<std::string_view, 1> tag_end{">"};
@@ -48,6 +49,7 @@ constexpr tags qwen_tags{.name_open = "<function=",
                          .value_open = {},
                          .has_attributes = false,
                          .value_close = "</parameter>",
+                         .section_close = {},
                          .ends = mark_span(qwen_closers).first(2),
                          .takes_line_breaks = true,
                          .closers = mark_span(qwen_closers).subspan(1),
@@ -62,6 +64,7 @@ constexpr tags seed_tags{.name_open = "<function=",
                          .value_open = {},
                          .has_attributes = false,
                          .value_close = "</parameter>",
+                         .section_close = {},
                          .ends = seed_closers,
                          .takes_line_breaks = false,
                          .closers = mark_span(seed_closers).subspan(1),
@@ -77,6 +80,7 @@ constexpr tags glm_tags{.name_open = {},
                         .value_open = "<arg_value>",
                         .has_attributes = false,
                         .value_close = "</arg_value>",
+                        .section_close = {},
                         .ends = glm_ends,
                         .takes_line_breaks = false,
                         .closers = {},
@@ -91,6 +95,7 @@ constexpr tags minimax_tags{.name_open = "<invoke name=\"",
                             .value_open = {},
                             .has_attributes = false,
                             .value_close = "</parameter>",
+                            .section_close = {},
                             .ends = minimax_closers,
                             .takes_line_breaks = false,
                             .closers = mark_span(minimax_closers).subspan(1),
@@ -106,6 +111,7 @@ constexpr tags dsml_tags{.name_open = "<｜DSML｜invoke name=\"",
                          .value_open = ">",
                          .has_attributes = true,
                          .value_close = "</｜DSML｜parameter>",
+                         .section_close = {},
                          .ends = dsml_closers,
                          .takes_line_breaks = false,
                          .closers = mark_span(dsml_closers).subspan(1),
@@ -120,6 +126,7 @@ constexpr tags minicpm_tags{.name_open = "<function name=\"",
                             .value_open = {},
                             .has_attributes = false,
                             .value_close = "</param>",
+                            .section_close = "]]></param>",
                             .ends = minicpm_ends,
                             .takes_line_breaks = false,
                             .closers = {},
@@ -338,14 +345,28 @@ class tagged_reader final : public call_reader {
         return true;
     }
 
-    bool read_value() {
-        if (at_value_start_ && form_.takes_line_breaks) {
+    /// Returns: false when more text is needed.
+    bool begin_value() {
+        if (form_.takes_line_breaks) {
             if (rest().empty()) return false;
             if (rest().front() == '\n') ++taken_;
         }
+        if (!form_.section_close.empty()) {
+            const met found = take("<![CDATA[");
+            if (found == met::open) return false;
+            in_section_ = found == met::yes;
+        }
         at_value_start_ = false;
+        return true;
+    }
+    std::string_view value_close() const {
+        return in_section_ ? form_.section_close : form_.value_close;
+    }
+
+    bool read_value() {
+        if (at_value_start_ && !begin_value()) return false;
         const std::size_t from = std::max(searched_, taken_);
-        const std::size_t end = held_.find(form_.value_close, from);
+        const std::size_t end = held_.find(value_close(), from);
         if (end == std::string::npos) {
             wait_in_value();
             return false;
@@ -358,7 +379,8 @@ class tagged_reader final : public call_reader {
         } else {
             arguments_ += tools_.json_of(name_, key_, value);
         }
-        taken_ = end + form_.value_close.size();
+        taken_ = end + value_close().size();
+        in_section_ = false;
         searched_ = 0;
         stage_ = stage::between;
         return true;
@@ -366,7 +388,7 @@ class tagged_reader final : public call_reader {
 
     /// Shows what of a text is certain. What closes it may have begun, or the line break before.
     void wait_in_value() {
-        const std::size_t begun = begun_mark(rest(), form_.value_close);
+        const std::size_t begun = begun_mark(rest(), value_close());
         std::size_t sure = held_.size() - begun;
         searched_ = sure;
         if (!is_text_) {
@@ -398,6 +420,7 @@ class tagged_reader final : public call_reader {
     std::string key_;
     bool is_text_ = false;
     bool at_value_start_ = false;
+    bool in_section_ = false;  // the value stands in a CDATA section
     bool has_json_arguments_ = false;
     std::unique_ptr<call_reader> inner_;  // of a call, or of arguments, that are JSON
 };
