@@ -28,11 +28,16 @@ std::string quote(const scenario& of, const reference& what, const session& said
                   std::size_t& characters_left) {
     const std::string self = agent_id_of(of, what.agent);
     std::vector<std::string> lines;
-    const auto take = [&](std::string text) {
-        const std::size_t count = coordination::characters(text);
+    // Counted before it is copied: a template may quote a phase some thousand times.
+    const auto take = [&](std::string_view name, std::string_view text, std::string_view end) {
+        constexpr std::size_t bytes_of_character_max = 4;
+        const std::size_t bytes = name.size() + text.size() + end.size();
+        if (bytes / bytes_of_character_max > characters_left) return false;
+        const std::size_t count = coordination::characters(name) + coordination::characters(text) +
+                                  coordination::characters(end);
         if (count > characters_left) return false;
         characters_left -= count;
-        lines.push_back(std::move(text));
+        lines.push_back(std::string(name).append(text).append(end));
         return true;
     };
     // So that there is a place for it when it is needed.
@@ -42,11 +47,11 @@ std::string quote(const scenario& of, const reference& what, const session& said
     for (auto each = said.lines.rbegin(); each != said.lines.rend() && are_all; ++each) {
         if (!is_spoken(*each)) continue;
         const coordination::agent& who = said.agents[static_cast<std::size_t>(each->sender)];
-        are_all = take((who.id == self ? "You" : who.name) + ": " + each->text +
-                       (lines.empty() ? "" : "\n"));
+        are_all =
+            take((who.id == self ? "You" : who.name) + ": ", each->text, lines.empty() ? "" : "\n");
     }
     characters_left += note;
-    if (!are_all) take(std::string(left_out_note));
+    if (!are_all) take({}, left_out_note, {});
     std::string out;
     for (auto each = lines.rbegin(); each != lines.rend(); ++each) out += *each;
     return out;

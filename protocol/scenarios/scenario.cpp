@@ -226,12 +226,7 @@ scenario_agent read_agent(const std::string& key, const place& at, known_names& 
 
 /// A template's references are to earlier phases and to agents that there are.
 void check_template(const place& at, std::string_view text, const known_names& known) {
-    const std::vector<reference> references = references_in(text);
-    if (references.size() > references_max)
-        return at.complain(errc::bad_value, "may quote earlier phases " +
-                                                std::to_string(references_max) + " times, does " +
-                                                std::to_string(references.size()) + " times");
-    for (const reference& each : references) {
+    for (const reference& each : references_in(text)) {
         if (!known.phases.contains(each.phase))
             at.complain(errc::bad_value, "there is no earlier phase " + each.phase);
         if (!known.agents.contains(each.agent))

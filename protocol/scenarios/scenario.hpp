@@ -18,7 +18,6 @@ inline constexpr std::size_t phases_max = 20;
 inline constexpr int rounds_max = 50;
 /// Keys, values and lists of the file together.
 inline constexpr std::size_t scenario_nodes_max = 20'000;
-inline constexpr std::size_t references_max = 100;  // of one template
 
 struct scenario_agent {
     std::string key;  // by which phases and templates name it
