@@ -23,7 +23,8 @@ bool is_spoken(const coordination::line& each) {
     return each.sender != nobody && !each.is_hidden && each.visible_to.empty();
 }
 
-/// The latest lines that have a place in `characters_left`, which becomes what is left then.
+/// The latest lines that have a place in `characters_left`, which becomes what is left then. Empty
+/// when none has: then none has one later.
 std::string quote(const scenario& of, const reference& what, const session& said,
                   std::size_t& characters_left) {
     const std::string self = agent_id_of(of, what.agent);
@@ -51,6 +52,7 @@ std::string quote(const scenario& of, const reference& what, const session& said
             take((who.id == self ? "You" : who.name) + ": ", each->text, lines.empty() ? "" : "\n");
     }
     characters_left += note;
+    if (lines.empty()) return {};
     if (!are_all) take({}, left_out_note, {});
     std::string out;
     for (auto each = lines.rbegin(); each != lines.rend(); ++each) out += *each;
@@ -130,6 +132,7 @@ std::string quoted_for(const scenario& of, std::string_view text, const phases_d
     const std::size_t own = coordination::characters(text);
     left -= std::min(left, own);
     for (const reference& each : references) left += each.end - each.begin;
+    std::set<std::string> full;  // phases of which nothing has a place any more
     std::string out;
     std::size_t from = 0;
     for (const reference& each : references) {
@@ -140,8 +143,11 @@ std::string quoted_for(const scenario& of, std::string_view text, const phases_d
         const auto said = done.find(each.phase);
         const bool has_lines =
             said != done.end() && std::ranges::any_of(said->second.lines, is_spoken);
+        if (full.contains(each.phase)) continue;
         if (has_lines) {
-            out += quote(of, each, said->second, left);
+            const std::string lines = quote(of, each, said->second, left);
+            if (lines.empty()) full.insert(each.phase);
+            out += lines;
         } else if (left >= nothing_said.size()) {
             out += nothing_said;
             left -= nothing_said.size();
