@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "engine/text/output/calls/call_text.hpp"
+#include "engine/text/output/call_text.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {

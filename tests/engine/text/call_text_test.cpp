@@ -1,6 +1,6 @@
 // Goal: earlier calls that are told as text are what the model's parser reads as these calls.
 
-#include "engine/text/output/calls/call_text.hpp"
+#include "engine/text/output/call_text.hpp"
 
 #include <boost/json.hpp>
 

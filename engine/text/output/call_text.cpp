@@ -1,4 +1,4 @@
-#include "engine/text/output/calls/call_text.hpp"
+#include "engine/text/output/call_text.hpp"
 
 #include <cstddef>
 #include <string_view>
