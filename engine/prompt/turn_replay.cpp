@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "engine/text/output/calls/json_stream.hpp"
-#include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/output_parser.hpp"
 #include "engine/text/output/utf8_stream.hpp"
+#include "engine/text/output/written_arguments.hpp"
 #include "engine/text/template/template_parts.hpp"
 
 namespace semantic::engine {

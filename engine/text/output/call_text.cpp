@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "engine/text/output/calls/json_stream.hpp"
-#include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/json_text.hpp"
+#include "engine/text/output/written_arguments.hpp"
 
 namespace semantic::engine {
 

@@ -7,8 +7,8 @@
 
 #include "engine/text/jinja/values/parse_json.hpp"
 #include "engine/text/jinja/values/print.hpp"
-#include "engine/text/output/calls/written_arguments.hpp"
 #include "engine/text/output/json_text.hpp"
+#include "engine/text/output/written_arguments.hpp"
 #include "engine/text/tokenizer/utf8.hpp"
 
 namespace semantic::engine {

@@ -1,4 +1,4 @@
-#include "engine/text/output/calls/written_arguments.hpp"
+#include "engine/text/output/written_arguments.hpp"
 
 #include <algorithm>
 
