@@ -48,8 +48,8 @@ TEST(completed_object, the_beginning_of_an_object_is_ended_where_it_is_sure) {
 }
 
 TEST(completed_object, every_beginning_of_an_object_is_one_and_begins_alike) {
-    const std::string whole =
-        R"({"path":"a\n\u00e9\ud83d\ude00.txt","more":[1,-2.5e3,true,null,{"k":"v\\"}],"last":"é"})";
+    const std::string whole = R"({"path":"a\n\u00e9\ud83d\ude00.txt","more":[1,-2.5e3,true,null,)"
+                              R"({"k":"v\\"}],"last":"é"})";
     for (std::size_t end = 1; end <= whole.size(); ++end) {
         const auto object = completed_object(std::string_view(whole).substr(0, end));
         ASSERT_TRUE(object || end + 1 == whole.size() - 1) << end;
