@@ -35,7 +35,6 @@ struct reply_options {
     std::int64_t created_unix = 0;
     boost::json::object repeated;      // response_request::repeated
     std::set<std::string> text_tools;  // response_request::text_tools
-    tool_names names;                  // response_request::names
     std::vector<std::string> left_out;
     bool seals_reasoning = false;
     /// Calls behind this many are left out of the reply, as the request asked.
@@ -46,6 +45,7 @@ struct reply_options {
     boost::json::value conversation{};  // {"id"}, or null
     /// What is said is a summary, which comes sealed in one item of type compaction.
     bool compacts = false;
+    tool_names names{};  // response_request::names
 };
 
 class response_stream final : public reply_stream {
