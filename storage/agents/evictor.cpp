@@ -87,35 +87,42 @@ void evictor::tell(const agent_id& id, memory_fate fate) const {
 // --- the disk ---
 
 result<disk_quota::promise> evictor::free_disk(std::uint64_t bytes) {
-    auto made = make_disk_room(nullptr, [&] { return parts_.quota.try_promise(bytes); });
+    auto made = make_disk_room(nullptr, [&](std::optional<std::uint64_t> left_free) {
+        return parts_.quota.try_promise(bytes, disk_use::memory, left_free);
+    });
     if (!made) return made.error();
     return disk_quota::promise(parts_.quota, bytes);
 }
 
 result<disk_quota::promise> evictor::free_disk_for_record(const tenant_id& tenant,
                                                           std::uint64_t bytes) {
-    auto made =
-        make_disk_room(&tenant, [&] { return parts_.quota.try_promise(bytes, disk_use::record); });
+    auto made = make_disk_room(&tenant, [&](std::optional<std::uint64_t> left_free) {
+        return parts_.quota.try_promise(bytes, disk_use::record, left_free);
+    });
     if (!made) return made.error();
     return disk_quota::promise(parts_.quota, bytes);
 }
 
 result<void> evictor::free_disk_for_upload(const tenant_id& tenant, std::uint64_t bytes) {
-    return make_disk_room(&tenant, [&] { return parts_.quota.try_add_upload(bytes); });
+    return make_disk_room(&tenant, [&](std::optional<std::uint64_t> left_free) {
+        return parts_.quota.try_add_upload(bytes, left_free);
+    });
 }
 
 /// `owner`: whose memories may go; null: everybody's.
 result<void> evictor::make_disk_room(const tenant_id* owner, const room_seeker& ask) {
-    auto found = ask();
+    auto found = ask({});
     if (!found) return found.error();
     if (found->shortage.missing_bytes() == 0) return {};
     // One at a time, so that what may go is not counted for two writes.
     open_directory& home = *parts_.home;
     const std::lock_guard one_at_a_time(home.relief_mutex);
     std::set<std::string> in_vain;
+    std::optional<std::uint64_t> left_free;
     while (true) {
-        found = ask();
+        found = ask(left_free);
         if (!found) return found.error();
+        left_free = found->left_free;
         const disk_shortage& lack = found->shortage;
         const std::uint64_t missing = lack.missing_bytes();
         if (missing == 0) return {};

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -60,7 +61,8 @@ class evictor {
     result<void> erase(const agent_id& id, const block_hash& fingerprint);
 
   private:
-    using room_seeker = std::function<result<disk_quota::answer>()>;
+    using room_seeker =
+        std::function<result<disk_quota::answer>(std::optional<std::uint64_t> left_free)>;
     result<void> make_disk_room(const tenant_id* owner, const room_seeker& ask);
     bool remove_one(std::set<std::string>& in_vain, const tenant_id* owner);
     /// The disk before a removal.

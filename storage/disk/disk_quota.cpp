@@ -39,7 +39,13 @@ std::uint64_t default_record_budget(std::uint64_t disk_budget_bytes) {
     return std::min(disk_budget_bytes / record_budget_divisor, default_record_budget_max);
 }
 
-disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes) {
+std::uint64_t bytes_to_leave_free(const disk_state& disk) {
+    return std::min(disk.space.total_bytes / disk_reserve_divisor,
+                    excess(disk.space.free_bytes, disk.promised_bytes));
+}
+
+disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes,
+                       std::uint64_t left_free) {
     const std::uint64_t coming = disk.promised_bytes + wanted_bytes;
     std::uint64_t held = disk.held_bytes;
     std::uint64_t allowed = disk.budget_bytes;
@@ -49,8 +55,7 @@ disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wante
         allowed = excess(disk.budget_bytes, share);
     }
     if (use == disk_use::upload) held += disk.upload_bytes;
-    const std::uint64_t kept_free = disk.space.total_bytes / disk_reserve_divisor;
-    return {excess(held + coming, allowed), excess(kept_free + coming, disk.space.free_bytes)};
+    return {excess(held + coming, allowed), excess(left_free + coming, disk.space.free_bytes)};
 }
 
 result<void> disk_quota::set_budget(std::uint64_t budget_bytes, std::uint64_t record_budget_bytes) {
@@ -74,12 +79,14 @@ std::uint64_t disk_quota::record_budget_bytes() const {
 
 /// Adds the bytes to `taken` where they fit.
 result<disk_quota::answer> disk_quota::ask(std::uint64_t bytes, disk_use use,
-                                           std::uint64_t disk_state::*taken) {
+                                           std::uint64_t disk_state::*taken,
+                                           std::optional<std::uint64_t> left_free) {
     const auto space = files_.space(directory_);
     if (!space) return space.error();
     std::lock_guard lock(mutex_);
     state_.space = *space;
-    answer found{shortage(state_, use, bytes), *space, {}};
+    answer found{{}, *space, left_free.value_or(bytes_to_leave_free(state_)), {}};
+    found.shortage = shortage(state_, use, bytes, found.left_free);
     if (found.shortage.missing_bytes() == 0) {
         state_.*taken += bytes;
         tell_probe();
@@ -89,12 +96,14 @@ result<disk_quota::answer> disk_quota::ask(std::uint64_t bytes, disk_use use,
     return found;
 }
 
-result<disk_quota::answer> disk_quota::try_promise(std::uint64_t bytes, disk_use use) {
-    return ask(bytes, use, &disk_state::promised_bytes);
+result<disk_quota::answer> disk_quota::try_promise(std::uint64_t bytes, disk_use use,
+                                                   std::optional<std::uint64_t> left_free) {
+    return ask(bytes, use, &disk_state::promised_bytes, left_free);
 }
 
-result<disk_quota::answer> disk_quota::try_add_upload(std::uint64_t bytes) {
-    return ask(bytes, disk_use::upload, &disk_state::upload_bytes);
+result<disk_quota::answer> disk_quota::try_add_upload(std::uint64_t bytes,
+                                                      std::optional<std::uint64_t> left_free) {
+    return ask(bytes, disk_use::upload, &disk_state::upload_bytes, left_free);
 }
 
 void disk_quota::remove_upload(std::uint64_t bytes) {

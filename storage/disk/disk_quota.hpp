@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -46,7 +47,12 @@ struct disk_shortage {
         return budget_bytes > space_bytes ? budget_bytes : space_bytes;
     }
 };
-disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes);
+/// `left_free`: what of the file system must stay free.
+disk_shortage shortage(const disk_state& disk, disk_use use, std::uint64_t wanted_bytes,
+                       std::uint64_t left_free);
+/// Returns: what a write that begins now leaves free: a twentieth of the file system or, where
+/// others have taken of that, what they have left. No memory goes to give them more.
+std::uint64_t bytes_to_leave_free(const disk_state& disk);
 
 class disk_quota {
   public:
@@ -77,13 +83,16 @@ class disk_quota {
     /// What came of asking for room.
     struct answer {
         disk_shortage shortage{};
-        disk_space space{};    // as the file system says it
-        std::string sentence;  // says what is in the way; empty when nothing is
+        disk_space space{};           // as the file system says it
+        std::uint64_t left_free = 0;  // as bytes_to_leave_free(), unless it was given
+        std::string sentence;         // says what is in the way; empty when nothing is
     };
-    /// Blocks. Promises `bytes` when they fit: then nothing is missing in the answer. Errors: io.
-    result<answer> try_promise(std::uint64_t bytes, disk_use use = disk_use::memory);
+    /// Blocks. Promises `bytes` when they fit: then nothing is missing in the answer. `left_free`:
+    /// that of an earlier answer, when something was removed since for the same write. Errors: io.
+    result<answer> try_promise(std::uint64_t bytes, disk_use use = disk_use::memory,
+                               std::optional<std::uint64_t> left_free = {});
     /// Blocks. The same for an upload, whose bytes count from then on until remove_upload().
-    result<answer> try_add_upload(std::uint64_t bytes);
+    result<answer> try_add_upload(std::uint64_t bytes, std::optional<std::uint64_t> left_free = {});
     void remove_upload(std::uint64_t bytes);
     bool is_over_budget() const;
 
@@ -97,7 +106,8 @@ class disk_quota {
     std::uint64_t promised_bytes() const;
 
   private:
-    result<answer> ask(std::uint64_t bytes, disk_use use, std::uint64_t disk_state::*taken);
+    result<answer> ask(std::uint64_t bytes, disk_use use, std::uint64_t disk_state::*taken,
+                       std::optional<std::uint64_t> left_free);
     void tell_probe();
 
     file_system& files_;

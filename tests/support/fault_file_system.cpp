@@ -338,8 +338,10 @@ void fault_file_system::set_user_quota(std::optional<std::uint64_t> bytes, bool 
     keeps_removed_ = keeps_removed;
 }
 
-void fault_file_system::set_capacity(std::uint64_t bytes, bool keeps_removed) {
+void fault_file_system::set_capacity(std::uint64_t bytes, bool keeps_removed,
+                                     std::uint64_t bytes_of_others) {
     std::lock_guard lock(mutex_);
+    bytes_of_others_ = bytes_of_others;
     capacity_ = bytes;
     keeps_removed_ = keeps_removed;
 }
@@ -382,7 +384,7 @@ result<storage::disk_space> fault_file_system::space(const std::string& path) {
     auto found = space_ ? result<storage::disk_space>(*space_) : real_.space(path);
     if (!found) return found;
     if (capacity_) {
-        const std::uint64_t used = used_bytes();
+        const std::uint64_t used = used_bytes() + bytes_of_others_;
         found->total_bytes = *capacity_;
         found->free_bytes = *capacity_ > used ? *capacity_ - used : 0;
     }

@@ -54,7 +54,8 @@ class fault_file_system final : public storage::file_system {
     void set_user_quota(std::optional<std::uint64_t> bytes, bool keeps_removed = false);
     /// From now on space() tells what a file system of so many bytes has left, whatever the disk
     /// really has. `keeps_removed`: as above.
-    void set_capacity(std::uint64_t bytes, bool keeps_removed = false);
+    void set_capacity(std::uint64_t bytes, bool keeps_removed = false,
+                      std::uint64_t bytes_of_others = 0);
     /// Changing operations since the last fail_at() or reset().
     int operations() const;
     void reset();
@@ -131,6 +132,7 @@ class fault_file_system final : public storage::file_system {
     std::optional<std::size_t> files_max_;
     std::optional<std::uint64_t> user_quota_;
     std::optional<std::uint64_t> capacity_;
+    std::uint64_t bytes_of_others_ = 0;
     std::uint64_t removed_bytes_ = 0;  // that count on
     std::uint64_t quota_refusals_ = 0;
     bool keeps_removed_ = false;

@@ -94,11 +94,22 @@ TEST_F(agent_cache_store_full_disk_test,
 TEST_F(agent_cache_store_full_disk_test, where_all_that_may_go_would_not_do_nothing_goes) {
     open();
     save_agents();
-    // A stranger has filled it: the part that stays free is more than all agents have.
-    files.set_space({held_bytes() * 100, 0});
+    std::vector<agent_cache_store::pin> pins;
+    for (int i = 1; i < agents; ++i) pins.push_back(store->hold(id_of(name(i))));
+    files.set_capacity(held_bytes() * 20 / 19);
     for (int i = 0; i < 10; ++i)
         EXPECT_EQ(save(id_of("new" + std::to_string(i)), 100 + i).error().code, errc::out_of_space);
-    EXPECT_EQ(count_whole(), agents);
+    EXPECT_EQ(count_whole(), agents) << "the one that nobody holds is not enough";
+}
+
+TEST_F(agent_cache_store_full_disk_test,
+       a_stranger_who_fills_it_costs_what_is_written_and_no_more) {
+    open();
+    save_agents();
+    // Of what is to stay free he has taken all: more than all agents have.
+    files.set_capacity(held_bytes() * 100, false, held_bytes() * 99);
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(save(id_of("new" + std::to_string(i)), 100 + i)) << i;
+    EXPECT_GE(count_whole(), agents - 12);
 }
 
 TEST_F(agent_cache_store_full_disk_test, on_a_full_disk_as_many_give_way_as_are_needed) {

@@ -12,7 +12,7 @@ constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
 std::uint64_t missing(const disk_state& disk, std::uint64_t wanted,
                       disk_use use = disk_use::memory) {
-    return shortage(disk, use, wanted).missing_bytes();
+    return shortage(disk, use, wanted, bytes_to_leave_free(disk)).missing_bytes();
 }
 
 TEST(disk_quota, default_is_a_tenth_of_the_file_system_and_at_most_64_gib) {
@@ -31,7 +31,18 @@ TEST(disk_quota, a_twentieth_of_the_file_system_stays_free) {
     const disk_state disk{0, 100, 1000000, {10000, 1000}};
     EXPECT_EQ(missing(disk, 400), 0u);
     EXPECT_EQ(missing(disk, 401), 1u);
-    EXPECT_EQ(missing({0, 0, 1000000, {10000, 300}}, 0), 200u);
+}
+
+TEST(disk_quota, what_others_have_taken_of_the_twentieth_is_not_made_good_by_removing) {
+    const disk_state disk{0, 0, 1000000, {10000, 300}};
+    EXPECT_EQ(missing(disk, 0), 0u);
+    EXPECT_EQ(missing(disk, 50), 50u) << "what is written takes no more of it";
+    EXPECT_EQ(
+        shortage({0, 0, 1000000, {10000, 350}}, disk_use::memory, 50, bytes_to_leave_free(disk))
+            .missing_bytes(),
+        0u)
+        << "once as much was removed";
+    EXPECT_EQ(missing({0, 100, 1000000, {10000, 300}}, 50), 50u) << "others' are made room for";
 }
 
 TEST(disk_quota, records_have_a_quarter_of_the_budget_and_at_most_4_gib) {
