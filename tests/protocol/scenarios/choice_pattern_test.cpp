@@ -44,11 +44,11 @@ TEST(choice_pattern, hostile_expressions_and_long_texts_find_nothing_soon) {
 }
 
 TEST(choice_pattern, all_places_of_all_texts_together_cost_no_more_than_the_budget) {
-    // PCRE2 counts anew at each of 4,000 places, and at none of them reaches its own limit.
+    // At none of 4,000 places is it much, and PCRE2's own limit is for one of them.
     const std::string text(4'000, 'a');
-    const auto compiled = choice_pattern::compile("(?:a|a|a){1,10}(b)");
+    const auto compiled = choice_pattern::compile("(?:a|a|a){1,6}(b)");
     ASSERT_TRUE(compiled);
-    constexpr std::uint64_t steps = 1'000'000;
+    constexpr std::uint64_t steps = 50'000;
     storage::work_budget budget({.steps = steps});
     EXPECT_EQ(compiled->last_choice(text + "b", budget), "");
     EXPECT_EQ(budget.steps(), steps);
