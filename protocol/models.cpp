@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "protocol/responses/codex_catalog.hpp"
 #include "protocol/wire/fields.hpp"
 #include "protocol/wire/time_text.hpp"
 
@@ -116,7 +115,8 @@ result<std::size_t> index_of(const std::vector<model_card>& models, const char* 
 
 }  // namespace
 
-result<std::string> models_body(const std::vector<model_card>& models, const models_query& query) {
+result<std::string> models_body(const std::vector<model_card>& models, const models_query& query,
+                                const model_entry& entry) {
     auto limit = parse_page_limit(query.limit, limit_default);
     if (!limit) return limit.error();
     if (query.after_id && query.before_id)
@@ -141,9 +141,8 @@ result<std::string> models_body(const std::vector<model_card>& models, const mod
     json::array data, names;
     for (std::size_t i = first; i < last; ++i) {
         data.push_back(card(models[i]));
-        names.push_back(query.client_version
-                            ? responses::catalog_entry(models[i], static_cast<int>(i))
-                            : json::object{{"name", models[i].id}, {"model", models[i].id}});
+        names.push_back(entry ? entry(models[i], static_cast<int>(i))
+                              : json::object{{"name", models[i].id}, {"model", models[i].id}});
     }
     json::value first_id = first < last ? json::value(models[first].id) : json::value();
     json::value last_id = first < last ? json::value(models[last - 1].id) : json::value();

@@ -1,7 +1,10 @@
 #pragma once
 // GET /v1/models and /v1/models/{id}: one object that both vendors' SDKs accept. Pure.
 
+#include <boost/json/object.hpp>
+
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,19 +39,21 @@ struct model_card {
     std::uint64_t agents_16k = 0;
 };
 
+/// What a client's own list has of a model. `position`: of the model in the list.
+using model_entry = std::function<boost::json::object(const model_card& model, int position)>;
+
 /// Query parameters, percent-decoded; absent ones are empty optionals.
 struct models_query {
-    std::optional<std::string> limit;             // 1..1000, default 20
-    std::optional<std::string> after_id;          // the page behind this model
-    std::optional<std::string> before_id;         // the page in front of this model
-    std::optional<std::string> client_version{};  // Codex asks with it, for its catalog
+    std::optional<std::string> limit;      // 1..1000, default 20
+    std::optional<std::string> after_id;   // the page behind this model
+    std::optional<std::string> before_id;  // the page in front of this model
 };
 
 /// Returns: {"object":"list","data":[…],"has_more":…,"first_id":…,"last_id":…,"models":[…]}. The
-/// last has the names alone, where clients of llama.cpp and Ollama look for them; to Codex it is
-/// its catalog (protocol/responses/codex_catalog.hpp). Errors: bad_value naming the query
-/// parameter.
-result<std::string> models_body(const std::vector<model_card>& models, const models_query& query);
+/// last has `entry` of each model; without it the names alone, where clients of llama.cpp and
+/// Ollama look for them. Errors: bad_value naming the query parameter.
+result<std::string> models_body(const std::vector<model_card>& models, const models_query& query,
+                                const model_entry& entry = {});
 /// Errors: not_found.
 result<std::string> model_body(const std::vector<model_card>& models, std::string_view id);
 /// A model that a server which is strict about names does not know. `known`: all names there are,

@@ -6,6 +6,8 @@
 
 #include <numeric>
 
+#include "protocol/responses/codex_catalog.hpp"
+
 namespace semantic::protocol {
 namespace {
 
@@ -62,11 +64,9 @@ TEST(models, one_object_serves_both_vendors) {
 }
 
 TEST(models, codex_reads_its_catalog) {
-    models_query query;
-    query.client_version = "0.171.0";
     std::vector<model_card> cards = some(2);
     cards[1].has_effort = true;
-    const auto body = boost::json::parse(*models_body(cards, query));
+    const auto body = boost::json::parse(*models_body(cards, {}, responses::catalog_entry));
     const auto& entry = body.at("models").at(0);
     for (const char* needed :
          {"slug", "display_name", "supported_reasoning_levels", "shell_type", "visibility",

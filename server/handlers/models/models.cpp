@@ -5,6 +5,7 @@
 
 #include "protocol/answer_request.hpp"
 #include "protocol/models.hpp"
+#include "protocol/responses/codex_catalog.hpp"
 #include "protocol/wire/public_text.hpp"
 #include "server/http/middleware.hpp"
 #include "server/runtime/workers.hpp"
@@ -101,10 +102,12 @@ std::optional<response> refuse_before_start(const services& with, const request&
 net::awaitable<reply> get_models(const services& with, const request& incoming, client_link&) {
     if (auto refused = refuse_before_start(with, incoming)) co_return refused;
     protocol::models_query query{incoming.query("limit"), incoming.query("after_id"),
-                                 incoming.query("before_id"), incoming.query("client_version")};
+                                 incoming.query("before_id")};
+    protocol::model_entry entry;
+    if (incoming.query("client_version")) entry = protocol::responses::catalog_entry;
     auto read = [&] { return cards(with); };
     const auto all = co_await run_on(choose_workers(with, incoming), read);
-    co_return reply_with(incoming, protocol::models_body(all, query));
+    co_return reply_with(incoming, protocol::models_body(all, query, entry));
 }
 
 net::awaitable<reply> get_model(const services& with, const request& incoming, client_link&) {
