@@ -18,7 +18,8 @@ without_model() {
         'text_pattern.*' 'schema_corpus.*' 'match_tokens.*' 'match_canonical_prefix.*'
         'message_threads_.*' 'prompt_notes.*' 'prompt_text.*' 'prompt_tokens.*' 'seed_of_choice.*'
         'hostile_form.*' 'grammar_matcher.*' 'pair_index.*' 'schemas_apart.*' 'form_compiler_.*'
-        'answer_grammars_cache.*' 'step_rows_.*' 'template_probe.*' 'template_values.*' 'told_day_.*' 'mlx_weights.*')
+        'answer_grammars_cache.*' 'step_rows_.*' 'template_probe.*' 'template_values.*'
+        'told_day_.*' 'mlx_weights.*')
     echo "${suites[*]}"
 }
 
