@@ -236,6 +236,7 @@ grammar_matcher::state grammar_matcher::forget_all_but(state at) {
     for (stack top : kept.stacks) renamed[top] = 1;
     for (std::size_t i = nodes_.size(); i-- > 1;)
         if (renamed[i] != 0) renamed[nodes_[i].below] = 1;
+    renamed[0] = 0;  // the empty stack stays what it is
     std::vector<node> nodes = std::move(nodes_);
     nodes_ = {node{}};
     node_index_ = {};
