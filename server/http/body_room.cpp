@@ -13,11 +13,17 @@ namespace semantic::server {
 bool body_room::fits(const share& one) const {
     if (line_.front() == &one) return true;
     if (held_ - one.held_ + one.wanted_ > bytes_max_) return false;
+    if (tenant_max_ >= bytes_max_) return true;  // tenants are not told apart
+    // A tenant's first goes on whatever others of its own hold, so that they do not wait for each
+    // other: a third of the share is left to it from the beginning.
+    const share& first = **std::ranges::find(line_, one.tenant_, &share::tenant_);
+    if (&first == &one) return true;
     const auto own = by_tenant_.find(one.tenant_);
-    const std::size_t others = own == by_tenant_.end() ? 0 : own->second.held - one.held_;
-    if (others + one.wanted_ <= tenant_max_) return true;
-    const auto first = std::ranges::find(line_, one.tenant_, &share::tenant_);
-    return *first == &one;
+    const std::size_t held = own == by_tenant_.end() ? 0 : own->second.held;
+    const std::size_t others = held - one.held_ - first.held_;
+    // Bodies ask for a little more than they get.
+    const std::size_t most = tenant_max_ - std::min(tenant_max_, each_free_);
+    return others + one.wanted_ + std::max(first.held_, tenant_max_ / 3) <= most;
 }
 
 void body_room::count(const share& one, std::ptrdiff_t held, std::ptrdiff_t aside) {
