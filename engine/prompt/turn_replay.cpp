@@ -112,18 +112,23 @@ std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format&
     std::string text = characters.push(sampled);
     text += characters.finish();
     bool is_open = false;  // something of it was held back
-    const auto read = [&](bool was_cut) {
+    const auto read = [&](bool was_cut, std::size_t step) {
         auto parser = make_output_parser(format, tools, {.shows_progress = true});
         shown_turn shown;
-        shown.take(parser->push(text));
+        for (std::size_t at = 0; at < text.size(); at += step)
+            shown.take(parser->push(std::string_view(text).substr(at, step)));
         const std::vector<answer_piece> rest = was_cut ? parser->cut_off() : parser->finish();
         is_open = !rest.empty();
         shown.take(rest);
         return shown.finish();
     };
-    std::vector<spoken_turn> ways{read(false)};
+    const std::size_t whole = std::max<std::size_t>(text.size(), 1);
+    std::vector<spoken_turn> ways{read(false, whole)};
     // Where a limit ended it inside of a call, the beginning of that is no text.
-    if (is_open) ways.push_back(read(true));
+    if (is_open) ways.push_back(read(true, whole));
+    // What breaks later was shown as a call before it did, as the bytes came.
+    if (ways.front().calls.empty() && !tools.none() && text.find('{') != std::string::npos)
+        ways.push_back(read(false, 1));
     return ways;
 }
 
