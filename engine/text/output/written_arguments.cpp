@@ -32,6 +32,8 @@ reading read_object(std::string_view text) {
     for (const char c : text) {
         const bool is_outside = stream.depth() == 0 && stream.at() == json_stream::state::open;
         if (is_outside && c != '{' && !is_json_space(c)) made.is_json = false;
+        // A number ends with what follows it: a blank in between tells where.
+        if (made.is_json && c == ',' && !stream.in_string()) take(' ');
         if (made.is_json) take(c);
         if (!made.is_json) return made;
     }

@@ -35,6 +35,7 @@ TEST(completed_object, the_beginning_of_an_object_is_ended_where_it_is_sure) {
           row{"{\"a\": tr", "{}"},
           row{"{\"a\": true", R"({"a":true})"},
           row{"{\"a\": [1, {\"b\": \"c", R"({"a":[1,{"b":"c"}]})"},
+          row{"{\"a\": 1, \"b", R"({"a":1})"},
           row{"{\"a\": [1, ", R"({"a":[1]})"},
           row{"{\"a\": \"b\nc\"}", R"({"a":"b\nc"})"},
           row{"{\"a\": \"b\nc", R"({"a":"b\nc"})"},
