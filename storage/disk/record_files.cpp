@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view magic = "semantic-record 1";
 constexpr const char* folder = "records";
 // Of a file: its first line and the record's name are in these.
-constexpr std::uint64_t record_head_bytes = 4096;
-constexpr std::size_t record_name_bytes_max = 2048;
+constexpr std::size_t record_name_bytes_max = 16 * 1024;
+constexpr std::uint64_t record_head_bytes = record_name_bytes_max + 256;
 
 std::string_view bytes_of(const tenant_id& tenant) {
     if (tenant.is_default()) return {};

@@ -298,8 +298,8 @@ TEST_F(agent_cache_store_find_test, a_fork_keeps_its_sources_files_before_its_ow
         [&](agent_cache_store& store) { put_and_save(store, "a", some_tokens(9, 6)); },
         [&](agent_cache_store& store) {
             files.set_space({1 << 30, 0});
-            store.put(make_state(pool, "c", some_tokens(9, 7)));
-            EXPECT_FALSE(store.save(id_of("c"))) << "whatever goes, this disk stays full";
+            auto room = store.reserve_disk(tenant_id{});
+            EXPECT_FALSE(room.grow(1)) << "whatever goes, this disk stays full";
             EXPECT_EQ(store.find(id_of("a")), nullptr);
             files.set_space({1 << 30, 1 << 30});
         }};
