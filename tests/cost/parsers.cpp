@@ -163,7 +163,8 @@ void add_templates(std::vector<parser>& all) {
                  if (!parsed) return;
                  const auto messages = flatten(parsed->chat);
                  if (!messages) return;
-                 (void)own->render_marked({*messages, parsed->chat.tools, {}});
+                 bool hit_limit = false;
+                 (void)own->render_marked({*messages, parsed->chat.tools, {}}, hit_limit);
              }});
     }
 }
@@ -207,7 +208,8 @@ void add_requests(std::vector<parser>& all) {
     add("choice pattern", expressions(), [](auto pattern) {
         static const std::string said(20'000, 'a');
         const auto made = wire::scenarios::choice_pattern::compile(pattern);
-        return made ? made->last_choice(said) : std::string();
+        storage::work_budget budget;
+        return made ? made->last_choice(said, budget) : std::string();
     });
     add("live message", native_bodies(), [](auto b) {
         wire::live::dialogue client;
