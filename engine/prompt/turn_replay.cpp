@@ -106,8 +106,9 @@ class shown_turn {
 
 /// Each of the ways in which a turn may have been shown. `sampled`: what the model wrote, without
 /// the start of its turn. What a client was shown of it is UTF-8, whatever bytes were sampled.
+/// `has_broken_calls`: the request has calls whose arguments are no JSON.
 std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format& format,
-                                  const offered_tools& tools) {
+                                  const offered_tools& tools, bool has_broken_calls) {
     utf8_stream characters;
     std::string text = characters.push(sampled);
     text += characters.finish();
@@ -127,7 +128,7 @@ std::vector<spoken_turn> shown_of(std::string_view sampled, const answer_format&
     // Where a limit ended it inside of a call, the beginning of that is no text.
     if (is_open) ways.push_back(read(true, whole));
     // What breaks later was shown as a call before it did, as the bytes came.
-    if (ways.front().calls.empty() && !tools.none() && text.find('{') != std::string::npos)
+    if (has_broken_calls && ways.front().calls.empty() && text.find('{') != std::string::npos)
         ways.push_back(read(false, 1));
     return ways;
 }
@@ -269,11 +270,26 @@ std::vector<sampled_turn> decode_turns(std::string_view note, std::size_t text_b
     return turns;
 }
 
+namespace {
+
+bool has_broken_calls(const conversation& chat) {
+    const auto is_broken = [](const content_part& part) {
+        const auto* call = std::get_if<tool_call_part>(&part);
+        return call != nullptr && !parsed(call->arguments_json);
+    };
+    return std::ranges::any_of(chat.messages, [&](const message& from) {
+        return std::ranges::any_of(from.parts, is_broken);
+    });
+}
+
+}  // namespace
+
 std::size_t replay_turns(conversation& chat, const marked_text& memory,
                          std::span<const sampled_turn> turns, const chat_template& family) {
     const std::string_view text = memory.bytes();
     const answer_format format = family.answers();
     const offered_tools tools(chat.tools);
+    const bool is_broken = has_broken_calls(chat);
     std::vector<std::vector<spoken_turn>> said;
     // Of `said`, in order: by all that a turn says, and, where a call of it was cut and may be
     // missing, by its text.
@@ -281,7 +297,7 @@ std::size_t replay_turns(conversation& chat, const marked_text& memory,
     for (const sampled_turn& turn : turns) {
         std::string_view whole = text.substr(turn.begin, turn.end - turn.begin);
         whole.remove_prefix(std::min(whole.size(), family.turn_begin().size()));
-        said.push_back(shown_of(whole, format, tools));
+        said.push_back(shown_of(whole, format, tools, is_broken));
         for (const spoken_turn& shown : said.back()) {
             const bool is_cut =
                 std::ranges::any_of(shown.calls, [](const auto& call) { return call.is_cut; });

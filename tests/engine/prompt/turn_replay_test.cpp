@@ -117,9 +117,13 @@ TEST(turn_replay, digits_that_no_double_holds_are_compared_too) {
     EXPECT_EQ(back(R"({"a":12345678901234567890124})"), "");
 }
 
-TEST(turn_replay, a_call_that_was_none_after_all_is_text) {
+TEST(turn_replay, a_call_that_was_none_after_all_is_sent_back_beside_its_text_or_not_at_all) {
     const std::string call = "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"a\": 1, b}}";
+    const std::string shown = R"({"a":1,)";
     EXPECT_EQ(replayed("chatml", call, one_turn({text_part{call}})), call);
+    EXPECT_EQ(
+        replayed("chatml", call, one_turn({tool_call_part{"1", "find", shown}, text_part{call}})),
+        call);
 }
 
 TEST(turn_replay, turns_are_taken_in_order_and_each_once) {
