@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 #include <thread>
 
@@ -114,12 +115,12 @@ TEST(held_forms, requests_of_an_agent_keep_their_order_while_a_form_is_made) {
     tests::temp_dir dir;
     auto engine = load(options_in(dir.path()));
     auto first = std::make_shared<transcript>(), second = std::make_shared<transcript>();
-    std::atomic<bool> first_ended{false}, in_order{true};
+    std::atomic<bool> first_began{false}, in_order{true};
     first->on_event_hook = [&](const generation_event& event) {
-        if (std::holds_alternative<finished>(event)) first_ended = true;
+        if (std::holds_alternative<admitted>(event)) first_began = true;
     };
     second->on_event_hook = [&](const generation_event& event) {
-        if (std::holds_alternative<admitted>(event) && !first_ended) in_order = false;
+        if (std::holds_alternative<admitted>(event) && !first_began) in_order = false;
     };
     engine->submit(slow_request("a", 300), first);
     engine->submit(ask("a", chat_of({"Hello."}), 4), second);
