@@ -182,6 +182,8 @@ TEST_F(auto_swap, large_bodies_that_wait_for_their_model_take_half_of_the_room) 
                                         std::string(900'000, 'x') + R"("}],"model":")" + model +
                                         "\"}");
     };
+    auto busy = begin("a");
+    loads_->engines["a"]->wait_for_request(1);
     http_client waiting(server_->port());
     waiting.send(large("b"));
     ASSERT_TRUE(has_waiting(1));
