@@ -173,7 +173,8 @@ net::awaitable<protocol::result<void>> session_driver::finish(open_turn& open, l
             streamed.complete = complete;
             taken_.streamed.push_back(std::move(streamed));
         }
-        if (at_end_ && is_last(now)) at_end_(in, taken_);
+        const bool is_end = is_last(now);
+        if (is_end && at_end_) at_end_(in, taken_);
         return complete;
     };
     auto event = with(take);
