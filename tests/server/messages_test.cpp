@@ -262,6 +262,18 @@ TEST_F(messages, a_call_that_is_cut_stays_open_in_streams_and_where_arguments_ar
     EXPECT_NE(whole.find(R"("finish_reason":"length")"), std::string::npos) << whole;
 }
 
+TEST_F(messages, a_call_that_a_stop_string_breaks_off_is_left_out_of_a_plain_stop) {
+    server_.engine().on_submit = [](tests::scripted_engine& engine, engine::request_id id) {
+        engine.admit(id);
+        engine.say(id, "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"x");
+        engine.push(id, engine::finished{engine::stop_reason::stop_sequence, {}, 9, true});
+    };
+    const std::string whole = streamed_from(server_.port(), "/v1/chat/completions",
+                                            message_body(false).insert(1, openai_look));
+    EXPECT_EQ(whole.find("tool_calls"), std::string::npos) << whole;
+    EXPECT_NE(whole.find(R"("finish_reason":"stop")"), std::string::npos) << whole;
+}
+
 TEST_F(messages, json_alone_is_a_call_where_it_names_a_tool_of_the_request) {
     server_.engine().on_submit =
         answer_with({"```json\n{\"name\": \"look\", \"arguments\": {\"at\": 1}}\n```"});

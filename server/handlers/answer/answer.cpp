@@ -202,8 +202,10 @@ class choice_text {
     }
     template <class Reply, class Take>
     void finish(engine::stop_reason why, Reply& to, Take take) {
-        was_cut_ = why != engine::stop_reason::end_turn;
-        feed(was_cut_ ? parser_->cut_off() : parser_->finish(), to, take);
+        const bool was_cut = why != engine::stop_reason::end_turn;
+        // An answer that ends at a stop string is a whole one, without what that has broken off.
+        shows_cut_call_ = was_cut && why != engine::stop_reason::stop_sequence;
+        feed(was_cut ? parser_->cut_off() : parser_->finish(), to, take);
     }
 
   private:
@@ -264,7 +266,7 @@ class choice_text {
             open_call_->arguments_json += part->text;
         if (std::holds_alternative<engine::answer_call_dropped>(piece)) {
             const auto cut = std::exchange(open_call_, std::nullopt);
-            if (cut && was_cut_)
+            if (cut && shows_cut_call_)
                 take([&] { return to.on_cut_call(cut->name, cut->arguments_json); });
         }
         const auto* call = std::get_if<engine::answer_call>(&piece);
@@ -312,7 +314,7 @@ class choice_text {
     std::vector<engine::token_scores> scores_;
     bool in_call_ = false;                          // one is shown while it is written
     std::optional<engine::answer_call> open_call_;  // of a reply in one piece
-    bool was_cut_ = false;
+    bool shows_cut_call_ = false;
 };
 
 /// One for each choice of the answer.
