@@ -67,7 +67,7 @@ async function one_stream(server, client, turn, gaps) {
   if (!text.includes('event: message_stop')) throw new Error(`cut off: ${text.slice(-300)}`);
 }
 
-/** One round: a time without the hostile client, a time with it, and SIGTERM in the middle of it. */
+/** One round: a time without the hostile client, a time with it, and SIGTERM in the middle. */
 async function one_round(ms) {
   const server = await Server.start({
     cache: make_folder(),

@@ -99,8 +99,10 @@ const SINGLE = {
     return scenario(
       'id: x\ntitle: t\nagents:\n' +
         names.map((name) => `  ${name}: {display_name: N${name}}\n`).join('') +
-        'phases:\n  - {name: p, label: l, agents: [a0, a1], initial_prompt: Talk., auto_rounds: 1}\n' +
-        `  - {name: q, label: l, agents: [${names}], auto_rounds: 1, initial_prompt_template: '${quote}'}\n`,
+        'phases:\n' +
+        '  - {name: p, label: l, agents: [a0, a1], initial_prompt: Talk., auto_rounds: 1}\n' +
+        `  - {name: q, label: l, agents: [${names}], auto_rounds: 1, ` +
+        `initial_prompt_template: '${quote}'}\n`,
       { temperature: 1.5, logit_bias: { 0: -100, 1: -100, 2: -100 } },
     );
   },
@@ -193,13 +195,16 @@ const SEVERAL = {
     await ask('/v1/coordination/sessions');
   },
   async 'bodies that are half sent'(_, port, headers) {
-    const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+    const head = Object.entries(headers)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('');
     const sockets = many(8, () => {
       const socket = connect(port, '127.0.0.1');
       socket.on('error', () => {});
       socket.resume();
       socket.write(
-        `POST /v1/responses HTTP/1.1\r\nhost: localhost\r\n${head}content-length: 30000000\r\n\r\n` +
+        `POST /v1/responses HTTP/1.1\r\nhost: localhost\r\n${head}` +
+          'content-length: 30000000\r\n\r\n' +
           '{"conversation": "' + 'x'.repeat(4_000_000),
       );
       return socket;
@@ -224,13 +229,19 @@ const SEVERAL = {
   },
   async 'sockets that only stay'(_, port, headers) {
     const sockets = await Promise.all(
-      many(100, (i) => RawSocket.open(port, i % 2 ? '/ws' : '/v1/responses', headers).catch(() => {})),
+      many(100, (i) =>
+        RawSocket.open(port, i % 2 ? '/ws' : '/v1/responses', headers).catch(() => {}),
+      ),
     );
     await sleep(1000);
     for (const socket of sockets) socket?.close();
   },
   async 'clients that leave while their request is worked on'(ask) {
-    const leaving = ['one of many alternatives', 'unique items of a long list', 'a long text to count'];
+    const leaving = [
+      'one of many alternatives',
+      'unique items of a long list',
+      'a long text to count',
+    ];
     await Promise.all(
       leaving.map((name) => {
         const { path, body } = SINGLE[name](1);
