@@ -29,8 +29,9 @@ using clock = std::chrono::steady_clock;
 
 // Of each kind of work one thread is never one tenant's; compute has its own threads.
 constexpr std::size_t worker_count = 3;
-// A long job has a tenth of a core beside a thread that makes answers.
-constexpr int long_job_niceness = 10;
+// A large job has a tenth of a core beside a thread that makes answers. Not a long one: answers
+// wait for what it writes.
+constexpr int large_job_niceness = 10;
 // Each may take as much memory as several bodies.
 constexpr std::size_t large_job_count = 2;
 // Each holds an agent's blocks in the pool for as long as its client takes; more of them wait.
@@ -77,8 +78,8 @@ app::app(app_options options)
     : options_(std::move(options)),
       context_(options_.settings.io_threads),
       short_jobs_(worker_count, worker_count - 1),
-      long_jobs_(worker_count, worker_count - 1, long_job_niceness),
-      large_jobs_(large_job_count, 1, long_job_niceness),
+      long_jobs_(worker_count, worker_count - 1),
+      large_jobs_(large_job_count, 1, large_job_niceness),
       transfers_(transfer_count, transfer_count - 1),
       slots_(options_.limits, needs_key(options_.settings)),
       bodies_(options_.limits.bodies_at_once * (options_.settings.body_limit_mb << 20),

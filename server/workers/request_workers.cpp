@@ -6,8 +6,8 @@ namespace semantic::server {
 
 namespace {
 
-// A body beyond this takes more than ten milliseconds to parse, and seconds to count.
-constexpr std::size_t long_body_bytes = 256 * 1024;
+// A body beyond this takes tens of milliseconds to parse, and seconds to count.
+constexpr std::size_t large_body_bytes = std::size_t{1} << 20;
 
 std::string tenant_of(const request& incoming) { return incoming.credential.value_or(""); }
 
@@ -15,9 +15,13 @@ std::string tenant_of(const request& incoming) { return incoming.credential.valu
 
 boost::asio::any_io_executor choose_workers(const services& with, const request& incoming,
                                             job_length length) {
-    if (length == job_length::large_job) return with.large_jobs.get_executor(tenant_of(incoming));
-    const bool is_long = length == job_length::long_job || incoming.body.size() > long_body_bytes;
-    return (is_long ? with.long_jobs : with.short_jobs).get_executor(tenant_of(incoming));
+    const bool is_large =
+        length == job_length::large_job || incoming.body.size() > large_body_bytes;
+    const bool is_long = length == job_length::long_job;
+    tenant_workers& workers = is_large && !is_long ? with.large_jobs
+                              : is_long            ? with.long_jobs
+                                                   : with.short_jobs;
+    return workers.get_executor(tenant_of(incoming));
 }
 
 boost::asio::any_io_executor choose_transfers(const services& with, const request& incoming) {
