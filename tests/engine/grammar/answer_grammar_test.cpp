@@ -232,18 +232,16 @@ TEST(answer_grammar, a_schema_that_is_not_strict_is_held_to_all_but_what_cannot_
 // Six of them, one more than are found out one by one.
 TEST(answer_grammar, schemas_that_describe_too_much_leave_the_others_held) {
     generation_request request = weather_request({.what = output_form::kind::calls});
-    std::string large = R"({"type":"array","maxItems":10000,"prefixItems":[)";
-    for (int i = 0; i < 10; ++i)
-        large += std::string(i > 0 ? "," : "") + R"({"type":"string","maxLength":10000})";
+    const std::string large = R"({"const":")" + std::string(410'000, 'a') + "\"}";
     for (int count : {1, 6}) {
         request.chat.tools.resize(2);
         for (int i = 0; i < count; ++i)
             request.chat.tools.push_back({"large" + std::to_string(i), "",
-                                          R"({"type":"object","properties":{"a":)" + large + "]}}}",
+                                          R"({"type":"object","properties":{"a":)" + large + "}}",
                                           false});
         auto form = answer_grammars(words(), "chatml").of(request);
         ASSERT_TRUE(form) << form.error().what;
-        EXPECT_GE(form->not_held.size(), static_cast<std::size_t>(count));
+        ASSERT_GE(form->not_held.size(), static_cast<std::size_t>(count));
         EXPECT_NE(form->not_held[0].find("describes more"), std::string::npos);
         EXPECT_FALSE(matches(form->rules,
                              "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n"
