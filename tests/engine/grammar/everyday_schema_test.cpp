@@ -21,7 +21,11 @@ bool matches(std::string_view schema, std::string_view text, strings* not_held =
     auto root = made.of_schema(boost::json::parse(schema, {}, options), not_held);
     grammar_matcher matcher(std::make_shared<const grammar>(std::move(builder).build(root)));
     auto state = matcher.start();
-    for (char c : text) state = matcher.step(state, static_cast<unsigned char>(c));
+    for (char c : text) {
+        // As an answer does: states of long texts are not all kept.
+        if (matcher.memory_bytes() > std::size_t{4} << 20) state = matcher.forget_all_but(state);
+        state = matcher.step(state, static_cast<unsigned char>(c));
+    }
     return matcher.accepts(state);
 }
 

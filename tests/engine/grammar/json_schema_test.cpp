@@ -243,14 +243,7 @@ TEST(json_schema_refusals, name_the_place_and_the_keyword) {
 
 TEST(json_schema_refusals, size_is_bounded) {
     EXPECT_EQ(refusal(R"({"type":"array","maxItems":10000})"), "");
-    EXPECT_NE(refusal(R"({"type":"object","properties":{)"
-                      R"("a":{"type":"array","maxItems":10000,"prefixItems":[{"type":"string",)"
-                      R"("maxLength":10000},{"type":"string","maxLength":10000},{"type":"string",)"
-                      R"("maxLength":10000},{"type":"string","maxLength":10000},{"type":"string",)"
-                      R"("maxLength":10000},{"type":"string","maxLength":10000},{"type":"string",)"
-                      R"("maxLength":10000},{"type":"string","maxLength":10000},{"type":"string",)"
-                      R"("maxLength":10000},{"type":"string","maxLength":10000}]}}})")
-                  .find("more than"),
+    EXPECT_NE(refusal(R"({"const":")" + std::string(410'000, 'a') + "\"}").find("more than"),
               std::string::npos);
     std::string deep = R"({"type":"null"})";
     for (int i = 0; i < 63; ++i) deep = R"({"type":"array","items":)" + deep + "}";

@@ -90,7 +90,8 @@ TEST(schema_corpus, is_held_but_for_what_stands_beside_each) {
 class random_writer {
   public:
     random_writer(std::shared_ptr<const grammar> rules, std::uint64_t seed)
-        : matcher_(std::move(rules)), random_(seed) {}
+        : matcher_(std::make_shared<const grammar_program>(std::move(rules), 0), search),
+          random_(seed) {}
 
     /// No JSON where nothing may follow or no end is found.
     std::string answer() {
@@ -112,6 +113,9 @@ class random_writer {
 
   private:
     using state = grammar_matcher::state;
+    // The shortest end is looked for among more states than an answer keeps at a time.
+    static constexpr grammar_matcher::limits search{.work = 1'000'000'000,
+                                                    .bytes = std::size_t{1} << 30};
 
     int drawn(state at) {
         constexpr double temperature = 2;
