@@ -60,9 +60,14 @@ class golden_byte_model {
             boost::json::object{{"bos_token", "<｜begin▁of▁sentence｜>"},
                                 {"eos_token", "<｜end▁of▁sentence｜>"},
                                 {"chat_template",
-                                 "{{ bos_token }}{{ 'User: ' + message['content'] }}"
+                                 "{{ bos_token }}{% for message in messages %}"
+                                 "{% if message['role'] == 'user' %}"
+                                 "{{ 'User: ' + message['content'] + '\\n\\n' }}"
+                                 "{% elif message['role'] == 'assistant' %}"
                                  "{{ 'Assistant: ' + message['content'] + eos_token }}"
-                                 "{{ 'Assistant:' }}"}});
+                                 "{% elif message['role'] == 'system' %}"
+                                 "{{ message['content'] + '\\n\\n' }}{% endif %}{% endfor %}"
+                                 "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"}});
     }
     std::string path() const { return model_.path(); }
 
