@@ -55,7 +55,7 @@ TEST(text_bound, is_met_by_the_first_byte_of_the_token_that_is_one_too_many) {
 TEST(text_bound, a_text_far_longer_than_a_conversation_is_counted_until_it_is_too_long) {
     auto words = tokenizer::load(SEMANTIC_SOURCE_DIR "/etc/models/semantic-tiny");
     ASSERT_TRUE(words);
-    const int context = 100'000;
+    const int context = 300'000;
     const text_bound bound(*words, context);
     std::string text;
     while (text.size() < 3'000'000) text += "a b c d ";
