@@ -299,7 +299,9 @@ TEST_F(agent_cache_store_find_test, a_fork_keeps_its_sources_files_before_its_ow
         [&](agent_cache_store& store) {
             files.set_space({1 << 30, 0});
             auto room = store.reserve_disk(tenant_id{});
-            EXPECT_FALSE(room.grow(1)) << "whatever goes, this disk stays full";
+            EXPECT_FALSE(room.grow(1)) << "files that nobody needs go first, and give nothing";
+            files.set_space({1 << 30, 1 << 20});
+            EXPECT_FALSE(room.grow(1)) << "whatever goes, this disk gets no room";
             EXPECT_EQ(store.find(id_of("a")), nullptr);
             files.set_space({1 << 30, 1 << 30});
         }};
