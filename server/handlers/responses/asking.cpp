@@ -133,9 +133,11 @@ net::awaitable<protocol::result<responses::response_request>> parse_asked(const 
 net::awaitable<protocol::result<std::shared_ptr<const void>>> take_reply_share(const services& with,
                                                                                std::size_t bytes) {
     auto share = std::make_shared<body_room::share>(with.replies);
+    // One that takes nothing is closed after the time of a write: who waits is still there then.
+    const auto patience = 2 * with.limits.write;
     // The body, and the bytes that are sent.
     const bool has_room =
-        co_await share->grow_to(2 * bytes, std::chrono::steady_clock::now() + with.limits.write);
+        co_await share->grow_to(2 * bytes, std::chrono::steady_clock::now() + patience);
     if (!has_room)
         co_return protocol::fail(protocol::errc::overloaded,
                                  "too many long replies wait for clients that read slowly");
