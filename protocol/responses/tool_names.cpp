@@ -47,13 +47,14 @@ std::string tool_names::flat_of(const std::string& space, const std::string& nam
 }
 
 std::optional<std::string> tool_names::only_flat_of(std::string_view name) const {
-    std::optional<std::string> only;
+    const std::string* only = nullptr;
     for (const auto& [flat, names] : by_flat_) {
         if (names.name != name) continue;
-        if (only) return std::nullopt;
-        only = flat;
+        if (only != nullptr) return std::nullopt;
+        only = &flat;
     }
-    return only;
+    if (only == nullptr) return std::nullopt;
+    return *only;
 }
 
 std::vector<std::string> tool_names::flat_names_in(std::string_view space) const {
