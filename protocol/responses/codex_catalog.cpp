@@ -68,7 +68,7 @@ json::object catalog_entry(const model_card& model, int priority) {
         {"default_verbosity", nullptr},
         {"apply_patch_tool_type", nullptr},
         {"truncation_policy", json::object{{"mode", "tokens"}, {"limit", output_tokens}}},
-        {"supports_parallel_tool_calls", model.chat_abilities.tool_calls},
+        {"supports_parallel_tool_calls", model.chat_abilities.parallel_tool_calls},
         {"supports_search_tool", false},
         {"context_window", model.max_input_tokens},
         {"max_context_window", model.max_input_tokens},
