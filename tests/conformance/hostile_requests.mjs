@@ -65,8 +65,8 @@ const SINGLE = {
   },
   'schemas within schemas': (size) => {
     let schema = { type: 'string' };
-    for (let i = 0; i < 5 + 20 * size; ++i) schema = { anyOf: [schema, schema, { items: schema }] };
-    return JSON.stringify(schema).length < 4e6 ? held_to(schema) : held_to({ const: 1 });
+    for (let i = 0; i < 3 + 7 * size; ++i) schema = { anyOf: [schema, schema, { items: schema }] };
+    return held_to(schema);
   },
   'an ambiguous grammar': () =>
     chat({
