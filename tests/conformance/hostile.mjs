@@ -17,8 +17,9 @@ const is_long = seconds >= 300;
 
 const MEMORY_LIMIT_MB = 1000;
 const GRACE_S = 5;
-// A hostile request costs a core for a while, and there are only so many of these.
-const SLOWER_MAX = is_long ? 1.5 : 3;
+// The long form holds the server to its goal. Few streams have short gaps on a quiet machine, next to
+// which any request is long: the short form holds it to what a reader would not take for a stop.
+const gap_max = (quiet_ms) => (is_long ? quiet_ms * 1.5 : 1000);
 
 let seed = Number(process.env.HOSTILE_SEED ?? 1);
 /** [0, 1), the same in every run. */
@@ -162,7 +163,7 @@ await main(
       assert.ok(beside.length > streams * 20, 'too little was answered');
       assert.ok(Math.max(...total.peaks) < MEMORY_LIMIT_MB, 'memory went beyond its plan');
       assert.ok(Math.max(...total.stops) < GRACE_S * 1000 + 1000, 'SIGTERM took too long');
-      assert.ok(p99 < p99_quiet * SLOWER_MAX + 20, `${p99} ms between tokens, ${p99_quiet} before`);
+      assert.ok(p99 < gap_max(p99_quiet), `${p99} ms between tokens, ${p99_quiet} before`);
     },
   },
   (seconds + 180) * 1000,
