@@ -17,8 +17,8 @@ const is_long = seconds >= 300;
 
 const MEMORY_LIMIT_MB = 1000;
 const GRACE_S = 5;
-// The long form holds the server to its goal. Few streams have short gaps on a quiet machine, next to
-// which any request is long: the short form holds it to what a reader would not take for a stop.
+// The long form holds the server to its goal. Few streams have short gaps on a quiet machine, and
+// any request is long next to them: the short form holds it to what no reader takes for a stop.
 const gap_max = (quiet_ms) => (is_long ? quiet_ms * 1.5 : 1000);
 
 let seed = Number(process.env.HOSTILE_SEED ?? 1);
