@@ -345,9 +345,10 @@ TEST(own_template, a_family_says_what_the_template_of_its_published_models_says)
         const auto own = chat_template::load(file.string(), own_template_family);
         if (!native || !own || !native->assumed().empty()) continue;
         for (const conversation& chat : conversations()) {
+            // A family also tells the tools that the template would leave out.
+            if (!chat.tools.empty() && !own->shape().tools) continue;
             const auto expected = own->render(chat);
             const auto got = native->render(chat);
-            // Families go beyond a template that would leave something out.
             if (!expected || !got) continue;
             EXPECT_EQ(*got, *expected) << file;
             ++same;
