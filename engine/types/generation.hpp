@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/types/conversation.hpp"
+#include "engine/types/memory_policy.hpp"
 #include "storage/types/ids.hpp"
 #include "storage/types/work_budget.hpp"
 
@@ -138,6 +139,8 @@ struct generation_request {
     std::optional<int> top_scores;
     int choices = 1;  // answers to the one prompt, which is read once; >= 1
     std::optional<std::chrono::steady_clock::time_point> deadline;
+    /// For the memory of the agent that the request extends.
+    memory_policy memory{};
     /// What may be spent on the request before the model runs: charged by whoever works on it now.
     /// Absent: the engine makes one with the default limits.
     std::shared_ptr<storage::work_budget> budget{};
