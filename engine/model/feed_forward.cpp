@@ -126,6 +126,12 @@ void feed_forward::activate(float* gate, const float* up, std::size_t n) const {
         case activation_kind::swiglu_clamped:
             return kernels_.swiglu_clamped(gate, up, n, config_.activation_alpha,
                                            config_.activation_limit);
+        case activation_kind::relu_squared:
+            for (std::size_t i = 0; i < n; ++i) {
+                const float positive = std::max(gate[i], 0.0f);
+                gate[i] = positive * positive;
+            }
+            return;
     }
 }
 

@@ -18,7 +18,7 @@ storage::failure incompatible(std::string what) {
 
 storage::result<void> check_layout(const model_config& config, const storage::kv_layout& layout,
                                    const key_statistics& keys) {
-    if (layout.layer_count() != static_cast<int>(config.layers.size()) ||
+    if (layout.layer_count() != config.kv_layers() ||
         layout != make_kv_layout(config, layout.recipe(), layout.block_tokens())) {
         return incompatible("the KV layout is not this model's");
     }

@@ -5,7 +5,6 @@
 // tokens, the recipe and the CPU only, never on chunking, batch mates or threads.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,26 +12,12 @@
 #include "engine/kernels/kernels.hpp"
 #include "engine/model/config/model_config.hpp"
 #include "engine/model/heads/key_shaping.hpp"
+#include "engine/model/pass/sequence_step.hpp"
 #include "engine/types/load_progress.hpp"
 #include "storage/pool/block_pool.hpp"
 #include "storage/types/errc.hpp"
 
 namespace semantic::engine {
-
-/// What one sequence contributes to a step.
-struct sequence_step {
-    std::span<const storage::token_id> tokens;  // at absolute positions cache->token_count() ...
-    storage::kv_sequence* cache =
-        nullptr;                     // Requires: reserved for the new tokens; advanced by forward()
-    std::span<const int> logits_at;  // indices into `tokens`, ascending
-    float* logits = nullptr;         // [logits_at.size(), vocabulary], written
-    /// Blocks until a layer of what the cache began with is there. Returns: false when there is no
-    /// use in waiting. Null: all of it is there.
-    const std::function<bool(int layer)>* wait_for_layer = nullptr;
-};
-
-/// Thrown by forward() when a layer's wait was in vain. No sequence was changed.
-struct layer_not_there {};
 
 struct transformer_limits {
     int rows_max = 0;        // tokens of one step, over all sequences
@@ -72,9 +57,10 @@ class transformer {
     void begin(std::span<sequence_step> batch);
     void run_layer(int layer, std::span<sequence_step> batch);
 
-    /// From now on forward() copies the heads of each row, before rope, to `keys` [layers,
-    /// rows_max, kv_heads * head_dim] and `queries` [layers, rows_max, heads * head_dim]; null: no
-    /// more. Requires: no latent attention; no logits are asked for while queries are copied.
+    /// From now on forward() copies the heads of each row, before rope, to `keys` [layers
+    /// that attend, rows_max, kv_heads * head_dim] and `queries` [as many, rows_max, heads *
+    /// head_dim]; null: no more. Requires: no latent attention; no logits are asked for while
+    /// queries are copied.
     void capture(float* keys, float* queries);
     /// From now on forward() records its products on the tape, or replays them, as the tape says;
     /// null: no more. The tape grows while it records. Requires: no mixture of experts, whose

@@ -92,7 +92,8 @@ void offline_model::take_recipe(const engine::transformer& weights) {
         static_cast<std::size_t>((options_.tokens_max + block_tokens - 1) / block_tokens);
     const std::size_t frames =
         static_cast<std::size_t>(options_.sequences) *
-        (std::max<std::size_t>(blocks, 1) * config_.layers.size() + 2 * layout.wide_frames());
+        (std::max<std::size_t>(blocks, 1) * static_cast<std::size_t>(layout.layer_count()) +
+         2 * layout.wide_frames());
     pool_ = std::make_unique<storage::block_pool>(layout, frames * layout.frame_bytes());
     const engine::transformer_limits limits{options_.chunk_tokens, options_.chunk_tokens,
                                             options_.compensated};

@@ -355,6 +355,65 @@ result<model_config> model_config::load(const std::string& model) {
     return parsed;
 }
 
+int model_config::kv_layers() const {
+    return static_cast<int>(std::count_if(layers.begin(), layers.end(), [](const auto& layer) {
+        return layer.mixer == mixer_kind::attention;
+    }));
+}
+
+int model_config::kv_layer(int layer) const {
+    int before = 0;
+    for (int i = 0; i < layer; ++i)
+        before += layers[static_cast<std::size_t>(i)].mixer == mixer_kind::attention;
+    return layers[static_cast<std::size_t>(layer)].mixer == mixer_kind::attention ? before : -1;
+}
+
+std::vector<state_region> model_config::state_regions() const {
+    std::vector<state_region> regions;
+    std::size_t end = 0;
+    for (const layer_config& layer : layers) {
+        state_region region{end, end, end};
+        if (is_recurrent(layer.mixer)) {
+            const bool has_matrices = layer.mixer != mixer_kind::short_convolution;
+            region.columns += has_matrices ? recurrence.matrix_floats() * sizeof(float) : 0;
+            region.end = region.columns + convolution.column_floats() * sizeof(float);
+            end = region.end = (region.end + 63) / 64 * 64;
+        }
+        regions.push_back(region);
+    }
+    return regions;
+}
+
+std::size_t model_config::state_bytes() const {
+    return layers.empty() ? 0 : state_regions().back().end;
+}
+
+std::string model_config::state_identity() const {
+    if (state_bytes() == 0) return "";
+    std::string kinds;
+    for (const layer_config& layer : layers) {
+        switch (layer.mixer) {
+            case mixer_kind::delta_rule:
+                kinds += 'd';
+                break;
+            case mixer_kind::state_space:
+                kinds += 's';
+                break;
+            case mixer_kind::short_convolution:
+                kinds += 'c';
+                break;
+            case mixer_kind::attention:
+            case mixer_kind::none:
+                kinds += '-';
+                break;
+        }
+    }
+    return "state=1 f32 layers=" + kinds + " matrices=" + std::to_string(recurrence.value_heads) +
+           "x" + std::to_string(recurrence.key_dim) + "x" + std::to_string(recurrence.value_dim) +
+           " columns=" + std::to_string(convolution.taps > 0 ? convolution.taps - 1 : 0) + "x" +
+           std::to_string(convolution.channels);
+}
+
 result<std::vector<std::string>> parse_weight_index(std::string_view index_json) {
     auto root = storage::parse_strict_json(index_json);
     if (!root) return root.error();
@@ -385,8 +444,8 @@ kv_default default_kv(const model_config& config) {
 storage::kv_layout make_kv_layout(const model_config& config, storage::kv_recipe recipe,
                                   int block_tokens) {
     std::vector<storage::kv_layer> layers;
-    layers.reserve(config.layers.size());
     for (const layer_config& layer : config.layers) {
+        if (layer.mixer != mixer_kind::attention) continue;
         const latent_config& latent = config.latent;
         if (latent.rank > 0) {
             const int values = latent.stored_rank();

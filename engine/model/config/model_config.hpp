@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model/config/mixer_config.hpp"
 #include "engine/types/generation.hpp"
 #include "storage/pool/kv_layout.hpp"
 #include "storage/types/errc.hpp"
@@ -30,10 +31,14 @@ struct rope_parameters {
     bool truncate = true;         // yarn blends between whole dimensions
     double amplitude = 1.0;       // of cosines and sines
     std::vector<float> divisors;  // of each frequency; empty: 1
+    double portion = 1.0;         // of a head's elements that rotate, from the first; 0: none
+    /// How many elements of a head rotate.
+    int rotated(int head_dim) const { return static_cast<int>(head_dim * portion); }
     bool operator==(const rope_parameters&) const = default;
 };
 
-enum class activation_kind { silu, gelu_tanh, swiglu_clamped };
+/// What is between the two matrices of an MLP. relu_squared has no gate: down(relu(up(x))^2).
+enum class activation_kind { silu, gelu_tanh, swiglu_clamped, relu_squared };
 
 /// What a model's matrices are held as once they are loaded: as published, or at most 8 or 4 bits.
 enum class weight_form { native, q8, q4 };
@@ -61,6 +66,12 @@ struct mixture_config {
     int groups_per_token = 1;       // whose best expert is best; the others' are not chosen
     int shared_intermediate = 0;    // of the MLP that every token takes; 0: there is none
     bool fused = true;              // one tensor for all experts, and biases; or neither
+    /// Weights are the chosen scores' sigmoids instead of a softmax. Experts are chosen by these
+    /// plus a bias of each, and a group by the sum of its two best.
+    bool sigmoid = false;
+    bool normalised = true;     // sigmoid: weights are divided by their sum plus norm_epsilon
+    float norm_epsilon = 0.0f;  // of that
+    bool shared_gate = false;   // the shared MLP is multiplied by the sigmoid of a row times x
 };
 
 /// Multi-head latent attention. Of a token the cache holds one latent vector and one rotated piece
@@ -84,6 +95,8 @@ struct layer_config {
     int window = 0;  // 0: full attention
     rope_parameters rope;
     bool mixture = false;  // of experts, or one MLP
+    mixer_kind mixer = mixer_kind::attention;
+    bool feed_forward = true;  // or none: the layer is its mixer alone
 };
 
 struct model_config {
@@ -100,10 +113,13 @@ struct model_config {
     bool qkv_bias = false;
     bool o_bias = false;
     bool mlp_bias = false;
-    bool qk_norm = false;        // queries and keys are normalised head by head, before rope
-    bool norm_one_plus = false;  // norms multiply by 1 + weight
-    bool post_norms = false;     // what attention and MLP give is normalised before it is added
+    bool qk_norm = false;         // queries and keys are normalised head by head, before rope
+    bool norm_one_plus = false;   // norms multiply by 1 + weight
+    bool post_norms = false;      // what attention and MLP give is normalised before it is added
+    bool attention_gate = false;  // a head's result is multiplied by the sigmoid of a gate
     float embedding_scale = 1.0f;
+    float residual_scale = 1.0f;  // of what mixer and feed-forward add
+    float logit_scale = 1.0f;
     double attention_scale = 0.0;  // of q·k
     bool sinks = false;  // each head has a score that takes attention away from all tokens
     activation_kind activation = activation_kind::silu;
@@ -111,6 +127,8 @@ struct model_config {
     float activation_alpha = 1.702f;  // of swiglu_clamped
     mixture_config mixture;
     latent_config latent;
+    recurrence_config recurrence;    // of delta_rule and state_space layers
+    convolution_config convolution;  // of all recurrent layers
     std::vector<layer_config> layers;
     matrix_quantization quantization;  // of every matrix that has scales beside it
     std::map<std::string, matrix_quantization, std::less<>> quantization_of;  // but these
@@ -122,6 +140,21 @@ struct model_config {
         return heads * (latent.rank > 0 ? latent.plain_dim + latent.rope_dim : head_dim);
     }
     int value_width() const { return heads * (latent.rank > 0 ? latent.value_dim : head_dim); }
+
+    /// Layers that have K and V, which are all that the KV layout knows of.
+    int kv_layers() const;
+    /// A layer's number among these, or -1.
+    int kv_layer(int layer) const;
+
+    /// Bytes of what the recurrent layers know of the tokens read so far, a multiple of 64; 0 where
+    /// there are none. One buffer for all layers, in ascending order: of each its matrices, then
+    /// its columns, oldest first, then zeros up to a multiple of 64 bytes. The state of no tokens
+    /// is all zeros.
+    std::size_t state_bytes() const;
+    /// Where in that buffer each layer's part lies; empty for a layer that has none.
+    std::vector<state_region> state_regions() const;
+    /// What the bytes of a state mean, for fingerprints: "" where state_bytes() is 0.
+    std::string state_identity() const;
 
     /// Of the matrix NAME.weight, if it has scales beside it.
     const matrix_quantization& quantization_for(std::string_view name) const {

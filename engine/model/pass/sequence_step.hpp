@@ -1,0 +1,34 @@
+#pragma once
+// What a forward pass is given. Plain data.
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "storage/pool/block_pool.hpp"
+#include "storage/types/ids.hpp"
+
+namespace semantic::engine {
+
+/// What one sequence contributes to a step.
+struct sequence_step {
+    std::span<const storage::token_id> tokens;  // at absolute positions cache->token_count() ...
+    storage::kv_sequence* cache =
+        nullptr;                     // Requires: reserved for the new tokens; advanced by forward()
+    std::span<const int> logits_at;  // indices into `tokens`, ascending
+    float* logits = nullptr;         // [logits_at.size(), vocabulary], written
+    /// Blocks until a layer of the KV layout, of what the cache began with, is there. Returns:
+    /// false when there is no use in waiting. Null: all of it is there.
+    const std::function<bool(int layer)>* wait_for_layer = nullptr;
+    /// What the recurrent layers know of the tokens before `tokens`; null: there are none before,
+    /// or no such layers. [model_config::state_bytes()], aligned to 64 bytes, read only.
+    const std::byte* state = nullptr;
+    /// The same of all up to the last of `tokens`: written by forward(), layer by layer. Needed
+    /// where state_bytes() is not 0; apart from `state`, so that this is whole when a step fails.
+    std::byte* next_state = nullptr;
+};
+
+/// Thrown by forward() when a layer's wait was in vain. No sequence was changed.
+struct layer_not_there {};
+
+}  // namespace semantic::engine
