@@ -23,6 +23,10 @@ constexpr std::string_view qwen2_words =
 constexpr std::string_view qwen35_words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
     R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// ByteDance-Seed/Seed-OSS-36B-Instruct
+constexpr std::string_view seed_words =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+)"
+    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
 // openai/gpt-oss-20b
 constexpr std::string_view o200k_words =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
@@ -82,18 +86,31 @@ std::span<const gguf_pipeline> pipelines() {
     static const std::vector<gguf_pipeline> rows = {
         {.names = {"gpt-2", "phi-2"}, .splits = {}, .splits_words = true},
         {.names = {"smollm", "starcoder", "refact"}, .splits = {digit}, .splits_words = true},
-        {.names = {"llama-bpe", "llama3", "llama-v3", "smaug-bpe"},
+        {.names = {"olmo"}, .splits = {}, .splits_words = true, .composes = true},
+        {.names = {"llama-bpe", "llama3", "llama-v3"},
          .splits = {llama3_words},
          .ignore_merges = true,
          .adds_bos = true,
+         .plain = llama3_plain},
+        {.names = {"smaug-bpe"},
+         .splits = {llama3_words},
+         .ignore_merges = true,
          .plain = llama3_plain},
         {.names = {"qwen2", "deepseek-r1-qwen"},
          .splits = {qwen2_words},
          .composes = true,
          .plain = qwen_plain},
         {.names = {"qwen35"}, .splits = {qwen35_words}, .composes = true, .plain = qwen_plain},
+        {.names = {"dbrx"}, .splits = {llama3_words}},
+        {.names = {"lfm2"}, .splits = {llama3_words}, .adds_bos = true},
+        {.names = {"glm4", "glm5", "chatglm-bpe"}, .splits = {llama3_words}, .ignore_merges = true},
+        {.names = {"seed-coder"}, .splits = {seed_words}},
         {.names = {"gpt-4o", "llama4"}, .splits = {o200k_words}},
-        {.names = {"tekken"}, .splits = {tekken_words}, .ignore_merges = true, .adds_bos = true},
+        // "pixtral" is what converters write for Nemotron, which has Tekken's splits.
+        {.names = {"tekken", "pixtral"},
+         .splits = {tekken_words},
+         .ignore_merges = true,
+         .adds_bos = true},
         {.names = {"deepseek-llm"},
          .splits = {line_end, deepseek_letters, deepseek_punctuation, R"(\s+$)", deepseek_han,
                     digit},

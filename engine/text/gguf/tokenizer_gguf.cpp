@@ -93,7 +93,7 @@ class tokenizer::impl::gguf_reading {
 
   private:
     result<void> byte_level();
-    result<void> sentence_piece();
+    result<void> sentence_piece(bool has_merges);
     result<void> refuse_what_changes_ids() const;
     result<void> find_pipeline();
     result<void> read_types();
@@ -106,6 +106,7 @@ class tokenizer::impl::gguf_reading {
     result<void> read_ends(bool adds_bos, std::int64_t bos, std::int64_t eos);
     result<std::int64_t> id_at(std::string_view key, std::int64_t otherwise) const;
     bool is_plain(std::string_view token) const;
+    bool is_shown_control(std::string_view token) const;
 
     /// A way to merge a piece: the rule, and what it is ordered by.
     struct split {
@@ -118,6 +119,7 @@ class tokenizer::impl::gguf_reading {
     std::string_view pre_;  // from outside; empty: the file's
     impl& into_;
     const gguf_pipeline* pipeline_ = nullptr;  // byte-level only
+    bool is_gemma4_ = false;
     std::size_t spelling_bytes_max_ = spelling_bytes_max;
     std::vector<token_type> types_;
     std::vector<float> scores_;  // SentencePiece only
@@ -133,9 +135,10 @@ result<void> tokenizer::impl::gguf_reading::whole() {
                        std::string(model_key) + " is missing: the file has no tokenizer"};
     if (auto refused = refuse_what_changes_ids(); !refused) return refused;
     if (*model == "gpt2") return byte_level();
-    if (*model == "llama") return sentence_piece();
+    if (*model == "llama") return sentence_piece(false);
+    if (*model == "gemma4") return sentence_piece(true);
     return failure{errc::incompatible, std::string(model_key) + " '" + std::string(*model) +
-                                           "' is not supported (supported: gpt2, llama)"};
+                                           "' is not supported (supported: gpt2, llama, gemma4)"};
 }
 
 result<void> tokenizer::impl::gguf_reading::byte_level() {
@@ -151,27 +154,35 @@ result<void> tokenizer::impl::gguf_reading::byte_level() {
     return read_ends(pipeline_->adds_bos, -1, -1);
 }
 
-result<void> tokenizer::impl::gguf_reading::sentence_piece() {
+result<void> tokenizer::impl::gguf_reading::sentence_piece(bool has_merges) {
     // What llama.cpp takes for the keys that a file leaves out.
-    constexpr std::int64_t unknown_id = 0, bos_id = 1, eos_id = 2;
+    const std::int64_t unknown_id = has_merges ? 3 : 0, bos_id = has_merges ? 2 : 1,
+                       eos_id = has_merges ? 1 : 2;
     if (!pre_.empty())
         return failure{errc::bad_value, "the pre-tokenizer '" + std::string(pre_) +
                                             "' is for files of " + std::string(model_key) +
-                                            " gpt2, and this one has llama"};
+                                            " gpt2, and this one has " +
+                                            (has_merges ? "gemma4" : "llama")};
     const auto prefixed = gguf_fields::flag(metadata_, "tokenizer.ggml.add_space_prefix");
     if (!prefixed) return prefixed.error();
-    if (auto read = into_.read_pipeline(sentence_piece_pipeline(prefixed->value_or(true))); !read)
+    if (auto read = into_.read_pipeline(sentence_piece_pipeline(prefixed->value_or(!has_merges)));
+        !read)
         return read;
     into_.byte_fallback = true;
     into_.fuse_unknown = true;
+    is_gemma4_ = has_merges;
     spelling_bytes_max_ = piece_bytes_max;
     if (auto read = read_types(); !read) return read;
     if (auto read = read_tokens(); !read) return read;
     const auto unknown_token = id_at("tokenizer.ggml.unknown_token_id", unknown_id);
     if (!unknown_token) return unknown_token.error();
     into_.unknown = static_cast<token_id>(*unknown_token);
-    if (auto read = read_scores(); !read) return read;
-    if (auto made = merge_by_scores(); !made) return made;
+    if (has_merges) {
+        if (auto read = read_merges(); !read) return read;
+    } else {
+        if (auto read = read_scores(); !read) return read;
+        if (auto made = merge_by_scores(); !made) return made;
+    }
     return read_ends(true, bos_id, eos_id);
 }
 
@@ -280,7 +291,8 @@ result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::s
                                        std::to_string(added_bytes_max) + " bytes");
     added_token token;
     token.id = id;
-    token.special = type != token_type::user_defined && !is_plain(spelling);
+    token.special =
+        type == token_type::user_defined ? is_shown_control(spelling) : !is_plain(spelling);
     token.content = std::move(spelling);
     into_.take_added(token);
     return {};
@@ -288,9 +300,19 @@ result<void> tokenizer::impl::gguf_reading::take_token(std::size_t index, std::s
 
 bool tokenizer::impl::gguf_reading::is_plain(std::string_view token) const {
     if (pipeline_ != nullptr) return pipeline_->is_plain(token);
+    if (is_gemma4_) return false;
     // google/gemma-3-270m-it and its kin
     return token.starts_with("<unused") || token.starts_with("<|fim_") || token == "<mask>" ||
            token == "<2mass>" || token == "[@BOS@]";
+}
+
+/// Gemma 4's marks of calls, channels and strings: special as published, and user-defined in a GGUF
+/// so that llama.cpp shows them.
+bool tokenizer::impl::gguf_reading::is_shown_control(std::string_view token) const {
+    constexpr std::string_view shown[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                          "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                          R"(<|"|>)"};
+    return is_gemma4_ && std::find(std::begin(shown), std::end(shown), token) != std::end(shown);
 }
 
 result<void> tokenizer::impl::gguf_reading::read_merges() {

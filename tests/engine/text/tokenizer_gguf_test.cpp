@@ -103,6 +103,18 @@ small_file small_pieces(std::vector<float> scores = {0, 0, 0, -3, -3, -3, -1, -2
     return made;
 }
 
+/// Pieces whose merges are written, as Gemma 4 has them.
+small_file small_gemma4() {
+    small_file made;
+    made.tokens = {"<pad>", "<eos>",  "<bos>",   "<unk>",        "a",
+                   "b",     "\u2581", "a\u2581", "<|tool_call>", "<box>"};
+    made.types = {3, 3, 3, 3, 1, 1, 1, 1, 4, 4};
+    made.merges = {"a \u2581"};
+    made.model = "gemma4";
+    made.left_out = "pre";
+    return made;
+}
+
 void expect_error(const storage::result<tokenizer>& made, errc code, const std::string& named) {
     ASSERT_FALSE(made) << named;
     EXPECT_EQ(made.error().code, code) << made.error().what;
@@ -133,7 +145,8 @@ TEST(tokenizer_gguf, no_known_pre_lacks_a_reference) {
     const std::map<std::string, std::string> same_as = {
         {"starcoder", "smollm"},   {"refact", "smollm"},          {"llama3", "llama-bpe"},
         {"llama-v3", "llama-bpe"}, {"deepseek-r1-qwen", "qwen2"}, {"llama4", "gpt-4o"},
-        {"phi-2", "gpt-2"},        {"smaug-bpe", "llama-bpe"}};
+        {"phi-2", "gpt-2"},        {"pixtral", "tekken"},         {"glm5", "glm4"},
+        {"chatglm-bpe", "glm4"}};
     std::istringstream names(tokenizer::gguf_pres());
     for (std::string name; std::getline(names >> std::ws, name, ',');) {
         EXPECT_TRUE(tokenizer::is_gguf_pre(name));
@@ -214,6 +227,7 @@ TEST(tokenizer_gguf, an_unknown_pre_is_refused_with_the_option_that_overrides_it
     expect_error(tokenizer_of(file.file()), errc::incompatible, "tokenizer.ggml.pre is missing");
     EXPECT_TRUE(tokenizer_of(file.file(), "gpt-2"));
     expect_error(tokenizer_of(small_pieces().file(), "gpt-2"), errc::bad_value, "llama");
+    expect_error(tokenizer_of(small_gemma4().file(), "gpt-2"), errc::bad_value, "gemma4");
 }
 
 TEST(tokenizer_gguf, what_is_not_supported_is_refused_by_key) {
@@ -307,6 +321,30 @@ TEST(tokenizer_gguf, scores_that_cannot_order_the_pieces_are_corrupt) {
     piece.tokens[4] = std::string(512, 'x');
     EXPECT_TRUE(tokenizer_of(piece.file()));
     EXPECT_EQ(tokenizer_of(small_pieces().file())->encode("abcab", true), (ids{1, 0, 7, 6}));
+}
+
+TEST(tokenizer_gguf, gemma4_merges_pieces_by_its_merges_and_not_by_scores) {
+    const auto words = tokenizer_of(small_gemma4().file());
+    ASSERT_TRUE(words) << words.error().what;
+    EXPECT_EQ(words->encode("ba a", true), (ids{2, 5, 7, 4}));  // no blank in front, <bos> is
+    EXPECT_EQ(words->encode("a\xC3\xA9"), (ids{4, 3}));
+    // A converter writes its marks as user-defined so that they are shown.
+    EXPECT_TRUE(words->is_special(words->find("<|tool_call>")));
+    EXPECT_FALSE(words->is_special(words->find("<box>")));
+    small_file scored = small_gemma4();
+    scored.merges.clear();
+    scored.left_out = "merges";
+    scored.more.push_back([](gguf_writer& out) {
+        add_scores(out, {0, 0, 0, 0, -3, -3, -3, -1, 0, 0});
+    });
+    expect_error(tokenizer_of(scored.file()), errc::corrupt, "tokenizer.ggml.merges is missing");
+}
+
+TEST(tokenizer_gguf, a_model_that_is_not_read_is_refused_with_those_that_are) {
+    small_file file;
+    file.model = "rwkv";
+    expect_error(tokenizer_of(file.file()), errc::incompatible,
+                 "'rwkv' is not supported (supported: gpt2, llama, gemma4)");
 }
 
 TEST(tokenizer_gguf, added_tokens_are_bounded_together) {

@@ -152,7 +152,8 @@ TEST_P(tokenizer_golden, hostile_megabytes_take_linear_time) {
 
 INSTANTIATE_TEST_SUITE_P(golden, tokenizer_golden,
                          ::testing::Values("llama3", "qwen2", "smollm2", "gemma3", "o200k",
-                                           "deepseek2", "semantic-tiny"),
+                                           "deepseek2", "semantic-tiny", "qwen35", "tekken", "glm4",
+                                           "seed-coder", "lfm2", "deepseek3"),
                          [](const auto& which) {
                              std::string name = which.param;
                              std::replace(name.begin(), name.end(), '-', '_');
