@@ -25,6 +25,7 @@ inline constexpr std::size_t function_lines_max = 70;     // a function is seen 
 inline constexpr std::size_t file_lines_max = 600;        // a file has one subject
 inline constexpr std::size_t folder_files_max = 24;       // a folder is seen whole
 inline constexpr std::size_t document_columns_max = 160;  // a document is read in any editor
+inline constexpr std::size_t front_lines_max = 150;       // README.md is read in a minute or two
 
 /// A place where a rule does not hold, and why it may.
 struct exception {
@@ -59,8 +60,14 @@ findings leftovers(const tree& files);          // notes to oneself
 findings coroutine_lambdas(const tree& files);  // GCC 12 destroys their captures twice
 findings detached_work(const tree& files);      // whatever is spawned is waited for
 findings measured_parsers(const tree& files);   // tests/cost feeds what reads clients' bodies
+findings plain_names(const tree& files);        // no name is a preposition or a pronoun
 findings module_readmes(const tree& files);     // each folder says what it is
 findings readme_paths(const tree& files);       // what a README names exists
+findings document_links(const tree& files);     // every link leads to a file, and to a heading
+findings unlinked_paths(const tree& files);     // where users read, a path is a link
+findings document_commands(const tree& files);  // a command exists after the steps before it
+findings changelog_version(const tree& files);  // the newest entry is of this version
+findings front_page(const tree& files);         // README.md is short and narrow
 findings document_columns(const tree& files, const std::vector<exception>& allowed);
 findings sanitized_suites(const tree& files);    // suites that etc/sanitize.sh names exist
 findings answered_questions(const tree& files);  // tests/QUESTIONS.md leads to what exists
@@ -68,6 +75,16 @@ findings named_tests(const tree& files);         // tests/README.md promises wha
 findings machine_paths(const tree& files);       // nothing depends on where it was written
 findings foreign_hosts(const tree& files);       // nothing depends on one registry of packages
 findings unreachable(const tree& files);         // nothing is dead weight
+
+/// Words for which plain English has others, in documents. The subject of an exception is a piece
+/// of the line in which such a word is meant literally; empty: the whole document.
+findings plain_documents(const tree& files, const std::vector<exception>& allowed);
+findings stale_words(const tree& files, const std::vector<exception>& allowed);
+
+/// The file with how many names of each file may be what plain_names refuses, and its text for the
+/// tree as it is.
+inline constexpr const char* allowed_names_file = "tests/tidy/allowed_names.txt";
+std::string counted_names(const tree& files);
 
 /// Exceptions that nothing needs any more.
 findings stale(const tree& files, const exceptions& allowed);

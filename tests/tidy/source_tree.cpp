@@ -84,9 +84,26 @@ bool is_written_by_hand(const std::string& path) {
     if (std::any_of(data.begin(), data.end(), [&](const char* d) { return path.starts_with(d); })) {
         return false;
     }
-    return ends_with_any(path, {".hpp", ".cpp", ".inl", ".md", ".sh", ".txt", ".mjs", ".js", ".py",
-                                ".yaml", ".yml", ".conf", ".service", ".cmake", ".html", ".css",
-                                "CMakePresets.json", "package-lock.json", "/run"});
+    return ends_with_any(path, {".hpp",
+                                ".cpp",
+                                ".inl",
+                                ".md",
+                                ".sh",
+                                ".txt",
+                                ".mjs",
+                                ".js",
+                                ".py",
+                                ".yaml",
+                                ".yml",
+                                ".conf",
+                                ".service",
+                                ".cmake",
+                                ".html",
+                                ".css",
+                                "CMakePresets.json",
+                                "package-lock.json",
+                                "/run",
+                                "/changelog"});
 }
 
 bool is_foreign_folder(const std::filesystem::path& path, bool at_root) {
@@ -94,8 +111,8 @@ bool is_foreign_folder(const std::filesystem::path& path, bool at_root) {
     if (name == "node_modules" || name == ".venv" || name == "__pycache__" || name == ".git")
         return true;
     // Build trees of any preset, and whatever else an editor or a person keeps beside the sources.
-    static constexpr std::array top{"server", "engine", "storage", "protocol",
-                                    "tests",  "perf",   "etc",     ".ci"};
+    static constexpr std::array top{"server", "engine", "storage", "protocol", "tests",
+                                    "perf",   "etc",    ".ci",     ".github"};
     return at_root && std::find(top.begin(), top.end(), name) == top.end();
 }
 

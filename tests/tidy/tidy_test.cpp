@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,23 @@ const exceptions allowed{
     .functions = {},
     .files = {},
     .documents = {{"perf/results.md", "", "measurements as they were taken, a row each"}},
+};
+
+/// Where a word that documents do without is meant literally, or a whole document is left as it is.
+const std::vector<exception> literal{
+    {"perf/results.md", "", "measurements as they were taken, a row each"},
+    {"engine/README.md", "", "not rewritten yet"},
+    {"engine/kernels/ARITHMETIC.md", "", "not rewritten yet"},
+    {"engine/kernels/README.md", "", "not rewritten yet"},
+    {"engine/model/README.md", "", "not rewritten yet"},
+    {"engine/text/README.md", "", "not rewritten yet"},
+    {"perf/README.md", "", "not rewritten yet"},
+    {"protocol/README.md", "", "not rewritten yet"},
+    {"server/README.md", "", "not rewritten yet"},
+    {"storage/CAPACITY.md", "", "not rewritten yet"},
+    {"storage/FORMAT.md", "", "not rewritten yet"},
+    {"storage/README.md", "", "not rewritten yet"},
+    {"tests/README.md", "", "not rewritten yet"},
 };
 
 const tree& project() {
@@ -59,8 +78,23 @@ TEST(tidy, nothing_is_detached) { EXPECT_CLEAN(detached_work(project())); }
 TEST(tidy, what_reads_a_body_is_measured) { EXPECT_CLEAN(measured_parsers(project())); }
 TEST(tidy, every_folder_says_what_it_is) { EXPECT_CLEAN(module_readmes(project())); }
 TEST(tidy, readmes_name_files_that_exist) { EXPECT_CLEAN(readme_paths(project())); }
+TEST(tidy, links_of_documents_lead_somewhere) { EXPECT_CLEAN(document_links(project())); }
+TEST(tidy, paths_that_users_read_are_links) { EXPECT_CLEAN(unlinked_paths(project())); }
+TEST(tidy, commands_of_documents_exist_by_then) { EXPECT_CLEAN(document_commands(project())); }
+TEST(tidy, the_front_page_is_short_and_narrow) { EXPECT_CLEAN(front_page(project())); }
+TEST(tidy, the_changelog_names_the_version) { EXPECT_CLEAN(changelog_version(project())); }
 TEST(tidy, lines_of_documents_fit_160_columns) {
     EXPECT_CLEAN(document_columns(project(), allowed.documents));
+}
+TEST(tidy, documents_use_plain_words) { EXPECT_CLEAN(plain_documents(project(), literal)); }
+TEST(tidy, every_literal_word_is_there) { EXPECT_CLEAN(stale_words(project(), literal)); }
+TEST(tidy, names_name_things) {
+    if (std::getenv("SEMANTIC_UPDATE_ALLOWED") != nullptr) {
+        std::ofstream(std::string(SEMANTIC_SOURCE_DIR "/") + allowed_names_file)
+            << counted_names(project());
+        GTEST_SKIP() << "counted again: " << allowed_names_file;
+    }
+    EXPECT_CLEAN(plain_names(project()));
 }
 TEST(tidy, questions_are_answered_by_what_exists) { EXPECT_CLEAN(answered_questions(project())); }
 TEST(tidy, sanitizers_run_suites_that_exist) { EXPECT_CLEAN(sanitized_suites(project())); }
