@@ -7,12 +7,13 @@ source etc/build.sh
 
 usage() {
     cat <<HELP
-usage: bash etc/test.sh [--build | ctest options]
+usage: bash etc/test.sh [--build | --headers | ctest options]
 
 Installs the packages below that are missing (Debian 12, Ubuntu 24.04 or newer; as root or with
-sudo), builds everything into build/, checks that every header compiles alone, and runs every
-test. The exit status is that of the tests. Options go to ctest: bash etc/test.sh -R tidy runs
-the tests whose names contain "tidy". With --build, nothing is run.
+sudo), builds everything into build/ and runs every test. The exit status is that of the tests.
+Options go to ctest: bash etc/test.sh -R tidy runs the tests whose names contain "tidy". With
+--build, nothing is run; --headers compiles every header alone and runs nothing.
+SEMANTIC_BENCHMARKS=OFF leaves out the micro-benchmarks.
 
 $(packages_to_build | describe_packages)
 $(packages_to_test | describe_packages)
@@ -43,7 +44,11 @@ fi
 install_missing packages_to_build packages_to_test
 unpack_program nginx nginx usr/sbin/nginx
 unpack_program prometheus promtool usr/bin/promtool
-configure -DSEMANTIC_TESTS:BOOL=ON -DSEMANTIC_BENCHMARKS:BOOL=ON
-build all all_verify_interface_header_sets
+configure -DSEMANTIC_TESTS:BOOL=ON "-DSEMANTIC_BENCHMARKS:BOOL=${SEMANTIC_BENCHMARKS:-ON}"
+if [[ ${1:-} == --headers ]]; then
+    build all_verify_interface_header_sets
+    exit
+fi
+build all
 [[ ${1:-} == --build ]] && exit
 exec ctest --test-dir build --output-on-failure --parallel 2 "$@"
