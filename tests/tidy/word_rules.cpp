@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <regex>
-#include <set>
 #include <string_view>
 
 #include "tests/tidy/rules.hpp"
@@ -58,23 +57,48 @@ struct declared_names {
     std::string name;
 };
 
+constexpr std::array<std::string_view, 15> no_nouns{"around", "behind", "beside", "in",    "into",
+                                                    "of",     "on",     "them",   "upon",  "what",
+                                                    "which",  "who",    "whom",   "whose", "with"};
+// Words that come where a type would.
+constexpr std::array<std::string_view, 16> no_types{
+    "and", "case", "co_await",  "co_return", "co_yield", "delete", "else",  "goto",
+    "new", "not",  "namespace", "operator",  "or",       "return", "throw", "using"};
+
+/// Whether the word at [start, end) of `line` is declared there: a type comes before it, and after
+/// it what follows the name of a variable, parameter or method.
+bool is_declared(std::string_view line, std::size_t start, std::size_t end) {
+    const auto next = line.find_first_not_of(' ', end);
+    if (next == line.npos || std::string_view(",)=;{([:").find(line[next]) == line.npos) {
+        return false;
+    }
+    if (start > 0 && (line[start - 1] == '&' || line[start - 1] == '*')) --start;
+    if (start < 2 || line[start - 1] != ' ') return false;
+    std::size_t type = start - 1;
+    while (type > 0 && (line[type - 1] == '&' || line[type - 1] == '*')) --type;
+    if (type == 0) return false;
+    if (line[type - 1] == '>') return true;
+    std::size_t first = type;
+    while (first > 0 && is_word(line[first - 1])) --first;
+    const std::string_view word = line.substr(first, type - first);
+    return !word.empty() && std::find(no_types.begin(), no_types.end(), word) == no_types.end();
+}
+
 declared_names names_that_are_no_nouns(const source& file) {
-    // A type, then such a name, then what follows the name of a variable, parameter or method.
-    static const std::regex declared(
-        R"((\w+|>)[&*]* (?:&|\*)?()"
-        "with|what|of|in|into|them|which|who|whom|whose|behind|beside|around|on|upon"
-        R"()_?(?=\s*[,)=;{(\[:]))");
-    static const std::set<std::string, std::less<>> no_types{
-        "return", "co_return", "co_await", "co_yield", "throw",    "case",  "else",      "delete",
-        "not",    "and",       "or",       "goto",     "operator", "using", "namespace", "new"};
     declared_names names;
     for (std::size_t i = 0; i < file.code.size(); ++i) {
-        const std::string& line = file.code[i];
-        for (std::sregex_iterator it(line.begin(), line.end(), declared), end; it != end; ++it) {
-            if (no_types.contains((*it)[1].str())) continue;
+        const std::string_view line = file.code[i];
+        for (std::size_t at = 0; at < line.size(); ++at) {
+            if (!is_word(line[at])) continue;
+            const std::size_t start = at;
+            while (at < line.size() && is_word(line[at])) ++at;
+            std::string_view name = line.substr(start, at - start);
+            if (name.ends_with('_')) name.remove_suffix(1);
+            if (std::find(no_nouns.begin(), no_nouns.end(), name) == no_nouns.end()) continue;
+            if (!is_declared(line, start, at)) continue;
             ++names.count;
             names.line = i + 1;
-            names.name = (*it)[2];
+            names.name = name;
         }
     }
     return names;
@@ -118,8 +142,8 @@ findings plain_documents(const tree& files, const std::vector<exception>& allowe
 
 findings stale_words(const tree& files, const std::vector<exception>& allowed) {
     findings unneeded;
+    const findings without = plain_documents(files, {});
     for (const exception& e : allowed) {
-        const findings without = plain_documents(files, {});
         const bool needed = std::any_of(without.begin(), without.end(), [&](const finding& f) {
             const auto file = std::find_if(files.begin(), files.end(),
                                            [&](const source& s) { return s.path == f.file; });
