@@ -2,7 +2,8 @@
 // and change smoothly.
 
 import { agent_path, call } from './api.js';
-import { ago, at, bytes, count, h, notice, set_text, several } from './dom.js';
+import { ago, at, bytes, clock, count, h, notice, set_text, several } from './dom.js';
+import { WHY } from './events_view.js';
 import { first_agent } from './first_steps.js';
 import { key_of } from './state.js';
 
@@ -29,13 +30,19 @@ export class AgentsView {
     const keep = new Set(shown.map(key_of));
     for (const [key, row] of this.rows)
       if (!keep.has(key)) {
+        row.details?.remove();
         row.remove();
         this.rows.delete(key);
       }
-    shown.forEach((agent, i) => {
+    let next = place.firstChild;
+    for (const agent of shown) {
       const row = this.#row(agent);
-      if (place.children[i] !== row) place.insertBefore(row, place.children[i] ?? null);
-    });
+      for (const each of [row, row.details]) {
+        if (!each) continue;
+        if (next === each) next = each.nextSibling;
+        else place.insertBefore(each, next);
+      }
+    }
     set_text(at('agents-note'), this.#note(all.length, found.length, shown.length));
     this.#draw_first_steps(all.length === 0);
     this.#draw_names(shown);
@@ -70,6 +77,7 @@ export class AgentsView {
     const row = this.rows.get(key) ?? this.#make_row(agent);
     this.rows.set(key, row);
     row.dataset.running = agent.running;
+    if (row.details) this.#draw_details(row, agent);
     const [, tier, tokens, ram, shared, disk, used] = row.children;
     const memory = memory_of(agent);
     tier.firstChild.dataset.tier = memory.tier;
@@ -90,10 +98,17 @@ export class AgentsView {
       ? h('span', {}, name + whose)
       : h('button', { class: 'link', onclick: chat }, name);
     const number = () => h('td', { class: 'number' });
+    const open = h('button', {
+      type: 'button',
+      class: 'open',
+      'aria-expanded': 'false',
+      'aria-label': `Memory of ${name}${whose}`,
+      onclick: () => this.#toggle(key_of(agent), open),
+    });
     return h(
       'tr',
       {},
-      h('td', { class: 'name' }, named),
+      h('td', { class: 'name' }, open, named),
       h('td', {}, h('span', { class: 'tier' })),
       number(),
       number(),
@@ -101,6 +116,35 @@ export class AgentsView {
       number(),
       h('td', {}),
       h('td', { class: 'actions' }, ...(whose ? [] : this.#actions(name))),
+    );
+  }
+
+  #toggle(key, open) {
+    const row = this.rows.get(key);
+    const is_open = !row.details;
+    if (is_open) row.details = h('tr', { class: 'details' }, h('td', { colspan: 8 }));
+    else {
+      row.details.remove();
+      row.details = null;
+    }
+    open.setAttribute('aria-expanded', String(is_open));
+    this.draw();
+  }
+
+  /** What an agent remembers under each model, and how its last prompts found it. */
+  #draw_details(row, agent) {
+    const turns = this.state.turns.get(agent.agent_id) ?? [];
+    const key = JSON.stringify([agent.memories, agent.shared_bytes, turns]);
+    if (row.details.key === key) return;
+    row.details.key = key;
+    row.details.firstChild.replaceChildren(
+      h('h3', {}, `What ${agent.agent_id} remembers`),
+      h('ul', {}, ...(agent.memories ?? [agent]).map((memory) => h('li', {}, sentence_of(memory)))),
+      h('p', { class: 'hint' }, `${bytes(agent.shared_bytes)} of it in RAM is shared with others.`),
+      h('h3', {}, 'Its last prompts'),
+      turns.length
+        ? h('ul', {}, ...turns.toReversed().map((turn) => h('li', {}, prompt_of(turn))))
+        : h('p', { class: 'hint' }, 'None since this page was opened.'),
     );
   }
 
@@ -136,7 +180,28 @@ function memory_of(agent) {
   return agent.memories.find((each) => each.loaded) ?? agent;
 }
 
-/** What an action throws is told. */
+/** Where a memory is, and what it takes. */
+function sentence_of(memory) {
+  const where = { hot: 'in RAM and ready', warm: 'on disk, read before its next turn' };
+  return (
+    `${memory.model_id ?? 'a model of an older version'}: ${several(memory.tokens, 'token')}, ` +
+    `${where[memory.tier] ?? memory.tier}; ${bytes(memory.ram_bytes)} in RAM, ` +
+    `${bytes(memory.file_size_bytes)} on disk, used ${ago(memory.last_accessed * 1000)}`
+  );
+}
+
+/** How a prompt found its memory, and why it missed what it missed. */
+function prompt_of(turn) {
+  const missed = turn.miss_reason ? `; ${WHY[turn.miss_reason] ?? turn.miss_reason}` : '';
+  return (
+    `${clock(turn.at)}: ${turn.match}, ${count(turn.reused_tokens)} of ` +
+    `${count(turn.prompt_tokens)} prompt tokens from memory` +
+    (turn.restored_tokens ? ` (${count(turn.restored_tokens)} from disk)` : '') +
+    missed
+  );
+}
+
+/** Shows what an action throws. */
 export async function attempt(act) {
   try {
     await act();

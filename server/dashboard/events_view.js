@@ -5,7 +5,7 @@ import { at, bytes, clock, count, h, milliseconds, several } from './dom.js';
 const LINES_MAX = 100;
 const MISSES_MAX = 20;
 
-const WHY = {
+export const WHY = {
   model_changed: 'another model',
   system_changed: 'the system text changed',
   tools_changed: 'the tools changed',
@@ -51,7 +51,7 @@ export class EventsView {
     this.latest = null;
   }
 
-  /** All anew, behind a snapshot. */
+  /** Starts again, after a snapshot. */
   reset() {
     at('event-list').replaceChildren(
       h('li', { class: 'hint' }, 'Nothing yet: each request shows here, step by step.'),

@@ -1,24 +1,35 @@
-// The tiles: what the server does now, and charts of the last minutes. Counters come with /ws; each
+// The tiles: what the server does now, and charts of up to an hour. Counters come with /ws; each
 // second the difference to the second before makes a point.
 
-import { at, bytes, count, milliseconds, set_text, several } from './dom.js';
+import { at, bytes, count, h, milliseconds, set_text, several } from './dom.js';
 
-const SECONDS_SHOWN = 300;
+const SECONDS_SHOWN = 300; // at first; later each point is the mean of several
+const SECONDS_KEPT = 3600;
 const PATIENCE_MAX_MS = 12_000;
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** A line of the last minutes; gaps where nothing was measured are left out. */
+const mean = (values) => values.reduce((sum, each) => sum + each, 0) / values.length;
+
+/** A line of up to an hour, with what its height and width mean; gaps where nothing was measured
+ *  are left out. `unit` writes a value with its unit. */
 class Chart {
-  constructor(id, label) {
+  constructor(id, label, unit) {
     this.svg = at(id);
     this.label = label;
+    this.unit = unit;
     this.points = [];
     this.svg.setAttribute('viewBox', `0 0 ${SECONDS_SHOWN} 100`);
     this.svg.setAttribute('preserveAspectRatio', 'none');
     const ground = document.createElementNS(SVG, 'path');
-    ground.setAttribute('d', `M0 99 H${SECONDS_SHOWN}`);
+    ground.setAttribute('d', `M0 1 H${SECONDS_SHOWN} M0 99 H${SECONDS_SHOWN}`);
     this.line = document.createElementNS(SVG, 'polyline');
     this.svg.append(ground, this.line);
+    this.top = h('p', { class: 'axis', 'aria-hidden': 'true' }, '\u00a0');
+    this.since = h('span', {}, '5 min ago');
+    const now = h('span', {}, 'now');
+    const below = h('p', { class: 'axis', 'aria-hidden': 'true' }, this.since, now);
+    this.svg.before(this.top);
+    this.svg.after(below);
     this.svg.setAttribute('aria-label', `${label}: nothing measured yet`);
   }
 
@@ -29,14 +40,34 @@ class Chart {
   add(value, shown) {
     this.shown = shown;
     this.points.push(value);
-    if (this.points.length > SECONDS_SHOWN) this.points.shift();
-    const most = Math.max(...this.points.filter((each) => each !== null), 1e-9);
-    const left = SECONDS_SHOWN - this.points.length;
-    const places = this.points.flatMap((each, i) =>
+    if (this.points.length > SECONDS_KEPT) this.points.shift();
+    const each_is = Math.ceil(this.points.length / SECONDS_SHOWN); // seconds
+    const drawn = this.#thinned(each_is);
+    const most = Math.max(...drawn.filter((each) => each !== null), 1e-9);
+    const left = SECONDS_SHOWN - drawn.length;
+    const places = drawn.flatMap((each, i) =>
       each === null ? [] : [`${left + i},${(97 - (each / most) * 94).toFixed(1)}`],
     );
     this.line.setAttribute('points', places.join(' '));
-    this.svg.setAttribute('aria-label', `${this.label}, last five minutes: now ${shown}`);
+    const minutes = (each_is * SECONDS_SHOWN) / 60;
+    set_text(this.since, `${minutes} min ago`);
+    const top = places.length ? this.unit(most) : '\u00a0';
+    set_text(this.top, top);
+    this.svg.setAttribute(
+      'aria-label',
+      `${this.label}, last ${minutes} minutes: now ${shown}, at most ${top}`,
+    );
+  }
+
+  /** One value for each `size` points: their mean, or null where none of them has been measured. */
+  #thinned(size) {
+    if (size === 1) return this.points;
+    const drawn = [];
+    for (let from = 0; from < this.points.length; from += size) {
+      const measured = this.points.slice(from, from + size).filter((each) => each !== null);
+      drawn.push(measured.length ? mean(measured) : null);
+    }
+    return drawn;
   }
 }
 
@@ -52,9 +83,10 @@ function mean_since(before, now) {
 export class NumbersView {
   constructor(state) {
     this.state = state;
-    this.rate = new Chart('rate-chart', 'Tokens a second');
-    this.first = new Chart('first-chart', 'Time to the first token');
-    this.inter = new Chart('inter-chart', 'Time between tokens');
+    const per_second = (rate) => `${count(rate)} tokens/s`;
+    this.rate = new Chart('rate-chart', 'Tokens a second', per_second);
+    this.first = new Chart('first-chart', 'Time to the first token', milliseconds);
+    this.inter = new Chart('inter-chart', 'Time between tokens', milliseconds);
     this.patience_ms = 0;
     setInterval(() => this.#sample(), 1000);
   }
@@ -66,7 +98,7 @@ export class NumbersView {
     const at_ms = performance.now();
     const took_ms = at_ms - this.before_ms;
     if (now === before && took_ms < this.patience_ms) return this.#repeat();
-    // A restart or another model begins its counters anew.
+    // A restart or another model begins its counters again.
     if (before && now.steps >= before.steps) {
       const rate = ((now.tokens_decoded - before.tokens_decoded) * 1000) / took_ms;
       set_text(at('rate'), count(rate));

@@ -102,6 +102,19 @@ async function frames_while_scrolling(page) {
   return { count: took.length, told: `${took.length} frames, ${told}` };
 }
 
+/** In the page: what a chart shows of more than an hour: since when, its width, and how many points
+ *  it draws. */
+async function points_of_an_hour() {
+  const { NumbersView } = await import('/dashboard/numbers_view.js');
+  const later = window.setInterval;
+  window.setInterval = () => {};
+  const chart = new NumbersView({}).rate;
+  window.setInterval = later;
+  for (let second = 0; second < 4000; ++second) chart.add(second % 7, String(second));
+  const places = chart.line.getAttribute('points').split(' ');
+  return [chart.since.textContent, chart.svg.viewBox.baseVal.width, places.length];
+}
+
 /** In the page: the rate shown second by second, of a server that makes 100 tokens in each, tells
  *  it in every other one, and ends behind the eighth. */
 async function rates_of_a_busy_server() {
@@ -437,6 +450,18 @@ await main(
       await page.locator('#first', { hasText: /\d/ }).waitFor();
       await page.locator('#inter', { hasText: /\d/ }).waitFor();
       await page.locator('#rate-chart[aria-label*="now "]').waitFor();
+      await page.locator('.tile .axis', { hasText: 'tokens/s' }).waitFor();
+      assert.equal(await page.locator('.tile .axis', { hasText: /min ago\s*now$/ }).count(), 3);
+      assert.deepEqual(await page.evaluate(points_of_an_hour), ['60 min ago', 300, 300]);
+      // A row opens to what its agent remembers and how its prompts found it, and closes again.
+      const opener = page.getByRole('button', { name: 'Memory of sess_ada' });
+      await opener.click();
+      await page.locator('tr.details', { hasText: /\d+ tokens, in RAM/ }).waitFor();
+      const prompt = { hasText: /of \d+ prompt tokens from memory/ };
+      await page.locator('tr.details li', prompt).first().waitFor();
+      assert.equal(await opener.getAttribute('aria-expanded'), 'true');
+      await opener.click();
+      await page.locator('tr.details').waitFor({ state: 'detached' });
       await page.locator('#running', { hasText: /^0$/ }).waitFor();
       const rates = await page.evaluate(rates_of_a_busy_server);
       assert.deepEqual(rates.slice(4, 13), Array(9).fill('100'), `${rates}`);
