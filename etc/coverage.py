@@ -17,10 +17,10 @@ LINES_TO_COUNT = 50
 
 def lines_of(counters):
     """[(source, line, how often)] of one object file."""
-    told = subprocess.run(['gcov', '--json-format', '--stdout', str(counters)],
+    counted = subprocess.run(['gcov', '--json-format', '--stdout', str(counters)],
                           capture_output=True, check=False)
     found = []
-    for text in told.stdout.decode(errors='replace').splitlines():
+    for text in counted.stdout.decode(errors='replace').splitlines():
         if text.startswith('{'):
             found += [(source['file'], line['line_number'], line['count'])
                       for source in json.loads(text)['files'] for line in source['lines']]

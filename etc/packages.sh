@@ -54,7 +54,7 @@ ca-certificates - HTTPS to that registry
 LIST
 }
 
-# Debian 12 offers Boost 1.81 beside its older default; elsewhere the default is new enough.
+# Debian 12 offers Boost 1.81 next to its older default; elsewhere the default is new enough.
 boost_suffix() {
     if grep -qs '^VERSION_CODENAME=bookworm$' /etc/os-release || is_installed libboost1.81-dev ||
         apt-cache show libboost1.81-dev >/dev/null 2>&1; then

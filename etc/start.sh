@@ -34,6 +34,8 @@ Semantic is ready. Try:
     "model": "semantic-tiny", "max_tokens": 50,
     "messages": [{"role": "user", "content": "My dog is called Biscuit."}]}'
 
+or open $url in a browser.
+
 TRY
 }
 

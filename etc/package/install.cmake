@@ -1,4 +1,4 @@
-# What `cmake --install` puts beside the programs, and the Debian package made of the same tree.
+# What `cmake --install` installs with the programs, and the Debian package made of the same tree.
 # Paths in the unit follow the prefix that is installed to; with /usr, configuration is in /etc.
 
 set(etc ${PROJECT_SOURCE_DIR}/etc)

@@ -55,7 +55,7 @@ const std::array options{
     config_option{"insecure",
                   "Network",
                   "on|off",
-                  "listen beyond this machine without any key, for whoever reaches the port; off: "
+                  "listen beyond this machine without any key, for all who reach the port; off: "
                   "that is refused",
                   {},
                   false,
@@ -115,7 +115,7 @@ const std::array options{
                   "Network",
                   "WHO",
                   "who may read /metrics: local (clients on this machine, and "
-                  "whoever sends the admin-key), admin (the admin-key alone), all",
+                  "holders of the admin-key), admin (the admin-key alone), all",
                   {},
                   false,
                   set_metrics_readers,
@@ -145,7 +145,7 @@ const std::array options{
     config_option{"log-file-mb",
                   "Network",
                   "MB",
-                  "size at which log-file is put aside and begun anew, in MiB",
+                  "size at which log-file is rotated, in MiB",
                   {},
                   false,
                   set_number<&config::log_file_mb, 1, million>,
@@ -296,7 +296,7 @@ const std::array options{
     config_option{"model-wait-s",
                   "Model",
                   "SECONDS",
-                  "how long a request waits for its model before it is told to come back, in "
+                  "how long a request waits for its model before it is asked to come back, in "
                   "seconds",
                   {},
                   false,
@@ -333,7 +333,7 @@ const std::array options{
     config_option{"max-queued",
                   "Model",
                   "N",
-                  "requests that wait behind the running ones",
+                  "requests that wait for a place in the batch",
                   {},
                   false,
                   set_number<&config::max_queued, 0, million>,
@@ -462,7 +462,7 @@ const std::array options{
                   "Cache",
                   "MS",
                   "how long the end of an answer waits for its memory to be in the object store "
-                  "too, in milliseconds; 0: it is uploaded behind the answer",
+                  "too, in milliseconds; 0: it is uploaded after the answer",
                   {},
                   false,
                   set_duration<&config::object_store_wait, 0, million>,
