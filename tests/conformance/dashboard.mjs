@@ -453,6 +453,10 @@ await main(
       await page.locator('.tile .axis', { hasText: 'tokens/s' }).waitFor();
       assert.equal(await page.locator('.tile .axis', { hasText: /min ago\s*now$/ }).count(), 3);
       assert.deepEqual(await page.evaluate(points_of_an_hour), ['60 min ago', 300, 300]);
+      const facts = page.locator('#model-facts');
+      await facts.getByText('16,384 tokens').waitFor();
+      await facts.getByText(/^k\d+\S*: \d+ % of 16 bit/).waitFor();
+      await facts.getByText(/^\d.* in the pool$/).waitFor();
       // A row opens to what its agent remembers and how its prompts found it, and closes again.
       const opener = page.getByRole('button', { name: 'Memory of sess_ada' });
       await opener.click();
