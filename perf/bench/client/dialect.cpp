@@ -12,19 +12,19 @@ namespace {
 
 namespace json = boost::json;
 
-const json::object* find_object(const json::object& in, std::string_view key) {
-    const json::value* found = in.if_contains(key);
+const json::object* find_object(const json::object& fields, std::string_view key) {
+    const json::value* found = fields.if_contains(key);
     return found == nullptr ? nullptr : found->if_object();
 }
 
-std::string_view find_text(const json::object& in, std::string_view key) {
-    const json::value* found = in.if_contains(key);
+std::string_view find_text(const json::object& fields, std::string_view key) {
+    const json::value* found = fields.if_contains(key);
     const json::string* text = found == nullptr ? nullptr : found->if_string();
     return text == nullptr ? std::string_view() : std::string_view(text->data(), text->size());
 }
 
-std::optional<std::int64_t> find_count(const json::object& in, std::string_view key) {
-    const json::value* found = in.if_contains(key);
+std::optional<std::int64_t> find_count(const json::object& fields, std::string_view key) {
+    const json::value* found = fields.if_contains(key);
     if (found == nullptr || !found->is_number()) return std::nullopt;
     boost::system::error_code error;
     const auto count = found->to_number<std::int64_t>(error);
@@ -32,11 +32,11 @@ std::optional<std::int64_t> find_count(const json::object& in, std::string_view 
     return count;
 }
 
-json::object parse_object(std::string_view text, const char* what) {
+json::object parse_object(std::string_view text, const char* subject) {
     boost::system::error_code error;
     json::value parsed = json::parse(json::string_view(text.data(), text.size()), error);
     if (error || !parsed.is_object()) {
-        throw server_error(std::string("the server sent no JSON object as ") + what + ": " +
+        throw server_error(std::string("the server sent no JSON object as ") + subject + ": " +
                            std::string(text.substr(0, 200)));
     }
     return std::move(parsed.as_object());
@@ -58,7 +58,7 @@ json::array message_array(const std::vector<message>& messages) {
 
 }  // namespace
 
-std::string_view name_of(api which) { return which == api::anthropic ? "anthropic" : "openai"; }
+std::string_view name_of(api dialect) { return dialect == api::anthropic ? "anthropic" : "openai"; }
 
 double generation::decode_speed() const {
     const double seconds = last_s - first_s;
@@ -77,18 +77,18 @@ std::vector<double> generation::gaps() const {
     return gaps;
 }
 
-std::string_view chat_path(api which) {
-    return which == api::anthropic ? "/v1/messages" : "/v1/chat/completions";
+std::string_view chat_path(api dialect) {
+    return dialect == api::anthropic ? "/v1/messages" : "/v1/chat/completions";
 }
 
-std::string chat_body(api which, const std::string& model, const generation_request& request,
+std::string chat_body(api dialect, const std::string& model, const generation_request& request,
                       const json::object& extra) {
     json::object body{{"model", model},
                       {"max_tokens", request.max_tokens},
                       {"temperature", 0},
                       {"stream", true},
                       {"messages", message_array(request.messages)}};
-    if (which == api::openai) {
+    if (dialect == api::openai) {
         body["stream_options"] = json::object{{"include_usage", true}};
         body["session_id"] = request.session;
         body["ignore_eos"] = true;
@@ -101,8 +101,8 @@ std::string count_tokens_body(const std::string& model, const std::vector<messag
     return json::serialize(json::object{{"model", model}, {"messages", message_array(messages)}});
 }
 
-std::string agent_of(api which, const std::string& session) {
-    return (which == api::anthropic ? "sess_" : "oai_") + session;
+std::string agent_of(api dialect, const std::string& session) {
+    return (dialect == api::anthropic ? "sess_" : "oai_") + session;
 }
 
 void stream_reader::on_event(const sse_event& event, double seconds) {

@@ -15,7 +15,7 @@
 namespace semantic::bench {
 
 enum class api { anthropic, openai };
-std::string_view name_of(api which);
+std::string_view name_of(api dialect);
 
 struct message {
     std::string role;  // "user" or "assistant"
@@ -51,18 +51,18 @@ struct generation {
 };
 
 /// The streamed chat request's path below the base path.
-std::string_view chat_path(api which);
+std::string_view chat_path(api dialect);
 /// `extra`: fields that replace or join those of the body.
-std::string chat_body(api which, const std::string& model, const generation_request& request,
+std::string chat_body(api dialect, const std::string& model, const generation_request& request,
                       const boost::json::object& extra);
 std::string count_tokens_body(const std::string& model, const std::vector<message>& messages);
 /// The id under which a Semantic server files the agent of `session`.
-std::string agent_of(api which, const std::string& session);
+std::string agent_of(api dialect, const std::string& session);
 
 /// Gathers one streamed answer.
 class stream_reader {
   public:
-    explicit stream_reader(api which) : api_(which) {}
+    explicit stream_reader(api dialect) : api_(dialect) {}
 
     /// Errors: server_error when the event is an error or is malformed.
     void on_event(const sse_event& event, double seconds);

@@ -27,10 +27,10 @@ class open_file {
     open_file(const open_file&) = delete;
     open_file& operator=(const open_file&) = delete;
 
-    std::uint64_t read_all(std::vector<char>& into) const {
+    std::uint64_t read_all(std::vector<char>& buffer) const {
         std::uint64_t bytes = 0;
         for (;;) {
-            const ssize_t count = ::read(fd_, into.data(), into.size());
+            const ssize_t count = ::read(fd_, buffer.data(), buffer.size());
             if (count < 0 && errno == EINTR) continue;
             if (count < 0) fail();
             if (count == 0) return bytes;

@@ -229,8 +229,8 @@ cell speed_cell(double tokens_per_s) {
     return tokens_per_s;
 }
 
-cell ms_cell(const summary& of, double seconds) {
-    if (of.count == 0) return {};
+cell ms_cell(const summary& measured, double seconds) {
+    if (measured.count == 0) return {};
     return seconds * 1000;
 }
 

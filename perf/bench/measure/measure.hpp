@@ -114,6 +114,6 @@ cell ratio_cell(double a, double b);
 /// An empty cell where nothing could be timed.
 cell speed_cell(double tokens_per_s);
 /// `seconds` in milliseconds; an empty cell where `of` summarises nothing.
-cell ms_cell(const summary& of, double seconds);
+cell ms_cell(const summary& measured, double seconds);
 
 }  // namespace semantic::bench

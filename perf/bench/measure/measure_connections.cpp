@@ -118,9 +118,9 @@ class crowd {
 };
 
 /// Slow readers go on reading while the streams run.
-net::awaitable<void> keep_sipping(bench_run& run, crowd& who, const bool& stop) {
+net::awaitable<void> keep_sipping(bench_run& run, crowd& readers, const bool& stop) {
     while (!stop) {
-        who.sip();
+        readers.sip();
         co_await run.client.pause(std::chrono::milliseconds(250));
     }
 }
@@ -227,11 +227,11 @@ net::awaitable<void> measure_connections(bench_run& run) {
     paces found;
     found.alone.add(co_await speak(run, talks));
     for (std::int64_t r = 0; r < o.repeats; ++r) co_await measure_round(run, talks, found);
-    const auto add_row = [&](const char* beside, std::int64_t connections, const pace& p) {
+    const auto add_row = [&](const char* company, std::int64_t connections, const pace& p) {
         const auto of_alone = [&p](double share) {
             return speed_cell(percentile(p.of_alone, share));
         };
-        t.rows.push_back({beside, connections, p.still_open,
+        t.rows.push_back({company, connections, p.still_open,
                           static_cast<std::int64_t>(talks.size()), median(p.total), of_alone(0.5),
                           of_alone(0), of_alone(1), median(p.p50) * to_ms, median(p.p99) * to_ms,
                           median(p.first)});

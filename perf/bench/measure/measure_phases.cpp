@@ -61,8 +61,8 @@ net::awaitable<scenario_run> take(bench_run& run, std::string id, std::string ya
         std::string gone = "/v1/coordination/sessions/" + session;
         co_await run.client.remove(std::move(gone));
     }
-    for (const char* what : {"/v1/coordination/caches/", "/v1/coordination/runs/"}) {
-        std::string gone = what + done.tally.run_id();
+    for (const char* prefix : {"/v1/coordination/caches/", "/v1/coordination/runs/"}) {
+        std::string gone = prefix + done.tally.run_id();
         co_await run.client.remove(std::move(gone));
     }
     std::fprintf(stderr, "  %-20s %s: %zu turns in %.1f s\n", id.c_str(),
@@ -70,8 +70,8 @@ net::awaitable<scenario_run> take(bench_run& run, std::string id, std::string ya
     co_return done;
 }
 
-void add_turns(table& t, const std::string& id, const char* mode, const scenario_run& of) {
-    for (const phase_turn& each : of.tally.turns())
+void add_turns(table& t, const std::string& id, const char* mode, const scenario_run& played) {
+    for (const phase_turn& each : played.tally.turns())
         t.rows.push_back({id, std::string(mode), each.phase, each.agent, each.first_s * 1000,
                           each.prompt_tokens, each.reused_tokens, each.computed_tokens,
                           each.reread_tokens, each.match, each.output_tokens});
@@ -96,12 +96,12 @@ void add_phases(table& t, plot& p, const std::string& id, const scenario_run& co
     }
 }
 
-void add_total(table& t, const std::string& id, const char* mode, const scenario_run& of) {
-    const phase_sum all = sum_of(of.tally.turns(), "");
-    t.rows.push_back({id + " " + mode, all.turns, of.wall_s, all.first_s * 1000, all.prompt_tokens,
-                      all.computed_tokens, of.computed ? count_cell(*of.computed) : cell(),
-                      all.reread_tokens, all.known_share(), all.reused_share(),
-                      all.extend_share()});
+void add_total(table& t, const std::string& id, const char* mode, const scenario_run& played) {
+    const phase_sum all = sum_of(played.tally.turns(), "");
+    t.rows.push_back({id + " " + mode, all.turns, played.wall_s, all.first_s * 1000,
+                      all.prompt_tokens, all.computed_tokens,
+                      played.computed ? count_cell(*played.computed) : cell(), all.reread_tokens,
+                      all.known_share(), all.reused_share(), all.extend_share()});
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace po = boost::program_options;
 
 struct subcommand {
     const char* name;
-    const char* what;
+    const char* description;
     const char* lengths_option;  // nullptr: has none
     const char* lengths;
     const char* lengths_what;
@@ -116,8 +116,8 @@ po::options_description common_options(options& o, raw_options& raw, const subco
 void add_cache_options(po::options_description& own, options& o) {
     auto add = own.add_options();
     const auto metric = [&add](const char* option, std::string& value, const char* name,
-                               const char* what) {
-        add(option, po::value(&value)->default_value(name), what);
+                               const char* description) {
+        add(option, po::value(&value)->default_value(name), description);
     };
     add("turns", po::value(&o.turns)->default_value(3),
         "turns from memory, and as many from disk, on each context");
@@ -204,8 +204,8 @@ std::string general_help() {
            "or OpenAI chat completions API over SSE. Measures a server on this machine only.\n\n"
            "usage: semantic-bench SUBCOMMAND [options]\n\n";
     for (const subcommand& s : subcommands) {
-        text << "  " << s.name << std::string(15 - std::string_view(s.name).size(), ' ') << s.what
-             << '\n';
+        text << "  " << s.name << std::string(15 - std::string_view(s.name).size(), ' ')
+             << s.description << '\n';
     }
     text << "\nsemantic-bench SUBCOMMAND --help lists a subcommand's options.\n";
     return text.str();
@@ -301,7 +301,7 @@ parsed_options parse_options(int argc, const char* const* argv) {
     options& o = parsed.opts;
     raw_options raw;
     o.command = s->name;
-    po::options_description all(std::string("semantic-bench ") + s->name + ": " + s->what);
+    po::options_description all(std::string("semantic-bench ") + s->name + ": " + s->description);
     all.add(own_options(o, raw, *s)).add(common_options(o, raw, *s));
     po::variables_map values;
     try {

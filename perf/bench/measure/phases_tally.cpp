@@ -12,13 +12,13 @@ namespace {
 
 namespace json = boost::json;
 
-std::int64_t number(const json::object& of, const char* key) {
-    const json::value* found = of.if_contains(key);
+std::int64_t number(const json::object& fields, const char* key) {
+    const json::value* found = fields.if_contains(key);
     return found != nullptr && found->is_int64() ? found->as_int64() : 0;
 }
 
-std::string text(const json::object& of, const char* key) {
-    const json::value* found = of.if_contains(key);
+std::string text(const json::object& fields, const char* key) {
+    const json::value* found = fields.if_contains(key);
     return found != nullptr && found->is_string() ? std::string(found->as_string()) : "";
 }
 

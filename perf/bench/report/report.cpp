@@ -125,10 +125,10 @@ void report::note(std::string text) {
         notes.push_back(std::move(text));
 }
 
-std::string render_text(const table& what) {
+std::string render_text(const table& shown) {
     std::vector<std::size_t> widths;
-    for (const std::string& column : what.columns) widths.push_back(columns_of(column));
-    for (const auto& row : what.rows) {
+    for (const std::string& column : shown.columns) widths.push_back(columns_of(column));
+    for (const auto& row : shown.rows) {
         for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
             widths[i] = std::max(widths[i], columns_of(cell_text(row[i])));
         }
@@ -144,8 +144,8 @@ std::string render_text(const table& what) {
         }
         return out + "\n";
     };
-    std::string text = what.title + "\n" + line(what.columns);
-    for (const auto& row : what.rows) {
+    std::string text = shown.title + "\n" + line(shown.columns);
+    for (const auto& row : shown.rows) {
         std::vector<std::string> texts;
         for (const cell& value : row) texts.push_back(cell_text(value));
         text += line(texts);
@@ -153,14 +153,14 @@ std::string render_text(const table& what) {
     return text;
 }
 
-std::string render_csv(const table& what) {
+std::string render_csv(const table& shown) {
     std::string csv;
-    for (std::size_t i = 0; i < what.columns.size(); ++i) {
+    for (std::size_t i = 0; i < shown.columns.size(); ++i) {
         if (i > 0) csv += ',';
-        csv += csv_field(what.columns[i]);
+        csv += csv_field(shown.columns[i]);
     }
     csv += '\n';
-    for (const auto& row : what.rows) {
+    for (const auto& row : shown.rows) {
         for (std::size_t i = 0; i < row.size(); ++i) {
             const bool empty = std::holds_alternative<std::monostate>(row[i]);
             if (i > 0) csv += ',';
@@ -193,43 +193,44 @@ std::string render_samples_csv(const std::vector<sample>& samples) {
     return csv;
 }
 
-std::string render_json(const report& what) {
+std::string render_json(const report& shown) {
     json::array tables;
     json::array samples;
-    for (const table& t : what.tables) tables.push_back(table_json(t));
-    for (const sample& s : what.samples) samples.push_back(sample_json(s));
+    for (const table& t : shown.tables) tables.push_back(table_json(t));
+    for (const sample& s : shown.samples) samples.push_back(sample_json(s));
     const json::object whole{
         {"program", "semantic-bench"},
-        {"command", what.command},
-        {"command_line", what.command_line},
-        {"date", what.date},
-        {"server", json::object{{"url", what.url}, {"api", what.api_name}, {"model", what.model}}},
-        {"machine", json::object{{"cpu", what.where.cpu},
-                                 {"cores", what.where.cores},
-                                 {"ram_bytes", what.where.ram_bytes},
-                                 {"kernel", what.where.kernel},
-                                 {"load_average", what.where.load_average}}},
-        {"complete", what.complete},
-        {"notes", json::array(what.notes.begin(), what.notes.end())},
+        {"command", shown.command},
+        {"command_line", shown.command_line},
+        {"date", shown.date},
+        {"server",
+         json::object{{"url", shown.url}, {"api", shown.api_name}, {"model", shown.model}}},
+        {"machine", json::object{{"cpu", shown.where.cpu},
+                                 {"cores", shown.where.cores},
+                                 {"ram_bytes", shown.where.ram_bytes},
+                                 {"kernel", shown.where.kernel},
+                                 {"load_average", shown.where.load_average}}},
+        {"complete", shown.complete},
+        {"notes", json::array(shown.notes.begin(), shown.notes.end())},
         {"tables", std::move(tables)},
         {"samples", std::move(samples)}};
     return json::serialize(whole) + "\n";
 }
 
-std::vector<std::string> write_report(const report& what, const std::string& folder) {
+std::vector<std::string> write_report(const report& shown, const std::string& folder) {
     const std::filesystem::path base(folder);
     std::error_code error;
     std::filesystem::create_directories(base, error);
     if (error) throw std::runtime_error("cannot make " + folder + ": " + error.message());
     std::vector<std::pair<std::string, std::string>> files{
-        {what.command + ".json", render_json(what)},
-        {what.command + "-samples.csv", render_samples_csv(what.samples)}};
-    for (std::size_t i = 0; i < what.tables.size(); ++i) {
+        {shown.command + ".json", render_json(shown)},
+        {shown.command + "-samples.csv", render_samples_csv(shown.samples)}};
+    for (std::size_t i = 0; i < shown.tables.size(); ++i) {
         std::string number;
         if (i > 0) number.append("-").append(std::to_string(i + 1));
-        files.emplace_back(what.command + number + ".csv", render_csv(what.tables[i]));
+        files.emplace_back(shown.command + number + ".csv", render_csv(shown.tables[i]));
     }
-    for (const plot& p : what.plots) files.emplace_back(p.file_stem + ".svg", render_svg(p));
+    for (const plot& p : shown.plots) files.emplace_back(p.file_stem + ".svg", render_svg(p));
     std::vector<std::string> names;
     for (const auto& [name, text] : files) {
         write_file(base / name, text);

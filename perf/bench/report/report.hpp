@@ -59,15 +59,15 @@ struct report {
 };
 
 /// Aligned columns for people.
-std::string render_text(const table& what);
-std::string render_csv(const table& what);
-std::string render_json(const report& what);
+std::string render_text(const table& shown);
+std::string render_csv(const table& shown);
+std::string render_json(const report& shown);
 /// One line for each sample.
 std::string render_samples_csv(const std::vector<sample>& samples);
 
 /// Writes COMMAND.json, COMMAND.csv (COMMAND-2.csv, ... for further tables), COMMAND-samples.csv
 /// and the plots into `folder`, which is made if need be. Returns: the files' names.
 /// Errors: std::runtime_error that names the file.
-std::vector<std::string> write_report(const report& what, const std::string& folder);
+std::vector<std::string> write_report(const report& shown, const std::string& folder);
 
 }  // namespace semantic::bench

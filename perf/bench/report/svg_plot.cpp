@@ -95,20 +95,20 @@ axis linear_axis(double high) {
 
 enum class direction { x, y };
 
-axis make_axis(const plot& what, direction which) {
-    const bool log = which == direction::x ? what.log_x : what.log_y;
+axis make_axis(const plot& drawn, direction side) {
+    const bool log = side == direction::x ? drawn.log_x : drawn.log_y;
     double low = 0;
     double high = 0;
-    for (const series& s : what.lines) {
+    for (const series& s : drawn.lines) {
         for (const auto& [x, y] : s.points) {
-            const double v = which == direction::x ? x : y;
+            const double v = side == direction::x ? x : y;
             if (!std::isfinite(v) || (log && v <= 0)) continue;
             low = low == 0 ? v : std::min(low, v);
             high = std::max(high, v);
         }
     }
     if (!log || high <= 0) return linear_axis(high);
-    return log_axis(low, high, which == direction::x ? 2 : 10);
+    return log_axis(low, high, side == direction::x ? 2 : 10);
 }
 
 double place_x(const axis& a, double v) { return left + a.share(v) * (width - left - right); }
@@ -127,9 +127,9 @@ std::string line_between(double x1, double y1, double x2, double y2, std::string
            "\" y2=\"" + fixed(y2) + "\" stroke=\"" + std::string(stroke) + "\"/>\n";
 }
 
-std::string frame(const plot& what, const axis& y) {
+std::string frame(const plot& drawn, const axis& y) {
     std::string svg =
-        text_at(width / 2, 24, "middle", what.title, " font-size=\"16\" font-weight=\"bold\"");
+        text_at(width / 2, 24, "middle", drawn.title, " font-size=\"16\" font-weight=\"bold\"");
     for (const double tick : y.ticks) {
         const double at = place_y(y, tick);
         svg += line_between(left, at, width - right, at, "#DDDDDD");
@@ -137,27 +137,27 @@ std::string frame(const plot& what, const axis& y) {
     }
     svg += line_between(left, top, left, height - bottom, "#333333");
     svg += line_between(left, height - bottom, width - right, height - bottom, "#333333");
-    svg += text_at((left + width - right) / 2, height - 18, "middle", what.x_label);
+    svg += text_at((left + width - right) / 2, height - 18, "middle", drawn.x_label);
     const std::string turn =
         " transform=\"rotate(-90 20 " + fixed((top + height - bottom) / 2) + ")\"";
-    return svg + text_at(20, (top + height - bottom) / 2, "middle", what.y_label, turn);
+    return svg + text_at(20, (top + height - bottom) / 2, "middle", drawn.y_label, turn);
 }
 
-std::string legend(const plot& what) {
+std::string legend(const plot& drawn) {
     // In one row under the title, which no data can reach.
     std::string svg;
     double x = left;
-    for (std::size_t i = 0; i < what.lines.size(); ++i) {
+    for (std::size_t i = 0; i < drawn.lines.size(); ++i) {
         svg += "<rect x=\"" + fixed(x) + "\" y=\"" + fixed(legend_line + 16) +
                "\" width=\"12\" height=\"12\" fill=\"" + colour(i) + "\"/>\n";
-        svg += text_at(x + 17, legend_line + 26, "start", what.lines[i].name);
-        x += 34 + 7.2 * static_cast<double>(what.lines[i].name.size());
+        svg += text_at(x + 17, legend_line + 26, "start", drawn.lines[i].name);
+        x += 34 + 7.2 * static_cast<double>(drawn.lines[i].name.size());
     }
     return svg;
 }
 
-std::string lines_body(const plot& what, const axis& y) {
-    const axis x = make_axis(what, direction::x);
+std::string lines_body(const plot& drawn, const axis& y) {
+    const axis x = make_axis(drawn, direction::x);
     constexpr std::size_t marked_max = 40;  // more marks would hide the line
     std::string svg;
     for (const double tick : x.ticks) {
@@ -165,15 +165,15 @@ std::string lines_body(const plot& what, const axis& y) {
         svg += line_between(at, height - bottom, at, height - bottom + 5, "#333333");
         svg += text_at(at, height - bottom + 20, "middle", tick_text(tick, true));
     }
-    for (std::size_t i = 0; i < what.lines.size(); ++i) {
+    for (std::size_t i = 0; i < drawn.lines.size(); ++i) {
         std::string path;
         std::string marks;
-        for (const auto& [px, py] : what.lines[i].points) {
+        for (const auto& [px, py] : drawn.lines[i].points) {
             if (!x.shows(px) || !y.shows(py)) continue;
             const std::string cx = fixed(place_x(x, px));
             const std::string cy = fixed(place_y(y, py));
             path += (path.empty() ? "" : " ") + cx + "," + cy;
-            if (what.lines[i].points.size() > marked_max) continue;
+            if (drawn.lines[i].points.size() > marked_max) continue;
             marks += "<circle cx=\"" + cx + "\" cy=\"" + cy + "\" r=\"3.5\" fill=\"" + colour(i) +
                      "\"/>\n";
         }
@@ -183,17 +183,17 @@ std::string lines_body(const plot& what, const axis& y) {
     return svg;
 }
 
-std::string bars_body(const plot& what, const axis& y) {
-    const double group = (width - left - right) / static_cast<double>(what.categories.size());
+std::string bars_body(const plot& drawn, const axis& y) {
+    const double group = (width - left - right) / static_cast<double>(drawn.categories.size());
     const double bar =
-        group * 0.8 / static_cast<double>(std::max<std::size_t>(what.lines.size(), 1));
+        group * 0.8 / static_cast<double>(std::max<std::size_t>(drawn.lines.size(), 1));
     std::string svg;
-    for (std::size_t c = 0; c < what.categories.size(); ++c) {
+    for (std::size_t c = 0; c < drawn.categories.size(); ++c) {
         svg += text_at(left + group * (static_cast<double>(c) + 0.5), height - bottom + 20,
-                       "middle", what.categories[c]);
+                       "middle", drawn.categories[c]);
     }
-    for (std::size_t i = 0; i < what.lines.size(); ++i) {
-        for (const auto& [category, value] : what.lines[i].points) {
+    for (std::size_t i = 0; i < drawn.lines.size(); ++i) {
+        for (const auto& [category, value] : drawn.lines[i].points) {
             if (!y.shows(value)) continue;
             const double x = left + group * (category + 0.1) + bar * static_cast<double>(i);
             const double at = place_y(y, value);
@@ -226,14 +226,14 @@ std::vector<double> nice_ticks(double highest) {
     return ticks;
 }
 
-std::string render_svg(const plot& what) {
-    const axis y = make_axis(what, direction::y);
+std::string render_svg(const plot& drawn) {
+    const axis y = make_axis(drawn, direction::y);
     std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + fixed(width) +
                       "\" height=\"" + fixed(height) + "\" viewBox=\"0 0 " + fixed(width) + " " +
                       fixed(height) + "\" font-family=\"sans-serif\" font-size=\"12\">\n" +
                       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n";
-    svg += frame(what, y) + legend(what);
-    svg += what.categories.empty() ? lines_body(what, y) : bars_body(what, y);
+    svg += frame(drawn, y) + legend(drawn);
+    svg += drawn.categories.empty() ? lines_body(drawn, y) : bars_body(drawn, y);
     return svg + "</svg>\n";
 }
 

@@ -25,7 +25,7 @@ struct plot {
 
 /// Returns: a whole SVG document. Points that a logarithmic axis cannot show (not above zero) and
 /// values that are not finite are left out.
-std::string render_svg(const plot& what);
+std::string render_svg(const plot& drawn);
 
 /// Round steps that cover [0, top] with about five of them, 0 included. Requires: top > 0.
 std::vector<double> nice_ticks(double top);
