@@ -5,7 +5,9 @@
 
 #include "server/app.hpp"
 #include "server/config/config.hpp"
+#include "server/config/hub_model.hpp"
 #include "server/config/model_path.hpp"
+#include "server/models/memory_limits.hpp"
 #include "server/models/memory_plan.hpp"
 #include "server/models/registry.hpp"
 #include "server/runtime/descriptors.hpp"
@@ -13,6 +15,7 @@
 #include "server/runtime/memory.hpp"
 #include "server/runtime/start_failure.hpp"
 #include "server/runtime/version.hpp"
+#include "server/service/service_manager.hpp"
 #include "storage/objects/encryption/encrypted_objects.hpp"
 #include "storage/objects/open_object_store.hpp"
 #include "storage/objects/redis/agent_leases.hpp"
@@ -25,8 +28,33 @@ using namespace semantic;
 
 constexpr std::chrono::milliseconds redis_patience{300};
 
+/// --model hf:ORG/NAME, which is fetched where the cache does not have it. Only that name asks a
+/// hub: one in models-file or a request's is looked for in the cache.
+storage::result<server::found_model> bring_model(const server::config& settings,
+                                                 const server::model_places& places,
+                                                 const server::service_manager& manager) {
+    static constexpr std::chrono::seconds told_every{10};
+    server::hub_report report;
+    report.say = [](const std::string& text) { server::log_event(server::log_level::info, text); };
+    report.on_progress =
+        [&manager, rate = server::hub_rate(),
+         told = std::chrono::steady_clock::time_point()](const storage::hub_progress& now) mutable {
+            const std::string text = "fetching the model: " + rate.text(now);
+            const auto at = std::chrono::steady_clock::now();
+            if (at - told < told_every && now.done_bytes < now.all_bytes) return;
+            told = at;
+            server::log_event(server::log_level::info, text);
+            manager.tell("STATUS=" + text + "\nEXTEND_TIMEOUT_USEC=60000000");
+        };
+    const server::hub_limits limits{
+        server::find_memory_limit(std::uint64_t{settings.memory_limit_mb} << 20).bytes, true};
+    return server::find_or_fetch_hub_model(settings.model, places,
+                                           server::hub_settings::of_environment(), limits, report);
+}
+
 /// All models that the options speak of.
-server::registry find_models(const server::config& settings, const char* argv0) {
+server::registry find_models(const server::config& settings, const char* argv0,
+                             const server::service_manager& manager) {
     const auto places = server::model_places::of_environment();
     server::registry_sources sources;
     sources.models_file_name = settings.models_file;
@@ -44,7 +72,12 @@ server::registry find_models(const server::config& settings, const char* argv0) 
     }
     sources.wanted = settings.model;
     sources.embedded = server::find_embedded_model(server::executable_path(argv0));
-    sources.find = [&](const std::string& name) { return server::find_model(name, places); };
+    sources.find = [&](const std::string& name) {
+        if (name == settings.model && name.starts_with(server::hub_mark))
+            return bring_model(settings, places, manager);
+        return name.starts_with(server::hub_mark) ? server::find_hub_model(name, places)
+                                                  : server::find_model(name, places);
+    };
     auto made = server::make_registry(sources);
     if (!made) throw std::runtime_error(made.error().what);
     for (const std::string& note : made->notes) server::log_event(server::log_level::warning, note);
@@ -171,7 +204,8 @@ class loader {
 };
 
 int serve(const server::config& settings, const std::vector<std::string>& arguments) {
-    const server::registry models = find_models(settings, arguments.at(0).c_str());
+    const server::service_manager manager = server::service_manager::of_environment();
+    const server::registry models = find_models(settings, arguments.at(0).c_str(), manager);
     server::app_options options;
     options.settings = settings;
     options.settings.max_connections = server::make_room_for_connections(settings.max_connections);
@@ -195,7 +229,7 @@ int serve(const server::config& settings, const std::vector<std::string>& argume
         return server::parse_config({arguments.begin() + 1, arguments.end()}).values;
     };
     options.hangup_ends = isatty(STDIN_FILENO) != 0 || isatty(STDERR_FILENO) != 0;
-    options.manager = server::service_manager::of_environment();
+    options.manager = manager;
     options.sign_of_life_every = server::service_manager::watchdog_every(
         std::getenv("WATCHDOG_USEC"), std::getenv("WATCHDOG_PID"));
     options.out = &std::cout;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/config/quantisations.hpp"
+
 namespace semantic::server {
 
 namespace {
@@ -95,21 +97,12 @@ bool holds_safetensors(const fs::path& folder) {
                        [](const auto& each) { return each.first.ends_with(".safetensors"); });
 }
 
-/// Whether `name` is the model, or ends with the quantisation that was asked for: Q4_K_M.
-bool is_meant(const std::string& name, std::string_view asked) {
-    const std::string whole = lower(name), wanted = lower(gguf_stem(asked));
-    if (whole == wanted) return true;
-    if (wanted.empty() || !whole.ends_with(wanted)) return false;
-    const char before = whole[whole.size() - wanted.size() - 1];
-    return before == '-' || before == '.' || before == '_' || before == '/';
-}
-
 /// The one of several GGUF models that the words behind the colon mean.
 result<std::string> choose(const std::string& called, const std::map<std::string, fs::path>& models,
                            std::string_view asked) {
     std::map<std::string, fs::path> meant;
     for (const auto& [name, path] : models)
-        if (is_meant(name, asked)) meant.emplace(name, path);
+        if (is_meant(name, gguf_stem(asked))) meant.emplace(name, path);
     if (meant.size() == 1) return meant.begin()->second.string();
     const auto& shown = meant.empty() ? models : meant;
     const std::string asked_for = "\"" + std::string(asked) + "\"";

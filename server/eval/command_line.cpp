@@ -13,6 +13,7 @@
 #include <sstream>
 #include <unistd.h>
 
+#include "server/config/hub_model.hpp"
 #include "storage/pool/kv_recipe.hpp"
 
 namespace semantic::eval {
@@ -38,8 +39,8 @@ void set_embedded_model(std::string directory) { embedded_model() = std::move(di
 options::options(const command& self) : self_(self), description_("Options") {
     add()("help", "show this text");
     add()("model", po::value<std::string>()->value_name("MODEL"),
-          "a folder, a .gguf file, NAME in ~/.semantic/models, or ORG/NAME[:FILE or QUANT] in the "
-          "Hugging Face cache (default: the embedded model)");
+          "a folder, a .gguf file, NAME in ~/.semantic/models, or [hf:]ORG/NAME[:FILE or QUANT] "
+          "in the Hugging Face cache (default: the embedded model)");
 }
 
 void options::add_compute() {
@@ -92,8 +93,10 @@ server::found_model options::model() const {
     const bool named = values_.count("model") != 0;
     if (!named && embedded_model().empty())
         throw bad_input("the embedded model was not found beside the program: say --model");
-    return take(server::find_model(named ? get<std::string>("model") : embedded_model(),
-                                   server::model_places::of_environment()));
+    const std::string name = named ? get<std::string>("model") : embedded_model();
+    const auto places = server::model_places::of_environment();
+    return take(name.starts_with(server::hub_mark) ? server::find_hub_model(name, places)
+                                                   : server::find_model(name, places));
 }
 
 std::string options::model_directory() const { return model().path; }
@@ -101,6 +104,7 @@ std::string options::model_directory() const { return model().path; }
 std::string options::words_directory(std::span<const char* const> files) const {
     if (values_.count("model") == 0) return model_directory();
     const std::filesystem::path named = get<std::string>("model");
+    if (named.string().starts_with(server::hub_mark)) return model_directory();
     const auto has = [&](const char* file) {
         std::error_code ec;
         return std::filesystem::exists(named / file, ec);

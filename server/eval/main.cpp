@@ -8,6 +8,7 @@
 
 #include "server/config/model_path.hpp"
 #include "server/eval/command_line.hpp"
+#include "server/eval/fetch.hpp"
 
 namespace {
 
@@ -50,6 +51,11 @@ constexpr command commands[] = {
     {"inspect", "[--model MODEL] [--memory-mb MB] [--json]",
      "Prints what a model is, what it costs and whether it will load; exit status 1 if not.",
      semantic::eval::run_inspect},
+    {"fetch", "[hf:]ORG/NAME[:FILE or QUANT] [--anyway] [--dry-run]",
+     "Brings a model from the Hugging Face hub, or the mirror that HF_ENDPOINT names, into the "
+     "Hugging Face cache: whole or not at all, each file compared with the hub's digest; what came "
+     "before a break is not fetched again. --dry-run only says what it would be.",
+     semantic::eval::run_fetch},
     {"capacity", "[--model MODEL] [--kv-bits LIST] [--memory-mb MB]",
      "Prints what a token of K and V costs and how many agents a pool holds, from the model's "
      "geometry alone.",

@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
@@ -30,10 +31,15 @@ struct transfer {
     http_response response;
     std::size_t sent = 0;
     bool is_too_large = false;
+    bool is_refused = false;
 };
 
 std::size_t take_body(char* bytes, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
+    if (one.request.receive && (one.response.status == 200 || one.response.status == 206)) {
+        one.is_refused = !one.request.receive(one.response, std::string_view(bytes, count));
+        return one.is_refused ? 0 : count;
+    }
     if (count > one.request.response_bytes_max - one.response.body.size()) {
         one.is_too_large = true;
         return 0;  // which ends the transfer
@@ -61,7 +67,11 @@ int seek_body(void* at, curl_off_t offset, int origin) {
 std::size_t take_header(char* bytes, std::size_t, std::size_t count, void* at) {
     auto& one = *static_cast<transfer*>(at);
     std::string_view line(bytes, count);
-    if (line.starts_with("HTTP/")) one.response.headers.clear();  // of a 1xx before
+    if (line.starts_with("HTTP/")) {
+        one.response.headers.clear();  // of a 1xx before
+        const std::size_t space = line.find(' ');
+        one.response.status = space == line.npos ? 0 : std::atoi(line.data() + space);
+    }
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return count;
     std::string name(line.substr(0, colon));
@@ -137,6 +147,20 @@ header_list headers_of(const http_request& request) {
     return list;
 }
 
+struct close_url {
+    void operator()(CURLU* url) const { curl_url_cleanup(url); }
+};
+using url_handle = std::unique_ptr<CURLU, close_url>;
+
+std::string part_of(CURLU* url, CURLUPart part) {
+    char* text = nullptr;
+    const unsigned flags = part == CURLUPART_PORT ? CURLU_DEFAULT_PORT : 0;
+    if (curl_url_get(url, part, &text, flags) != CURLUE_OK) return {};
+    std::string copy(text);
+    curl_free(text);
+    return copy;
+}
+
 /// Trying again does not change them.
 bool is_lasting(CURLcode code) {
     return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
@@ -144,6 +168,25 @@ bool is_lasting(CURLcode code) {
 }
 
 }  // namespace
+
+std::string absolute_url(const std::string& base, const std::string& reference) {
+    const url_handle url(curl_url());
+    if (curl_url_set(url.get(), CURLUPART_URL, base.c_str(), 0) != CURLUE_OK) return {};
+    if (curl_url_set(url.get(), CURLUPART_URL, reference.c_str(), 0) != CURLUE_OK) return {};
+    const std::string scheme = part_of(url.get(), CURLUPART_SCHEME);
+    if (scheme != "http" && scheme != "https") return {};
+    return part_of(url.get(), CURLUPART_URL);
+}
+
+std::string url_origin(const std::string& text) {
+    const url_handle url(curl_url());
+    if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) return {};
+    std::string host = part_of(url.get(), CURLUPART_HOST);
+    for (char& each : host)
+        if (each >= 'A' && each <= 'Z') each = static_cast<char>(each | 0x20);
+    return part_of(url.get(), CURLUPART_SCHEME) + "://" + host + ":" +
+           part_of(url.get(), CURLUPART_PORT);
+}
 
 void throw_exception_from_error(const http_failure& f, const boost::source_location&) {
     throw std::runtime_error(f.what);
@@ -199,6 +242,7 @@ boost::system::result<http_response, http_failure> http_client::exchange(
     if (one.is_too_large)
         return http_failure{false, "the answer is longer than " +
                                        std::to_string(request.response_bytes_max) + " bytes"};
+    if (one.is_refused) return http_failure{false, "the answer was not wanted to its end"};
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return http_failure{false, "the program is being stopped"};
     if (code != CURLE_OK) return http_failure{!is_lasting(code), curl_easy_strerror(code)};

@@ -1,0 +1,14 @@
+#pragma once
+// fetch: a model by its name on a hub, into the Hugging Face cache.
+
+#include <string>
+#include <vector>
+
+#include "server/eval/command_line.hpp"
+
+namespace semantic::eval {
+
+/// As each command's run. The first word may be the model's name without --name. Throws bad_input.
+int run_fetch(const command& self, const std::vector<std::string>& words);
+
+}  // namespace semantic::eval
